@@ -1,0 +1,32 @@
+//! AMD GPU program containers: offload bundles (plain and compressed), code-object ELF files, kernel
+//! descriptors and the MessagePack metadata that describes kernel arguments.
+//!
+//! It owns the bytes-to-facts step and nothing more: it does not load, relocate or run anything, and it
+//! does not know which runtime asks. Every input is taken as hostile: offsets are checked, sizes have the
+//! [`limits`] below, and a bad file is an [`Error`], never a panic. Refused outright: ELF files of other
+//! machines, relocatable objects, and code objects older than version 3.
+
+mod bundle;
+mod compressed;
+mod descriptor;
+mod elf;
+mod error;
+mod extent;
+mod fat_binary;
+mod host;
+mod kernel;
+pub mod limits;
+mod metadata;
+mod module;
+mod target;
+
+pub use bundle::{BundleEntry, parse_bundle};
+pub use descriptor::Descriptor;
+pub use elf::{ImageBytes, Relocation, RelocationKind, RelocationTarget, Segment, Symbol, SymbolKind};
+pub use error::Error;
+pub use extent::{container_size, fat_binary_size};
+pub use fat_binary::{Entry, FatBinary};
+pub use host::embedded_targets;
+pub use kernel::{AddressSpace, Arg, ArgKind, Kernel};
+pub use module::CodeObject;
+pub use target::{Feature, TargetId};

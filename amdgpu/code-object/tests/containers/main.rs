@@ -1,0 +1,5 @@
+//! The crate against real compilers' output and against damage.
+
+mod hostile;
+mod images;
+mod toolchain;

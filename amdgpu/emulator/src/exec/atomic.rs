@@ -1,0 +1,334 @@
+//! Read-modify-write operations: the arithmetic, and applying it lane by lane to host memory or local memory.
+//!
+//! Lanes apply in ascending order. Host memory is changed with the CPU's atomic instructions, sequentially consistent, which is
+//! stronger than any scope bit asks for; local memory belongs to one thread and is changed plainly.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use half::{bf16, f16};
+
+use super::access::{Addresses, vector, vector_mut};
+use crate::fault::FaultKind;
+use crate::{Flow, Uop, Wave};
+
+/// The integer an atomic works on.
+pub(super) trait Word: Copy + PartialEq + 'static {
+    const REGISTERS: usize;
+    fn from_registers(low: u32, high: u32) -> Self;
+    fn registers(self) -> [u32; 2];
+    /// # Safety
+    /// `at` must be aligned and valid for reads and writes.
+    unsafe fn update(at: *mut u8, change: impl Fn(Self) -> Self) -> Self;
+}
+
+impl Word for u32 {
+    const REGISTERS: usize = 1;
+    #[inline(always)]
+    fn from_registers(low: u32, _high: u32) -> u32 {
+        low
+    }
+    #[inline(always)]
+    fn registers(self) -> [u32; 2] {
+        [self, 0]
+    }
+    #[inline(always)]
+    unsafe fn update(at: *mut u8, change: impl Fn(u32) -> u32) -> u32 {
+        // SAFETY: promised by the caller.
+        let cell = unsafe { AtomicU32::from_ptr(at.cast()) };
+        let mut old = cell.load(Ordering::SeqCst);
+        loop {
+            match cell.compare_exchange_weak(old, change(old), Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(old) => return old,
+                Err(now) => old = now,
+            }
+        }
+    }
+}
+
+impl Word for u64 {
+    const REGISTERS: usize = 2;
+    #[inline(always)]
+    fn from_registers(low: u32, high: u32) -> u64 {
+        u64::from(low) | u64::from(high) << 32
+    }
+    #[inline(always)]
+    fn registers(self) -> [u32; 2] {
+        [self as u32, (self >> 32) as u32]
+    }
+    #[inline(always)]
+    unsafe fn update(at: *mut u8, change: impl Fn(u64) -> u64) -> u64 {
+        // SAFETY: promised by the caller.
+        let cell = unsafe { AtomicU64::from_ptr(at.cast()) };
+        let mut old = cell.load(Ordering::SeqCst);
+        loop {
+            match cell.compare_exchange_weak(old, change(old), Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(old) => return old,
+                Err(now) => old = now,
+            }
+        }
+    }
+}
+
+/// One operation. `data` is the operand, `extra` the second one of compare-and-swap (the compare value) and masked or.
+pub(super) trait Operation: 'static {
+    type Word: Word;
+    /// Whether there is a second operand.
+    const PAIR: bool = false;
+    fn apply(old: Self::Word, data: Self::Word, extra: Self::Word) -> Self::Word;
+}
+
+macro_rules! operations {
+    ($($name:ident $word:ident |$old:ident, $data:ident| $new:expr;)*) => {
+        $(
+            #[derive(Debug)]
+            pub(super) struct $name;
+            impl Operation for $name {
+                type Word = $word;
+                #[inline(always)]
+                fn apply($old: $word, $data: $word, _: $word) -> $word {
+                    $new
+                }
+            }
+        )*
+    };
+}
+
+macro_rules! pair_operations {
+    ($($name:ident $word:ident |$old:ident, $data:ident, $extra:ident| $new:expr;)*) => {
+        $(
+            #[derive(Debug)]
+            pub(super) struct $name;
+            impl Operation for $name {
+                type Word = $word;
+                const PAIR: bool = true;
+                #[inline(always)]
+                fn apply($old: $word, $data: $word, $extra: $word) -> $word {
+                    $new
+                }
+            }
+        )*
+    };
+}
+
+fn f(bits: u32) -> f32 {
+    f32::from_bits(bits)
+}
+
+fn d(bits: u64) -> f64 {
+    f64::from_bits(bits)
+}
+
+/// The smaller (or larger) number; a number wins over a NaN.
+macro_rules! choose {
+    ($old:ident, $data:ident, $as:ident, $cmp:tt) => {
+        if $as($data) $cmp $as($old) || $as($old).is_nan() { $data } else { $old }
+    };
+}
+
+fn pack_f16(old: u32, data: u32) -> u32 {
+    let half = |shift: u32| {
+        let sum = f16::from_bits((old >> shift) as u16).to_f32() + f16::from_bits((data >> shift) as u16).to_f32();
+        u32::from(f16::from_f32(sum).to_bits()) << shift
+    };
+    half(0) | half(16)
+}
+
+fn pack_bf16(old: u32, data: u32) -> u32 {
+    let half = |shift: u32| {
+        let sum = bf16::from_bits((old >> shift) as u16).to_f32() + bf16::from_bits((data >> shift) as u16).to_f32();
+        u32::from(bf16::from_f32(sum).to_bits()) << shift
+    };
+    half(0) | half(16)
+}
+
+operations! {
+    Swap u32 |_old, data| data;
+    Add u32 |old, data| old.wrapping_add(data);
+    Sub u32 |old, data| old.wrapping_sub(data);
+    ReverseSub u32 |old, data| data.wrapping_sub(old);
+    SignedMin u32 |old, data| (old as i32).min(data as i32) as u32;
+    UnsignedMin u32 |old, data| old.min(data);
+    SignedMax u32 |old, data| (old as i32).max(data as i32) as u32;
+    UnsignedMax u32 |old, data| old.max(data);
+    And u32 |old, data| old & data;
+    Or u32 |old, data| old | data;
+    Xor u32 |old, data| old ^ data;
+    Inc u32 |old, data| if old >= data { 0 } else { old + 1 };
+    Dec u32 |old, data| if old == 0 || old > data { data } else { old - 1 };
+    AddF32 u32 |old, data| (f(old) + f(data)).to_bits();
+    MinF32 u32 |old, data| choose!(old, data, f, <);
+    MaxF32 u32 |old, data| choose!(old, data, f, >);
+    PackedAddF16 u32 |old, data| pack_f16(old, data);
+    PackedAddBf16 u32 |old, data| pack_bf16(old, data);
+    SwapX2 u64 |_old, data| data;
+    AddX2 u64 |old, data| old.wrapping_add(data);
+    SubX2 u64 |old, data| old.wrapping_sub(data);
+    ReverseSubX2 u64 |old, data| data.wrapping_sub(old);
+    SignedMinX2 u64 |old, data| (old as i64).min(data as i64) as u64;
+    UnsignedMinX2 u64 |old, data| old.min(data);
+    SignedMaxX2 u64 |old, data| (old as i64).max(data as i64) as u64;
+    UnsignedMaxX2 u64 |old, data| old.max(data);
+    AndX2 u64 |old, data| old & data;
+    OrX2 u64 |old, data| old | data;
+    XorX2 u64 |old, data| old ^ data;
+    IncX2 u64 |old, data| if old >= data { 0 } else { old + 1 };
+    DecX2 u64 |old, data| if old == 0 || old > data { data } else { old - 1 };
+    AddF64 u64 |old, data| (d(old) + d(data)).to_bits();
+    MinF64 u64 |old, data| choose!(old, data, d, <);
+    MaxF64 u64 |old, data| choose!(old, data, d, >);
+    // Exchange only where bit 63 of the data is set; the low dword is what is stored.
+    ConditionalExchange32 u64 |old, data| {
+        let low = if data >> 31 & 1 != 0 { data & 0x7fff_ffff } else { old & 0xffff_ffff };
+        let high = if data >> 63 & 1 != 0 { data >> 32 & 0x7fff_ffff } else { old >> 32 };
+        low | high << 32
+    };
+}
+
+pair_operations! {
+    CompareSwap u32 |old, data, extra| if old == extra { data } else { old };
+    CompareSwapX2 u64 |old, data, extra| if old == extra { data } else { old };
+    CompareSwapF32 u32 |old, data, extra| if f(old) == f(extra) { data } else { old };
+    CompareSwapF64 u64 |old, data, extra| if d(old) == d(extra) { data } else { old };
+    // `extra` is the mask of the bits to clear.
+    MaskedOr u32 |old, data, extra| old & !extra | data;
+    MaskedOrX2 u64 |old, data, extra| old & !extra | data;
+    Wrap u32 |old, data, extra| if old >= data { old - data } else { old.wrapping_add(extra) };
+}
+
+/// Registers an atomic reads: the data, and the second operand after it or in a register of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    pub data: u16,
+    pub extra: u16,
+    /// Where old values go, if they are wanted.
+    pub result: Option<u16>,
+}
+
+#[inline(always)]
+unsafe fn word<W: Word>(wave: &Wave, register: u16, lane: usize) -> W {
+    // SAFETY: registers were checked at compile time.
+    unsafe {
+        let low = (*vector(wave, register)).0[lane];
+        let high = if W::REGISTERS == 2 { (*vector(wave, register + 1)).0[lane] } else { 0 };
+        W::from_registers(low, high)
+    }
+}
+
+#[inline(always)]
+unsafe fn put<W: Word>(wave: &mut Wave, register: u16, lane: usize, value: W) {
+    let dwords = value.registers();
+    // SAFETY: registers were checked at compile time.
+    unsafe {
+        (*vector_mut(wave, register)).0[lane] = dwords[0];
+        if W::REGISTERS == 2 {
+            (*vector_mut(wave, register + 1)).0[lane] = dwords[1];
+        }
+    }
+}
+
+/// Applies an operation to host memory that was checked for writing.
+///
+/// # Safety
+/// Every active lane's address must be valid for reads and writes of the operation's word.
+#[inline(always)]
+pub(super) unsafe fn apply_global<O: Operation>(
+    wave: &mut Wave,
+    addresses: &Addresses,
+    exec: u64,
+    operands: Operands,
+) -> Flow {
+    let size = 4 * O::Word::REGISTERS as u64;
+    let mut lanes = exec;
+    while lanes != 0 {
+        let lane = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        let address = addresses.0[lane];
+        if address % size != 0 {
+            wave.fault = Some((FaultKind::Misaligned { address }, Some(lane as u8)));
+            return Flow::Fault;
+        }
+        // SAFETY: the address is aligned and promised to be valid; registers were checked at compile time.
+        unsafe {
+            let data: O::Word = word(wave, operands.data, lane);
+            let extra: O::Word = if O::PAIR { word(wave, operands.extra, lane) } else { data };
+            let old = O::Word::update(address as *mut u8, |old| O::apply(old, data, extra));
+            if let Some(result) = operands.result {
+                put(wave, result, lane, old);
+            }
+        }
+    }
+    Flow::Next
+}
+
+/// Applies an operation to local memory.
+///
+/// # Safety
+/// Every active lane's address must be valid for reads and writes of the operation's word, by this thread alone.
+#[inline(always)]
+pub(super) unsafe fn apply_local<O: Operation>(wave: &mut Wave, addresses: &Addresses, exec: u64, operands: Operands) {
+    let mut lanes = exec;
+    while lanes != 0 {
+        let lane = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        let at = addresses.0[lane] as *mut O::Word;
+        // SAFETY: promised by the caller; registers were checked at compile time.
+        unsafe {
+            let data: O::Word = word(wave, operands.data, lane);
+            let extra: O::Word = if O::PAIR { word(wave, operands.extra, lane) } else { data };
+            let old = at.read_unaligned();
+            at.write_unaligned(O::apply(old, data, extra));
+            if let Some(result) = operands.result {
+                put(wave, result, lane, old);
+            }
+        }
+    }
+}
+
+/// The operands of a memory (not DS) atomic: source data, then the compare value, in consecutive registers.
+#[inline(always)]
+pub(super) fn memory_operands<O: Operation>(uop: &Uop, returns: bool) -> Operands {
+    let data = uop.src[1].index;
+    Operands { data, extra: data + O::Word::REGISTERS as u16, result: returns.then_some(uop.dst) }
+}
+
+/// Calls a generic selector with the type of a memory atomic's suffix (`global_atomic_<suffix>`).
+macro_rules! by_atomic_suffix {
+    ($suffix:expr, $make:ident) => {
+        match $suffix {
+            "swap" => Some($make!(Swap)),
+            "cmpswap" => Some($make!(CompareSwap)),
+            "add" => Some($make!(Add)),
+            "sub" => Some($make!(Sub)),
+            "smin" => Some($make!(SignedMin)),
+            "umin" => Some($make!(UnsignedMin)),
+            "smax" => Some($make!(SignedMax)),
+            "umax" => Some($make!(UnsignedMax)),
+            "and" => Some($make!(And)),
+            "or" => Some($make!(Or)),
+            "xor" => Some($make!(Xor)),
+            "inc" => Some($make!(Inc)),
+            "dec" => Some($make!(Dec)),
+            "add_f32" => Some($make!(AddF32)),
+            "pk_add_f16" => Some($make!(PackedAddF16)),
+            "pk_add_bf16" => Some($make!(PackedAddBf16)),
+            "swap_x2" => Some($make!(SwapX2)),
+            "cmpswap_x2" => Some($make!(CompareSwapX2)),
+            "add_x2" => Some($make!(AddX2)),
+            "sub_x2" => Some($make!(SubX2)),
+            "smin_x2" => Some($make!(SignedMinX2)),
+            "umin_x2" => Some($make!(UnsignedMinX2)),
+            "smax_x2" => Some($make!(SignedMaxX2)),
+            "umax_x2" => Some($make!(UnsignedMaxX2)),
+            "and_x2" => Some($make!(AndX2)),
+            "or_x2" => Some($make!(OrX2)),
+            "xor_x2" => Some($make!(XorX2)),
+            "inc_x2" => Some($make!(IncX2)),
+            "dec_x2" => Some($make!(DecX2)),
+            "add_f64" => Some($make!(AddF64)),
+            "min_f64" => Some($make!(MinF64)),
+            "max_f64" => Some($make!(MaxF64)),
+            _ => None,
+        }
+    };
+}
+pub(super) use by_atomic_suffix;

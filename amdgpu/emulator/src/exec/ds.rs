@@ -1,0 +1,562 @@
+//! DS: local memory and the cross-lane moves that share its format.
+//!
+//! Reads past local memory give zero and writes past it are dropped, as the hardware does. Global data share and global wave sync
+//! are not executed.
+
+use std::marker::PhantomData;
+
+use isa::{Inst, Op, Operand};
+
+use super::access::{self, *};
+use super::atomic::{self, *};
+use super::flat::local_load;
+use crate::compile::{Compiler, Type, Unsupported};
+use crate::wave::sreg;
+use crate::{Body, Flow, Handler, Level, SrcKind, Uop, Wave, handler};
+
+/// Host addresses of local offsets `vaddr + offset`, and the active lanes that are within local memory.
+#[inline(always)]
+fn addresses(wave: &Wave, vaddr: u16, offset: u32, bytes: u32, exec: u64) -> (Addresses, u64) {
+    // SAFETY: address registers were checked at compile time.
+    let vaddr = unsafe { &(*vector(wave, vaddr)).0 };
+    let base = wave.lds as u64;
+    let mut out = Addresses([0; 64]);
+    let mut highest = 0;
+    if exec == !0 {
+        for lane in 0..64 {
+            let at = vaddr[lane].wrapping_add(offset);
+            highest = highest.max(at);
+            out.0[lane] = base.wrapping_add(u64::from(at));
+        }
+    } else {
+        let first = vaddr[exec.trailing_zeros() as usize & 63];
+        for lane in 0..64 {
+            let at = if exec >> lane & 1 != 0 { vaddr[lane] } else { first }.wrapping_add(offset);
+            highest = highest.max(at);
+            out.0[lane] = base.wrapping_add(u64::from(at));
+        }
+    }
+    if u64::from(highest) + u64::from(bytes) <= u64::from(wave.lds_size) {
+        return (out, exec);
+    }
+    let within = within(wave, &out, bytes, exec);
+    out.fill_inactive(if within == 0 { !0 } else { within });
+    (out, within)
+}
+
+#[cold]
+#[inline(never)]
+fn within(wave: &Wave, addresses: &Addresses, bytes: u32, exec: u64) -> u64 {
+    let base = wave.lds as u64;
+    let mut within = 0;
+    for lane in 0..64 {
+        let offset = addresses.0[lane].wrapping_sub(base);
+        within |= u64::from(offset + u64::from(bytes) <= u64::from(wave.lds_size)) << lane;
+    }
+    within & exec
+}
+
+struct Read<K>(PhantomData<K>);
+impl<K: Load> Body for Read<K> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        let (addresses, within) = addresses(wave, uop.src[0].index, uop.imm as u32, K::BYTES as u32, exec);
+        local_load::<K>(wave, uop.dst, &addresses, exec, within);
+        Flow::Next
+    }
+}
+
+struct Write<K>(PhantomData<K>);
+impl<K: Store> Body for Write<K> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        let (addresses, within) = addresses(wave, uop.src[0].index, uop.imm as u32, K::BYTES as u32, exec);
+        if within != 0 {
+            // SAFETY: the lanes are within local memory, registers were checked at compile time.
+            unsafe { access::store::<K, 4>(vector(wave, uop.src[1].index), &addresses, within) };
+        }
+        Flow::Next
+    }
+}
+
+/// Two reads at two offsets. `imm` holds the first byte offset, `flags` the second.
+struct Read2<K>(PhantomData<K>);
+impl<K: Load> Body for Read2<K> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        let bytes = K::BYTES as u32;
+        let first = addresses(wave, uop.src[0].index, uop.imm as u32, bytes, exec);
+        let second = addresses(wave, uop.src[0].index, uop.flags, bytes, exec);
+        local_load::<K>(wave, uop.dst, &first.0, exec, first.1);
+        local_load::<K>(wave, uop.dst + K::REGISTERS as u16, &second.0, exec, second.1);
+        Flow::Next
+    }
+}
+
+struct Write2<K>(PhantomData<K>);
+impl<K: Store> Body for Write2<K> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        for (data, offset) in [(1, uop.imm as u32), (2, uop.flags)] {
+            let (addresses, within) = addresses(wave, uop.src[0].index, offset, K::BYTES as u32, exec);
+            if within != 0 {
+                // SAFETY: the lanes are within local memory, registers were checked at compile time.
+                unsafe { access::store::<K, 4>(vector(wave, uop.src[data].index), &addresses, within) };
+            }
+        }
+        Flow::Next
+    }
+}
+
+const RETURNS: u32 = 1;
+
+struct Atomic<O>(PhantomData<O>);
+impl<O: Operation> Body for Atomic<O> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        let bytes = 4 * O::Word::REGISTERS as u32;
+        let (addresses, within) = addresses(wave, uop.src[0].index, uop.imm as u32, bytes, exec);
+        let operands = Operands {
+            data: uop.src[1].index,
+            extra: uop.src[2].index,
+            result: (uop.flags & RETURNS != 0).then_some(uop.dst),
+        };
+        if let Some(result) = operands.result
+            && within != exec
+        {
+            for register in 0..O::Word::REGISTERS as u16 {
+                // SAFETY: destination registers were checked at compile time.
+                let to = unsafe { &mut (*vector_mut(wave, result + register)).0 };
+                blend(exec & !within, &[0; 64], to);
+            }
+        }
+        // SAFETY: the lanes are within local memory, which only this thread uses.
+        unsafe { atomic::apply_local::<O>(wave, &addresses, within, operands) };
+        Flow::Next
+    }
+}
+
+/// Two exchanges at two offsets; both old values are returned.
+struct Exchange2<O>(PhantomData<O>);
+impl<O: Operation> Body for Exchange2<O> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let registers = O::Word::REGISTERS as u16;
+        if exec == 0 {
+            return Flow::Next;
+        }
+        // Old values go through `scratch`, since the destination may overlap the address and the data.
+        let vaddr = uop.src[0].index;
+        let first = addresses(wave, vaddr, uop.imm as u32, 4 * u32::from(registers), exec);
+        let second = addresses(wave, vaddr, uop.flags, 4 * u32::from(registers), exec);
+        let data = [uop.src[1].index, uop.src[2].index];
+        let mut old = [[0u32; 64]; 4];
+        for (k, (addresses, within)) in [first, second].iter().enumerate() {
+            for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
+                for register in 0..registers {
+                    // SAFETY: the lane is within local memory; registers were checked at compile time.
+                    unsafe {
+                        let at = (addresses.0[lane] as *mut u32).add(usize::from(register));
+                        old[k * usize::from(registers) + usize::from(register)][lane] = at.read_unaligned();
+                        at.write_unaligned((*vector(wave, data[k] + register)).0[lane]);
+                    }
+                }
+            }
+        }
+        for (register, old) in old.iter().enumerate().take(2 * usize::from(registers)) {
+            // SAFETY: destination registers were checked at compile time.
+            blend(exec, old, unsafe { &mut (*vector_mut(wave, uop.dst + register as u16)).0 });
+        }
+        Flow::Next
+    }
+}
+
+/// Each active lane reads the lane its address names; inactive sources read as zero.
+struct Bpermute;
+impl Body for Bpermute {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let mut out = [0u32; 64];
+        // SAFETY: registers were checked at compile time.
+        unsafe {
+            let from = &(*vector(wave, uop.src[0].index)).0;
+            let mut data = (*vector(wave, uop.src[1].index)).0;
+            if exec != !0 {
+                for lane in 0..64 {
+                    data[lane] = if exec >> lane & 1 != 0 { data[lane] } else { 0 };
+                }
+            }
+            for lane in 0..64 {
+                out[lane] = data[(from[lane].wrapping_add(uop.imm as u32) >> 2 & 63) as usize];
+            }
+            blend(exec, &out, &mut (*vector_mut(wave, uop.dst)).0);
+        }
+        Flow::Next
+    }
+}
+
+/// Each active lane writes to the lane its address names; lanes nobody wrote to read zero.
+struct Permute;
+impl Body for Permute {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let mut out = [0u32; 64];
+        // SAFETY: registers were checked at compile time.
+        unsafe {
+            let to = &(*vector(wave, uop.src[0].index)).0;
+            let data = &(*vector(wave, uop.src[1].index)).0;
+            for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
+                out[(to[lane].wrapping_add(uop.imm as u32) >> 2 & 63) as usize] = data[lane];
+            }
+            blend(exec, &out, &mut (*vector_mut(wave, uop.dst)).0);
+        }
+        Flow::Next
+    }
+}
+
+/// The lane that lane `lane` reads under a swizzle pattern; `None` for patterns that are not executed.
+fn swizzled(pattern: u32, lane: u32) -> Option<u32> {
+    let within = lane & 31;
+    let source = match pattern {
+        0xe000.. => return None,
+        0xc000..=0xdfff => {
+            let (mask, count) = (pattern & 31, pattern >> 5 & 31);
+            let turned = if pattern >> 10 & 1 == 0 { within.wrapping_add(count) } else { within.wrapping_sub(count) };
+            within & mask | turned & !mask & 31
+        }
+        0x8000..=0xbfff => within & !3 | pattern >> (2 * (within & 3)) & 3,
+        _ => (within & pattern & 31 | pattern >> 5 & 31) ^ pattern >> 10 & 31,
+    };
+    Some(lane & !31 | source)
+}
+
+struct Swizzle;
+impl Body for Swizzle {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let mut out = [0u32; 64];
+        // SAFETY: registers were checked at compile time.
+        unsafe {
+            let data = &(*vector(wave, uop.src[0].index)).0;
+            for lane in 0..64 {
+                let source = swizzled(uop.imm as u32, lane as u32).unwrap_or(0);
+                out[lane] = if exec >> source & 1 != 0 { data[source as usize] } else { 0 };
+            }
+            blend(exec, &out, &mut (*vector_mut(wave, uop.dst)).0);
+        }
+        Flow::Next
+    }
+}
+
+/// Adds (append) or subtracts (consume) the number of active lanes at M0 + offset; every active lane gets the old value.
+struct Count<const CONSUME: bool>;
+impl<const CONSUME: bool> Body for Count<CONSUME> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let at = u64::from(wave.sgprs[sreg::M0] & 0xffff) + uop.imm as u64;
+        let mut old = 0;
+        if at + 4 <= u64::from(wave.lds_size) {
+            // SAFETY: the dword is within local memory.
+            unsafe {
+                let at = wave.lds.add(at as usize).cast::<u32>();
+                old = at.read_unaligned();
+                let count = exec.count_ones();
+                at.write_unaligned(if CONSUME { old.wrapping_sub(count) } else { old.wrapping_add(count) });
+            }
+        }
+        // SAFETY: the destination register was checked at compile time.
+        blend(exec, &[old; 64], unsafe { &mut (*vector_mut(wave, uop.dst)).0 });
+        Flow::Next
+    }
+}
+
+/// Read or write at M0 + offset + 4 * lane.
+struct AddTid<const WRITE: bool>;
+impl<const WRITE: bool> Body for AddTid<WRITE> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + uop.imm as u64;
+        for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
+            let at = base + 4 * lane as u64;
+            let fits = at + 4 <= u64::from(wave.lds_size);
+            let at = wave.lds.wrapping_add(at as usize).cast::<u32>();
+            // SAFETY: local memory is touched only where `fits`; registers were checked at compile time.
+            unsafe {
+                if WRITE {
+                    if fits {
+                        at.write_unaligned((*vector(wave, uop.src[1].index)).0[lane]);
+                    }
+                } else {
+                    let value = if fits { at.read_unaligned() } else { 0 };
+                    (*vector_mut(wave, uop.dst)).0[lane] = value;
+                }
+            }
+        }
+        Flow::Next
+    }
+}
+
+fn select_read(suffix: &str, level: Level) -> Option<(Handler, u16)> {
+    macro_rules! make {
+        ($kind:ident) => {
+            (handler::<Read<$kind>>(level), <$kind as Load>::REGISTERS as u16)
+        };
+    }
+    Some(match suffix {
+        "u8" => make!(U8),
+        "i8" => make!(I8),
+        "u16" => make!(U16),
+        "i16" => make!(I16),
+        "u8_d16" => make!(U8D16),
+        "u8_d16_hi" => make!(U8D16Hi),
+        "i8_d16" => make!(I8D16),
+        "i8_d16_hi" => make!(I8D16Hi),
+        "u16_d16" => make!(B16D16),
+        "u16_d16_hi" => make!(B16D16Hi),
+        "b32" => make!(B32),
+        "b64" => make!(B64),
+        "b96" => make!(B96),
+        "b128" => make!(B128),
+        _ => return None,
+    })
+}
+
+fn select_write(suffix: &str, level: Level) -> Option<(Handler, u16)> {
+    macro_rules! make {
+        ($kind:ident) => {
+            (handler::<Write<$kind>>(level), <$kind as Store>::REGISTERS as u16)
+        };
+    }
+    Some(match suffix {
+        "b8" => make!(Byte),
+        "b8_d16_hi" => make!(ByteHi),
+        "b16" => make!(Short),
+        "b16_d16_hi" => make!(ShortHi),
+        "b32" => make!(B32),
+        "b64" => make!(B64),
+        "b96" => make!(B96),
+        "b128" => make!(B128),
+        _ => return None,
+    })
+}
+
+/// Handler, registers per operand, whether there are two operands and whether the first of them is `extra`.
+fn select_atomic(name: &str) -> Option<(Handler, u16, bool, bool)> {
+    macro_rules! make {
+        ($operation:ident) => {
+            (
+                handler::<Atomic<$operation>>(Level::Base),
+                <$operation as Operation>::Word::REGISTERS as u16,
+                <$operation as Operation>::PAIR,
+                true,
+            )
+        };
+    }
+    let bare = name.strip_prefix("ds_")?.replace("_rtn", "");
+    Some(match bare.as_str() {
+        "add_u32" => make!(Add),
+        "sub_u32" => make!(Sub),
+        "rsub_u32" => make!(ReverseSub),
+        "inc_u32" => make!(Inc),
+        "dec_u32" => make!(Dec),
+        "min_i32" => make!(SignedMin),
+        "max_i32" => make!(SignedMax),
+        "min_u32" => make!(UnsignedMin),
+        "max_u32" => make!(UnsignedMax),
+        "and_b32" => make!(And),
+        "or_b32" => make!(Or),
+        "xor_b32" => make!(Xor),
+        "mskor_b32" => make!(MaskedOr),
+        "wrxchg_b32" => make!(Swap),
+        "cmpst_b32" => make!(CompareSwap),
+        "cmpst_f32" => make!(CompareSwapF32),
+        "min_f32" => make!(MinF32),
+        "max_f32" => make!(MaxF32),
+        "add_f32" => make!(AddF32),
+        "pk_add_f16" => make!(PackedAddF16),
+        "pk_add_bf16" => make!(PackedAddBf16),
+        "wrap_b32" => (handler::<Atomic<Wrap>>(Level::Base), 1, true, false),
+        "add_u64" => make!(AddX2),
+        "sub_u64" => make!(SubX2),
+        "rsub_u64" => make!(ReverseSubX2),
+        "inc_u64" => make!(IncX2),
+        "dec_u64" => make!(DecX2),
+        "min_i64" => make!(SignedMinX2),
+        "max_i64" => make!(SignedMaxX2),
+        "min_u64" => make!(UnsignedMinX2),
+        "max_u64" => make!(UnsignedMaxX2),
+        "and_b64" => make!(AndX2),
+        "or_b64" => make!(OrX2),
+        "xor_b64" => make!(XorX2),
+        "mskor_b64" => make!(MaskedOrX2),
+        "wrxchg_b64" => make!(SwapX2),
+        "cmpst_b64" => make!(CompareSwapX2),
+        "cmpst_f64" => make!(CompareSwapF64),
+        "min_f64" => make!(MinF64),
+        "max_f64" => make!(MaxF64),
+        "add_f64" => make!(AddF64),
+        "condxchg32_b64" => make!(ConditionalExchange32),
+        _ => return None,
+    })
+}
+
+pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
+    let name = inst.op.name();
+    let level = compiler.level;
+    if inst.memory.gds {
+        return Err(Unsupported::Form { mnemonic: name, what: "global data share is not executed" });
+    }
+    let mut uop = compiler.uop(handler::<Bpermute>(level), inst_index);
+    let raw = inst.imm as u16;
+    uop.imm = i64::from(raw);
+    // Registers of destination, data0 and data1; whether there is an address.
+    let (mut dst, mut data0, mut data1, mut address) = (0, 0, 0, true);
+    // The byte offsets of the two-address forms.
+    let split = |uop: &mut Uop, bytes: u32| {
+        uop.imm = i64::from(u32::from(raw & 0xff) * bytes);
+        uop.flags = u32::from(raw >> 8) * bytes;
+    };
+    match inst.op {
+        Op::ds_bpermute_b32 => (dst, data0) = (1, 1),
+        Op::ds_permute_b32 => {
+            uop.run = handler::<Permute>(Level::Base);
+            (dst, data0) = (1, 1);
+        }
+        Op::ds_swizzle_b32 => {
+            if swizzled(u32::from(raw), 0).is_none() {
+                return Err(Unsupported::Form { mnemonic: name, what: "FFT swizzle is not executed" });
+            }
+            uop.run = handler::<Swizzle>(Level::Base);
+            dst = 1;
+        }
+        Op::ds_append | Op::ds_consume => {
+            uop.run = match inst.op {
+                Op::ds_append => handler::<Count<false>>(Level::Base),
+                _ => handler::<Count<true>>(Level::Base),
+            };
+            (dst, address) = (1, false);
+        }
+        Op::ds_read_addtid_b32 => {
+            uop.run = handler::<AddTid<false>>(Level::Base);
+            (dst, address) = (1, false);
+        }
+        Op::ds_write_addtid_b32 => {
+            uop.run = handler::<AddTid<true>>(Level::Base);
+            (data0, address) = (1, false);
+        }
+        Op::ds_read2_b32 | Op::ds_read2st64_b32 => {
+            uop.run = handler::<Read2<B32>>(level);
+            split(&mut uop, if inst.op == Op::ds_read2_b32 { 4 } else { 256 });
+            dst = 2;
+        }
+        Op::ds_read2_b64 | Op::ds_read2st64_b64 => {
+            uop.run = handler::<Read2<B64>>(level);
+            split(&mut uop, if inst.op == Op::ds_read2_b64 { 8 } else { 512 });
+            dst = 4;
+        }
+        Op::ds_write2_b32 | Op::ds_write2st64_b32 => {
+            uop.run = handler::<Write2<B32>>(level);
+            split(&mut uop, if inst.op == Op::ds_write2_b32 { 4 } else { 256 });
+            (data0, data1) = (1, 1);
+        }
+        Op::ds_write2_b64 | Op::ds_write2st64_b64 => {
+            uop.run = handler::<Write2<B64>>(level);
+            split(&mut uop, if inst.op == Op::ds_write2_b64 { 8 } else { 512 });
+            (data0, data1) = (2, 2);
+        }
+        Op::ds_wrxchg2_rtn_b32 | Op::ds_wrxchg2st64_rtn_b32 => {
+            uop.run = handler::<Exchange2<Swap>>(Level::Base);
+            split(&mut uop, if inst.op == Op::ds_wrxchg2_rtn_b32 { 4 } else { 256 });
+            (dst, data0, data1) = (2, 1, 1);
+        }
+        Op::ds_wrxchg2_rtn_b64 | Op::ds_wrxchg2st64_rtn_b64 => {
+            uop.run = handler::<Exchange2<SwapX2>>(Level::Base);
+            split(&mut uop, if inst.op == Op::ds_wrxchg2_rtn_b64 { 8 } else { 512 });
+            (dst, data0, data1) = (4, 2, 2);
+        }
+        _ => {
+            if let Some((run, registers)) = name.strip_prefix("ds_read_").and_then(|s| select_read(s, level)) {
+                uop.run = run;
+                dst = registers;
+            } else if let Some((run, registers)) = name.strip_prefix("ds_write_").and_then(|s| select_write(s, level)) {
+                uop.run = run;
+                data0 = registers;
+            } else if let Some((run, registers, pair, swapped)) = select_atomic(name) {
+                uop.run = run;
+                if name.contains("_rtn_") {
+                    uop.flags |= RETURNS;
+                    dst = registers;
+                }
+                let operand = |compiler: &mut Compiler, k: usize| compiler.source(inst, &inst.src[k], registers, Type::B32);
+                uop.src[1] = operand(compiler, 1)?;
+                if pair {
+                    uop.src[2] = operand(compiler, 2)?;
+                    if swapped {
+                        uop.src.swap(1, 2);
+                    }
+                }
+            } else {
+                return Err(Unsupported::Instruction(name));
+            }
+        }
+    }
+    if dst > 0 {
+        uop.dst = compiler.vector(inst, &inst.dst, dst)?;
+    }
+    if data0 > 0 {
+        uop.src[1] = compiler.source(inst, &inst.src[1], data0, Type::B32)?;
+    }
+    if data1 > 0 {
+        uop.src[2] = compiler.source(inst, &inst.src[2], data1, Type::B32)?;
+    }
+    if address {
+        uop.src[0] = compiler.source(inst, &inst.src[0], 1, Type::B32)?;
+    }
+    let vector_or_none = |operand: &Operand, kind| matches!(operand, Operand::None) || kind == SrcKind::Vector;
+    if (0..3).any(|k| uop.src[k].kind != SrcKind::None && !vector_or_none(&inst.src[k], uop.src[k].kind)) {
+        return Err(Unsupported::Form { mnemonic: name, what: "operand is not a vector register" });
+    }
+    Ok(uop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::swizzled;
+
+    #[test]
+    fn swizzle_patterns_name_the_documented_lanes() {
+        // Butterfly by one: xor mask 1, and mask 31.
+        let butterfly = 0x041f;
+        assert_eq!((swizzled(butterfly, 0), swizzled(butterfly, 33)), (Some(1), Some(32)));
+        // Broadcast of lane 3 within 32: and 0, or 3.
+        assert_eq!(swizzled(3 << 5, 40), Some(35));
+        // Quad permute 3, 2, 1, 0.
+        assert_eq!((swizzled(0x801b, 4), swizzled(0x801b, 7)), (Some(7), Some(4)));
+    }
+}

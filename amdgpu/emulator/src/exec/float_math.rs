@@ -1,0 +1,390 @@
+//! Floating-point arithmetic the host does not have as one vector instruction: half precision, and the hardware's
+//! transcendental operations.
+//!
+//! All functions are branch-free so that loops over lanes vectorise, use no fused operations where the base level would call a
+//! library, and give the same bits at every level. exp2, log2, sin and cos are computed in f64 and rounded once: within 0.51 ULP,
+//! where the hardware promises 1.
+
+/// The value of a half.
+#[inline(always)]
+pub fn f16_to_f32(bits: u16) -> f32 {
+    let magnitude = u32::from(bits & 0x7fff) << 13;
+    // Exponents are rebased by a multiplication, which normalises subnormals on the way.
+    let value = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
+    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(value.to_bits() | special | u32::from(bits & 0x8000) << 16)
+}
+
+/// The nearest half, ties to even; NaNs are quieted and keep the top of their payload.
+#[inline(always)]
+pub fn f32_to_f16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16 & 0x8000) as u16;
+    let magnitude = bits & 0x7fff_ffff;
+    // Normal range: rebase the exponent, add half of the last place less the odd bit, cut.
+    let rebased = magnitude.wrapping_sub(112 << 23);
+    let normal = (rebased.wrapping_add(0xfff).wrapping_add(rebased >> 13 & 1) >> 13) as u16;
+    // Subnormal range: adding 0.5 puts the last place of the half at the last place of the sum, which the adder rounds.
+    let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits()) as u16;
+    let nan = 0x7e00 | (magnitude >> 13 & 0x3ff) as u16;
+    let rounded = if magnitude > 0x7f80_0000 {
+        nan
+    } else if magnitude >= 0x4780_0000 {
+        0x7c00
+    } else if magnitude < 0x3880_0000 {
+        small
+    } else {
+        normal
+    };
+    sign | rounded
+}
+
+/// The half below or at `value` in magnitude (round towards zero).
+#[inline(always)]
+pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16 & 0x8000) as u16;
+    let magnitude = bits & 0x7fff_ffff;
+    let normal = (magnitude.wrapping_sub(112 << 23) >> 13) as u16;
+    // A subnormal half counts steps of 2^-24; the product is exact, the conversion cuts.
+    let small = (f32::from_bits(magnitude) * 16_777_216.0) as u16;
+    let rounded = if magnitude > 0x7f80_0000 {
+        0x7e00 | (magnitude >> 13 & 0x3ff) as u16
+    } else if magnitude == 0x7f80_0000 {
+        0x7c00
+    } else if magnitude >= 0x4780_0000 {
+        0x7bff
+    } else if magnitude < 0x3880_0000 {
+        small
+    } else {
+        normal
+    };
+    sign | rounded
+}
+
+/// `a * b + c` of halves, such that rounding the result to a half is rounding once.
+///
+/// The product of two halves is exact in f32. The sum is rounded to odd, which keeps what the second rounding needs to know.
+#[inline(always)]
+pub fn fma_f16(a: f32, b: f32, c: f32) -> f32 {
+    let product = a * b;
+    let sum = product + c;
+    let part = sum - product;
+    let error = (product - (sum - part)) + (c - part);
+    let bits = sum.to_bits();
+    let toward_zero = u32::from((error.to_bits() ^ bits) >> 31 == 1);
+    let odd = bits.wrapping_sub(toward_zero) | 1;
+    let inexact = error != 0.0 && error.abs() < f32::INFINITY;
+    f32::from_bits(if inexact { odd } else { bits })
+}
+
+/// A value flushed to zero if subnormal, keeping its sign.
+#[inline(always)]
+pub fn flush(value: f32) -> f32 {
+    let bits = value.to_bits();
+    f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+}
+
+/// `v_mad_f32` of gfx90a: two roundings, subnormals flushed everywhere.
+#[inline(always)]
+pub fn mad_f32(a: f32, b: f32, c: f32) -> f32 {
+    flush(flush(flush(a) * flush(b)) + flush(c))
+}
+
+
+/// The bits of a number as an integer of the same order, -0 below +0.
+#[inline(always)]
+fn order_f32(value: f32) -> i32 {
+    let bits = value.to_bits() as i32;
+    bits ^ (bits >> 31 & i32::MAX)
+}
+
+/// What minimum and maximum make of NaNs: a NaN loses to a number, and in IEEE mode a signalling NaN wins, quieted.
+#[inline(always)]
+fn number_f32(a: f32, b: f32, pick: f32, ieee: bool) -> f32 {
+    const QUIET: u32 = 0x0040_0000;
+    let signals = |value: f32| value.is_nan() && value.to_bits() & QUIET == 0;
+    let pick = if b.is_nan() { a } else { pick };
+    let pick = if a.is_nan() { b } else { pick };
+    let pick = if ieee && signals(b) { f32::from_bits(b.to_bits() | QUIET) } else { pick };
+    if ieee && signals(a) { f32::from_bits(a.to_bits() | QUIET) } else { pick }
+}
+
+#[inline(always)]
+pub fn min_f32(a: f32, b: f32, ieee: bool) -> f32 {
+    number_f32(a, b, if order_f32(a) <= order_f32(b) { a } else { b }, ieee)
+}
+
+#[inline(always)]
+pub fn max_f32(a: f32, b: f32, ieee: bool) -> f32 {
+    number_f32(a, b, if order_f32(a) >= order_f32(b) { a } else { b }, ieee)
+}
+
+/// The bits of a number as an integer of the same order, -0 below +0.
+#[inline(always)]
+fn order_f64(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    bits ^ (bits >> 63 & i64::MAX)
+}
+
+/// What minimum and maximum make of NaNs: a NaN loses to a number, and in IEEE mode a signalling NaN wins, quieted.
+#[inline(always)]
+fn number_f64(a: f64, b: f64, pick: f64, ieee: bool) -> f64 {
+    const QUIET: u64 = 0x0008_0000_0000_0000;
+    let signals = |value: f64| value.is_nan() && value.to_bits() & QUIET == 0;
+    let pick = if b.is_nan() { a } else { pick };
+    let pick = if a.is_nan() { b } else { pick };
+    let pick = if ieee && signals(b) { f64::from_bits(b.to_bits() | QUIET) } else { pick };
+    if ieee && signals(a) { f64::from_bits(a.to_bits() | QUIET) } else { pick }
+}
+
+#[inline(always)]
+pub fn min_f64(a: f64, b: f64, ieee: bool) -> f64 {
+    number_f64(a, b, if order_f64(a) <= order_f64(b) { a } else { b }, ieee)
+}
+
+#[inline(always)]
+pub fn max_f64(a: f64, b: f64, ieee: bool) -> f64 {
+    number_f64(a, b, if order_f64(a) >= order_f64(b) { a } else { b }, ieee)
+}
+
+/// The middle operand; with a NaN among them, the smallest.
+#[inline(always)]
+pub fn med3_f32(a: f32, b: f32, c: f32, ieee: bool) -> f32 {
+    let middle = max_f32(min_f32(a, b, ieee), min_f32(max_f32(a, b, ieee), c, ieee), ieee);
+    let smallest = min_f32(min_f32(a, b, ieee), c, ieee);
+    if a.is_nan() || b.is_nan() || c.is_nan() { smallest } else { middle }
+}
+
+/// 2^n for n in the range of f64's normal exponents.
+#[inline(always)]
+fn power_of_two(n: i32) -> f64 {
+    f64::from_bits(((n + 1023) as i64 as u64) << 52)
+}
+
+/// 2^x.
+#[inline(always)]
+pub fn exp2_f32(x: f32) -> f32 {
+    // ln(2)^k / k!
+    const C: [f64; 11] = [
+        1.0,
+        0.693_147_180_559_945_3,
+        0.240_226_506_959_100_7,
+        0.055_504_108_664_821_58,
+        0.009_618_129_107_628_477,
+        0.001_333_355_814_642_844_3,
+        0.000_154_035_303_933_816_1,
+        1.525_273_380_405_984e-5,
+        1.321_548_679_014_431e-6,
+        1.017_808_600_923_97e-7,
+        7.054_911_620_801_123e-9,
+    ];
+    // Beyond these every result is infinite or zero; NaN passes through the comparison.
+    let x = if x > 200.0 { 200.0 } else { x };
+    let x = f64::from(if x < -200.0 { -200.0 } else { x });
+    let whole = nearest(x);
+    let t = x - whole;
+    let mut p = C[10];
+    for k in (0..10).rev() {
+        p = p * t + C[k];
+    }
+    (p * power_of_two(whole as i32)) as f32
+}
+
+/// `x` rounded to an integer, for |x| below 2^51, without the rounding instruction the base level lacks.
+#[inline(always)]
+fn nearest(x: f64) -> f64 {
+    const MAGIC: f64 = 6_755_399_441_055_744.0;
+    (x + MAGIC) - MAGIC
+}
+
+/// The base-two logarithm.
+#[inline(always)]
+pub fn log2_f32(x: f32) -> f32 {
+    // f64 has no subnormal here, so the exponent field is the whole truth.
+    let wide = f64::from(x);
+    let bits = wide.to_bits();
+    // Splits at sqrt(1/2): the mantissa lies in [sqrt(1/2), sqrt(2)).
+    let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
+    let exponent = (shifted as i64 >> 52) as i32;
+    let mantissa = f64::from_bits(bits.wrapping_sub((exponent as i64 as u64) << 52));
+    let s = (mantissa - 1.0) / (mantissa + 1.0);
+    let z = s * s;
+    // 2/ln(2) * (s + s^3/3 + s^5/5 + ...)
+    const SCALE: f64 = 2.885_390_081_777_926_8;
+    let series = 1.0
+        + z * (1.0 / 3.0
+            + z * (1.0 / 5.0
+                + z * (1.0 / 7.0 + z * (1.0 / 9.0 + z * (1.0 / 11.0 + z * (1.0 / 13.0 + z * (1.0 / 15.0 + z / 17.0)))))));
+    let value = (f64::from(exponent) + s * SCALE * series) as f32;
+    if x == 0.0 {
+        f32::NEG_INFINITY
+    } else if x < 0.0 || x.is_nan() {
+        f32::NAN
+    } else if x == f32::INFINITY {
+        x
+    } else {
+        value
+    }
+}
+
+/// sin(2 pi x) and cos(2 pi x).
+#[inline(always)]
+fn sin_cos_turns(x: f32) -> (f64, f64) {
+    const TURN: f64 = std::f64::consts::TAU;
+    // Values of 2^24 and more are whole turns.
+    let x = if x.abs() < 16_777_216.0 { f64::from(x) } else { f64::from(x * 0.0) };
+    let turn = x - nearest(x);
+    let quarters = nearest(turn * 4.0);
+    let angle = (turn - quarters * 0.25) * TURN;
+    let z = angle * angle;
+    let sin = angle
+        * (1.0
+            + z * (-1.0 / 6.0
+                + z * (1.0 / 120.0
+                    + z * (-1.0 / 5040.0
+                        + z * (1.0 / 362_880.0 + z * (-1.0 / 39_916_800.0 + z / 6_227_020_800.0))))));
+    let cos = 1.0
+        + z * (-0.5
+            + z * (1.0 / 24.0
+                + z * (-1.0 / 720.0
+                    + z * (1.0 / 40_320.0 + z * (-1.0 / 3_628_800.0 + z / 479_001_600.0)))));
+    let quadrant = quarters as i32 & 3;
+    let (s, c) = if quadrant & 1 == 1 { (cos, sin) } else { (sin, cos) };
+    let s = if quadrant & 2 == 2 { -s } else { s };
+    let c = if quadrant == 1 || quadrant == 2 { -c } else { c };
+    (s, c)
+}
+
+/// sin(2 pi x).
+#[inline(always)]
+pub fn sin_turns(x: f32) -> f32 {
+    let sin = sin_cos_turns(x).0 as f32;
+    if x == 0.0 { x } else { sin }
+}
+
+/// cos(2 pi x).
+#[inline(always)]
+pub fn cos_turns(x: f32) -> f32 {
+    sin_cos_turns(x).1 as f32
+}
+
+/// 1 / sqrt(x), within 0.51 ULP.
+#[inline(always)]
+pub fn rsq_f32(x: f32) -> f32 {
+    (1.0 / f64::from(x).sqrt()) as f32
+}
+
+/// x - floor(x), kept below one.
+#[inline(always)]
+pub fn fract_f32(x: f32) -> f32 {
+    const BELOW_ONE: f32 = f32::from_bits(0x3f7f_ffff);
+    let fract = x - x.floor();
+    if fract > BELOW_ONE { BELOW_ONE } else { fract }
+}
+
+#[inline(always)]
+pub fn fract_f64(x: f64) -> f64 {
+    const BELOW_ONE: f64 = f64::from_bits(0x3fef_ffff_ffff_ffff);
+    let fract = x - x.floor();
+    if fract > BELOW_ONE { BELOW_ONE } else { fract }
+}
+
+/// x * 2^n, rounded once.
+#[inline(always)]
+pub fn ldexp_f32(x: f32, n: i32) -> f32 {
+    // Every f32 times any of these powers is a normal f64; past +-400 nothing changes.
+    let n = n.clamp(-400, 400);
+    (f64::from(x) * power_of_two(n)) as f32
+}
+
+/// x * 2^n, rounded once.
+#[inline(always)]
+pub fn ldexp_f64(x: f64, n: i32) -> f64 {
+    let subnormal = x.abs() < f64::MIN_POSITIVE;
+    let (normal, n) = if subnormal { (x * power_of_two(54), n.clamp(-4400, 4400) - 54) } else { (x, n.clamp(-4400, 4400)) };
+    let bits = normal.to_bits();
+    let fraction = bits & 0x800f_ffff_ffff_ffff;
+    let exponent = (bits >> 52 & 0x7ff) as i32 + n;
+    let infinite = f64::from_bits(fraction & 1 << 63 | 0x7ff0_0000_0000_0000);
+    let in_range = f64::from_bits(fraction | (exponent.clamp(1, 2046) as u64) << 52);
+    // A subnormal result is a normal one 64 places higher, brought down by the one operation that rounds.
+    let high = f64::from_bits(fraction | (exponent.clamp(-63, 0) + 64) as u64 * (1 << 52));
+    let small = high * power_of_two(-64);
+    if x == 0.0 || !x.is_finite() {
+        x
+    } else if exponent > 2046 {
+        infinite
+    } else if exponent > 0 {
+        in_range
+    } else {
+        small
+    }
+}
+
+/// Mantissa in [0.5, 1) with the sign of `x`; zeros, infinities and NaNs unchanged.
+#[inline(always)]
+pub fn frexp_mantissa_f32(x: f32) -> f32 {
+    let scaled = if x.abs() < f32::MIN_POSITIVE { x * 16_777_216.0 } else { x };
+    let bits = scaled.to_bits();
+    if x == 0.0 || !x.is_finite() { x } else { f32::from_bits(bits & 0x807f_ffff | 0x3f00_0000) }
+}
+
+/// Exponent that goes with [`frexp_mantissa_f32`]; 0 for zeros, infinities and NaNs.
+#[inline(always)]
+pub fn frexp_exponent_f32(x: f32) -> i32 {
+    let subnormal = x.abs() < f32::MIN_POSITIVE;
+    let scaled = if subnormal { x * 16_777_216.0 } else { x };
+    let exponent = (scaled.to_bits() >> 23 & 0xff) as i32 - 126 - if subnormal { 24 } else { 0 };
+    if x == 0.0 || !x.is_finite() { 0 } else { exponent }
+}
+
+#[inline(always)]
+pub fn frexp_mantissa_f64(x: f64) -> f64 {
+    let scaled = if x.abs() < f64::MIN_POSITIVE { x * 18_014_398_509_481_984.0 } else { x };
+    let bits = scaled.to_bits();
+    let mantissa = f64::from_bits(bits & 0x800f_ffff_ffff_ffff | 0x3fe0_0000_0000_0000);
+    if x == 0.0 || !x.is_finite() { x } else { mantissa }
+}
+
+#[inline(always)]
+pub fn frexp_exponent_f64(x: f64) -> i32 {
+    let subnormal = x.abs() < f64::MIN_POSITIVE;
+    let scaled = if subnormal { x * 18_014_398_509_481_984.0 } else { x };
+    let exponent = (scaled.to_bits() >> 52 & 0x7ff) as i32 - 1022 - if subnormal { 54 } else { 0 };
+    if x == 0.0 || !x.is_finite() { 0 } else { exponent }
+}
+
+/// 2/pi, most significant bit first.
+const TWO_OVER_PI: [u64; 20] = [
+    0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561, 0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c, 0xfe1d_eb1c_b129_a73e, 0xe882_35f5_2ebb_4484, 0xe99c_7026_b45f_7e41, 0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b, 0x1ff8_97ff_de05_980f, 0xef2f_118b_5a0a_6d1f, 0x6d36_7ecf_27cb_09b7, 0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b, 0x3d07_39f7_8a52_92ea, 0x6bfb_5fb1_1f8d_5d08, 0x5603_3046_fc7b_6bab, 0xf0cf_bc20_9af4_361d,
+];
+
+/// 53 bits of 2/pi from bit `53 * segment` (further for a large `x`), as a number: the pieces of an argument reduction.
+#[inline(always)]
+pub fn trig_preop_f64(x: f64, segment: u32) -> f64 {
+    let exponent = (x.to_bits() >> 52 & 0x7ff) as i32;
+    let mut shift = (segment & 31) as i32 * 53;
+    if exponent > 1077 {
+        shift += exponent - 1077;
+    }
+    let mut bits = 0;
+    if (0..=1201 - 53).contains(&shift) {
+        let (word, offset) = (shift as usize / 64, shift as u32 % 64);
+        let window = u128::from(TWO_OVER_PI[word]) << 64 | u128::from(TWO_OVER_PI[word + 1]);
+        bits = (window << offset >> 75) as u64;
+    } else if shift < 1201 {
+        let (word, offset) = (shift as usize / 64, shift as u32 % 64);
+        let window = u128::from(TWO_OVER_PI[word]) << 64 | u128::from(TWO_OVER_PI[word + 1]);
+        // Past the last of its 1201 bits the hardware's constant is zero.
+        bits = (window << offset >> 75) as u64 & (!0 << (shift + 53 - 1201));
+    }
+    let mut scale = -53 - shift;
+    if exponent >= 1968 {
+        scale += 128;
+    }
+    ldexp_f64(bits as f64, scale)
+}

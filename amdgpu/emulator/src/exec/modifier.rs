@@ -1,0 +1,163 @@
+//! Source and result modifiers: neg, abs, op_sel, omod, clamp.
+//!
+//! Each works on a copy of a source in scratch, or on the results before they are stored, so bodies never see them.
+
+use isa::Modifiers;
+
+use super::float_math::{f16_to_f32, f32_to_f16};
+use super::lane_op::Kind;
+use super::lane_source::Results;
+use crate::{Lanes, Mode};
+
+/// Whether a source of this kind changes under these modifiers.
+pub fn modifies(kind: Kind, n: usize, modifiers: &Modifiers) -> bool {
+    let set = |mask: u8| mask >> n & 1 == 1;
+    match kind {
+        Kind::None | Kind::Mask | Kind::B32 | Kind::B64 => false,
+        Kind::B16 => set(modifiers.op_sel),
+        Kind::F16 => set(modifiers.op_sel) || set(modifiers.neg) || set(modifiers.abs),
+        Kind::F32 | Kind::F64 => set(modifiers.neg) || set(modifiers.abs),
+        Kind::Pk16 | Kind::PkF16 | Kind::PkF32 => {
+            set(modifiers.op_sel) || !set(modifiers.op_sel_hi) || set(modifiers.neg) || set(modifiers.neg_hi)
+        }
+        Kind::Mix => set(modifiers.op_sel_hi) || set(modifiers.neg) || set(modifiers.neg_hi),
+    }
+}
+
+/// Applies the modifiers of source `n` to its lanes.
+#[inline(always)]
+pub fn source(kind: Kind, n: usize, modifiers: &Modifiers, lo: &mut Lanes, hi: &mut Lanes) {
+    let set = |mask: u8| mask >> n & 1 == 1;
+    let (neg, abs) = (set(modifiers.neg), set(modifiers.abs));
+    match kind {
+        Kind::None | Kind::Mask | Kind::B32 | Kind::B64 => {}
+        Kind::B16 | Kind::F16 => {
+            if set(modifiers.op_sel) {
+                for value in &mut lo.0 {
+                    *value >>= 16;
+                }
+            }
+            if kind == Kind::F16 {
+                sign(lo, 0x8000, neg, abs);
+            }
+        }
+        Kind::F32 => sign(lo, 0x8000_0000, neg, abs),
+        Kind::F64 => sign(hi, 0x8000_0000, neg, abs),
+        Kind::Pk16 | Kind::PkF16 => {
+            let low = 16 * u32::from(set(modifiers.op_sel));
+            let high = 16 * u32::from(set(modifiers.op_sel_hi));
+            let flip = if kind == Kind::PkF16 {
+                u32::from(neg) << 15 | u32::from(set(modifiers.neg_hi)) << 31
+            } else {
+                0
+            };
+            for value in &mut lo.0 {
+                *value = (*value >> low & 0xffff | (*value >> high) << 16) ^ flip;
+            }
+        }
+        Kind::PkF32 => {
+            let (old_lo, old_hi) = (*lo, *hi);
+            *lo = if set(modifiers.op_sel) { old_hi } else { old_lo };
+            *hi = if set(modifiers.op_sel_hi) { old_hi } else { old_lo };
+            sign(lo, 0x8000_0000, neg, false);
+            sign(hi, 0x8000_0000, set(modifiers.neg_hi), false);
+        }
+        Kind::Mix => {
+            if set(modifiers.op_sel_hi) {
+                let shift = 16 * u32::from(set(modifiers.op_sel));
+                for value in &mut lo.0 {
+                    *value = f16_to_f32((*value >> shift) as u16).to_bits();
+                }
+            }
+            // The mixed operations have `abs` where packed ones have `neg_hi`.
+            sign(lo, 0x8000_0000, neg, set(modifiers.neg_hi));
+        }
+    }
+}
+
+#[inline(always)]
+fn sign(lanes: &mut Lanes, bit: u32, neg: bool, abs: bool) {
+    let clear = if abs { bit } else { 0 };
+    let flip = if neg { bit } else { 0 };
+    for value in &mut lanes.0 {
+        *value = *value & !clear ^ flip;
+    }
+}
+
+/// Applies omod and the float clamp to the results.
+#[inline(always)]
+pub fn result(kind: Kind, modifiers: &Modifiers, mode: &Mode, results: &mut Results) {
+    let factor = [1.0, 2.0, 4.0, 0.5][usize::from(modifiers.omod & 3)];
+    let (scale, clamp, nan_is_zero) = (modifiers.omod != 0, modifiers.clamp, mode.dx10_clamp);
+    if !scale && !clamp {
+        return;
+    }
+    match kind {
+        Kind::F32 => {
+            for value in &mut results.lo.0 {
+                *value = finish(f32::from_bits(*value), factor, clamp, nan_is_zero).to_bits();
+            }
+        }
+        Kind::PkF32 => {
+            for value in results.lo.0.iter_mut().chain(&mut results.hi.0) {
+                *value = finish(f32::from_bits(*value), factor, clamp, nan_is_zero).to_bits();
+            }
+        }
+        Kind::F16 => {
+            for value in &mut results.lo.0 {
+                *value = u32::from(finish_f16(*value as u16, factor, clamp, nan_is_zero));
+            }
+        }
+        Kind::PkF16 => {
+            for value in &mut results.lo.0 {
+                let low = finish_f16(*value as u16, factor, clamp, nan_is_zero);
+                let high = finish_f16((*value >> 16) as u16, factor, clamp, nan_is_zero);
+                *value = u32::from(low) | u32::from(high) << 16;
+            }
+        }
+        Kind::F64 => {
+            for lane in 0..64 {
+                let bits = u64::from(results.lo.0[lane]) | u64::from(results.hi.0[lane]) << 32;
+                let mut value = f64::from_bits(bits) * f64::from(factor);
+                if clamp {
+                    value = if value.is_nan() && nan_is_zero { 0.0 } else { clamp_f64(value) };
+                }
+                results.lo.0[lane] = value.to_bits() as u32;
+                results.hi.0[lane] = (value.to_bits() >> 32) as u32;
+            }
+        }
+        _ => {}
+    }
+}
+
+#[inline(always)]
+fn finish(value: f32, factor: f32, clamp: bool, nan_is_zero: bool) -> f32 {
+    let value = value * factor;
+    if !clamp {
+        value
+    } else if value.is_nan() {
+        if nan_is_zero { 0.0 } else { value }
+    } else if value > 1.0 {
+        1.0
+    } else if value > 0.0 {
+        value
+    } else {
+        0.0
+    }
+}
+
+#[inline(always)]
+fn finish_f16(bits: u16, factor: f32, clamp: bool, nan_is_zero: bool) -> u16 {
+    f32_to_f16(finish(f16_to_f32(bits), factor, clamp, nan_is_zero))
+}
+
+#[inline(always)]
+fn clamp_f64(value: f64) -> f64 {
+    if value > 1.0 {
+        1.0
+    } else if value > 0.0 || value.is_nan() {
+        value
+    } else {
+        0.0
+    }
+}

@@ -1,0 +1,246 @@
+//! SMEM: scalar loads, stores and atomics, and the clocks.
+
+use std::marker::PhantomData;
+
+use isa::{Inst, Op, Operand};
+
+use super::access::check_scalar;
+use super::atomic::*;
+use super::scalar;
+use crate::compile::{Compiler, Type, Unsupported};
+use crate::fault::FaultKind;
+use crate::{Body, Flow, Handler, Level, Src, SrcKind, Uop, Wave, handler};
+
+/// `Uop::flags`.
+const SOFFSET: u32 = 1;
+const RETURNS: u32 = 2;
+
+/// Offset from the base: immediate, scalar register, or both.
+#[inline(always)]
+fn offset(wave: &Wave, uop: &Uop) -> i64 {
+    let register = if uop.flags & SOFFSET != 0 { i64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
+    uop.imm + register
+}
+
+/// Address of a plain access; hardware ignores the two low bits.
+#[inline(always)]
+fn address(wave: &Wave, uop: &Uop) -> u64 {
+    wave.sgpr64(usize::from(uop.src[0].index)).wrapping_add_signed(offset(wave, uop)) & !3
+}
+
+/// Base address and byte size a buffer resource describes.
+#[inline(always)]
+fn buffer(wave: &Wave, uop: &Uop) -> (u64, u64) {
+    let resource = usize::from(uop.src[0].index);
+    let base = wave.sgpr64(resource) & 0xffff_ffff_ffff;
+    let stride = u64::from(wave.sgprs[resource + 1] >> 16 & 0x3fff);
+    let records = u64::from(wave.sgprs[resource + 2]);
+    (base, if stride == 0 { records } else { records * stride })
+}
+
+struct ScalarLoad<const N: usize>;
+impl<const N: usize> Body for ScalarLoad<N> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let address = address(wave, uop);
+        if !check_scalar(wave, uop, address, 4 * N as u64, false) {
+            return Flow::Fault;
+        }
+        // SAFETY: the range was checked.
+        let value = unsafe { (address as *const [u32; N]).read_unaligned() };
+        let dst = usize::from(uop.dst);
+        wave.sgprs[dst..dst + N].copy_from_slice(&value);
+        Flow::Next
+    }
+}
+
+/// Dwords past the buffer read as zero.
+struct ScalarBufferLoad<const N: usize>;
+impl<const N: usize> Body for ScalarBufferLoad<N> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let (base, size) = buffer(wave, uop);
+        let offset = offset(wave, uop) as u64 & !3;
+        let mut value = [0u32; N];
+        for (k, value) in value.iter_mut().enumerate() {
+            let at = offset.wrapping_add(4 * k as u64);
+            if at.saturating_add(4) > size {
+                continue;
+            }
+            let address = base.wrapping_add(at);
+            if !check_scalar(wave, uop, address, 4, false) {
+                return Flow::Fault;
+            }
+            // SAFETY: the range was checked.
+            *value = unsafe { (address as *const u32).read_unaligned() };
+        }
+        let dst = usize::from(uop.dst);
+        wave.sgprs[dst..dst + N].copy_from_slice(&value);
+        Flow::Next
+    }
+}
+
+struct ScalarStore<const N: usize, const BUFFER: bool>;
+impl<const N: usize, const BUFFER: bool> Body for ScalarStore<N, BUFFER> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        for k in 0..N {
+            let address = if BUFFER {
+                let (base, size) = buffer(wave, uop);
+                let at = (offset(wave, uop) as u64 & !3).wrapping_add(4 * k as u64);
+                if at.saturating_add(4) > size {
+                    continue;
+                }
+                base.wrapping_add(at)
+            } else {
+                address(wave, uop).wrapping_add(4 * k as u64)
+            };
+            if !check_scalar(wave, uop, address, 4, true) {
+                return Flow::Fault;
+            }
+            // SAFETY: the range was checked for writing.
+            unsafe { (address as *mut u32).write_unaligned(wave.sgprs[usize::from(uop.dst) + k]) };
+        }
+        Flow::Next
+    }
+}
+
+struct ScalarAtomic<O, const BUFFER: bool>(PhantomData<O>);
+impl<O: Operation, const BUFFER: bool> Body for ScalarAtomic<O, BUFFER> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let size = 4 * O::Word::REGISTERS as u64;
+        let address = if BUFFER {
+            let (base, records) = buffer(wave, uop);
+            let at = offset(wave, uop) as u64 & !3;
+            if at.saturating_add(size) > records {
+                return Flow::Next;
+            }
+            base.wrapping_add(at)
+        } else {
+            address(wave, uop)
+        };
+        if address % size != 0 {
+            wave.fault = Some((FaultKind::Misaligned { address }, None));
+            return Flow::Fault;
+        }
+        if !check_scalar(wave, uop, address, size, true) {
+            return Flow::Fault;
+        }
+        let dst = usize::from(uop.dst);
+        let read = |k: usize| {
+            let at = dst + k * O::Word::REGISTERS;
+            O::Word::from_registers(wave.sgprs[at], wave.sgprs[at + O::Word::REGISTERS - 1])
+        };
+        let data = read(0);
+        let extra = if O::PAIR { read(1) } else { data };
+        // SAFETY: the address is aligned and was checked for writing.
+        let old = unsafe { O::Word::update(address as *mut u8, |old| O::apply(old, data, extra)) };
+        if uop.flags & RETURNS != 0 {
+            let old = old.registers();
+            wave.sgprs[dst..dst + O::Word::REGISTERS].copy_from_slice(&old[..O::Word::REGISTERS]);
+        }
+        Flow::Next
+    }
+}
+
+/// Nanoseconds since some moment before the first wave.
+pub(crate) fn nanoseconds() -> u64 {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // The clocks start well past zero, so that no program takes an early reading for "never".
+    START.elapsed().as_nanos() as u64 + 1_000_000_000
+}
+
+/// The shader clock: one tick per nanosecond.
+struct MemTime;
+impl Body for MemTime {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        wave.set_sgpr64(usize::from(uop.dst), nanoseconds());
+        Flow::Next
+    }
+}
+
+/// The constant clock: 100 MHz.
+struct MemRealTime;
+impl Body for MemRealTime {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        wave.set_sgpr64(usize::from(uop.dst), nanoseconds() / 10);
+        Flow::Next
+    }
+}
+
+/// Address probes have no effect without address translation.
+struct Probe;
+impl Body for Probe {
+    #[inline(always)]
+    fn run(_: &mut Wave, _: &Uop) -> Flow {
+        Flow::Next
+    }
+}
+
+fn select_atomic(name: &str) -> Option<(Handler, u16)> {
+    let buffer = name.starts_with("s_buffer_");
+    macro_rules! make {
+        ($operation:ident) => {{
+            let run = if buffer {
+                handler::<ScalarAtomic<$operation, true>>(Level::Base)
+            } else {
+                handler::<ScalarAtomic<$operation, false>>(Level::Base)
+            };
+            let pair = if <$operation as Operation>::PAIR { 2 } else { 1 };
+            (run, <$operation as Operation>::Word::REGISTERS as u16 * pair)
+        }};
+    }
+    let (_, suffix) = name.split_once("atomic_")?;
+    by_atomic_suffix!(suffix, make)
+}
+
+pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
+    let base = Level::Base;
+    // Registers of the data operand and of the base operand.
+    let (run, data, address): (Handler, u16, u16) = match inst.op {
+        Op::s_load_dword => (handler::<ScalarLoad<1>>(base), 1, 2),
+        Op::s_load_dwordx2 => (handler::<ScalarLoad<2>>(base), 2, 2),
+        Op::s_load_dwordx4 => (handler::<ScalarLoad<4>>(base), 4, 2),
+        Op::s_load_dwordx8 => (handler::<ScalarLoad<8>>(base), 8, 2),
+        Op::s_load_dwordx16 => (handler::<ScalarLoad<16>>(base), 16, 2),
+        Op::s_buffer_load_dword => (handler::<ScalarBufferLoad<1>>(base), 1, 4),
+        Op::s_buffer_load_dwordx2 => (handler::<ScalarBufferLoad<2>>(base), 2, 4),
+        Op::s_buffer_load_dwordx4 => (handler::<ScalarBufferLoad<4>>(base), 4, 4),
+        Op::s_buffer_load_dwordx8 => (handler::<ScalarBufferLoad<8>>(base), 8, 4),
+        Op::s_buffer_load_dwordx16 => (handler::<ScalarBufferLoad<16>>(base), 16, 4),
+        Op::s_store_dword => (handler::<ScalarStore<1, false>>(base), 1, 2),
+        Op::s_store_dwordx2 => (handler::<ScalarStore<2, false>>(base), 2, 2),
+        Op::s_store_dwordx4 => (handler::<ScalarStore<4, false>>(base), 4, 2),
+        Op::s_buffer_store_dword => (handler::<ScalarStore<1, true>>(base), 1, 4),
+        Op::s_buffer_store_dwordx2 => (handler::<ScalarStore<2, true>>(base), 2, 4),
+        Op::s_buffer_store_dwordx4 => (handler::<ScalarStore<4, true>>(base), 4, 4),
+        Op::s_memtime => (handler::<MemTime>(base), 2, 0),
+        Op::s_memrealtime => (handler::<MemRealTime>(base), 2, 0),
+        Op::s_atc_probe | Op::s_atc_probe_buffer => (handler::<Probe>(base), 0, 0),
+        op => {
+            let (run, data) = select_atomic(op.name()).ok_or(Unsupported::Instruction(op.name()))?;
+            (run, data, if op.name().starts_with("s_buffer_") { 4 } else { 2 })
+        }
+    };
+    let mut uop = compiler.uop(run, inst_index);
+    uop.imm = i64::from(inst.imm);
+    if data > 0 {
+        uop.dst = compiler.scalar(inst, &inst.dst, data)?;
+    }
+    if address > 0 {
+        uop.src[0] = Src { kind: SrcKind::Scalar, index: compiler.scalar(inst, &inst.src[0], address)? };
+        if !matches!(inst.src[1], Operand::None) {
+            uop.flags |= SOFFSET;
+            uop.src[1] = compiler.source(inst, &inst.src[1], 1, Type::B32)?;
+        }
+    }
+    if inst.memory.glc {
+        uop.flags |= RETURNS;
+    }
+    Ok(uop)
+}

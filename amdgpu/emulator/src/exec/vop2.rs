@@ -1,0 +1,184 @@
+//! VOP2: operations of two sources, the second a vector register.
+
+use isa::{Inst, Op};
+
+use super::float_math::{f16_to_f32, fma_f16, mad_f32, max_f32, min_f32};
+use super::lane_body::assemble;
+use super::lane_op::{Bit, F16, Operation, lane_op};
+use super::saturate;
+use crate::compile::{Compiler, Unsupported};
+use crate::{Level, Uop};
+
+pub fn compile(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsupported> {
+    let clamped = if inst.modifiers.clamp { saturate::operation(inst.op, c.level) } else { None };
+    let operation = clamped.or_else(|| operation(inst.op, c.level));
+    assemble(c, inst, index, operation.ok_or(Unsupported::Instruction(inst.op.name()))?)
+}
+
+/// Sum and carry-out.
+#[inline(always)]
+fn add_carry(a: u32, b: u32, carry: Bit) -> (u32, Bit) {
+    // A set lane is !0, so subtracting it adds one.
+    let (sum, over) = a.overflowing_add(b);
+    let (sum, over_carry) = sum.overflowing_add(carry.0 & 1);
+    (sum, (over | over_carry).into())
+}
+
+/// Difference and borrow-out.
+#[inline(always)]
+fn sub_borrow(a: u32, b: u32, borrow: Bit) -> (u32, Bit) {
+    let (difference, under) = a.overflowing_sub(b);
+    let (difference, under_borrow) = difference.overflowing_sub(borrow.0 & 1);
+    (difference, (under | under_borrow).into())
+}
+
+#[inline(always)]
+pub fn sign_extend_24(value: u32) -> i32 {
+    (value << 8) as i32 >> 8
+}
+
+/// The low and high half of a dword as f32.
+#[inline(always)]
+pub fn halves(value: u32) -> (f32, f32) {
+    (f16_to_f32(value as u16), f16_to_f32((value >> 16) as u16))
+}
+
+#[inline(always)]
+pub fn dot2_f32_f16(a: u32, b: u32, c: f32) -> f32 {
+    let ((a0, a1), (b0, b1)) = (halves(a), halves(b));
+    // Products of halves are exact in f32.
+    a1 * b1 + (a0 * b0 + c)
+}
+
+#[inline(always)]
+pub fn dot2_i32_i16(a: u32, b: u32, c: i32) -> i32 {
+    let low = i32::from(a as i16) * i32::from(b as i16);
+    let high = (a as i32 >> 16) * (b as i32 >> 16);
+    c.wrapping_add(low).wrapping_add(high)
+}
+
+#[inline(always)]
+pub fn dot4_i32_i8(a: u32, b: u32, c: i32) -> i32 {
+    let mut sum = c;
+    for byte in 0..4 {
+        let (x, y) = ((a << (24 - 8 * byte)) as i32 >> 24, (b << (24 - 8 * byte)) as i32 >> 24);
+        sum = sum.wrapping_add(x * y);
+    }
+    sum
+}
+
+#[inline(always)]
+pub fn dot8_i32_i4(a: u32, b: u32, c: i32) -> i32 {
+    let mut sum = c;
+    for nibble in 0..8 {
+        let (x, y) = ((a << (28 - 4 * nibble)) as i32 >> 28, (b << (28 - 4 * nibble)) as i32 >> 28);
+        sum = sum.wrapping_add(x * y);
+    }
+    sum
+}
+
+/// The body of a VOP2 operation, whatever its encoding.
+pub fn operation(op: Op, level: Level) -> Option<Operation> {
+    Some(match op {
+        Op::v_cndmask_b32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> u32 { b & m.0 | a & !m.0 }).as_f32(),
+
+        Op::v_add_f32 => lane_op!(level, |a: f32, b: f32| -> f32 { a + b }),
+        Op::v_sub_f32 => lane_op!(level, |a: f32, b: f32| -> f32 { a - b }),
+        Op::v_subrev_f32 => lane_op!(level, |a: f32, b: f32| -> f32 { b - a }),
+        Op::v_mul_f32 => lane_op!(level, |a: f32, b: f32| -> f32 { a * b }),
+        Op::v_mul_legacy_f32 => {
+            lane_op!(level, |a: f32, b: f32| -> f32 { if a == 0.0 || b == 0.0 { 0.0 } else { a * b } })
+        }
+        Op::v_min_f32 => lane_op!(level, mode m, |a: f32, b: f32| -> f32 { min_f32(a, b, m.ieee) }),
+        Op::v_max_f32 => lane_op!(level, mode m, |a: f32, b: f32| -> f32 { max_f32(a, b, m.ieee) }),
+        Op::v_fmac_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }).accumulating(),
+        Op::v_fmac_f64 => lane_op!(level, |a: f64, b: f64, c: f64| -> f64 { a.mul_add(b, c) }).accumulating(),
+        Op::v_fmamk_f32 | Op::v_fmaak_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }),
+        Op::v_mac_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { mad_f32(a, b, c) }).accumulating(),
+        Op::v_madmk_f32 | Op::v_madak_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { mad_f32(a, b, c) }),
+
+        Op::v_add_f16 => lane_op!(level, |a: F16, b: F16| -> F16 { F16(a.0 + b.0) }),
+        Op::v_sub_f16 => lane_op!(level, |a: F16, b: F16| -> F16 { F16(a.0 - b.0) }),
+        Op::v_subrev_f16 => lane_op!(level, |a: F16, b: F16| -> F16 { F16(b.0 - a.0) }),
+        Op::v_mul_f16 => lane_op!(level, |a: F16, b: F16| -> F16 { F16(a.0 * b.0) }),
+        Op::v_min_f16 => lane_op!(level, mode m, |a: F16, b: F16| -> F16 { F16(min_f32(a.0, b.0, m.ieee)) }),
+        Op::v_max_f16 => lane_op!(level, mode m, |a: F16, b: F16| -> F16 { F16(max_f32(a.0, b.0, m.ieee)) }),
+        Op::v_ldexp_f16 => lane_op!(level, |a: F16, b: i16| -> F16 { F16(ldexp_f16(a.0, b)) }),
+        Op::v_mac_f16 => lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) }).accumulating(),
+        Op::v_madmk_f16 | Op::v_madak_f16 => {
+            lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) })
+        }
+        Op::v_pk_fmac_f16 => {
+            lane_op!(level, packed |a: F16, b: F16, c: F16| -> F16 { F16(fma_f16(a.0, b.0, c.0)) }).accumulating()
+        }
+
+        Op::v_mul_i32_i24 => {
+            lane_op!(level, |a: u32, b: u32| -> i32 { sign_extend_24(a).wrapping_mul(sign_extend_24(b)) })
+        }
+        Op::v_mul_hi_i32_i24 => lane_op!(level, |a: u32, b: u32| -> i32 {
+            (i64::from(sign_extend_24(a)) * i64::from(sign_extend_24(b)) >> 32) as i32
+        }),
+        Op::v_mul_u32_u24 => lane_op!(level, |a: u32, b: u32| -> u32 { (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff) }),
+        Op::v_mul_hi_u32_u24 => lane_op!(level, |a: u32, b: u32| -> u32 {
+            (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32
+        }),
+        Op::v_min_i32 => lane_op!(level, |a: i32, b: i32| -> i32 { a.min(b) }),
+        Op::v_max_i32 => lane_op!(level, |a: i32, b: i32| -> i32 { a.max(b) }),
+        Op::v_min_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.min(b) }),
+        Op::v_max_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.max(b) }),
+        Op::v_lshrrev_b32 => lane_op!(level, |a: u32, b: u32| -> u32 { b >> (a & 31) }),
+        Op::v_ashrrev_i32 => lane_op!(level, |a: u32, b: i32| -> i32 { b >> (a & 31) }),
+        Op::v_lshlrev_b32 => lane_op!(level, |a: u32, b: u32| -> u32 { b << (a & 31) }),
+        Op::v_and_b32 => lane_op!(level, |a: u32, b: u32| -> u32 { a & b }),
+        Op::v_or_b32 => lane_op!(level, |a: u32, b: u32| -> u32 { a | b }),
+        Op::v_xor_b32 => lane_op!(level, |a: u32, b: u32| -> u32 { a ^ b }),
+        Op::v_xnor_b32 => lane_op!(level, |a: u32, b: u32| -> u32 { !(a ^ b) }),
+        Op::v_add_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.wrapping_add(b) }),
+        Op::v_sub_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.wrapping_sub(b) }),
+        Op::v_subrev_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { b.wrapping_sub(a) }),
+        Op::v_add_co_u32 => lane_op!(level, |a: u32, b: u32| -> (u32, Bit) { add_carry(a, b, Bit(0)) }),
+        Op::v_sub_co_u32 => lane_op!(level, |a: u32, b: u32| -> (u32, Bit) { sub_borrow(a, b, Bit(0)) }),
+        Op::v_subrev_co_u32 => lane_op!(level, |a: u32, b: u32| -> (u32, Bit) { sub_borrow(b, a, Bit(0)) }),
+        Op::v_addc_co_u32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { add_carry(a, b, m) }),
+        Op::v_subb_co_u32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { sub_borrow(a, b, m) }),
+        Op::v_subbrev_co_u32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { sub_borrow(b, a, m) }),
+
+        Op::v_add_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_add(b) }),
+        Op::v_sub_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_sub(b) }),
+        Op::v_subrev_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { b.wrapping_sub(a) }),
+        Op::v_mul_lo_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_mul(b) }),
+        Op::v_lshlrev_b16 => lane_op!(level, |a: u16, b: u16| -> u16 { b << (a & 15) }),
+        Op::v_lshrrev_b16 => lane_op!(level, |a: u16, b: u16| -> u16 { b >> (a & 15) }),
+        Op::v_ashrrev_i16 => lane_op!(level, |a: u16, b: i16| -> i16 { b >> (a & 15) }),
+        Op::v_min_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.min(b) }),
+        Op::v_max_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.max(b) }),
+        Op::v_min_i16 => lane_op!(level, |a: i16, b: i16| -> i16 { a.min(b) }),
+        Op::v_max_i16 => lane_op!(level, |a: i16, b: i16| -> i16 { a.max(b) }),
+
+        Op::v_dot2c_f32_f16 => {
+            lane_op!(level, |a: u32, b: u32, c: f32| -> f32 { dot2_f32_f16(a, b, c) }).accumulating()
+        }
+        Op::v_dot2c_i32_i16 => {
+            lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot2_i32_i16(a, b, c) }).accumulating()
+        }
+        Op::v_dot4c_i32_i8 => {
+            lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot4_i32_i8(a, b, c) }).accumulating()
+        }
+        Op::v_dot8c_i32_i4 => {
+            lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot8_i32_i4(a, b, c) }).accumulating()
+        }
+        _ => return None,
+    })
+}
+
+/// `v_mad_f16`: the product is rounded to half before the sum.
+#[inline(always)]
+pub fn mad_f16(a: f32, b: f32, c: f32) -> f32 {
+    f16_to_f32(super::float_math::f32_to_f16(a * b)) + c
+}
+
+/// x * 2^n for a half: exact in f32 whenever the result is a half at all.
+#[inline(always)]
+fn ldexp_f16(x: f32, n: i16) -> f32 {
+    super::float_math::ldexp_f32(x, i32::from(n).clamp(-64, 64))
+}

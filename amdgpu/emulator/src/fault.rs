@@ -1,0 +1,102 @@
+//! Why a dispatch was aborted: what happened, and where in the kernel and the grid.
+
+use std::fmt;
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// An access outside the memory the dispatch may touch.
+    IllegalAddress { address: u64, write: bool },
+    /// An atomic on an address that is not a multiple of its size.
+    Misaligned { address: u64 },
+    /// An access past the private memory (stack) of a work-item.
+    PrivateOverflow { offset: u64, size: u32 },
+    /// `s_trap`: the kernel itself gave up (`abort`, `assert`, `__builtin_trap`).
+    Trap { id: u16 },
+    /// An encoding or operation that is not executed; the text names it.
+    IllegalInstruction { text: String },
+    /// A jump to an address that is no instruction of the module.
+    IllegalTarget { address: u64 },
+    /// A request to the host that is malformed or not served.
+    Hostcall { text: String },
+    /// The watchdog's deadline passed.
+    Timeout,
+    /// The caller cancelled the dispatch.
+    Cancelled,
+    /// Every wave of a workgroup waits, and none can go on.
+    Deadlock,
+    /// The dispatch asks for more than the device has.
+    Resources { text: String },
+    /// A bug of this emulator: a thread of it panicked.
+    Internal { text: String },
+}
+
+impl FaultKind {
+    /// Whether the fault is an invalid memory access (as opposed to an aborted or impossible execution).
+    pub fn is_memory(&self) -> bool {
+        matches!(
+            self,
+            FaultKind::IllegalAddress { .. } | FaultKind::Misaligned { .. } | FaultKind::PrivateOverflow { .. }
+        )
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultKind::IllegalAddress { address, write } => {
+                let verb = if *write { "write" } else { "read" };
+                write!(f, "memory access fault: {verb} of address {address:#x}")?;
+                if *address < 0x10000 { f.write_str(" (null pointer)") } else { Ok(()) }
+            }
+            FaultKind::Misaligned { address } => write!(f, "memory access fault: misaligned atomic at address {address:#x}"),
+            FaultKind::PrivateOverflow { offset, size } => {
+                write!(f, "memory access fault: private offset {offset:#x} past the {size} bytes of a work-item's stack")
+            }
+            FaultKind::Trap { id } => write!(f, "trap {id} raised by the kernel"),
+            FaultKind::IllegalInstruction { text } => write!(f, "illegal instruction: {text}"),
+            FaultKind::IllegalTarget { address } => write!(f, "jump to address {address:#x}, which is no instruction"),
+            FaultKind::Hostcall { text } => write!(f, "host call: {text}"),
+            FaultKind::Timeout => f.write_str("watchdog: the kernel ran past its time limit"),
+            FaultKind::Cancelled => f.write_str("the dispatch was cancelled"),
+            FaultKind::Deadlock => f.write_str("deadlock: every wave of the workgroup waits"),
+            FaultKind::Resources { text } => write!(f, "not enough resources: {text}"),
+            FaultKind::Internal { text } => write!(f, "internal failure of the emulator: {text}"),
+        }
+    }
+}
+
+/// A fault and where it happened. The first one of a dispatch is reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: FaultKind,
+    pub kernel: String,
+    /// Address of the instruction, and its offset from the kernel's entry; zero when no instruction is to blame.
+    pub pc: u64,
+    pub offset: i64,
+    /// The instruction, disassembled.
+    pub instruction: String,
+    pub workgroup: [u32; 3],
+    /// Work-item within the workgroup, for faults of one lane.
+    pub work_item: Option<[u32; 3]>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in kernel {}", self.kind, self.kernel)?;
+        if self.pc != 0 {
+            write!(f, " at pc {:#x} (entry {:+#x}", self.pc, self.offset)?;
+            if !self.instruction.is_empty() {
+                write!(f, ", `{}`", self.instruction)?;
+            }
+            let [x, y, z] = self.workgroup;
+            write!(f, "), workgroup ({x}, {y}, {z})")?;
+        }
+        if let Some([x, y, z]) = self.work_item {
+            write!(f, ", work-item ({x}, {y}, {z})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}

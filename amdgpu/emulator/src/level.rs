@@ -1,0 +1,79 @@
+//! One copy of every vector handler per CPU level, chosen once at start.
+//!
+//! A handler body is an `#[inline(always)]` function of a zero-sized type; the three wrappers below are the only functions that
+//! carry `target_feature`, so each instantiation is compiled, and vectorised, for its level.
+
+use crate::{Flow, Handler, Uop, Wave};
+
+/// What one micro-op does. `run` must be `#[inline(always)]`, or the wrapper's target features do not reach it.
+pub trait Body {
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow;
+}
+
+/// The CPU levels handlers are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Whatever the build targets (x86-64-v1 or aarch64). `mul_add` is a library call on x86 here: right, but slow.
+    Base,
+    /// AVX2, FMA, F16C, BMI2.
+    V3,
+    /// AVX-512 F, BW, DQ, VL, CD.
+    V4,
+}
+
+impl Level {
+    /// The best level this machine runs.
+    pub fn detect() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let v3 = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt");
+            let v4 = v3
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512cd");
+            if v4 {
+                return Level::V4;
+            }
+            if v3 {
+                return Level::V3;
+            }
+        }
+        Level::Base
+    }
+}
+
+/// The function that runs `B` at `level`.
+///
+/// Calling the result is sound only on a machine where `level <= Level::detect()`.
+pub fn handler<B: Body>(level: Level) -> Handler {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::V4 => run_v4::<B>,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => run_v3::<B>,
+        _ => run_base::<B>,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn run_v4<B: Body>(wave: &mut Wave, uop: &Uop) -> Flow {
+    B::run(wave, uop)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn run_v3<B: Body>(wave: &mut Wave, uop: &Uop) -> Flow {
+    B::run(wave, uop)
+}
+
+unsafe fn run_base<B: Body>(wave: &mut Wave, uop: &Uop) -> Flow {
+    B::run(wave, uop)
+}

@@ -1,0 +1,197 @@
+//! The device's view of the address space: which host addresses a kernel may touch.
+//!
+//! A device pointer is a host pointer. [`Memory`] is a sorted table of allowed ranges; it owns no memory and maps none. Kernels
+//! check every access against it, through a small cache of recently hit ranges in each wave, so the table itself is read rarely.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+/// What a kernel may do with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// A range of addresses a kernel may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub start: u64,
+    /// First address past the range.
+    pub end: u64,
+    pub access: Access,
+}
+
+impl Range {
+    /// A range that contains no address.
+    pub const EMPTY: Range = Range { start: u64::MAX, end: 0, access: Access::ReadOnly };
+
+    #[inline(always)]
+    pub fn covers(&self, start: u64, end: u64, write: bool) -> bool {
+        start >= self.start && end <= self.end && (!write || self.access == Access::ReadWrite)
+    }
+}
+
+/// Why a range could not be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("range {start:#x}+{len:#x} is empty or wraps around")]
+    BadRange { start: u64, len: u64 },
+    #[error("range {start:#x}+{len:#x} overlaps one already present")]
+    Overlap { start: u64, len: u64 },
+}
+
+/// An immutable picture of the table.
+#[derive(Debug, Default)]
+pub struct Table {
+    ranges: Vec<Range>,
+}
+
+impl Table {
+    /// The range that contains `address`.
+    pub fn find(&self, address: u64) -> Option<Range> {
+        let after = self.ranges.partition_point(|range| range.start <= address);
+        let range = *self.ranges.get(after.checked_sub(1)?)?;
+        (address < range.end).then_some(range)
+    }
+
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+/// The table of allowed ranges, shared by all dispatches of a context.
+#[derive(Debug, Default)]
+pub struct Memory {
+    generation: AtomicU64,
+    table: RwLock<Arc<Table>>,
+}
+
+impl Memory {
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Allows kernels to touch `len` bytes at `start`.
+    pub fn insert(&self, start: u64, len: u64, access: Access) -> Result<(), Error> {
+        let end = start.checked_add(len).filter(|end| *end > start).ok_or(Error::BadRange { start, len })?;
+        let mut table = self.table.write();
+        let at = table.ranges.partition_point(|range| range.start < start);
+        let before = at.checked_sub(1).map(|at| table.ranges[at]);
+        if before.is_some_and(|range| range.end > start)
+            || table.ranges.get(at).is_some_and(|range| range.start < end)
+        {
+            return Err(Error::Overlap { start, len });
+        }
+        let mut ranges = table.ranges.clone();
+        ranges.insert(at, Range { start, end, access });
+        *table = Arc::new(Table { ranges });
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Forbids the range that starts at `start`; says whether there was one.
+    ///
+    /// A wave that runs at this moment may still use it until its quantum ends: unmap only after the dispatches that may
+    /// touch the range have ended.
+    pub fn remove(&self, start: u64) -> Option<Range> {
+        let mut table = self.table.write();
+        let at = table.ranges.binary_search_by_key(&start, |range| range.start).ok()?;
+        let mut ranges = table.ranges.clone();
+        let removed = ranges.remove(at);
+        *table = Arc::new(Table { ranges });
+        self.generation.fetch_add(1, Ordering::Release);
+        Some(removed)
+    }
+
+    /// Whether a kernel may touch all of `len` bytes at `start`.
+    pub fn contains(&self, start: u64, len: u64, write: bool) -> bool {
+        let Some(end) = start.checked_add(len) else { return false };
+        self.find(start).is_some_and(|range| range.covers(start, end, write))
+    }
+
+    /// The range that contains `address`.
+    pub fn find(&self, address: u64) -> Option<Range> {
+        self.table.read().find(address)
+    }
+
+    /// The table as it is now.
+    pub fn snapshot(&self) -> Arc<Table> {
+        self.table.read().clone()
+    }
+
+    /// Changes with every change of the table.
+    #[inline(always)]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
+
+/// Recently hit ranges, direct-mapped by instruction. Emptied when the table changes.
+#[derive(Clone, Copy, Debug)]
+pub struct RangeCache {
+    pub entries: [Range; RangeCache::SIZE],
+    pub generation: u64,
+}
+
+impl RangeCache {
+    pub const SIZE: usize = 16;
+
+    pub fn clear(&mut self, generation: u64) {
+        self.entries = [Range::EMPTY; RangeCache::SIZE];
+        self.generation = generation;
+    }
+}
+
+impl Default for RangeCache {
+    fn default() -> RangeCache {
+        RangeCache { entries: [Range::EMPTY; RangeCache::SIZE], generation: u64::MAX }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_found_from_first_to_last_byte_only() {
+        let memory = Memory::new();
+        memory.insert(0x1000, 0x100, Access::ReadWrite).unwrap();
+        memory.insert(0x1100, 0x10, Access::ReadOnly).unwrap();
+        assert!(memory.contains(0x1000, 0x100, true));
+        assert!(!memory.contains(0xfff, 1, false));
+        assert!(!memory.contains(0x10ff, 2, false), "an access does not span two ranges");
+        assert!(memory.contains(0x1100, 0x10, false));
+        assert!(!memory.contains(0x1100, 1, true), "read-only memory is not written");
+        assert!(!memory.contains(0x1110, 1, false));
+        assert!(!memory.contains(u64::MAX, 2, false));
+    }
+
+    #[test]
+    fn overlapping_and_wrapping_ranges_are_refused() {
+        let memory = Memory::new();
+        memory.insert(0x1000, 0x100, Access::ReadWrite).unwrap();
+        for (start, len) in [(0xff0, 0x11), (0x10ff, 1), (0x1000, 0x100), (0x800, 0x1000)] {
+            assert_eq!(memory.insert(start, len, Access::ReadWrite), Err(Error::Overlap { start, len }));
+        }
+        assert!(matches!(memory.insert(u64::MAX, 2, Access::ReadWrite), Err(Error::BadRange { .. })));
+        assert!(matches!(memory.insert(1, 0, Access::ReadWrite), Err(Error::BadRange { .. })));
+    }
+
+    #[test]
+    fn removal_changes_the_generation_and_forbids_the_range() {
+        let memory = Memory::new();
+        memory.insert(0x1000, 0x100, Access::ReadWrite).unwrap();
+        let before = memory.generation();
+        assert!(memory.remove(0x1001).is_none());
+        assert!(memory.remove(0x1000).is_some());
+        assert_ne!(memory.generation(), before);
+        assert!(!memory.contains(0x1000, 1, false));
+    }
+}

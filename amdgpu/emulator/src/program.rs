@@ -1,0 +1,241 @@
+//! A compiled stretch of code: the micro-ops of one function, and the map between them and the code's addresses.
+//!
+//! A program is built once and never changes. An instruction that is unknown or not executed becomes a micro-op that faults with
+//! the instruction's name when, and only when, a wave reaches it.
+
+use isa::{Arch, Format, Inst, Op, Operand};
+
+use crate::compile::Compiler;
+use crate::exec::{self, sopp};
+use crate::fault::FaultKind;
+use crate::wave::sreg;
+use crate::{Body, Flow, Lanes, Level, SrcKind, Uop, Wave, handler};
+
+/// The micro-ops of one function.
+#[derive(Debug)]
+pub struct Program {
+    pub uops: Box<[Uop]>,
+    pub insts: Box<[Inst]>,
+    pub constants: Box<[Lanes]>,
+    /// Micro-ops that run through another one (relative register indexing).
+    inner: Box<[Uop]>,
+    /// Byte offset of each instruction.
+    offsets: Box<[u32]>,
+    /// Micro-op at each word of the code; `u32::MAX` inside an instruction.
+    starts: Box<[u32]>,
+    /// Why instructions are not executed; `Uop::imm` of a trap indexes it.
+    reasons: Box<[String]>,
+    /// Address of the first byte.
+    base: u64,
+    size: u64,
+}
+
+/// What a program is compiled for.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub arch: Arch,
+    pub level: Level,
+    pub accum_offset: u16,
+    pub vgpr_count: u16,
+}
+
+impl Program {
+    /// Compiles `code`, which is loaded at `base`. Never fails: what cannot be compiled faults when reached.
+    pub fn compile(options: Options, base: u64, code: &[u8]) -> Program {
+        let Options { arch, level, accum_offset, vgpr_count } = options;
+        let mut compiler = Compiler::new(arch, level, accum_offset, vgpr_count, base);
+        let mut uops: Vec<Uop> = Vec::with_capacity(code.len() / 6);
+        let mut inner = Vec::new();
+        let mut offsets = Vec::new();
+        let mut starts = vec![u32::MAX; code.len().div_ceil(4)];
+        let mut reasons = Vec::new();
+        let mut branches = Vec::new();
+        let mut indexed = false;
+        let mut at = 0;
+        while at + 4 <= code.len() {
+            starts[at / 4] = uops.len() as u32;
+            let decoded = isa::decode(arch, &code[at..]);
+            let inst = decoded.unwrap_or_else(|_| unknown());
+            if decoded.is_ok() && sopp::is_dropped(inst.op) {
+                at += usize::from(inst.size);
+                continue;
+            }
+            let inst_index = compiler.insts.len() as u32;
+            compiler.insts.push(inst);
+            offsets.push(at as u32);
+            compiler.offset = at as u32;
+            let compiled = match decoded {
+                Ok(inst) => exec::compile(&mut compiler, &inst, inst_index).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            uops.append(&mut compiler.before);
+            match compiled {
+                Ok(mut uop) => {
+                    if sopp::is_branch(inst.op) {
+                        let target = at as i64 + i64::from(inst.size) + i64::from(inst.imm as i16) * 4;
+                        branches.push((uops.len(), target));
+                    }
+                    match inst.op {
+                        Op::s_set_gpr_idx_on => indexed = true,
+                        Op::s_set_gpr_idx_off => indexed = false,
+                        _ if indexed && is_vector(&inst) => {
+                            let imm = inner.len() as i64;
+                            inner.push(uop);
+                            uop = Uop { run: handler::<Indexed>(Level::Base), imm, ..uop };
+                        }
+                        _ => {}
+                    }
+                    uops.push(uop);
+                }
+                Err(reason) => {
+                    let imm = reasons.len() as i64;
+                    reasons.push(reason);
+                    uops.push(Uop { imm, ..compiler.uop(handler::<Trap>(Level::Base), inst_index) });
+                }
+            }
+            at += usize::from(inst.size);
+        }
+        // Control that runs off the end goes on at the next address, wherever that is.
+        let inst_index = compiler.insts.len() as u32;
+        compiler.insts.push(unknown());
+        offsets.push(code.len() as u32);
+        let far = |address: u64| Uop {
+            imm: address as i64,
+            ..compiler.uop(handler::<FarJump>(Level::Base), inst_index)
+        };
+        uops.push(far(base.wrapping_add(code.len() as u64)));
+        for (branch, target) in branches {
+            let known = usize::try_from(target).ok().filter(|t| t % 4 == 0).and_then(|t| starts.get(t / 4));
+            uops[branch].imm = match known.filter(|start| **start != u32::MAX) {
+                Some(start) => i64::from(*start),
+                None => {
+                    uops.push(far(base.wrapping_add_signed(target)));
+                    uops.len() as i64 - 1
+                }
+            };
+        }
+        Program {
+            uops: uops.into(),
+            insts: compiler.insts.into(),
+            constants: compiler.constants.into(),
+            inner: inner.into(),
+            offsets: offsets.into(),
+            starts: starts.into(),
+            reasons: reasons.into(),
+            base,
+            size: code.len() as u64,
+        }
+    }
+
+    /// First address of the code.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Whether `address` is inside the code.
+    #[inline]
+    pub fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.base) < self.size
+    }
+
+    /// The micro-op at an instruction's address.
+    #[inline]
+    pub fn index_of(&self, address: u64) -> Option<usize> {
+        let offset = address.checked_sub(self.base)?;
+        if offset % 4 != 0 {
+            return None;
+        }
+        let start = *self.starts.get(usize::try_from(offset / 4).ok()?)?;
+        (start != u32::MAX).then_some(start as usize)
+    }
+
+    /// Address of the instruction a micro-op belongs to.
+    pub fn address_of(&self, uop: usize) -> u64 {
+        let inst = self.uops.get(uop).map_or(0, |uop| uop.inst as usize);
+        self.base + u64::from(self.offsets.get(inst).copied().unwrap_or(0))
+    }
+
+    /// The instruction a micro-op belongs to.
+    pub fn inst_of(&self, uop: usize) -> Option<&Inst> {
+        self.insts.get(self.uops.get(uop)?.inst as usize)
+    }
+
+    /// Why the instructions of this program that are not executed are not.
+    pub fn unsupported(&self) -> &[String] {
+        &self.reasons
+    }
+
+    /// Makes `wave` run this program from the micro-op `at`.
+    pub fn enter(&self, wave: &mut Wave, at: usize) {
+        wave.program = self;
+        wave.constants = self.constants.as_ptr();
+        wave.insts = self.insts.as_ptr();
+        wave.pc = at;
+    }
+}
+
+/// Stands in for an encoding that is not an instruction.
+fn unknown() -> Inst {
+    Inst {
+        op: Op::s_trap,
+        format: Format::Sopp,
+        size: 4,
+        dst: Operand::None,
+        sdst: Operand::None,
+        src: [Operand::None; 4],
+        imm: 0,
+        modifiers: Default::default(),
+        memory: Default::default(),
+        dpp: None,
+        sdwa: None,
+    }
+}
+
+fn is_vector(inst: &Inst) -> bool {
+    matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p)
+}
+
+struct Trap;
+impl Body for Trap {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        // SAFETY: a wave with a trap micro-op runs the program that owns it.
+        let program = unsafe { &*wave.program };
+        let text = program.reasons[uop.imm as usize].clone();
+        wave.fault = Some((FaultKind::IllegalInstruction { text }, None));
+        Flow::Fault
+    }
+}
+
+struct FarJump;
+impl Body for FarJump {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        wave.far = uop.imm as u64;
+        Flow::Far
+    }
+}
+
+/// Runs another micro-op with M0 added to the vector registers that `s_set_gpr_idx` enables.
+struct Indexed;
+impl Body for Indexed {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        // SAFETY: a wave with this micro-op runs the program that owns it.
+        let mut inner = unsafe { (&(*wave.program).inner)[uop.imm as usize] };
+        let index = (wave.sgprs[sreg::M0] & 0xff) as u16;
+        // The last register a two-register operand may start at; the hardware falls back to v0 past the end.
+        let last = (wave.vgprs.len() as u16).saturating_sub(2);
+        let moved = |register: u16| if register + index <= last { register + index } else { 0 };
+        for (k, src) in inner.src.iter_mut().enumerate().take(3) {
+            if wave.gpr_index_mode >> k & 1 != 0 && src.kind == SrcKind::Vector {
+                src.index = moved(src.index);
+            }
+        }
+        if wave.gpr_index_mode >> 3 & 1 != 0 {
+            inner.dst = moved(inner.dst);
+        }
+        // SAFETY: the micro-op was compiled for this program and level, and its registers were just bounded.
+        unsafe { (inner.run)(wave, &inner) }
+    }
+}

@@ -1,0 +1,65 @@
+//! The micro-op: an instruction with its handler chosen and its operands resolved.
+
+use crate::Wave;
+
+/// Runs one micro-op of one wave.
+///
+/// `unsafe` because handlers carry target features: call only handlers built for a level this machine has, and only with a
+/// micro-op compiled for the wave's program (register and constant indices are checked at compile time, not here).
+pub type Handler = unsafe fn(&mut Wave, &Uop) -> Flow;
+
+/// What the run loop does after a micro-op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Flow {
+    /// Go on with the next micro-op.
+    Next,
+    /// `wave.pc` was set.
+    Jump,
+    /// `wave.far` holds the address of code in another program.
+    Far,
+    /// The wave waits at `s_barrier`; it resumes at the next micro-op.
+    Barrier,
+    /// Let other waves (and other workgroups) run; resume at the next micro-op.
+    Yield,
+    /// `s_endpgm`.
+    End,
+    /// `wave.fault` says what went wrong; the grid is aborted.
+    Fault,
+}
+
+/// Where a source comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum SrcKind {
+    #[default]
+    None,
+    /// `wave.vgprs[index]` (AccVGPRs are already offset).
+    Vector,
+    /// `wave.sgprs[index]`, the same for all lanes.
+    Scalar,
+    /// `wave.constants[index]`, broadcast once at compile time.
+    Constant,
+}
+
+/// A resolved source. A 64-bit source uses `index` and `index + 1` whatever its kind (low dword first).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Src {
+    pub kind: SrcKind,
+    pub index: u16,
+}
+
+/// One micro-op. The meaning of `imm` and `flags` belongs to the handler.
+#[derive(Clone, Copy, Debug)]
+pub struct Uop {
+    pub run: Handler,
+    /// Vector destinations: index into `wave.vgprs`. Scalar destinations: index into `wave.sgprs`.
+    pub dst: u16,
+    /// Scalar destination of carry-outs and compares (index into `wave.sgprs`).
+    pub sdst: u16,
+    pub src: [Src; 4],
+    pub imm: i64,
+    pub flags: u32,
+    /// Index of the decoded instruction in the program, for modifiers, traces and faults.
+    pub inst: u32,
+}

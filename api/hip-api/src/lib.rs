@@ -1,0 +1,16 @@
+//! HIP as data: the table of every function, the C types in their signatures, status texts and device properties.
+//!
+//! Does no I/O, starts nothing and holds no state. Everything that must agree about HIP (exports, opcodes, version
+//! scripts, the coverage page) derives from the rows in [`table`].
+
+mod coverage;
+pub mod ctype;
+pub mod error;
+pub mod meta;
+pub mod properties;
+pub mod table;
+pub mod types;
+
+pub use error::HipError;
+pub use meta::{Class, HipFn, Soname, TABLE};
+pub use types::{hipError_t, hiprtcResult};

@@ -1,0 +1,55 @@
+//! Streams, events and the functions they call back.
+
+use core::ptr::without_provenance_mut;
+
+use super::{c_int, c_void, hipError_t, hipStream_t};
+use crate::ctype::{c_enums, c_flags};
+
+/// The legacy default stream, by name instead of by a null handle.
+pub const hipStreamLegacy: hipStream_t = without_provenance_mut(1);
+/// The default stream of the calling thread.
+pub const hipStreamPerThread: hipStream_t = without_provenance_mut(2);
+
+/// Called when a stream reaches it.
+pub type hipHostFn_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
+/// Called when a stream reaches it, with the state of the stream.
+pub type hipStreamCallback_t =
+    Option<unsafe extern "C" fn(stream: hipStream_t, status: hipError_t, userData: *mut c_void)>;
+/// Called by a profiling runtime for each activity.
+pub type hipTracerCallback_t =
+    Option<unsafe extern "C" fn(domain: u32, operation: u32, data: *mut c_void) -> c_int>;
+
+c_flags! {
+    hipStreamDefault = 0x00,
+    hipStreamNonBlocking = 0x01,
+    hipEventDefault = 0x0,
+    hipEventBlockingSync = 0x1,
+    hipEventDisableTiming = 0x2,
+    hipEventInterprocess = 0x4,
+    hipEventRecordDefault = 0x00,
+    hipEventRecordExternal = 0x01,
+    hipEventWaitDefault = 0x00,
+    hipEventWaitExternal = 0x01,
+    hipEventDisableSystemFence = 0x20000000,
+    hipEventReleaseToDevice = 0x40000000,
+    hipEventReleaseToSystem = 0x80000000,
+    hipStreamWaitValueGte = 0x0,
+    hipStreamWaitValueEq = 0x1,
+    hipStreamWaitValueAnd = 0x2,
+    hipStreamWaitValueNor = 0x3,
+}
+
+c_enums! {
+    /// What a capture forbids to other threads.
+    hipStreamCaptureMode {
+        hipStreamCaptureModeGlobal = 0,
+        hipStreamCaptureModeThreadLocal = 1,
+        hipStreamCaptureModeRelaxed = 2,
+    }
+    /// Whether a stream is being captured.
+    hipStreamCaptureStatus {
+        hipStreamCaptureStatusNone = 0,
+        hipStreamCaptureStatusActive = 1,
+        hipStreamCaptureStatusInvalidated = 2,
+    }
+}

@@ -1,0 +1,20 @@
+//! The protocol between client and worker: frames, operations, handshake, sessions.
+//!
+//! Owns every byte that crosses the wire and every rule about its order. Does no I/O, reads no clock, keeps no
+//! globals: callers bring bytes, randomness and time.
+
+mod codec;
+mod error;
+mod frame;
+mod handshake;
+mod limits;
+mod operation;
+mod session;
+
+pub use codec::{Bytes, Field, Reader, Sink};
+pub use error::WireError;
+pub use frame::*;
+pub use handshake::*;
+pub use limits::*;
+pub use operation::*;
+pub use session::*;

@@ -1,0 +1,68 @@
+//! The HIP functions, one Rust function per implemented row of the table, one file per family.
+//!
+//! Each checks its arguments, so that what is posted cannot fail for a reason HIP reports at once, and then answers locally,
+//! posts, or calls. Contracts are HIP's: pointers are null or valid as its documentation says.
+
+#![allow(non_snake_case, reason = "the functions carry the vendor's names")]
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments, reason = "the contract of each is HIP's own")]
+
+pub mod context;
+pub mod copy;
+pub mod cxx;
+pub mod device;
+pub mod error;
+pub mod event;
+pub mod graph;
+pub mod launch;
+pub mod memory;
+pub mod memset;
+pub mod module;
+pub mod occupancy;
+pub mod pool;
+pub mod profile;
+pub mod registration;
+pub mod rtc;
+pub mod stream;
+pub mod support;
+pub mod texture;
+
+use hip_api::types::{hipError_t, hipErrorInvalidValue};
+
+/// How most HIP functions answer.
+pub type Status = Result<(), hipError_t>;
+
+/// Writes through an out-pointer of the program; a null one is hipErrorInvalidValue.
+///
+/// # Safety
+/// `pointer` is null or valid for a write of `T`.
+unsafe fn set<T>(pointer: *mut T, value: T) -> Status {
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: not null, and the caller promised the rest.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// Writes through an out-pointer that may be null.
+///
+/// # Safety
+/// `pointer` is null or valid for a write of `T`.
+unsafe fn set_if_wanted<T>(pointer: *mut T, value: T) {
+    if !pointer.is_null() {
+        // SAFETY: not null, and the caller promised the rest.
+        unsafe { pointer.write(value) };
+    }
+}
+
+/// A C string of the program; a null one is hipErrorInvalidValue.
+///
+/// # Safety
+/// `pointer` is null or a NUL-terminated string.
+unsafe fn text(pointer: *const std::ffi::c_char) -> Result<String, hipError_t> {
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}

@@ -1,0 +1,535 @@
+//! Copies. Where a pointer lies is looked up, not believed; what can be posted is posted.
+
+use std::ffi::{c_int, c_void};
+
+use hip_api::types::*;
+
+use super::stream::{self, StreamRef};
+use super::{Status, set};
+use crate::memory::Place;
+use crate::runtime::{Runtime, runtime};
+use crate::{registry, soname};
+
+/// When the caller gets control back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// The destination can be read and the source written.
+    Done,
+    /// The copy is on its way; the program synchronises later.
+    Queued,
+}
+
+/// One row of bytes or many, `pitch` apart.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    address: u64,
+    pitch: usize,
+}
+
+/// Checks a direction against where the pointers really are.
+fn check_kind(kind: hipMemcpyKind, to: Place, from: Place, runtime: &Runtime, to_at: u64, from_at: u64) -> Status {
+    let pinned = |at| runtime.memory.find(at).is_some();
+    // Pinned host memory counts as memory a device knows, so directions that name it a device are let through.
+    let to_known = matches!(to, Place::Device(_)) || pinned(to_at);
+    let from_known = matches!(from, Place::Device(_)) || pinned(from_at);
+    let fits = match kind {
+        hipMemcpyDefault => true,
+        hipMemcpyHostToHost => matches!((to, from), (Place::Host, Place::Host)),
+        hipMemcpyHostToDevice => to_known,
+        hipMemcpyDeviceToHost => from_known,
+        hipMemcpyDeviceToDevice | hipMemcpyDeviceToDeviceNoCU => to_known && from_known,
+        _ => return Err(hipErrorInvalidMemcpyDirection),
+    };
+    if fits { Ok(()) } else { Err(hipErrorInvalidValue) }
+}
+
+fn copy(
+    runtime: &Runtime,
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: hipMemcpyKind,
+    at: StreamRef,
+    until: Until,
+) -> Status {
+    if bytes == 0 {
+        return Ok(());
+    }
+    if to.is_null() || from.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let (destination, source, length) = (to as u64, from as u64, bytes as u64);
+    let to_place = runtime.memory.place(destination, length)?;
+    let from_place = runtime.memory.place(source, length)?;
+    check_kind(kind, to_place, from_place, runtime, destination, source)?;
+    match (to_place, from_place) {
+        (Place::Device(_), Place::Device(_)) => {
+            runtime.post(&wire::Copy { stream: at.id, destination, source, bytes: length }, &[])
+        }
+        (Place::Device(_), Place::Host) => {
+            // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
+            let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
+            runtime.write(&wire::Write { stream: at.id, destination }, body)
+        }
+        (Place::Host, Place::Device(_)) if until == Until::Done => {
+            // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
+            let into = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes) };
+            runtime.read(&wire::Read { stream: at.id, source, bytes: length }, into)
+        }
+        (Place::Host, Place::Device(_)) => {
+            // SAFETY: the program promises `bytes` writable bytes at `to` until it synchronises.
+            unsafe { runtime.read_later(at.id, source, to.cast(), bytes) }
+        }
+        (Place::Host, Place::Host) => {
+            runtime.call(&wire::SynchronizeStream { stream: at.id })?;
+            // SAFETY: the program promises both ranges; they may overlap.
+            unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+            Ok(())
+        }
+    }
+}
+
+fn copy_rect(
+    runtime: &Runtime,
+    to: Side,
+    from: Side,
+    width: usize,
+    height: usize,
+    kind: hipMemcpyKind,
+    at: StreamRef,
+) -> Status {
+    if width == 0 || height == 0 {
+        return Ok(());
+    }
+    if to.address == 0 || from.address == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    if to.pitch < width || from.pitch < width {
+        return Err(hipErrorInvalidPitchValue);
+    }
+    let extent = |side: Side| side.pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width));
+    let to_bytes = extent(to).ok_or(hipErrorInvalidValue)?;
+    let from_bytes = extent(from).ok_or(hipErrorInvalidValue)?;
+    let to_place = runtime.memory.place(to.address, to_bytes as u64)?;
+    let from_place = runtime.memory.place(from.address, from_bytes as u64)?;
+    check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
+    let packed = width.checked_mul(height).ok_or(hipErrorInvalidValue)?;
+    match (to_place, from_place) {
+        (Place::Device(_), Place::Device(_)) => {
+            let operation = wire::CopyRect {
+                stream: at.id,
+                destination: to.address,
+                destination_pitch: to.pitch as u64,
+                source: from.address,
+                source_pitch: from.pitch as u64,
+                width: width as u64,
+                height: height as u64,
+            };
+            runtime.post(&operation, &[])
+        }
+        (Place::Device(_), Place::Host) => {
+            let mut body = Vec::with_capacity(packed);
+            for row in 0..height {
+                let start = (from.address as usize + row * from.pitch) as *const u8;
+                // SAFETY: the program promises every row of the source.
+                body.extend_from_slice(unsafe { std::slice::from_raw_parts(start, width) });
+            }
+            let operation = wire::WriteRect {
+                stream: at.id,
+                destination: to.address,
+                pitch: to.pitch as u64,
+                width: width as u64,
+                height: height as u64,
+            };
+            runtime.write(&operation, &body)
+        }
+        (Place::Host, Place::Device(_)) => {
+            let mut body = vec![0; packed];
+            let operation = wire::ReadRect {
+                stream: at.id,
+                source: from.address,
+                pitch: from.pitch as u64,
+                width: width as u64,
+                height: height as u64,
+            };
+            runtime.read(&operation, &mut body)?;
+            for (row, bytes) in body.chunks_exact(width).enumerate() {
+                let start = (to.address as usize + row * to.pitch) as *mut u8;
+                // SAFETY: the program promises every row of the destination.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, width) };
+            }
+            Ok(())
+        }
+        (Place::Host, Place::Host) => {
+            runtime.call(&wire::SynchronizeStream { stream: at.id })?;
+            for row in 0..height {
+                let start = (from.address as usize + row * from.pitch) as *const u8;
+                let end = (to.address as usize + row * to.pitch) as *mut u8;
+                // SAFETY: the program promises every row of both sides.
+                unsafe { std::ptr::copy(start, end, width) };
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Null, for the functions that have no stream argument.
+const NULL: hipStream_t = std::ptr::null_mut();
+
+pub unsafe fn hipMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: hipMemcpyKind) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyWithStream(to, from, bytes, kind, NULL) }
+}
+
+pub unsafe fn hipMemcpy_spt(to: *mut c_void, from: *const c_void, bytes: usize, kind: hipMemcpyKind) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyWithStream(to, from, bytes, kind, hipStreamPerThread) }
+}
+
+pub unsafe fn hipMemcpyWithStream(
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    let runtime = runtime()?;
+    copy(runtime, to, from, bytes, kind, stream::resolve(runtime, on)?, Until::Done)
+}
+
+pub unsafe fn hipMemcpyAsync(
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    let runtime = runtime()?;
+    copy(runtime, to, from, bytes, kind, stream::resolve(runtime, on)?, Until::Queued)
+}
+
+pub unsafe fn hipMemcpyAsync_spt(
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyAsync(to, from, bytes, kind, stream::spt(on)) }
+}
+
+pub unsafe fn hipMemcpyHtoD(to: hipDeviceptr_t, from: *const c_void, bytes: usize) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpy(to, from, bytes, hipMemcpyHostToDevice) }
+}
+
+pub unsafe fn hipMemcpyHtoDAsync(to: hipDeviceptr_t, from: *const c_void, bytes: usize, on: hipStream_t) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, on) }
+}
+
+pub unsafe fn hipMemcpyDtoH(to: *mut c_void, from: hipDeviceptr_t, bytes: usize) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpy(to, from, bytes, hipMemcpyDeviceToHost) }
+}
+
+pub unsafe fn hipMemcpyDtoHAsync(to: *mut c_void, from: hipDeviceptr_t, bytes: usize, on: hipStream_t) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, on) }
+}
+
+pub unsafe fn hipMemcpyDtoD(to: hipDeviceptr_t, from: hipDeviceptr_t, bytes: usize) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpy(to, from, bytes, hipMemcpyDeviceToDevice) }
+}
+
+pub unsafe fn hipMemcpyDtoDAsync(to: hipDeviceptr_t, from: hipDeviceptr_t, bytes: usize, on: hipStream_t) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToDevice, on) }
+}
+
+pub unsafe fn hipMemcpyPeer(
+    to: *mut c_void,
+    to_device: c_int,
+    from: *const c_void,
+    from_device: c_int,
+    bytes: usize,
+) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpyPeerAsync(to, to_device, from, from_device, bytes, NULL) }
+}
+
+/// Addresses are the same on every device of a worker, so a peer copy is a copy.
+pub unsafe fn hipMemcpyPeerAsync(
+    to: *mut c_void,
+    to_device: c_int,
+    from: *const c_void,
+    from_device: c_int,
+    bytes: usize,
+    on: hipStream_t,
+) -> Status {
+    let runtime = runtime()?;
+    runtime.device(to_device)?;
+    runtime.device(from_device)?;
+    let at = stream::resolve(runtime, on)?;
+    copy(runtime, to, from, bytes, hipMemcpyDeviceToDevice, at, Until::Queued)
+}
+
+pub unsafe fn hipMemcpy2D(
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: hipMemcpyKind,
+) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL) }
+}
+
+pub unsafe fn hipMemcpy2D_spt(
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: hipMemcpyKind,
+) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, hipStreamPerThread) }
+}
+
+pub unsafe fn hipMemcpy2DAsync(
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    let to = Side { address: to as u64, pitch: to_pitch };
+    let from = Side { address: from as u64, pitch: from_pitch };
+    copy_rect(runtime, to, from, width, height, kind, at)
+}
+
+pub unsafe fn hipMemcpy2DAsync_spt(
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's ranges.
+    unsafe { hipMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, stream::spt(on)) }
+}
+
+pub unsafe fn hipMemcpyParam2D(parameters: *const hip_Memcpy2D) -> Status {
+    // SAFETY: the caller's struct and the ranges it names.
+    unsafe { hipMemcpyParam2DAsync(parameters, NULL) }
+}
+
+pub unsafe fn hipDrvMemcpy2DUnaligned(parameters: *const hip_Memcpy2D) -> Status {
+    // SAFETY: the caller's struct and the ranges it names.
+    unsafe { hipMemcpyParam2DAsync(parameters, NULL) }
+}
+
+pub unsafe fn hipMemcpyParam2DAsync(parameters: *const hip_Memcpy2D, on: hipStream_t) -> Status {
+    if parameters.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    // SAFETY: the caller's struct, not null.
+    let p = unsafe { *parameters };
+    let from = side(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcPitch, p.srcXInBytes, p.srcY, p.WidthInBytes)?;
+    let to = side(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstPitch, p.dstXInBytes, p.dstY, p.WidthInBytes)?;
+    copy_rect(runtime, to, from, p.WidthInBytes, p.Height, hipMemcpyDefault, at)
+}
+
+/// One side of a driver-style 2-D copy. Arrays are not supported.
+fn side(
+    memory: hipMemoryType,
+    host: *const c_void,
+    device: hipDeviceptr_t,
+    pitch: usize,
+    x: usize,
+    y: usize,
+    width: usize,
+) -> Result<Side, hipError_t> {
+    let memory = if soname::hip_major() < 6 { memory.from_soname_5() } else { memory };
+    let base = match memory {
+        hipMemoryTypeHost => host as u64,
+        hipMemoryTypeDevice | hipMemoryTypeUnified | hipMemoryTypeManaged => device as u64,
+        _ => return Err(hipErrorNotSupported),
+    };
+    let pitch = if pitch == 0 { width + x } else { pitch };
+    let offset = y.checked_mul(pitch).and_then(|o| o.checked_add(x)).ok_or(hipErrorInvalidValue)?;
+    if base == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    Ok(Side { address: base.checked_add(offset as u64).ok_or(hipErrorInvalidValue)?, pitch })
+}
+
+/// The device range behind a variable of the program, from `offset` on.
+fn symbol_range(runtime: &Runtime, symbol: *const c_void, offset: usize, bytes: usize) -> Result<u64, hipError_t> {
+    let (device, _) = runtime.current()?;
+    let registered = registry::variable(symbol as usize).ok_or(hipErrorInvalidSymbol)?;
+    let (address, size) = runtime.symbol(device, &registered)?;
+    match offset.checked_add(bytes) {
+        Some(end) if end as u64 <= size => Ok(address + offset as u64),
+        _ => Err(hipErrorInvalidValue),
+    }
+}
+
+pub unsafe fn hipGetSymbolAddress(address: *mut *mut c_void, symbol: *const c_void) -> Status {
+    if address.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let found = symbol_range(runtime()?, symbol, 0, 0)?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(address, found as *mut c_void) }
+}
+
+pub unsafe fn hipGetSymbolSize(size: *mut usize, symbol: *const c_void) -> Status {
+    let registered = registry::variable(symbol as usize).ok_or(hipErrorInvalidSymbol)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(size, registered.bytes) }
+}
+
+unsafe fn copy_to_symbol(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+    until: Until,
+) -> Status {
+    if kind != hipMemcpyHostToDevice && kind != hipMemcpyDeviceToDevice && kind != hipMemcpyDefault {
+        return Err(hipErrorInvalidMemcpyDirection);
+    }
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    let to = symbol_range(runtime, symbol, offset, bytes)?;
+    copy(runtime, to as *mut c_void, from, bytes, kind, at, until)
+}
+
+unsafe fn copy_from_symbol(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+    until: Until,
+) -> Status {
+    if kind != hipMemcpyDeviceToHost && kind != hipMemcpyDeviceToDevice && kind != hipMemcpyDefault {
+        return Err(hipErrorInvalidMemcpyDirection);
+    }
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    let from = symbol_range(runtime, symbol, offset, bytes)?;
+    copy(runtime, to, from as *const c_void, bytes, kind, at, until)
+}
+
+pub unsafe fn hipMemcpyToSymbol(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, NULL, Until::Done) }
+}
+
+pub unsafe fn hipMemcpyToSymbol_spt(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, hipStreamPerThread, Until::Done) }
+}
+
+pub unsafe fn hipMemcpyToSymbolAsync(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, on, Until::Queued) }
+}
+
+pub unsafe fn hipMemcpyToSymbolAsync_spt(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, stream::spt(on), Until::Queued) }
+}
+
+pub unsafe fn hipMemcpyFromSymbol(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, NULL, Until::Done) }
+}
+
+pub unsafe fn hipMemcpyFromSymbol_spt(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, hipStreamPerThread, Until::Done) }
+}
+
+pub unsafe fn hipMemcpyFromSymbolAsync(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, on, Until::Queued) }
+}
+
+pub unsafe fn hipMemcpyFromSymbolAsync_spt(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's range.
+    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, stream::spt(on), Until::Queued) }
+}

@@ -1,0 +1,106 @@
+//! Events: recorded and timed on the worker.
+
+use std::ffi::c_uint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hip_api::types::*;
+
+use super::{Status, set, stream};
+use crate::runtime::{Event, Runtime, runtime};
+
+/// The event behind a handle.
+pub fn find(runtime: &Runtime, event: hipEvent_t) -> Result<Arc<Event>, hipError_t> {
+    runtime.events.get(event as u64).ok_or(hipErrorInvalidHandle)
+}
+
+pub unsafe fn hipEventCreate(event: *mut hipEvent_t) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipEventCreateWithFlags(event, hipEventDefault) }
+}
+
+pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> Status {
+    const KNOWN: c_uint = hipEventBlockingSync
+        | hipEventDisableTiming
+        | hipEventInterprocess
+        | hipEventDisableSystemFence
+        | hipEventReleaseToDevice
+        | hipEventReleaseToSystem;
+    let contradictory = flags & hipEventReleaseToDevice != 0 && flags & hipEventReleaseToSystem != 0;
+    let shared_and_timed = flags & hipEventInterprocess != 0 && flags & hipEventDisableTiming == 0;
+    if event.is_null() || flags & !KNOWN != 0 || contradictory || shared_and_timed {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let (index, device) = runtime.current()?;
+    let make = |id| Event { id, device: index, flags, recorded: AtomicBool::new(false) };
+    let (id, _) = runtime.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
+    runtime.post(&wire::CreateEvent { event: id, device: device.ordinal, flags }, &[])?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(event, id as hipEvent_t) }
+}
+
+pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Status {
+    let runtime = runtime()?;
+    runtime.events.remove(event as u64).ok_or(hipErrorInvalidHandle)?;
+    runtime.post(&wire::DestroyEvent { event: event as u64 }, &[])
+}
+
+pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
+    let runtime = runtime()?;
+    let found = find(runtime, event)?;
+    let at = stream::resolve(runtime, stream)?;
+    if at.device != found.device {
+        return Err(hipErrorInvalidHandle);
+    }
+    runtime.post(&wire::RecordEvent { event: found.id, stream: at.id }, &[])?;
+    found.recorded.store(true, Ordering::Release);
+    Ok(())
+}
+
+pub unsafe fn hipEventRecordWithFlags(event: hipEvent_t, stream: hipStream_t, flags: c_uint) -> Status {
+    if flags & !hipEventRecordExternal != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: no pointers.
+    unsafe { hipEventRecord(event, stream) }
+}
+
+pub unsafe fn hipEventRecord_spt(event: hipEvent_t, stream: hipStream_t) -> Status {
+    // SAFETY: no pointers.
+    unsafe { hipEventRecord(event, stream::spt(stream)) }
+}
+
+pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Status {
+    let runtime = runtime()?;
+    let found = find(runtime, event)?;
+    if !found.recorded.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    runtime.call(&wire::SynchronizeEvent { event: found.id }).map(|_| ())
+}
+
+pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
+    let runtime = runtime()?;
+    let found = find(runtime, event)?;
+    if !found.recorded.load(Ordering::Acquire) || runtime.call(&wire::QueryEvent { event: found.id })?.done {
+        Ok(())
+    } else {
+        Err(hipErrorNotReady)
+    }
+}
+
+pub unsafe fn hipEventElapsedTime(milliseconds: *mut f32, start: hipEvent_t, stop: hipEvent_t) -> Status {
+    if milliseconds.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let (start, stop) = (find(runtime, start)?, find(runtime, stop)?);
+    let usable = |event: &Event| event.flags & hipEventDisableTiming == 0 && event.recorded.load(Ordering::Acquire);
+    if !usable(&start) || !usable(&stop) || start.device != stop.device {
+        return Err(hipErrorInvalidHandle);
+    }
+    let reply = runtime.call(&wire::ElapsedTime { start: start.id, stop: stop.id })?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(milliseconds, reply.milliseconds) }
+}

@@ -1,0 +1,518 @@
+//! Kernel launches: checked here, posted, never waited for.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hip_api::types::*;
+
+use super::stream::StreamRef;
+use super::{Status, event, set, stream};
+use crate::kernarg::{Kernarg, KernargError};
+use crate::module::Function;
+use crate::report;
+use crate::runtime::{Runtime, runtime};
+use crate::thread::{self, CallConfiguration};
+
+/// Most work-items of a workgroup on any device of these architectures.
+const MOST_WORK_ITEMS: u64 = 1024;
+const COOPERATIVE: u32 = 1;
+
+/// A launch, whichever of the many functions asked for it.
+struct Launch<'a> {
+    function: &'a Function,
+    /// Work-items in each dimension.
+    grid: [u64; 3],
+    block: [u32; 3],
+    shared_bytes: u64,
+    stream: StreamRef,
+    flags: u32,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+}
+
+impl Launch<'_> {
+    fn send(&self, runtime: &Runtime, kernarg: &Kernarg) -> Status {
+        let kernel = &self.function.kernel;
+        let work_items: u64 = self.block.iter().map(|n| u64::from(*n)).product();
+        if work_items == 0 || work_items > MOST_WORK_ITEMS || self.grid.contains(&0) {
+            return Err(hipErrorInvalidConfiguration);
+        }
+        if work_items > u64::from(kernel.max_flat_workgroup_size.max(1)) {
+            report::debug(format_args!(
+                "{}: {work_items} work-items a group, built for at most {}",
+                kernel.name, kernel.max_flat_workgroup_size
+            ));
+            return Err(hipErrorLaunchFailure);
+        }
+        let mut grid = [0; 3];
+        for (to, from) in grid.iter_mut().zip(self.grid) {
+            *to = u32::try_from(from).map_err(|_| hipErrorInvalidConfiguration)?;
+        }
+        let device = &runtime.devices[self.function.device];
+        let limit = device.properties.sharedMemPerBlock as u64;
+        if self.shared_bytes + u64::from(kernel.group_size) > limit {
+            return Err(hipErrorInvalidValue);
+        }
+        if self.stream.device != self.function.device {
+            return Err(hipErrorInvalidHandle);
+        }
+        let start_event = self.event(runtime, self.start)?;
+        let stop_event = self.event(runtime, self.stop)?;
+        let operation = wire::Launch {
+            function: self.function.id,
+            stream: self.stream.id,
+            grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes as u32,
+            flags: self.flags,
+            start_event,
+            stop_event,
+        };
+        runtime.post(&operation, kernarg.bytes())
+    }
+
+    fn event(&self, runtime: &Runtime, handle: hipEvent_t) -> Result<u64, hipError_t> {
+        if handle.is_null() {
+            return Ok(0);
+        }
+        let event = event::find(runtime, handle)?;
+        event.recorded.store(true, Ordering::Release);
+        Ok(event.id)
+    }
+}
+
+fn kernarg_status(function: &Function) -> impl FnOnce(KernargError) -> hipError_t + '_ {
+    |error| {
+        report::line(format_args!("launch of {}: {error}", function.kernel.name));
+        hipErrorInvalidValue
+    }
+}
+
+/// Work-items of a grid given in workgroups.
+fn work_items(blocks: [u32; 3], block: [u32; 3]) -> [u64; 3] {
+    std::array::from_fn(|i| u64::from(blocks[i]) * u64::from(block[i]))
+}
+
+fn xyz(d: dim3) -> [u32; 3] {
+    [d.x, d.y, d.z]
+}
+
+fn find(runtime: &Runtime, function: hipFunction_t) -> Result<Arc<Function>, hipError_t> {
+    runtime.functions.get(function as u64).ok_or(hipErrorInvalidResourceHandle)
+}
+
+unsafe fn launch_stub(
+    stub: *const c_void,
+    blocks: dim3,
+    block: dim3,
+    args: *mut *mut c_void,
+    shared_bytes: usize,
+    on: hipStream_t,
+    flags: u32,
+    events: [hipEvent_t; 2],
+) -> Status {
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    if stub.is_null() {
+        return Err(hipErrorInvalidDeviceFunction);
+    }
+    let function = runtime.stub(at.device, stub as usize)?;
+    let launch = Launch {
+        function: &function,
+        grid: work_items(xyz(blocks), xyz(block)),
+        block: xyz(block),
+        shared_bytes: shared_bytes as u64,
+        stream: at,
+        flags,
+        start: events[0],
+        stop: events[1],
+    };
+    // SAFETY: the caller passes one pointer per argument of the kernel.
+    let kernarg = unsafe { Kernarg::gather(&function.kernel, args.cast_const(), std::ptr::null()) }
+        .map_err(kernarg_status(&function))?;
+    launch.send(runtime, &kernarg)
+}
+
+unsafe fn launch_function(
+    function: hipFunction_t,
+    grid: [u64; 3],
+    block: [u32; 3],
+    shared_bytes: u64,
+    on: hipStream_t,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    flags: u32,
+    events: [hipEvent_t; 2],
+) -> Status {
+    let runtime = runtime()?;
+    let function = find(runtime, function)?;
+    let stream = stream::resolve(runtime, on)?;
+    let launch =
+        Launch { function: &function, grid, block, shared_bytes, stream, flags, start: events[0], stop: events[1] };
+    // SAFETY: the caller's argument arrays, as HIP describes them.
+    let kernarg = unsafe { Kernarg::gather(&function.kernel, params.cast_const(), extra.cast_const()) }
+        .map_err(kernarg_status(&function))?;
+    launch.send(runtime, &kernarg)
+}
+
+const NO_EVENTS: [hipEvent_t; 2] = [std::ptr::null_mut(); 2];
+
+pub unsafe fn hipLaunchKernel(
+    stub: *const c_void,
+    blocks: dim3,
+    block: dim3,
+    args: *mut *mut c_void,
+    shared_bytes: usize,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { launch_stub(stub, blocks, block, args, shared_bytes, on, 0, NO_EVENTS) }
+}
+
+pub unsafe fn hipLaunchKernel_spt(
+    stub: *const c_void,
+    blocks: dim3,
+    block: dim3,
+    args: *mut *mut c_void,
+    shared_bytes: usize,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { launch_stub(stub, blocks, block, args, shared_bytes, stream::spt(on), 0, NO_EVENTS) }
+}
+
+pub unsafe fn hipExtLaunchKernel(
+    stub: *const c_void,
+    blocks: dim3,
+    block: dim3,
+    args: *mut *mut c_void,
+    shared_bytes: usize,
+    on: hipStream_t,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+    _flags: c_int,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { launch_stub(stub, blocks, block, args, shared_bytes, on, 0, [start, stop]) }
+}
+
+pub unsafe fn hipLaunchCooperativeKernel(
+    stub: *const c_void,
+    blocks: dim3,
+    block: dim3,
+    args: *mut *mut c_void,
+    shared_bytes: c_uint,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { launch_stub(stub, blocks, block, args, shared_bytes as usize, on, COOPERATIVE, NO_EVENTS) }
+}
+
+pub unsafe fn hipLaunchCooperativeKernel_spt(
+    stub: *const c_void,
+    blocks: dim3,
+    block: dim3,
+    args: *mut *mut c_void,
+    shared_bytes: u32,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe { hipLaunchCooperativeKernel(stub, blocks, block, args, shared_bytes, stream::spt(on)) }
+}
+
+pub unsafe fn hipLaunchKernelExC(
+    config: *const hipLaunchConfig_t,
+    stub: *const c_void,
+    args: *mut *mut c_void,
+) -> Status {
+    if config.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's struct, not null, with `numAttrs` attributes behind `attrs`.
+    unsafe {
+        let c = &*config;
+        let flags = attribute_flags(c.attrs.cast_const(), c.numAttrs)?;
+        launch_stub(stub, c.gridDim, c.blockDim, args, c.dynamicSmemBytes, c.stream, flags, NO_EVENTS)
+    }
+}
+
+pub unsafe fn hipDrvLaunchKernelEx(
+    config: *const HIP_LAUNCH_CONFIG,
+    function: hipFunction_t,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Status {
+    if config.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's struct, not null, with `numAttrs` attributes behind `attrs`.
+    unsafe {
+        let c = &*config;
+        let flags = attribute_flags(c.attrs.cast_const(), c.numAttrs)?;
+        let block = [c.blockDimX, c.blockDimY, c.blockDimZ];
+        let grid = work_items([c.gridDimX, c.gridDimY, c.gridDimZ], block);
+        let shared = u64::from(c.sharedMemBytes);
+        launch_function(function, grid, block, shared, c.hStream, params, extra, flags, NO_EVENTS)
+    }
+}
+
+/// Of the launch attributes only "cooperative" changes what happens; the others are hints.
+unsafe fn attribute_flags(attributes: *const hipLaunchAttribute, count: c_uint) -> Result<u32, hipError_t> {
+    if attributes.is_null() && count > 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let mut flags = 0;
+    for i in 0..count as usize {
+        // SAFETY: the caller's array of `count` attributes; the id says which member of the union is set.
+        unsafe {
+            let attribute = &*attributes.add(i);
+            if attribute.id == hipLaunchAttributeCooperative && attribute.val.cooperative != 0 {
+                flags |= COOPERATIVE;
+            }
+        }
+    }
+    Ok(flags)
+}
+
+pub unsafe fn hipModuleLaunchKernel(
+    function: hipFunction_t,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    on: hipStream_t,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Status {
+    let block = [block_x, block_y, block_z];
+    let grid = work_items([grid_x, grid_y, grid_z], block);
+    // SAFETY: the caller's arguments.
+    unsafe { launch_function(function, grid, block, shared_bytes.into(), on, params, extra, 0, NO_EVENTS) }
+}
+
+pub unsafe fn hipModuleLaunchCooperativeKernel(
+    function: hipFunction_t,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared_bytes: c_uint,
+    on: hipStream_t,
+    params: *mut *mut c_void,
+) -> Status {
+    let block = [block_x, block_y, block_z];
+    let grid = work_items([grid_x, grid_y, grid_z], block);
+    let extra = std::ptr::null_mut();
+    // SAFETY: the caller's arguments.
+    unsafe { launch_function(function, grid, block, shared_bytes.into(), on, params, extra, COOPERATIVE, NO_EVENTS) }
+}
+
+/// Unlike hipModuleLaunchKernel, the grid is in work-items.
+pub unsafe fn hipExtModuleLaunchKernel(
+    function: hipFunction_t,
+    global_x: u32,
+    global_y: u32,
+    global_z: u32,
+    local_x: u32,
+    local_y: u32,
+    local_z: u32,
+    shared_bytes: usize,
+    on: hipStream_t,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+    _flags: u32,
+) -> Status {
+    let grid = [global_x.into(), global_y.into(), global_z.into()];
+    let block = [local_x, local_y, local_z];
+    // SAFETY: the caller's arguments.
+    unsafe { launch_function(function, grid, block, shared_bytes as u64, on, params, extra, 0, [start, stop]) }
+}
+
+pub unsafe fn hipHccModuleLaunchKernel(
+    function: hipFunction_t,
+    global_x: u32,
+    global_y: u32,
+    global_z: u32,
+    local_x: u32,
+    local_y: u32,
+    local_z: u32,
+    shared_bytes: usize,
+    on: hipStream_t,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+) -> Status {
+    // SAFETY: the caller's arguments.
+    unsafe {
+        hipExtModuleLaunchKernel(
+            function, global_x, global_y, global_z, local_x, local_y, local_z, shared_bytes, on, params, extra, start,
+            stop, 0,
+        )
+    }
+}
+
+pub unsafe fn hipConfigureCall(grid: dim3, block: dim3, shared_bytes: usize, stream: hipStream_t) -> Status {
+    thread::push_configuration(CallConfiguration { grid, block, shared_bytes, stream, arguments: Vec::new() });
+    Ok(())
+}
+
+pub unsafe fn hipSetupArgument(argument: *const c_void, bytes: usize, offset: usize) -> Status {
+    /// No kernel takes more.
+    const MOST: usize = 64 << 10;
+    let end = offset.checked_add(bytes).filter(|end| *end <= MOST).ok_or(hipErrorInvalidValue)?;
+    if argument.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's argument of `bytes` bytes, not null.
+    let value = unsafe { std::slice::from_raw_parts(argument.cast::<u8>(), bytes) };
+    thread::with_configuration(|configuration| {
+        if configuration.arguments.len() < end {
+            configuration.arguments.resize(end, 0);
+        }
+        configuration.arguments[offset..end].copy_from_slice(value);
+    })
+    .ok_or(hipErrorMissingConfiguration)
+}
+
+pub unsafe fn hipLaunchByPtr(stub: *const c_void) -> Status {
+    let configuration = thread::pop_configuration().ok_or(hipErrorMissingConfiguration)?;
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, configuration.stream)?;
+    let function = runtime.stub(at.device, stub as usize)?;
+    let mut size = configuration.arguments.len();
+    let mut list = [
+        HIP_LAUNCH_PARAM_BUFFER_POINTER,
+        configuration.arguments.as_ptr().cast_mut().cast(),
+        HIP_LAUNCH_PARAM_BUFFER_SIZE,
+        (&raw mut size).cast(),
+        HIP_LAUNCH_PARAM_END,
+    ];
+    let block = xyz(configuration.block);
+    // SAFETY: the list names a buffer that lives until the call returns.
+    unsafe {
+        launch_function(
+            function.id as hipFunction_t,
+            work_items(xyz(configuration.grid), block),
+            block,
+            configuration.shared_bytes as u64,
+            configuration.stream,
+            std::ptr::null_mut(),
+            list.as_mut_ptr(),
+            0,
+            NO_EVENTS,
+        )
+    }
+}
+
+pub unsafe fn hipLaunchHostFunc(on: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> Status {
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    let function = function.ok_or(hipErrorInvalidValue)?;
+    let data = data as usize;
+    runtime.host_function(at.id, move |_status| {
+        // SAFETY: the program gave the function and its data for exactly this call.
+        unsafe { function(data as *mut c_void) }
+    })
+}
+
+pub unsafe fn hipLaunchHostFunc_spt(on: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> Status {
+    // SAFETY: the caller's function and data.
+    unsafe { hipLaunchHostFunc(stream::spt(on), function, data) }
+}
+
+/// The function a `const void*` names: a host stub, or a hipFunction_t given where either is allowed.
+pub fn by_symbol(runtime: &Runtime, symbol: *const c_void) -> Result<Arc<Function>, hipError_t> {
+    let (device, _) = runtime.current()?;
+    match runtime.functions.get(symbol as u64) {
+        Some(function) => Ok(function),
+        None => runtime.stub(device, symbol as usize),
+    }
+}
+
+pub unsafe fn hipGetFuncBySymbol(function: *mut hipFunction_t, symbol: *const c_void) -> Status {
+    let runtime = runtime()?;
+    let found = by_symbol(runtime, symbol)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(function, found.id as hipFunction_t) }
+}
+
+pub unsafe fn hipFuncGetAttributes(attributes: *mut hipFuncAttributes, symbol: *const c_void) -> Status {
+    let runtime = runtime()?;
+    let function = by_symbol(runtime, symbol)?;
+    let kernel = &function.kernel;
+    let shared = runtime.devices[function.device].properties.sharedMemPerBlock;
+    let answer = hipFuncAttributes {
+        binaryVersion: binary_version(runtime, &function),
+        localSizeBytes: kernel.private_size as usize,
+        maxDynamicSharedSizeBytes: shared.saturating_sub(kernel.group_size as usize) as c_int,
+        maxThreadsPerBlock: kernel.max_flat_workgroup_size as c_int,
+        numRegs: kernel.vgpr_count as c_int,
+        ptxVersion: binary_version(runtime, &function),
+        sharedSizeBytes: kernel.group_size as usize,
+        ..Default::default()
+    };
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(attributes, answer) }
+}
+
+fn binary_version(runtime: &Runtime, function: &Function) -> c_int {
+    let properties = &runtime.devices[function.device].properties;
+    properties.major * 10 + properties.minor
+}
+
+pub unsafe fn hipFuncGetAttribute(
+    value: *mut c_int,
+    attribute: hipFunction_attribute,
+    function: hipFunction_t,
+) -> Status {
+    let runtime = runtime()?;
+    let found = find(runtime, function)?;
+    let kernel = &found.kernel;
+    let set_by_program = found.attributes.lock().get(&attribute.0).copied();
+    let shared = runtime.devices[found.device].properties.sharedMemPerBlock as c_int;
+    let answer = match attribute {
+        HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => kernel.max_flat_workgroup_size as c_int,
+        HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => kernel.group_size as c_int,
+        HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => 0,
+        HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => kernel.private_size as c_int,
+        HIP_FUNC_ATTRIBUTE_NUM_REGS => kernel.vgpr_count as c_int,
+        HIP_FUNC_ATTRIBUTE_PTX_VERSION | HIP_FUNC_ATTRIBUTE_BINARY_VERSION => binary_version(runtime, &found),
+        HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,
+        HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+            set_by_program.unwrap_or(shared - kernel.group_size as c_int)
+        }
+        HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => set_by_program.unwrap_or(0),
+        _ => return Err(hipErrorInvalidValue),
+    };
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(value, answer) }
+}
+
+pub unsafe fn hipFuncSetAttribute(symbol: *const c_void, attribute: hipFuncAttribute, value: c_int) -> Status {
+    if attribute != hipFuncAttributeMaxDynamicSharedMemorySize
+        && attribute != hipFuncAttributePreferredSharedMemoryCarveout
+    {
+        return Err(hipErrorInvalidValue);
+    }
+    let function = by_symbol(runtime()?, symbol)?;
+    function.attributes.lock().insert(attribute.0, value);
+    Ok(())
+}
+
+/// There is no choice between cache and shared memory on these devices.
+pub unsafe fn hipFuncSetCacheConfig(symbol: *const c_void, _config: hipFuncCache_t) -> Status {
+    by_symbol(runtime()?, symbol).map(|_| ())
+}
+
+pub unsafe fn hipFuncSetSharedMemConfig(symbol: *const c_void, _config: hipSharedMemConfig) -> Status {
+    by_symbol(runtime()?, symbol).map(|_| ())
+}

@@ -1,0 +1,368 @@
+//! Allocation and questions about pointers.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use hip_api::types::*;
+
+use super::{Status, set, set_if_wanted};
+use crate::memory::{Allocation, Kind};
+use crate::runtime::{Runtime, runtime};
+use crate::soname;
+
+/// Rows of a pitched allocation start on this boundary.
+const PITCH: usize = 256;
+const PAGE: usize = 4096;
+
+impl Runtime {
+    /// Device memory on the current device: an address at once, or out of memory at once.
+    pub fn allocate(&self, bytes: usize, flags: u32, pool: u64) -> Result<*mut c_void, hipError_t> {
+        let (index, device) = self.current()?;
+        if bytes == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        let bytes = bytes as u64;
+        device.ledger.book(bytes)?;
+        let Some(place) = self.memory.reserve(bytes, Kind::Device, index, flags, pool) else {
+            device.ledger.give_back(bytes);
+            return Err(hipErrorOutOfMemory);
+        };
+        let operation = wire::Allocate { device: device.ordinal, kind: 0, address: place.start, bytes };
+        self.post(&operation, &[])?;
+        Ok(place.start as *mut c_void)
+    }
+
+    /// Frees what starts at `address`, whatever it is.
+    pub fn free(&self, address: u64) -> Result<Allocation, hipError_t> {
+        let allocation = self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
+        match allocation.kind {
+            Kind::Device => {
+                self.memory.remove(address).ok_or(hipErrorInvalidValue)?;
+                self.devices[allocation.device].ledger.give_back(allocation.bytes);
+                self.post(&wire::Release { address }, &[])?;
+            }
+            Kind::Host => {
+                self.memory.remove(address).ok_or(hipErrorInvalidValue)?;
+                // SAFETY: this range came from `allocate_host` and was just taken out of the table by this call.
+                unsafe { libc::munmap(address as *mut c_void, whole_pages(allocation.bytes as usize)) };
+            }
+            Kind::Module | Kind::Registered => return Err(hipErrorInvalidValue),
+        }
+        Ok(allocation)
+    }
+
+    /// Page-aligned host memory the library knows of. Copies to and from it are as good as the network; kernels do not see it.
+    fn allocate_host(&self, bytes: usize, flags: u32) -> Result<*mut c_void, hipError_t> {
+        let (index, _) = self.current()?;
+        if bytes == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
+        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        let start = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(hipErrorOutOfMemory);
+        }
+        self.memory.insert(start as u64, bytes as u64, Kind::Host, index, flags, 0);
+        Ok(start)
+    }
+
+    /// Forgets everything the program held on `device`, after the worker did.
+    pub fn reset_device(&self, device: usize) {
+        for allocation in self.memory.remove_where(|a| a.device == device && a.kind == Kind::Device) {
+            self.devices[device].ledger.give_back(allocation.bytes);
+        }
+        self.memory.remove_where(|a| a.device == device && a.kind == Kind::Module);
+        self.streams.remove_where(|stream| stream.device == device);
+        self.events.remove_where(|event| event.device == device);
+        let modules = self.modules.remove_where(|module| module.device == device);
+        self.functions.remove_where(|function| function.device == device);
+        self.binaries.lock().retain(|(_, on), _| *on != device);
+        self.stubs.write().retain(|(_, on), _| *on != device);
+        drop(modules);
+        crate::thread::forget_streams();
+    }
+}
+
+fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE)
+}
+
+pub unsafe fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> Status {
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pointer, runtime()?.allocate(bytes, 0, 0)?) }
+}
+
+pub unsafe fn hipExtMallocWithFlags(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    if pointer.is_null() || flags > hipDeviceMallocContiguous {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pointer, runtime()?.allocate(bytes, flags, 0)?) }
+}
+
+pub unsafe fn hipFree(pointer: *mut c_void) -> Status {
+    let runtime = runtime()?;
+    if pointer.is_null() { Ok(()) } else { runtime.free(pointer as u64).map(|_| ()) }
+}
+
+pub unsafe fn hipMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> Status {
+    if pointer.is_null() || pitch.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let row = width.checked_next_multiple_of(PITCH).ok_or(hipErrorOutOfMemory)?;
+    let bytes = row.checked_mul(height).ok_or(hipErrorOutOfMemory)?;
+    // SAFETY: the caller's out-pointers, not null.
+    unsafe {
+        set(pointer, runtime()?.allocate(bytes, 0, 0)?)?;
+        set(pitch, row)
+    }
+}
+
+pub unsafe fn hipMemAllocPitch(
+    pointer: *mut hipDeviceptr_t,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: c_uint,
+) -> Status {
+    if ![4, 8, 16].contains(&element) || width == 0 || height == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's out-pointers.
+    unsafe { hipMallocPitch(pointer, pitch, width, height) }
+}
+
+pub unsafe fn hipMalloc3D(pitched: *mut hipPitchedPtr, extent: hipExtent) -> Status {
+    let (mut pointer, mut pitch) = (std::ptr::null_mut(), 0);
+    let rows = extent.height.checked_mul(extent.depth).ok_or(hipErrorOutOfMemory)?;
+    if pitched.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: local out-pointers, then the caller's.
+    unsafe {
+        hipMallocPitch(&mut pointer, &mut pitch, extent.width, rows)?;
+        set(pitched, hipPitchedPtr { ptr: pointer, pitch, xsize: extent.width, ysize: extent.height })
+    }
+}
+
+pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    const KNOWN: c_uint = hipHostMallocPortable
+        | hipHostMallocMapped
+        | hipHostMallocWriteCombined
+        | hipHostMallocUncached
+        | hipHostMallocNumaUser
+        | hipHostMallocCoherent
+        | hipHostMallocNonCoherent;
+    let contradictory = flags & hipHostMallocCoherent != 0 && flags & hipHostMallocNonCoherent != 0;
+    if pointer.is_null() || flags & !KNOWN != 0 || contradictory {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pointer, runtime()?.allocate_host(bytes, flags)?) }
+}
+
+pub unsafe fn hipMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipHostMalloc(pointer, bytes, hipHostMallocDefault) }
+}
+
+pub unsafe fn hipMemAllocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipHostMalloc(pointer, bytes, hipHostMallocDefault) }
+}
+
+pub unsafe fn hipHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipHostMalloc(pointer, bytes, flags) }
+}
+
+pub unsafe fn hipHostFree(pointer: *mut c_void) -> Status {
+    let runtime = runtime()?;
+    if pointer.is_null() {
+        return Ok(());
+    }
+    let known = runtime.memory.find(pointer as u64).filter(|a| a.kind == Kind::Host);
+    known.ok_or(hipErrorInvalidValue)?;
+    // Work that still reads or writes the buffer must be done with it first.
+    let (_, device) = runtime.current()?;
+    runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
+    runtime.free(pointer as u64).map(|_| ())
+}
+
+pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Status {
+    // SAFETY: the caller's pointer.
+    unsafe { hipHostFree(pointer) }
+}
+
+pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    let runtime = runtime()?;
+    let (index, _) = runtime.current()?;
+    if pointer.is_null() || bytes == 0 || runtime.memory.is_device_address(pointer as u64) {
+        return Err(hipErrorInvalidValue);
+    }
+    if runtime.memory.find(pointer as u64).is_some() {
+        return Err(hipErrorHostMemoryAlreadyRegistered);
+    }
+    runtime.memory.insert(pointer as u64, bytes as u64, Kind::Registered, index, flags, 0);
+    Ok(())
+}
+
+pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {
+    let runtime = runtime()?;
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let known = runtime.memory.find(pointer as u64);
+    known
+        .filter(|a| a.kind == Kind::Registered && a.start == pointer as u64)
+        .ok_or(hipErrorHostMemoryNotRegistered)?;
+    let (_, device) = runtime.current()?;
+    runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
+    runtime.memory.remove(pointer as u64);
+    Ok(())
+}
+
+pub unsafe fn hipHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) -> Status {
+    let found = runtime()?.memory.find(pointer as u64).filter(|a| a.kind == Kind::Host);
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(flags, found.ok_or(hipErrorInvalidValue)?.flags) }
+}
+
+pub unsafe fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> Status {
+    let runtime = runtime()?;
+    let (_, device) = runtime.current()?;
+    let info = runtime.call(&wire::MemoryInfo { device: device.ordinal })?;
+    // SAFETY: the caller's out-pointers, either of which may be null.
+    unsafe {
+        set_if_wanted(free, info.free as usize);
+        set_if_wanted(total, info.total as usize);
+    }
+    Ok(())
+}
+
+pub unsafe fn hipMemGetAddressRange(base: *mut hipDeviceptr_t, bytes: *mut usize, pointer: hipDeviceptr_t) -> Status {
+    let found = runtime()?.memory.find(pointer as u64).ok_or(hipErrorNotFound)?;
+    // SAFETY: the caller's out-pointers, either of which may be null.
+    unsafe {
+        set_if_wanted(base, found.start as hipDeviceptr_t);
+        set_if_wanted(bytes, found.bytes as usize);
+    }
+    Ok(())
+}
+
+pub unsafe fn hipMemPtrGetInfo(pointer: *mut c_void, bytes: *mut usize) -> Status {
+    let found = runtime()?.memory.find(pointer as u64).ok_or(hipErrorInvalidValue)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(bytes, found.bytes as usize) }
+}
+
+pub unsafe fn hipPointerGetAttributes(attributes: *mut hipPointerAttribute_t, pointer: *const c_void) -> Status {
+    if attributes.is_null() || pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let Some(found) = runtime.memory.find(pointer as u64) else {
+        if soname::hip_major() < 6 {
+            return Err(hipErrorInvalidValue);
+        }
+        let unknown = hipPointerAttribute_t { r#type: hipMemoryTypeUnregistered, device: -2, ..Default::default() };
+        // SAFETY: the caller's out-pointer, not null.
+        return unsafe { set(attributes, unknown) };
+    };
+    let memory_type = memory_type(&found);
+    let is_host = found.kind == Kind::Host || found.kind == Kind::Registered;
+    let answer = hipPointerAttribute_t {
+        r#type: if soname::hip_major() < 6 { memory_type.for_soname_5() } else { memory_type },
+        device: found.device as c_int,
+        devicePointer: if is_host { std::ptr::null_mut() } else { pointer.cast_mut() },
+        hostPointer: if is_host { pointer.cast_mut() } else { std::ptr::null_mut() },
+        isManaged: 0,
+        allocationFlags: found.flags,
+    };
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(attributes, answer) }
+}
+
+fn memory_type(allocation: &Allocation) -> hipMemoryType {
+    match allocation.kind {
+        Kind::Device | Kind::Module => hipMemoryTypeDevice,
+        Kind::Host | Kind::Registered => hipMemoryTypeHost,
+    }
+}
+
+pub unsafe fn hipPointerGetAttribute(
+    data: *mut c_void,
+    attribute: hipPointer_attribute,
+    pointer: hipDeviceptr_t,
+) -> Status {
+    let runtime = runtime()?;
+    if data.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let found = runtime.memory.find(pointer as u64).ok_or(hipErrorInvalidValue)?;
+    let is_host = matches!(found.kind, Kind::Host | Kind::Registered);
+    // SAFETY: HIP fixes the type behind `data` by the attribute; the caller passed one of that type.
+    unsafe {
+        match attribute {
+            HIP_POINTER_ATTRIBUTE_CONTEXT => {
+                let context = &runtime.devices[found.device].primary_context;
+                set(data.cast::<u64>(), context.load(std::sync::atomic::Ordering::Relaxed))
+            }
+            HIP_POINTER_ATTRIBUTE_MEMORY_TYPE => set(data.cast::<u32>(), memory_type(&found).0),
+            HIP_POINTER_ATTRIBUTE_DEVICE_POINTER if is_host => Err(hipErrorInvalidValue),
+            HIP_POINTER_ATTRIBUTE_DEVICE_POINTER => set(data.cast(), pointer),
+            HIP_POINTER_ATTRIBUTE_HOST_POINTER if !is_host => Err(hipErrorInvalidValue),
+            HIP_POINTER_ATTRIBUTE_HOST_POINTER => set(data.cast(), pointer),
+            HIP_POINTER_ATTRIBUTE_BUFFER_ID => set(data.cast::<u64>(), found.id),
+            HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS => set(data.cast::<u32>(), 0),
+            HIP_POINTER_ATTRIBUTE_IS_MANAGED => set(data.cast::<u32>(), 0),
+            HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL => set(data.cast::<c_int>(), found.device as c_int),
+            HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE => set(data.cast::<u32>(), 0),
+            HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR => set(data.cast::<u64>(), found.start),
+            HIP_POINTER_ATTRIBUTE_RANGE_SIZE => set(data.cast::<u64>(), found.bytes),
+            HIP_POINTER_ATTRIBUTE_MAPPED => set(data.cast::<u32>(), 1),
+            HIP_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES => set(data.cast::<u64>(), 0),
+            HIP_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE => set(data.cast::<u32>(), 0),
+            HIP_POINTER_ATTRIBUTE_ACCESS_FLAGS => set(data.cast::<u32>(), hipMemAccessFlagsProtReadWrite.0),
+            HIP_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => set(data.cast::<u64>(), found.pool),
+            _ => Err(hipErrorInvalidValue),
+        }
+    }
+}
+
+pub unsafe fn hipDrvPointerGetAttributes(
+    count: c_uint,
+    attributes: *mut hipPointer_attribute,
+    data: *mut *mut c_void,
+    pointer: hipDeviceptr_t,
+) -> Status {
+    if attributes.is_null() || data.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    for i in 0..count as usize {
+        // SAFETY: the caller's arrays of `count` entries.
+        unsafe {
+            // An attribute that the pointer does not have leaves its slot alone, as HIP does.
+            let _ = hipPointerGetAttribute(*data.add(i), *attributes.add(i), pointer);
+        }
+    }
+    Ok(())
+}
+
+pub unsafe fn hipPointerSetAttribute(
+    value: *const c_void,
+    attribute: hipPointer_attribute,
+    pointer: hipDeviceptr_t,
+) -> Status {
+    // The one attribute that can be set asks for synchronous copies, which is what ours are.
+    if attribute != HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS || value.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    runtime()?.memory.find(pointer as u64).map(|_| ()).ok_or(hipErrorInvalidDevicePointer)
+}

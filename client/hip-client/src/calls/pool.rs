@@ -1,0 +1,203 @@
+//! Stream-ordered allocation. Addresses are minted at once; frees wait their turn on the worker.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hip_api::types::*;
+
+use super::{Status, set, stream};
+use crate::runtime::{Pool, Runtime, runtime};
+
+pub unsafe fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, on: hipStream_t) -> Status {
+    let runtime = runtime()?;
+    let device = stream::resolve(runtime, on)?.device;
+    let pool = runtime.devices[device].current_pool.load(Ordering::Relaxed);
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipMallocFromPoolAsync(pointer, bytes, pool as hipMemPool_t, on) }
+}
+
+pub unsafe fn hipMallocFromPoolAsync(
+    pointer: *mut *mut c_void,
+    bytes: usize,
+    pool: hipMemPool_t,
+    on: hipStream_t,
+) -> Status {
+    let runtime = runtime()?;
+    stream::resolve(runtime, on)?;
+    let found = find(runtime, pool)?;
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let address = runtime.allocate(bytes, 0, pool as u64)?;
+    let used = found.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+    found.used_high.fetch_max(used, Ordering::Relaxed);
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pointer, address) }
+}
+
+pub unsafe fn hipFreeAsync(pointer: *mut c_void, on: hipStream_t) -> Status {
+    let runtime = runtime()?;
+    stream::resolve(runtime, on)?;
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let freed = runtime.free(pointer as u64)?;
+    if let Some(pool) = runtime.pools.get(freed.pool) {
+        pool.used.fetch_sub(freed.bytes, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+pub unsafe fn hipDeviceGetDefaultMemPool(pool: *mut hipMemPool_t, device: c_int) -> Status {
+    let found = runtime()?.device(device)?.default_pool.load(Ordering::Relaxed);
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(pool, found as hipMemPool_t) }
+}
+
+pub unsafe fn hipDeviceGetMemPool(pool: *mut hipMemPool_t, device: c_int) -> Status {
+    let found = runtime()?.device(device)?.current_pool.load(Ordering::Relaxed);
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(pool, found as hipMemPool_t) }
+}
+
+pub unsafe fn hipDeviceSetMemPool(device: c_int, pool: hipMemPool_t) -> Status {
+    let runtime = runtime()?;
+    let on = runtime.device(device)?;
+    if find(runtime, pool)?.device != device as usize {
+        return Err(hipErrorInvalidDevice);
+    }
+    on.current_pool.store(pool as u64, Ordering::Relaxed);
+    Ok(())
+}
+
+pub unsafe fn hipMemPoolCreate(pool: *mut hipMemPool_t, properties: *const hipMemPoolProps) -> Status {
+    if pool.is_null() || properties.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    // SAFETY: the caller's struct, not null.
+    let properties = unsafe { *properties };
+    if properties.allocType != hipMemAllocationTypePinned
+        || properties.location.r#type != hipMemLocationTypeDevice
+        || properties.handleTypes != hipMemHandleTypeNone
+    {
+        return Err(hipErrorInvalidValue);
+    }
+    runtime.device(properties.location.id)?;
+    let made = runtime.new_pool(properties.location.id as usize)?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pool, made as hipMemPool_t) }
+}
+
+pub unsafe fn hipMemPoolDestroy(pool: hipMemPool_t) -> Status {
+    let runtime = runtime()?;
+    let found = find(runtime, pool)?;
+    let device = &runtime.devices[found.device];
+    if device.default_pool.load(Ordering::Relaxed) == pool as u64 {
+        return Err(hipErrorInvalidValue);
+    }
+    let _ = device.current_pool.compare_exchange(
+        pool as u64,
+        device.default_pool.load(Ordering::Relaxed),
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
+    runtime.pools.remove(pool as u64).map(|_| ()).ok_or(hipErrorInvalidValue)
+}
+
+pub unsafe fn hipMemPoolGetAttribute(pool: hipMemPool_t, attribute: hipMemPoolAttr, value: *mut c_void) -> Status {
+    let found = find(runtime()?, pool)?;
+    if value.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: HIP fixes the type behind `value` by the attribute: int for the reuse policies, u64 for the rest.
+    unsafe {
+        match attribute {
+            hipMemPoolReuseFollowEventDependencies
+            | hipMemPoolReuseAllowOpportunistic
+            | hipMemPoolReuseAllowInternalDependencies => {
+                let known = found.attributes.lock().get(&attribute.0).copied().unwrap_or(0);
+                set(value.cast::<c_int>(), known as c_int)
+            }
+            hipMemPoolAttrReleaseThreshold => {
+                let known = found.attributes.lock().get(&attribute.0).copied().unwrap_or(0);
+                set(value.cast::<u64>(), known)
+            }
+            hipMemPoolAttrReservedMemCurrent | hipMemPoolAttrUsedMemCurrent => {
+                set(value.cast::<u64>(), found.used.load(Ordering::Relaxed))
+            }
+            hipMemPoolAttrReservedMemHigh | hipMemPoolAttrUsedMemHigh => {
+                set(value.cast::<u64>(), found.used_high.load(Ordering::Relaxed))
+            }
+            _ => Err(hipErrorInvalidValue),
+        }
+    }
+}
+
+pub unsafe fn hipMemPoolSetAttribute(pool: hipMemPool_t, attribute: hipMemPoolAttr, value: *mut c_void) -> Status {
+    let found = find(runtime()?, pool)?;
+    if value.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: as in hipMemPoolGetAttribute.
+    let given = unsafe {
+        match attribute {
+            hipMemPoolReuseFollowEventDependencies
+            | hipMemPoolReuseAllowOpportunistic
+            | hipMemPoolReuseAllowInternalDependencies => *value.cast::<c_int>() as u64,
+            hipMemPoolAttrReleaseThreshold => *value.cast::<u64>(),
+            // The highs can only be reset.
+            hipMemPoolAttrReservedMemHigh | hipMemPoolAttrUsedMemHigh if *value.cast::<u64>() == 0 => {
+                found.used_high.store(found.used.load(Ordering::Relaxed), Ordering::Relaxed);
+                return Ok(());
+            }
+            _ => return Err(hipErrorInvalidValue),
+        }
+    };
+    found.attributes.lock().insert(attribute.0, given);
+    Ok(())
+}
+
+/// A pool holds nothing back, so there is never anything to trim.
+pub unsafe fn hipMemPoolTrimTo(pool: hipMemPool_t, _keep: usize) -> Status {
+    find(runtime()?, pool).map(|_| ())
+}
+
+pub unsafe fn hipMemPoolGetAccess(
+    flags: *mut hipMemAccessFlags,
+    pool: hipMemPool_t,
+    location: *mut hipMemLocation,
+) -> Status {
+    let runtime = runtime()?;
+    find(runtime, pool)?;
+    if location.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's struct, not null.
+    runtime.device(unsafe { (*location).id })?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(flags, hipMemAccessFlagsProtReadWrite) }
+}
+
+/// Every device of a worker reaches every pool; taking access away from a pool's own device is refused, as HIP does.
+pub unsafe fn hipMemPoolSetAccess(pool: hipMemPool_t, list: *const hipMemAccessDesc, count: usize) -> Status {
+    let runtime = runtime()?;
+    let found = find(runtime, pool)?;
+    if list.is_null() && count > 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    for i in 0..count {
+        // SAFETY: the caller's array of `count` entries.
+        let entry = unsafe { *list.add(i) };
+        runtime.device(entry.location.id)?;
+        if entry.location.id as usize == found.device && entry.flags == hipMemAccessFlagsProtNone {
+            return Err(hipErrorInvalidDevice);
+        }
+    }
+    Ok(())
+}
+
+fn find(runtime: &Runtime, pool: hipMemPool_t) -> Result<Arc<Pool>, hipError_t> {
+    runtime.pools.get(pool as u64).ok_or(hipErrorInvalidValue)
+}

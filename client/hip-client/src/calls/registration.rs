@@ -1,0 +1,147 @@
+//! What compiled programs call from their static constructors and around `<<< >>>`.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+use hip_api::types::*;
+
+use super::{Status, set_if_wanted};
+use crate::thread::CallConfiguration;
+use crate::{registry, report, runtime, thread};
+
+/// The wrapper clang emits: magic, version, image, unused.
+#[repr(C)]
+struct FatBinaryWrapper {
+    magic: u32,
+    version: u32,
+    image: *const c_void,
+    unused: *const c_void,
+}
+
+/// "HIPF", read as a little-endian word.
+const MAGIC: u32 = 0x4849_5046;
+
+/// The cookie is a number, never followed as a pointer.
+pub unsafe fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void {
+    let wrapper = data.cast::<FatBinaryWrapper>();
+    // SAFETY: compiled programs pass their wrapper, a static of this layout.
+    let known = !wrapper.is_null() && unsafe { (*wrapper).magic == MAGIC && (*wrapper).version == 1 };
+    if !known {
+        report::line(format_args!(
+            "a library registered GPU code in a container this client does not know; its kernels will not be found"
+        ));
+        return std::ptr::null_mut();
+    }
+    // SAFETY: as above.
+    registry::add_binary(unsafe { (*wrapper).image }.cast()) as *mut *mut c_void
+}
+
+pub unsafe fn __hipUnregisterFatBinary(modules: *mut *mut c_void) {
+    let Some(binary) = registry::remove_binary(modules as u64) else { return };
+    if let Some(runtime) = runtime::existing() {
+        runtime.unload_binary(binary.id);
+    }
+}
+
+pub unsafe fn __hipRegisterFunction(
+    modules: *mut *mut c_void,
+    stub: *const c_void,
+    _device_function: *mut c_char,
+    name: *const c_char,
+    _thread_limit: c_uint,
+    _tid: *mut uint3,
+    _bid: *mut uint3,
+    _block: *mut dim3,
+    _grid: *mut dim3,
+    _warp: *mut c_int,
+) {
+    if !name.is_null() {
+        registry::add_function(modules as u64, stub as usize, name);
+    }
+}
+
+pub unsafe fn __hipRegisterVar(
+    modules: *mut *mut c_void,
+    variable: *mut c_void,
+    _host_name: *mut c_char,
+    name: *mut c_char,
+    _external: c_int,
+    bytes: usize,
+    _constant: c_int,
+    _global: c_int,
+) {
+    if !name.is_null() {
+        registry::add_variable(modules as u64, variable as usize, name, bytes);
+    }
+}
+
+/// Managed variables need memory that both sides see; until then using one is an error the program sees.
+pub unsafe fn __hipRegisterManagedVar(
+    _module: *mut c_void,
+    pointer: *mut *mut c_void,
+    _initial: *mut c_void,
+    name: *const c_char,
+    _bytes: usize,
+    _align: c_uint,
+) {
+    // SAFETY: the compiler passes a NUL-terminated name and the address of the variable's pointer.
+    unsafe {
+        set_if_wanted(pointer, std::ptr::null_mut());
+        if !name.is_null() {
+            let name = std::ffi::CStr::from_ptr(name).to_string_lossy();
+            report::line(format_args!("managed variable {name} is not supported: it has no memory on this side"));
+        }
+    }
+}
+
+/// Textures are not supported; registering one is harmless as long as it is not used.
+pub unsafe fn __hipRegisterTexture(
+    _modules: *mut *mut c_void,
+    _variable: *mut c_void,
+    _host_name: *mut c_char,
+    _name: *mut c_char,
+    _kind: c_int,
+    _normalized: c_int,
+    _external: c_int,
+) {
+}
+
+pub unsafe fn __hipRegisterSurface(
+    _modules: *mut *mut c_void,
+    _variable: *mut c_void,
+    _host_name: *mut c_char,
+    _name: *mut c_char,
+    _kind: c_int,
+    _external: c_int,
+) {
+}
+
+pub unsafe fn __hipPushCallConfiguration(grid: dim3, block: dim3, shared_bytes: usize, stream: hipStream_t) -> Status {
+    thread::push_configuration(CallConfiguration { grid, block, shared_bytes, stream, arguments: Vec::new() });
+    Ok(())
+}
+
+pub unsafe fn __hipPopCallConfiguration(
+    grid: *mut dim3,
+    block: *mut dim3,
+    shared_bytes: *mut usize,
+    stream: *mut hipStream_t,
+) -> Status {
+    let configuration = thread::pop_configuration().ok_or(hipErrorMissingConfiguration)?;
+    // SAFETY: the compiler's stub passes its own locals.
+    unsafe {
+        set_if_wanted(grid, configuration.grid);
+        set_if_wanted(block, configuration.block);
+        set_if_wanted(shared_bytes, configuration.shared_bytes);
+        set_if_wanted(stream, configuration.stream);
+    }
+    Ok(())
+}
+
+/// No precompiled header is shipped.
+pub unsafe fn __hipGetPCH(header: *mut *const c_char, bytes: *mut c_uint) {
+    // SAFETY: the caller's out-pointers.
+    unsafe {
+        set_if_wanted(header, std::ptr::null());
+        set_if_wanted(bytes, 0);
+    }
+}

@@ -1,0 +1,251 @@
+//! Streams: minted here, ordered on the worker.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
+
+use hip_api::types::*;
+
+use super::{Status, event, set};
+use crate::runtime::{Runtime, Stream, runtime};
+use crate::thread;
+
+/// A stream argument, understood.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamRef {
+    /// Its number on the wire.
+    pub id: u64,
+    /// Index of the visible device it belongs to.
+    pub device: usize,
+}
+
+/// What a stream handle means: null and hipStreamLegacy are the null stream of the current device.
+#[inline]
+pub fn resolve(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
+    if stream.is_null() || stream == hipStreamLegacy {
+        let (device, found) = runtime.current()?;
+        return Ok(StreamRef { id: u64::from(found.ordinal), device });
+    }
+    if stream == hipStreamPerThread {
+        return per_thread(runtime);
+    }
+    let found = runtime.streams.get(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    Ok(StreamRef { id: found.id, device: found.device })
+}
+
+/// The same for the `_spt` functions, whose null stream is the thread's own.
+pub fn resolve_spt(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
+    if stream.is_null() { per_thread(runtime) } else { resolve(runtime, stream) }
+}
+
+/// The handle `_spt` functions stand for when they are given null.
+pub fn spt(stream: hipStream_t) -> hipStream_t {
+    if stream.is_null() { hipStreamPerThread } else { stream }
+}
+
+fn per_thread(runtime: &Runtime) -> Result<StreamRef, hipError_t> {
+    let (device, _) = runtime.current()?;
+    let id = thread::default_stream(device, || create(runtime, hipStreamDefault, 0, Vec::new()))?;
+    Ok(StreamRef { id, device })
+}
+
+fn create(runtime: &Runtime, flags: c_uint, priority: c_int, cu_mask: Vec<u32>) -> Result<u64, hipError_t> {
+    let (index, device) = runtime.current()?;
+    let make = |id| Stream { id, device: index, flags, priority, cu_mask };
+    let (id, _) = runtime.streams.insert_with(make).ok_or(hipErrorOutOfMemory)?;
+    runtime.post(&wire::CreateStream { device: device.ordinal, stream: id, flags, priority }, &[])?;
+    Ok(id)
+}
+
+pub unsafe fn hipStreamCreate(stream: *mut hipStream_t) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipStreamCreateWithPriority(stream, hipStreamDefault, 0) }
+}
+
+pub unsafe fn hipStreamCreateWithFlags(stream: *mut hipStream_t, flags: c_uint) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipStreamCreateWithPriority(stream, flags, 0) }
+}
+
+pub unsafe fn hipStreamCreateWithPriority(stream: *mut hipStream_t, flags: c_uint, priority: c_int) -> Status {
+    if stream.is_null() || flags & !hipStreamNonBlocking != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let (_, device) = runtime.current()?;
+    // Greater priorities are smaller numbers; what is out of range is clamped.
+    let priority = priority.clamp(
+        device.snapshot.greatest_priority.min(device.snapshot.least_priority),
+        device.snapshot.greatest_priority.max(device.snapshot.least_priority),
+    );
+    let id = create(runtime, flags, priority, Vec::new())?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(stream, id as hipStream_t) }
+}
+
+/// The mask is kept and given back; the work is not confined to it.
+pub unsafe fn hipExtStreamCreateWithCUMask(stream: *mut hipStream_t, words: u32, mask: *const u32) -> Status {
+    if stream.is_null() || words == 0 || mask.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's array of `words` entries, not null.
+    let mask = unsafe { std::slice::from_raw_parts(mask, words as usize) }.to_vec();
+    let id = create(runtime()?, hipStreamDefault, 0, mask)?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(stream, id as hipStream_t) }
+}
+
+pub unsafe fn hipExtStreamGetCUMask(stream: hipStream_t, words: u32, mask: *mut u32) -> Status {
+    let runtime = runtime()?;
+    let at = resolve(runtime, stream)?;
+    let units = runtime.devices[at.device].properties.multiProcessorCount.max(0) as u32;
+    if mask.is_null() || words < units.div_ceil(32) {
+        return Err(hipErrorInvalidValue);
+    }
+    let known = runtime.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| !m.is_empty());
+    for word in 0..words {
+        let all = match units.saturating_sub(word * 32) {
+            0 => 0,
+            left if left >= 32 => u32::MAX,
+            left => (1 << left) - 1,
+        };
+        let bits = match &known {
+            Some(mask) => mask.get(word as usize).copied().unwrap_or(0),
+            None => all,
+        };
+        // SAFETY: the caller's array of `words` entries.
+        unsafe { mask.add(word as usize).write(bits) };
+    }
+    Ok(())
+}
+
+pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
+    let runtime = runtime()?;
+    if stream.is_null() || stream == hipStreamLegacy || stream == hipStreamPerThread {
+        return Err(hipErrorInvalidResourceHandle);
+    }
+    runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
+}
+
+pub unsafe fn hipStreamSynchronize(stream: hipStream_t) -> Status {
+    let runtime = runtime()?;
+    let stream = resolve(runtime, stream)?.id;
+    runtime.call(&wire::SynchronizeStream { stream }).map(|_| ())
+}
+
+pub unsafe fn hipStreamSynchronize_spt(stream: hipStream_t) -> Status {
+    // SAFETY: no pointers.
+    unsafe { hipStreamSynchronize(spt(stream)) }
+}
+
+pub unsafe fn hipStreamQuery(stream: hipStream_t) -> Status {
+    let runtime = runtime()?;
+    let stream = resolve(runtime, stream)?.id;
+    if runtime.call(&wire::QueryStream { stream })?.done { Ok(()) } else { Err(hipErrorNotReady) }
+}
+
+pub unsafe fn hipStreamQuery_spt(stream: hipStream_t) -> Status {
+    // SAFETY: no pointers.
+    unsafe { hipStreamQuery(spt(stream)) }
+}
+
+pub unsafe fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> Status {
+    let runtime = runtime()?;
+    let stream = resolve(runtime, stream)?.id;
+    let event = event::find(runtime, event)?;
+    if flags & !hipEventWaitExternal != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    // An event that was never recorded is nothing to wait for.
+    if !event.recorded.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    runtime.post(&wire::WaitEvent { stream, event: event.id }, &[])
+}
+
+pub unsafe fn hipStreamWaitEvent_spt(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> Status {
+    // SAFETY: no pointers.
+    unsafe { hipStreamWaitEvent(spt(stream), event, flags) }
+}
+
+pub unsafe fn hipStreamGetFlags(stream: hipStream_t, flags: *mut c_uint) -> Status {
+    let runtime = runtime()?;
+    let at = resolve(runtime, stream)?;
+    let found = runtime.streams.get(at.id).map_or(hipStreamDefault, |s| s.flags);
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(flags, found) }
+}
+
+pub unsafe fn hipStreamGetFlags_spt(stream: hipStream_t, flags: *mut c_uint) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipStreamGetFlags(spt(stream), flags) }
+}
+
+pub unsafe fn hipStreamGetPriority(stream: hipStream_t, priority: *mut c_int) -> Status {
+    let runtime = runtime()?;
+    let at = resolve(runtime, stream)?;
+    let found = runtime.streams.get(at.id).map_or(0, |s| s.priority);
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(priority, found) }
+}
+
+pub unsafe fn hipStreamGetPriority_spt(stream: hipStream_t, priority: *mut c_int) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipStreamGetPriority(spt(stream), priority) }
+}
+
+pub unsafe fn hipStreamGetDevice(stream: hipStream_t, device: *mut hipDevice_t) -> Status {
+    let at = resolve(runtime()?, stream)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(device, at.device as hipDevice_t) }
+}
+
+pub unsafe fn hipStreamGetId(stream: hipStream_t, id: *mut u64) -> Status {
+    let at = resolve(runtime()?, stream)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(id, at.id) }
+}
+
+pub unsafe fn hipGetStreamDeviceId(stream: hipStream_t) -> c_int {
+    match runtime().and_then(|runtime| resolve(runtime, stream)) {
+        Ok(at) => at.device as c_int,
+        Err(_) => -1,
+    }
+}
+
+pub unsafe fn hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCaptureStatus) -> Status {
+    resolve(runtime()?, stream)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(status, hipStreamCaptureStatusNone) }
+}
+
+pub unsafe fn hipStreamIsCapturing_spt(stream: hipStream_t, status: *mut hipStreamCaptureStatus) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipStreamIsCapturing(spt(stream), status) }
+}
+
+pub unsafe fn hipStreamAddCallback(
+    stream: hipStream_t,
+    callback: hipStreamCallback_t,
+    data: *mut c_void,
+    flags: c_uint,
+) -> Status {
+    let runtime = runtime()?;
+    let at = resolve(runtime, stream)?;
+    let callback = callback.filter(|_| flags == 0).ok_or(hipErrorInvalidValue)?;
+    let (stream, data) = (stream as usize, data as usize);
+    runtime.host_function(at.id, move |status| {
+        // SAFETY: the program gave the function and its data for exactly this call.
+        unsafe { callback(stream as hipStream_t, status, data as *mut c_void) }
+    })
+}
+
+pub unsafe fn hipStreamAddCallback_spt(
+    stream: hipStream_t,
+    callback: hipStreamCallback_t,
+    data: *mut c_void,
+    flags: c_uint,
+) -> Status {
+    // SAFETY: the caller's function and data.
+    unsafe { hipStreamAddCallback(spt(stream), callback, data, flags) }
+}

@@ -1,0 +1,147 @@
+//! The environment of the client: the only file of this crate that reads it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use transport::tls::Trust;
+use transport::{DEFAULT_PORT, Endpoint};
+
+use crate::connection::Config;
+
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// `TF_DEBUG=1`: say on stderr what is called and sent.
+#[inline]
+pub fn debug() -> bool {
+    static VALUE: OnceLock<bool> = OnceLock::new();
+    *VALUE.get_or_init(|| is_on("TF_DEBUG"))
+}
+
+/// `REMORA_STRICT=1`: every call waits for its answer.
+#[inline]
+pub fn strict() -> bool {
+    static VALUE: OnceLock<bool> = OnceLock::new();
+    *VALUE.get_or_init(|| is_on("REMORA_STRICT"))
+}
+
+/// `REMORA_STATS=1`: one line of counters at exit.
+pub fn statistics() -> bool {
+    is_on("REMORA_STATS")
+}
+
+/// The devices the program may see, in its order; `None` for all. `HIP_VISIBLE_DEVICES` counts among those
+/// that `ROCR_VISIBLE_DEVICES` leaves, as with AMD's runtime; `CUDA_VISIBLE_DEVICES` stands in for the former.
+pub fn visible_devices() -> Option<Vec<usize>> {
+    let outer = text("ROCR_VISIBLE_DEVICES").map(|value| parse_devices(&value));
+    let inner = text("HIP_VISIBLE_DEVICES")
+        .or_else(|| text("CUDA_VISIBLE_DEVICES"))
+        .map(|value| parse_devices(&value));
+    match (outer, inner) {
+        (Some(outer), Some(inner)) => {
+            Some(inner.into_iter().map_while(|index| outer.get(index).copied()).collect())
+        }
+        (outer, inner) => inner.or(outer),
+    }
+}
+
+/// Where and how to connect.
+pub fn config() -> Result<Config, String> {
+    let endpoint = match text("REMORA_WORKER") {
+        Some(worker) => worker.parse::<Endpoint>().map_err(|error| format!("REMORA_WORKER: {error}"))?,
+        None => {
+            let host = text("TF_WORKER_HOST").unwrap_or_else(|| "127.0.0.1".to_owned());
+            let port = match text("TF_WORKER_PORT") {
+                Some(port) => {
+                    port.parse().map_err(|_| format!("TF_WORKER_PORT is \"{port}\", which is no port"))?
+                }
+                None => DEFAULT_PORT,
+            };
+            Endpoint::tcp(host, port)
+        }
+    };
+    let token = match (text("REMORA_TOKEN"), path("REMORA_TOKEN_FILE")) {
+        (Some(token), _) => Some(token.into_bytes()),
+        (None, Some(path)) => {
+            let bytes = std::fs::read(&path)
+                .map_err(|error| format!("REMORA_TOKEN_FILE {} cannot be read: {error}", path.display()))?;
+            Some(bytes.trim_ascii().to_vec())
+        }
+        (None, None) => None,
+    };
+    let trust = match text("REMORA_TLS_CA") {
+        Some(value) => Some(
+            Trust::parse(&value)
+                .ok_or_else(|| "REMORA_TLS_CA is neither a file nor sha256: and 64 digits".to_owned())?,
+        ),
+        None => None,
+    };
+    let connect_timeout = match text("REMORA_CONNECT_TIMEOUT") {
+        Some(value) => parse_duration(&value)
+            .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", which is no number of seconds"))?,
+        None => DEFAULT_CONNECT_TIMEOUT,
+    };
+    Ok(Config { endpoint, token, trust, connect_timeout, strict: strict(), ..Config::default() })
+}
+
+fn is_on(name: &str) -> bool {
+    text(name).is_some_and(|value| !matches!(value.as_str(), "0" | "false" | "no" | "off"))
+}
+
+/// A variable that is set and not empty. `HIP_VISIBLE_DEVICES` set to nothing hides every device, see there.
+fn text(name: &str) -> Option<String> {
+    let value: OsString = std::env::var_os(name)?;
+    let value = value.to_string_lossy().trim().to_owned();
+    (!value.is_empty() || name.ends_with("VISIBLE_DEVICES")).then_some(value)
+}
+
+fn path(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// `0,2`; everything from the first entry that is no index is ignored, as AMD's runtime does.
+fn parse_devices(text: &str) -> Vec<usize> {
+    let mut devices = Vec::new();
+    for index in text.split(',').map_while(|part| part.trim().parse().ok()) {
+        if devices.contains(&index) {
+            break;
+        }
+        devices.push(index);
+    }
+    devices
+}
+
+/// Seconds, with a fraction, or with `ms` behind.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, scale) = match text.strip_suffix("ms") {
+        Some(number) => (number, 0.001),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().ok()? * scale;
+    (seconds > 0.0 && seconds < 86400.0).then(|| Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_lists_end_at_the_first_entry_that_is_no_index() {
+        assert_eq!(parse_devices("2,0"), [2, 0]);
+        assert_eq!(parse_devices(" 1 , 3"), [1, 3]);
+        assert_eq!(parse_devices("0,-1,2"), [0]);
+        assert_eq!(parse_devices("0,0,1"), [0]);
+        assert!(parse_devices("").is_empty());
+        assert!(parse_devices("GPU-abc").is_empty());
+    }
+
+    #[test]
+    fn durations_are_seconds_unless_they_say_otherwise() {
+        assert_eq!(parse_duration("2"), Some(Duration::from_secs(2)));
+        assert_eq!(parse_duration("0.5s"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("-1"), None);
+        assert_eq!(parse_duration("soon"), None);
+    }
+}

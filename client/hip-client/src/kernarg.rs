@@ -1,0 +1,136 @@
+//! Kernel arguments: from the program's pointers to the bytes of the kernarg segment.
+//!
+//! The layout is the code object's own metadata. Hidden arguments are the worker's business: only the explicit part travels.
+
+use std::ffi::c_void;
+
+use code_object::Kernel;
+
+/// Bytes of one launch's explicit arguments. Most launches fit the inline part, so the hot path allocates nothing.
+#[derive(Debug)]
+pub struct Kernarg {
+    inline: [u8; Kernarg::INLINE],
+    heap: Vec<u8>,
+    len: usize,
+}
+
+/// What can be wrong with the argument pointers of a launch.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KernargError {
+    #[error("the kernel takes {expected} arguments, and no argument array was given")]
+    Missing { expected: usize },
+    #[error("argument {index} is a null pointer")]
+    NullArgument { index: usize },
+    #[error("kernelParams and extra were both given")]
+    Both,
+    #[error("the extra array is malformed")]
+    MalformedExtra,
+    #[error("the code object describes no arguments for this kernel: pass them packed through `extra`")]
+    Undescribed,
+}
+
+impl Kernarg {
+    const INLINE: usize = 256;
+    /// Hardware limit of the kernarg segment as HIP documents it.
+    const MOST: usize = 64 << 10;
+
+    pub fn bytes(&self) -> &[u8] {
+        if self.heap.is_empty() { &self.inline[..self.len] } else { &self.heap }
+    }
+
+    fn zeroed(len: usize) -> Kernarg {
+        let heap = if len > Kernarg::INLINE { vec![0; len] } else { Vec::new() };
+        Kernarg { inline: [0; Kernarg::INLINE], heap, len }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.heap.is_empty() { &mut self.inline[..self.len] } else { &mut self.heap }
+    }
+
+    /// Gathers the arguments of a launch from `kernelParams` or `extra`, as hipModuleLaunchKernel takes them.
+    ///
+    /// # Safety
+    /// `params` is null or an array with one readable pointer per explicit argument of `kernel`; `extra` is null or a
+    /// HIP_LAUNCH_PARAM list.
+    pub unsafe fn gather(
+        kernel: &Kernel,
+        params: *const *mut c_void,
+        extra: *const *mut c_void,
+    ) -> Result<Kernarg, KernargError> {
+        match (params.is_null(), extra.is_null()) {
+            (false, false) => Err(KernargError::Both),
+            // SAFETY: the caller's promise on `extra`.
+            (true, false) => unsafe { Kernarg::from_extra(extra) },
+            // SAFETY: the caller's promise on `params`.
+            (_, true) => unsafe { Kernarg::from_params(kernel, params) },
+        }
+    }
+
+    unsafe fn from_params(kernel: &Kernel, params: *const *mut c_void) -> Result<Kernarg, KernargError> {
+        let explicit = &kernel.args[..kernel.explicit_args.min(kernel.args.len())];
+        if params.is_null() {
+            return match explicit.len() {
+                0 => Ok(Kernarg::zeroed(0)),
+                expected => Err(KernargError::Missing { expected }),
+            };
+        }
+        if kernel.args.is_empty() && kernel.kernarg_size > 0 {
+            return Err(KernargError::Undescribed);
+        }
+        let len = explicit.iter().map(|a| a.offset as usize + a.size as usize).max().unwrap_or(0);
+        let mut kernarg = Kernarg::zeroed(len.min(Kernarg::MOST));
+        let bytes = kernarg.bytes_mut();
+        for (index, arg) in explicit.iter().enumerate() {
+            // SAFETY: the caller promised one pointer per explicit argument.
+            let source = unsafe { *params.add(index) }.cast_const().cast::<u8>();
+            if source.is_null() {
+                return Err(KernargError::NullArgument { index });
+            }
+            let at = arg.offset as usize;
+            let Some(slot) = bytes.get_mut(at..at + arg.size as usize) else { continue };
+            // SAFETY: the program promises `size` readable bytes behind each argument pointer.
+            unsafe { std::ptr::copy_nonoverlapping(source, slot.as_mut_ptr(), slot.len()) };
+        }
+        Ok(kernarg)
+    }
+
+    /// `extra` is a list of (1, buffer), (2, &size), ended by 3.
+    unsafe fn from_extra(extra: *const *mut c_void) -> Result<Kernarg, KernargError> {
+        const BUFFER_POINTER: usize = 1;
+        const BUFFER_SIZE: usize = 2;
+        const END: usize = 3;
+        let (mut buffer, mut size) = (std::ptr::null::<u8>(), None);
+        let mut at = 0;
+        loop {
+            // SAFETY: the list is read up to its end marker; at most two pairs precede it.
+            let tag = unsafe { *extra.add(at) } as usize;
+            match tag {
+                END => break,
+                _ if at >= 4 => return Err(KernargError::MalformedExtra),
+                // SAFETY: a tag is followed by its value.
+                BUFFER_POINTER => buffer = unsafe { *extra.add(at + 1) }.cast_const().cast(),
+                BUFFER_SIZE => {
+                    // SAFETY: the value of this tag is a pointer to the size.
+                    let pointer = unsafe { *extra.add(at + 1) }.cast_const().cast::<usize>();
+                    if pointer.is_null() {
+                        return Err(KernargError::MalformedExtra);
+                    }
+                    // SAFETY: as above.
+                    size = Some(unsafe { pointer.read_unaligned() });
+                }
+                _ => return Err(KernargError::MalformedExtra),
+            }
+            at += 2;
+        }
+        let size = size.filter(|size| *size <= Kernarg::MOST).ok_or(KernargError::MalformedExtra)?;
+        if buffer.is_null() && size > 0 {
+            return Err(KernargError::MalformedExtra);
+        }
+        let mut kernarg = Kernarg::zeroed(size);
+        if size > 0 {
+            // SAFETY: the program promises `size` readable bytes behind its buffer pointer.
+            unsafe { std::ptr::copy_nonoverlapping(buffer, kernarg.bytes_mut().as_mut_ptr(), size) };
+        }
+        Ok(kernarg)
+    }
+}

@@ -1,0 +1,191 @@
+//! Which memory exists: allocations of the devices, pinned host ranges, and the ledger that makes out-of-memory synchronous.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hip_api::types::*;
+use parking_lot::{Mutex, RwLock};
+
+use crate::arena::Arena;
+
+/// What a range of addresses is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// hipMalloc and its relatives.
+    Device,
+    /// The segments of a loaded module: code, constants, globals.
+    Module,
+    /// Pinned host memory the library allocated (hipHostMalloc).
+    Host,
+    /// Host memory of the program, pinned by hipHostRegister.
+    Registered,
+}
+
+/// One range.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation {
+    pub start: u64,
+    pub bytes: u64,
+    pub kind: Kind,
+    /// Index of the visible device that was current.
+    pub device: usize,
+    pub flags: u32,
+    /// Counts allocations of this process, for HIP_POINTER_ATTRIBUTE_BUFFER_ID.
+    pub id: u64,
+    /// The pool it came from, or 0.
+    pub pool: u64,
+}
+
+impl Allocation {
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
+/// All ranges of a session.
+#[derive(Debug)]
+pub struct AddressSpace {
+    base: u64,
+    end: u64,
+    arena: Mutex<Arena>,
+    ranges: RwLock<BTreeMap<u64, Allocation>>,
+    next_id: AtomicU64,
+}
+
+/// A pointer, classified.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    Device(Allocation),
+    Host,
+}
+
+impl AddressSpace {
+    pub fn new(base: u64, bytes: u64) -> AddressSpace {
+        AddressSpace {
+            base,
+            end: base + bytes,
+            arena: Mutex::new(Arena::new(base, bytes)),
+            ranges: RwLock::new(BTreeMap::new()),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// Mints an address for a new device range and books it.
+    pub fn reserve(&self, bytes: u64, kind: Kind, device: usize, flags: u32, pool: u64) -> Option<Allocation> {
+        let start = self.arena.lock().take(bytes)?;
+        Some(self.insert(start, bytes, kind, device, flags, pool))
+    }
+
+    /// Books a host range.
+    pub fn insert(&self, start: u64, bytes: u64, kind: Kind, device: usize, flags: u32, pool: u64) -> Allocation {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let allocation = Allocation { start, bytes, kind, device, flags, id, pool };
+        self.ranges.write().insert(start, allocation);
+        allocation
+    }
+
+    /// Forgets the range that starts at `start`. Its addresses are handed out again only after a while.
+    pub fn remove(&self, start: u64) -> Option<Allocation> {
+        let allocation = self.ranges.write().remove(&start)?;
+        if matches!(allocation.kind, Kind::Device | Kind::Module) {
+            self.arena.lock().give_back(start, allocation.bytes);
+        }
+        Some(allocation)
+    }
+
+    /// The range that holds `address`.
+    pub fn find(&self, address: u64) -> Option<Allocation> {
+        let ranges = self.ranges.read();
+        let (_, allocation) = ranges.range(..=address).next_back()?;
+        (address < allocation.end() || address == allocation.start).then_some(*allocation)
+    }
+
+    /// Whether the address can only be a device address.
+    pub fn is_device_address(&self, address: u64) -> bool {
+        (self.base..self.end).contains(&address)
+    }
+
+    /// Classifies `bytes` bytes at `address`; a device range must lie inside one live allocation.
+    pub fn place(&self, address: u64, bytes: u64) -> Result<Place, hipError_t> {
+        if !self.is_device_address(address) {
+            return Ok(Place::Host);
+        }
+        let allocation = self.find(address).ok_or(hipErrorInvalidValue)?;
+        match address.checked_add(bytes) {
+            Some(end) if end <= allocation.end() => Ok(Place::Device(allocation)),
+            _ => Err(hipErrorInvalidValue),
+        }
+    }
+
+    /// Takes out every range that satisfies `gone`.
+    pub fn remove_where(&self, gone: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
+        let taken: Vec<Allocation> = self.ranges.read().values().filter(|a| gone(a)).copied().collect();
+        for allocation in &taken {
+            self.remove(allocation.start);
+        }
+        taken
+    }
+}
+
+/// Memory of one device this session may use and does use. Booked here, so that hipMalloc can say no without asking.
+#[derive(Debug)]
+pub struct Ledger {
+    quota: u64,
+    used: AtomicU64,
+}
+
+impl Ledger {
+    pub fn new(quota: u64) -> Ledger {
+        Ledger { quota, used: AtomicU64::new(0) }
+    }
+
+    pub fn book(&self, bytes: u64) -> Result<(), hipError_t> {
+        let mut used = self.used.load(Ordering::Relaxed);
+        loop {
+            let wanted = used.checked_add(bytes).filter(|w| *w <= self.quota).ok_or(hipErrorOutOfMemory)?;
+            match self.used.compare_exchange_weak(used, wanted, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => used = now,
+            }
+        }
+    }
+
+    pub fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub fn quota(&self) -> u64 {
+        self.quota
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_past_the_end_of_an_allocation_is_refused() {
+        let space = AddressSpace::new(0x2000_0000_0000, 1 << 30);
+        let a = space.reserve(1000, Kind::Device, 0, 0, 0).unwrap();
+        assert!(matches!(space.place(a.start, 1000), Ok(Place::Device(_))));
+        assert!(matches!(space.place(a.start + 400, 600), Ok(Place::Device(_))));
+        assert_eq!(space.place(a.start, 1001).unwrap_err(), hipErrorInvalidValue);
+        assert_eq!(space.place(a.start + 5000, 1).unwrap_err(), hipErrorInvalidValue);
+        assert_eq!(space.place(a.start, u64::MAX).unwrap_err(), hipErrorInvalidValue);
+        assert!(matches!(space.place(0x1000, 8), Ok(Place::Host)));
+        space.remove(a.start).unwrap();
+        assert_eq!(space.place(a.start, 1).unwrap_err(), hipErrorInvalidValue);
+        assert!(space.remove(a.start).is_none());
+    }
+
+    #[test]
+    fn the_ledger_says_no_before_anything_is_sent() {
+        let ledger = Ledger::new(100);
+        ledger.book(60).unwrap();
+        assert_eq!(ledger.book(41).unwrap_err(), hipErrorOutOfMemory);
+        ledger.book(40).unwrap();
+        ledger.give_back(60);
+        ledger.book(50).unwrap();
+        assert_eq!(ledger.book(u64::MAX).unwrap_err(), hipErrorOutOfMemory);
+    }
+}

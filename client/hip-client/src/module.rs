@@ -1,0 +1,182 @@
+//! Loaded code objects: placed, described and looked up on the client, so that loading asks nothing of the worker.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use code_object::{CodeObject, FatBinary, Kernel};
+use hip_api::types::*;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use wire::capability;
+
+use crate::memory::Kind;
+use crate::registry::{self, Symbol};
+use crate::report;
+use crate::runtime::Runtime;
+
+/// A code object on a device.
+#[derive(Debug)]
+pub struct Module {
+    pub id: u64,
+    pub device: usize,
+    /// Where it is loaded; symbol addresses are relative to it.
+    pub base: u64,
+    pub code: CodeObject,
+    functions: Mutex<HashMap<String, Arc<Function>>>,
+}
+
+/// A kernel of a module.
+#[derive(Debug)]
+pub struct Function {
+    pub id: u64,
+    pub module: u64,
+    pub device: usize,
+    pub kernel: Kernel,
+    /// For hipKernelNameRef: the name, NUL-terminated.
+    pub c_name: std::ffi::CString,
+    /// What hipFuncSetAttribute changed.
+    pub attributes: Mutex<HashMap<u32, i32>>,
+}
+
+impl Runtime {
+    /// Loads an image (a code object or a fat binary) for `device`.
+    pub fn load_module(&self, device: usize, image: &[u8]) -> Result<Arc<Module>, hipError_t> {
+        let binary = FatBinary::parse(image).map_err(|error| {
+            report::line(format_args!("the module image is not a code object: {error}"));
+            hipErrorInvalidImage
+        })?;
+        self.load_from(device, &binary)
+    }
+
+    fn load_from(&self, device: usize, binary: &FatBinary) -> Result<Arc<Module>, hipError_t> {
+        let target = &self.devices.get(device).ok_or(hipErrorInvalidDevice)?.target;
+        let entry = binary.select(target).ok_or_else(|| {
+            let found: Vec<String> =
+                binary.entries().iter().filter_map(|e| e.target.as_ref()).map(|t| t.to_string()).collect();
+            report::line(format_args!(
+                "no code for {target} in the image (it has: {}); build with --offload-arch={}",
+                if found.is_empty() { "none".to_owned() } else { found.join(", ") },
+                target.processor
+            ));
+            hipErrorNoBinaryForGpu
+        })?;
+        let code = CodeObject::parse(Arc::clone(&entry.image)).map_err(|error| {
+            report::line(format_args!("the module image is damaged: {error}"));
+            hipErrorInvalidImage
+        })?;
+        self.place_module(device, code)
+    }
+
+    fn place_module(&self, device: usize, code: CodeObject) -> Result<Arc<Module>, hipError_t> {
+        let bytes = code.load_size().max(1);
+        let place = self.memory.reserve(bytes, Kind::Module, device, 0, 0).ok_or(hipErrorOutOfMemory)?;
+        let hash: [u8; 32] = Sha256::digest(&code.image()[..]).into();
+        let image = Arc::clone(code.image());
+        let (id, module) = self
+            .modules
+            .insert_with(|id| Module { id, device, base: place.start, code, functions: Mutex::default() })
+            .ok_or(hipErrorOutOfMemory)?;
+        // The lock is held until the frame is in the ring: a second load of the same image must not overtake the bytes.
+        let mut sent = self.sent_images.lock();
+        let body: &[u8] = if sent.insert(hash) { &image } else { &[] };
+        let operation =
+            wire::LoadModule { module: id, device: self.devices[device].ordinal, base: place.start, hash };
+        self.write(&operation, body)?;
+        Ok(module)
+    }
+
+    pub fn unload_module(&self, id: u64) -> Result<(), hipError_t> {
+        let module = self.modules.remove(id).ok_or(hipErrorInvalidResourceHandle)?;
+        for function in module.functions.lock().values() {
+            self.functions.remove(function.id);
+        }
+        self.memory.remove(module.base);
+        self.post(&wire::UnloadModule { module: id }, &[])
+    }
+
+    /// The kernel of that name; defined on the worker when it is first asked for.
+    pub fn function(&self, module: &Module, name: &str) -> Result<Arc<Function>, hipError_t> {
+        let mut functions = module.functions.lock();
+        if let Some(function) = functions.get(name) {
+            return Ok(Arc::clone(function));
+        }
+        let kernel = module.code.kernel(name).ok_or(hipErrorNotFound)?.clone();
+        let c_name = std::ffi::CString::new(name).map_err(|_| hipErrorInvalidValue)?;
+        let (id, function) = self
+            .functions
+            .insert_with(|id| Function {
+                id,
+                module: module.id,
+                device: module.device,
+                kernel,
+                c_name,
+                attributes: Mutex::default(),
+            })
+            .ok_or(hipErrorOutOfMemory)?;
+        self.post(&wire::DefineFunction { function: id, module: module.id, name: name.to_owned() }, &[])?;
+        functions.insert(name.to_owned(), Arc::clone(&function));
+        Ok(function)
+    }
+
+    /// Address and size of a device variable.
+    pub fn global(&self, module: &Module, name: &str) -> Result<(u64, u64), hipError_t> {
+        let symbol = module.code.symbol(name).ok_or(hipErrorNotFound)?;
+        if self.connection.capabilities() & capability::PLACED_MODULES != 0 {
+            return Ok((module.base + symbol.value, symbol.size));
+        }
+        let reply = self.call(&wire::ModuleGlobal { module: module.id, name: name.to_owned() })?;
+        Ok((reply.address, reply.bytes))
+    }
+
+    /// The module a registered binary became on `device`; loaded on first use.
+    pub fn binary_module(&self, device: usize, binary: &registry::Binary) -> Result<Arc<Module>, hipError_t> {
+        let mut binaries = self.binaries.lock();
+        if let Some(module) = binaries.get(&(binary.id, device)) {
+            return Ok(Arc::clone(module));
+        }
+        let parsed = binary.fat_binary().map_err(|error| {
+            report::line(format_args!("the program's embedded GPU code cannot be read: {error}"));
+            hipErrorInvalidImage
+        })?;
+        let module = self.load_from(device, parsed)?;
+        binaries.insert((binary.id, device), Arc::clone(&module));
+        Ok(module)
+    }
+
+    /// The kernel behind a host stub on `device`.
+    #[inline]
+    pub fn stub(&self, device: usize, stub: usize) -> Result<Arc<Function>, hipError_t> {
+        if let Some(function) = self.stubs.read().get(&(stub, device)) {
+            return Ok(Arc::clone(function));
+        }
+        self.resolve_stub(device, stub)
+    }
+
+    #[cold]
+    fn resolve_stub(&self, device: usize, stub: usize) -> Result<Arc<Function>, hipError_t> {
+        let symbol = registry::function(stub).ok_or(hipErrorInvalidDeviceFunction)?;
+        let module = self.binary_module(device, &symbol.binary)?;
+        let function = self.function(&module, &symbol.name()).map_err(|_| hipErrorInvalidDeviceFunction)?;
+        self.stubs.write().insert((stub, device), Arc::clone(&function));
+        Ok(function)
+    }
+
+    /// Address and size of the device variable behind a host shadow, on `device`.
+    pub fn symbol(&self, device: usize, symbol: &Symbol) -> Result<(u64, u64), hipError_t> {
+        let module = self.binary_module(device, &symbol.binary)?;
+        self.global(&module, &symbol.name()).map_err(|_| hipErrorInvalidSymbol)
+    }
+
+    /// Forgets what a binary had loaded, when its library is closed.
+    pub fn unload_binary(&self, binary: u64) {
+        let modules: Vec<Arc<Module>> = {
+            let mut binaries = self.binaries.lock();
+            let gone: Vec<(u64, usize)> = binaries.keys().filter(|(id, _)| *id == binary).copied().collect();
+            gone.iter().filter_map(|key| binaries.remove(key)).collect()
+        };
+        for module in modules {
+            self.stubs.write().retain(|_, function| function.module != module.id);
+            let _ = self.unload_module(module.id);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the client says on stderr: one line a matter, prefixed, never from a hot path.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{env, thread};
+
+/// One line on stderr.
+pub fn line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "remora: {text}");
+}
+
+/// One line on stderr when TF_DEBUG asks for it.
+pub fn debug(text: fmt::Arguments<'_>) {
+    if env::debug() {
+        line(text);
+    }
+}
+
+/// Names the exported call that just ended, when TF_DEBUG asks for it.
+#[inline(always)]
+pub fn trace(name: &str) {
+    if env::debug() {
+        line(format_args!("{name} -> {:?}", thread::last_error()));
+    }
+}
+
+/// Says once per function that it is not supported.
+pub fn absent(number: u16, name: &str) {
+    static SAID: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
+    let (word, bit) = (usize::from(number) / 64, 1 << (number % 64));
+    if SAID[word].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        line(format_args!("{name} is not supported; it returns hipErrorNotSupported (see docs/hip-coverage.md)"));
+    }
+}

@@ -1,0 +1,99 @@
+//! The address range a session's device memory lies in, set aside in this process so that nothing else ever
+//! gets an address inside it.
+
+use std::io;
+
+/// Where ranges are tried first: far from program, heap, libraries and stack on every Linux in use.
+const FIRST_BASE: u64 = 0x2000_0000_0000;
+const BASE_STEP: u64 = 0x0800_0000_0000;
+const BASES: u64 = 8;
+/// Largest first; a system with a strict limit on address space gets less.
+const SIZES: [u64; 4] = [4 << 40, 1 << 40, 256 << 30, 64 << 30];
+
+/// A range of addresses without memory behind it. Kept for good once a session uses it: programs hold device
+/// pointers until their very end.
+#[derive(Debug)]
+pub struct Reservation {
+    base: u64,
+    bytes: u64,
+    kept: bool,
+}
+
+impl Reservation {
+    /// The largest range to be had.
+    pub fn find() -> io::Result<Reservation> {
+        let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
+        for bytes in SIZES {
+            for index in 0..BASES {
+                match Reservation::at(FIRST_BASE + index * BASE_STEP, bytes) {
+                    Ok(reservation) => return Ok(reservation),
+                    Err(error) => last = error,
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Exactly this range, if nothing lies in it.
+    pub fn at(base: u64, bytes: u64) -> io::Result<Reservation> {
+        let flags =
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: the mapping replaces nothing, by its flags, and gives no access to anything.
+        let mapped = unsafe { libc::mmap(base as *mut _, bytes as usize, libc::PROT_NONE, flags, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if mapped as u64 != base {
+            // A kernel older than the flag takes the address as a hint.
+            // SAFETY: we just made this mapping.
+            unsafe { libc::munmap(mapped, bytes as usize) };
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        Ok(Reservation { base, bytes, kept: false })
+    }
+
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether this range contains another.
+    pub fn contains(&self, base: u64, bytes: u64) -> bool {
+        base >= self.base && base.checked_add(bytes).is_some_and(|end| end <= self.base + self.bytes)
+    }
+
+    /// From now on the range stays reserved.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.kept {
+            // SAFETY: the mapping is ours and nothing was ever put into it.
+            unsafe { libc::munmap(self.base as *mut _, self.bytes as usize) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_reservations_never_overlap_and_a_dropped_one_is_free_again() {
+        let first = Reservation::find().unwrap();
+        let second = Reservation::find().unwrap();
+        assert!(first.base() + first.bytes() <= second.base() || second.base() + second.bytes() <= first.base());
+        assert!(Reservation::at(first.base(), 4096).is_err());
+        let (base, bytes) = (second.base(), second.bytes());
+        assert!(second.contains(base + 4096, bytes - 4096));
+        assert!(!second.contains(base + 4096, bytes));
+        drop(second);
+        Reservation::at(base, bytes).unwrap();
+    }
+}

@@ -1,0 +1,379 @@
+//! The frames of this client that the worker has not acknowledged, in the order of their numbers.
+//!
+//! Application threads append, whoever holds the socket sends, the reader of acknowledgements frees. Sent
+//! bytes stay where they are until they are acknowledged, so the ring is also what a new connection is fed
+//! from. Bulk bodies may stay in the program's memory: a slot refers to them, and the thread that lent them
+//! waits until they are acknowledged.
+
+use std::cell::UnsafeCell;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use wire::{Sink, WireError};
+
+/// One frame: a stretch of the ring, then perhaps bytes elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Position in the ring, counted over its whole life.
+    start: u64,
+    inline: u64,
+    lent: *const u8,
+    lent_bytes: u64,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot { start: 0, inline: 0, lent: std::ptr::null(), lent_bytes: 0 };
+}
+
+/// How much one system call is given at most.
+const MOST_BYTES: u64 = 1 << 20;
+const MOST_SLICES: usize = 32;
+const MOST_FRAMES: usize = 4096;
+
+/// How far the sending of frames has come: everything before `number`, and `offset` bytes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    pub number: u64,
+    pub offset: u64,
+}
+
+impl Cursor {
+    /// Moves over `sent` bytes, given what was left of each frame from here on. The lengths are the sender's
+    /// own copy: a frame that went out may be acknowledged, and its slot used again, at any moment.
+    pub fn advance(&mut self, lengths: &[u64], mut sent: u64) {
+        for &length in lengths {
+            if sent < length {
+                self.offset += sent;
+                return;
+            }
+            sent -= length;
+            *self = Cursor { number: self.number + 1, offset: 0 };
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Tail {
+    number: u64,
+    position: u64,
+}
+
+/// There is no room until frames are acknowledged.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full;
+
+#[derive(Debug)]
+pub struct Ring {
+    memory: Doubled,
+    slots: Box<[UnsafeCell<Slot>]>,
+    tail: Mutex<Tail>,
+    /// The last frame appended.
+    appended: AtomicU64,
+    /// The last frame of which the kernel may have been given a byte.
+    claimed: AtomicU64,
+    /// The last frame acknowledged, and the position behind it.
+    freed: AtomicU64,
+    freed_position: AtomicU64,
+}
+
+// SAFETY: slots and bytes between `freed` and `appended` are written once, before `appended` is published, and
+// only read until they are freed; what lies outside is touched only under the lock of `tail`. Lent memory is
+// kept alive and unchanged by the thread that lent it, which waits.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    /// Both sizes are powers of two; `bytes` a multiple of the page size.
+    pub fn new(bytes: usize, frames: usize) -> io::Result<Ring> {
+        assert!(bytes.is_power_of_two() && frames.is_power_of_two());
+        Ok(Ring {
+            memory: Doubled::new(bytes)?,
+            slots: (0..frames).map(|_| UnsafeCell::new(Slot::EMPTY)).collect(),
+            tail: Mutex::new(Tail { number: 0, position: 0 }),
+            appended: AtomicU64::new(0),
+            claimed: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            freed_position: AtomicU64::new(0),
+        })
+    }
+
+    /// The largest frame worth copying here; larger ones lend their bodies.
+    pub fn largest(&self) -> usize {
+        self.memory.bytes / 4
+    }
+
+    /// Appends a frame of `inline` bytes written by `fill`, which is told the frame's number and runs before
+    /// any other thread can see the frame.
+    ///
+    /// # Safety
+    /// `lent` must stay valid and unchanged until the frame is acknowledged or the session is over.
+    #[inline]
+    pub unsafe fn append(
+        &self,
+        inline: usize,
+        lent: &[u8],
+        fill: impl FnOnce(u64, &mut RingSink),
+    ) -> Result<u64, Full> {
+        let mut tail = self.tail.lock();
+        let used = tail.position - self.freed_position.load(Ordering::Acquire);
+        let frames = tail.number - self.freed.load(Ordering::Acquire);
+        if used + inline as u64 > self.memory.bytes as u64 || frames == self.slots.len() as u64 {
+            return Err(Full);
+        }
+        let number = tail.number + 1;
+        // SAFETY: `inline` bytes from here on are free, as just checked, and contiguous: the mapping is doubled.
+        let start = unsafe { self.memory.at(tail.position) };
+        let mut sink = RingSink { at: start, left: inline };
+        fill(number, &mut sink);
+        assert_eq!(sink.left, 0, "a frame must be as long as announced");
+        let slot =
+            Slot { start: tail.position, inline: inline as u64, lent: lent.as_ptr(), lent_bytes: lent.len() as u64 };
+        // SAFETY: the slot is not in use: fewer than all frames are unacknowledged, and we hold the lock.
+        unsafe { *self.slot(number).get() = slot };
+        tail.number = number;
+        tail.position += inline as u64;
+        self.appended.store(number, Ordering::Release);
+        Ok(number)
+    }
+
+    #[inline]
+    pub fn appended(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    pub fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Acquire)
+    }
+
+    pub fn claimed(&self) -> u64 {
+        self.claimed.load(Ordering::Acquire)
+    }
+
+    /// The worker has everything up to `received`. Only the reader of the connection calls this.
+    pub fn acknowledge(&self, received: u64) -> Result<(), WireError> {
+        let (freed, claimed) = (self.freed(), self.claimed());
+        if received > claimed {
+            return Err(WireError::AcknowledgedUnsent { acknowledged: received, sent: claimed });
+        }
+        if received > freed {
+            let slot = self.read(received);
+            self.freed_position.store(slot.start + slot.inline, Ordering::Release);
+            self.freed.store(received, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Collects what is to be sent, from `cursor` on, and marks it as given to the kernel. The slices stay
+    /// valid until the frames they show are acknowledged, which cannot be before they are sent.
+    pub fn collect<'a>(&'a self, cursor: &Cursor, lengths: &mut Vec<u64>, slices: &mut Vec<IoSlice<'a>>) {
+        let appended = self.appended();
+        let mut number = cursor.number;
+        let mut offset = cursor.offset;
+        let mut bytes = 0;
+        // The stretch of ring not yet put in a slice.
+        let mut run = (0, 0);
+        lengths.clear();
+        while number <= appended
+            && bytes < MOST_BYTES
+            && slices.len() < MOST_SLICES
+            && lengths.len() < MOST_FRAMES
+        {
+            let slot = self.read(number);
+            lengths.push(slot.inline + slot.lent_bytes - offset);
+            if offset < slot.inline {
+                let (start, length) = (slot.start + offset, slot.inline - offset);
+                if run.1 != 0 && run.0 + run.1 == start {
+                    run.1 += length;
+                } else {
+                    self.put_run(run, slices);
+                    run = (start, length);
+                }
+                bytes += length;
+                offset = slot.inline;
+            }
+            let skipped = offset - slot.inline;
+            if skipped < slot.lent_bytes {
+                self.put_run(run, slices);
+                run = (0, 0);
+                let length = slot.lent_bytes - skipped;
+                // SAFETY: lent memory stays valid and unchanged until the frame is acknowledged.
+                let lent =
+                    unsafe { std::slice::from_raw_parts(slot.lent.add(skipped as usize), length as usize) };
+                slices.push(IoSlice::new(lent));
+                bytes += length;
+            }
+            number += 1;
+            offset = 0;
+        }
+        self.put_run(run, slices);
+        self.claimed.fetch_max(number - 1, Ordering::AcqRel);
+    }
+
+    fn put_run<'a>(&'a self, (start, length): (u64, u64), slices: &mut Vec<IoSlice<'a>>) {
+        if length > 0 {
+            // SAFETY: the stretch belongs to appended frames, which are only read until they are freed.
+            let bytes = unsafe { std::slice::from_raw_parts(self.memory.at(start), length as usize) };
+            slices.push(IoSlice::new(bytes));
+        }
+    }
+
+    fn slot(&self, number: u64) -> &UnsafeCell<Slot> {
+        &self.slots[number as usize & (self.slots.len() - 1)]
+    }
+
+    fn read(&self, number: u64) -> Slot {
+        // SAFETY: callers ask only for frames appended and not freed, whose slots nobody writes.
+        unsafe { *self.slot(number).get() }
+    }
+}
+
+/// Writes a frame's bytes into the ring.
+#[derive(Debug)]
+pub struct RingSink {
+    at: *mut u8,
+    left: usize,
+}
+
+impl Sink for RingSink {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.left, "a frame must not be longer than announced");
+        // SAFETY: `left` bytes from `at` on are ours, and the source is a different object.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, bytes.len());
+            self.at = self.at.add(bytes.len());
+        }
+        self.left -= bytes.len();
+    }
+}
+
+/// Memory mapped twice in a row, so that what wraps around is still contiguous.
+#[derive(Debug)]
+struct Doubled {
+    base: *mut u8,
+    bytes: usize,
+}
+
+impl Doubled {
+    fn new(bytes: usize) -> io::Result<Doubled> {
+        // SAFETY: a new descriptor, a fresh reservation of twice the size, and two mappings inside it; each
+        // result is checked and nothing else owns any of it.
+        unsafe {
+            let file = libc::memfd_create(c"remora-ring".as_ptr(), libc::MFD_CLOEXEC);
+            if file < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let result = Doubled::map(file, bytes);
+            libc::close(file);
+            result
+        }
+    }
+
+    /// # Safety
+    /// `file` is a memory file descriptor the caller owns.
+    unsafe fn map(file: i32, bytes: usize) -> io::Result<Doubled> {
+        let failed = |at: *mut libc::c_void| at == libc::MAP_FAILED;
+        // SAFETY: see `new`: the reservation is ours, so mapping over it replaces nothing of anyone else's.
+        unsafe {
+            if libc::ftruncate(file, bytes as libc::off_t) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let base = libc::mmap(std::ptr::null_mut(), 2 * bytes, libc::PROT_NONE, flags, -1, 0);
+            if failed(base) {
+                return Err(io::Error::last_os_error());
+            }
+            for half in [0, bytes] {
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                let at =
+                    libc::mmap(base.add(half), bytes, access, libc::MAP_SHARED | libc::MAP_FIXED, file, 0);
+                if failed(at) {
+                    let error = io::Error::last_os_error();
+                    libc::munmap(base, 2 * bytes);
+                    return Err(error);
+                }
+            }
+            Ok(Doubled { base: base.cast(), bytes })
+        }
+    }
+
+    /// # Safety
+    /// At most `bytes` from here on may be used.
+    unsafe fn at(&self, position: u64) -> *mut u8 {
+        // SAFETY: the offset is below `bytes`, and twice as many are mapped.
+        unsafe { self.base.add(position as usize & (self.bytes - 1)) }
+    }
+}
+
+impl Drop for Doubled {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nothing refers to it any more.
+        unsafe { libc::munmap(self.base.cast(), 2 * self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn append(ring: &Ring, bytes: &[u8], lent: &[u8]) -> Result<u64, Full> {
+        // SAFETY: the tests keep what they lend.
+        unsafe { ring.append(bytes.len(), lent, |_, sink| sink.put(bytes)) }
+    }
+
+    fn send(ring: &Ring, cursor: &mut Cursor, most: usize) -> Vec<u8> {
+        let (mut lengths, mut slices) = (Vec::new(), Vec::new());
+        ring.collect(cursor, &mut lengths, &mut slices);
+        let mut bytes = slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>();
+        bytes.truncate(most);
+        cursor.advance(&lengths, bytes.len() as u64);
+        bytes
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_across_many_wraps_and_partial_writes() {
+        let ring = Ring::new(4096, 16).unwrap();
+        let lent: Vec<u8> = (0..700).map(|i| i as u8).collect();
+        let mut cursor = Cursor { number: 1, offset: 0 };
+        let (mut sent, mut expected) = (Vec::new(), Vec::new());
+        let mut seed = 1u32;
+        for round in 0..5000u32 {
+            seed = seed.wrapping_mul(1664525).wrapping_add(1013904223);
+            let bytes = vec![round as u8; 1 + seed as usize % 900];
+            let lent = if seed & 0x1000 == 0 { &lent[..seed as usize % 700] } else { &[] };
+            match append(&ring, &bytes, lent) {
+                Ok(_) => {
+                    expected.extend_from_slice(&bytes);
+                    expected.extend_from_slice(lent);
+                }
+                Err(Full) => ring.acknowledge(cursor.number - 1).unwrap(),
+            }
+            sent.extend(send(&ring, &mut cursor, (seed >> 8) as usize % 1500));
+        }
+        while cursor.number <= ring.appended() {
+            sent.extend(send(&ring, &mut cursor, usize::MAX));
+        }
+        assert!(sent == expected);
+        assert!(ring.appended() > 1000);
+    }
+
+    #[test]
+    fn unacknowledged_frames_can_be_sent_again_and_acknowledged_ones_make_room() {
+        let ring = Ring::new(4096, 4).unwrap();
+        let mut cursor = Cursor { number: 1, offset: 0 };
+        for frame in [b"a", b"b", b"c", b"d"] {
+            append(&ring, frame, &[]).unwrap();
+        }
+        assert_eq!(append(&ring, b"e", &[]), Err(Full));
+        assert!(ring.acknowledge(1).is_err(), "nothing was sent yet");
+        assert_eq!(send(&ring, &mut cursor, usize::MAX), b"abcd");
+        ring.acknowledge(2).unwrap();
+        ring.acknowledge(1).unwrap();
+        assert_eq!(append(&ring, b"e", &[]), Ok(5));
+        cursor = Cursor { number: ring.freed() + 1, offset: 0 };
+        assert_eq!(send(&ring, &mut cursor, usize::MAX), b"cde");
+        assert!(ring.acknowledge(6).is_err());
+    }
+}

@@ -1,0 +1,267 @@
+//! The session of this process: made on first use, shared by all threads, dropped in a forked child.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use code_object::TargetId;
+use hip_api::types::*;
+use parking_lot::{Mutex, RwLock};
+use wire::{DeviceSnapshot, Operation};
+
+use crate::connection::Connection;
+use crate::handles::{self, Table};
+use crate::memory::{AddressSpace, Ledger};
+use crate::module::{Function, Module};
+use crate::{env, report, thread};
+
+/// All state of a session.
+#[derive(Debug)]
+pub struct Runtime {
+    pub connection: Connection,
+    pub devices: Vec<Device>,
+    pub memory: AddressSpace,
+    pub streams: Table<Stream>,
+    pub events: Table<Event>,
+    pub modules: Table<Module>,
+    pub functions: Table<Function>,
+    pub pools: Table<Pool>,
+    pub contexts: Table<Context>,
+    /// Modules of registered fat binaries, by (binary, device).
+    pub binaries: Mutex<HashMap<(u64, usize), Arc<Module>>>,
+    /// Kernel stubs already resolved, by (stub address, device): the hot path of a launch.
+    pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>>>,
+    /// Images this session has sent.
+    pub sent_images: Mutex<HashSet<[u8; 32]>>,
+}
+
+/// A visible device: everything about it that can be answered without asking.
+#[derive(Debug)]
+pub struct Device {
+    /// Its number on the wire.
+    pub ordinal: u32,
+    pub target: TargetId,
+    pub properties: Box<hipDeviceProp_tR0600>,
+    pub snapshot: DeviceSnapshot,
+    pub ledger: Ledger,
+    pub limits: Mutex<HashMap<u32, u64>>,
+    pub flags: AtomicU32,
+    pub cache_config: AtomicU32,
+    pub shared_config: AtomicU32,
+    /// Peers access was enabled to.
+    pub peers: Mutex<HashSet<usize>>,
+    pub default_pool: AtomicU64,
+    pub current_pool: AtomicU64,
+    pub primary_context: AtomicU64,
+    pub primary_context_users: AtomicU32,
+}
+
+#[derive(Debug)]
+pub struct Stream {
+    pub id: u64,
+    pub device: usize,
+    pub flags: u32,
+    pub priority: i32,
+    pub cu_mask: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub struct Event {
+    pub id: u64,
+    pub device: usize,
+    pub flags: u32,
+    pub recorded: AtomicBool,
+}
+
+/// A memory pool: a name for allocations. Memory goes back to the device when it is freed, so a pool holds nothing.
+#[derive(Debug)]
+pub struct Pool {
+    pub device: usize,
+    pub attributes: Mutex<HashMap<u32, u64>>,
+    pub used: AtomicU64,
+    pub used_high: AtomicU64,
+}
+
+#[derive(Debug)]
+pub struct Context {
+    pub device: usize,
+    pub flags: u32,
+    pub primary: bool,
+}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// The session, connected on first use.
+#[inline]
+pub fn runtime() -> Result<&'static Runtime, hipError_t> {
+    match existing() {
+        Some(runtime) => Ok(runtime),
+        None => make(),
+    }
+}
+
+/// The session, if there is one.
+#[inline]
+pub fn existing() -> Option<&'static Runtime> {
+    // SAFETY: the pointer is null or a leaked box: never freed, so valid for ever.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+#[cold]
+fn make() -> Result<&'static Runtime, hipError_t> {
+    let _making = MAKING.lock();
+    if let Some(runtime) = existing() {
+        return Ok(runtime);
+    }
+    let (connection, welcome) = Connection::open().map_err(|_already_reported| hipErrorNoDevice)?;
+    let runtime = Runtime::new(connection, welcome)?;
+    forget_in_forked_children();
+    let runtime = Box::leak(Box::new(runtime));
+    RUNTIME.store(runtime, Ordering::Release);
+    Ok(runtime)
+}
+
+/// A forked child has no threads but one and must not touch its parent's socket: it starts afresh on its next call.
+fn forget_in_forked_children() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    extern "C" fn child() {
+        RUNTIME.store(std::ptr::null_mut(), Ordering::Release);
+        // SAFETY: the child has one thread; nobody holds the lock that was perhaps held while forking.
+        unsafe { MAKING.force_unlock_if_locked() };
+        thread::forget_streams();
+    }
+    ONCE.call_once(|| {
+        // SAFETY: the handler only stores to atomics and thread-local state.
+        unsafe { libc::pthread_atfork(None, None, Some(child)) };
+    });
+}
+
+trait ForceUnlock {
+    /// # Safety
+    /// No other thread exists that could hold or wait for the lock.
+    unsafe fn force_unlock_if_locked(&self);
+}
+
+impl ForceUnlock for Mutex<()> {
+    unsafe fn force_unlock_if_locked(&self) {
+        if self.is_locked() {
+            // SAFETY: the caller's promise.
+            unsafe { self.force_unlock() };
+        }
+    }
+}
+
+impl Runtime {
+    fn new(connection: Connection, welcome: wire::Welcome) -> Result<Runtime, hipError_t> {
+        let mut devices = Vec::new();
+        for snapshot in welcome.devices {
+            devices.push(Device::new(snapshot)?);
+        }
+        let devices = match env::visible_devices() {
+            None => devices,
+            Some(visible) => {
+                let mut all: Vec<Option<Device>> = devices.into_iter().map(Some).collect();
+                let visible = visible.iter().map_while(|i| all.get_mut(*i).and_then(Option::take));
+                visible.collect()
+            }
+        };
+        let runtime = Runtime {
+            connection,
+            devices,
+            memory: AddressSpace::new(welcome.arena_base, welcome.arena_bytes),
+            streams: Table::new(handles::Kind::Stream),
+            events: Table::new(handles::Kind::Event),
+            modules: Table::new(handles::Kind::Module),
+            functions: Table::new(handles::Kind::Function),
+            pools: Table::new(handles::Kind::MemoryPool),
+            contexts: Table::new(handles::Kind::Context),
+            binaries: Mutex::default(),
+            stubs: RwLock::default(),
+            sent_images: Mutex::default(),
+        };
+        for (index, device) in runtime.devices.iter().enumerate() {
+            let context = Context { device: index, flags: 0, primary: true };
+            let (context, _) = runtime.contexts.insert_with(|_| context).ok_or(hipErrorOutOfMemory)?;
+            device.primary_context.store(context, Ordering::Relaxed);
+            let pool = runtime.new_pool(index)?;
+            device.default_pool.store(pool, Ordering::Relaxed);
+            device.current_pool.store(pool, Ordering::Relaxed);
+        }
+        Ok(runtime)
+    }
+
+    pub fn new_pool(&self, device: usize) -> Result<u64, hipError_t> {
+        let pool = Pool {
+            device,
+            attributes: Mutex::new(HashMap::from([(1, 1), (2, 1), (3, 1)])),
+            used: AtomicU64::new(0),
+            used_high: AtomicU64::new(0),
+        };
+        self.pools.insert_with(|_| pool).map(|(handle, _)| handle).ok_or(hipErrorOutOfMemory)
+    }
+
+    pub fn device(&self, index: i32) -> Result<&Device, hipError_t> {
+        usize::try_from(index).ok().and_then(|i| self.devices.get(i)).ok_or(hipErrorInvalidDevice)
+    }
+
+    /// The current device of this thread and its index.
+    pub fn current(&self) -> Result<(usize, &Device), hipError_t> {
+        let index = thread::device();
+        self.devices.get(index).map(|device| (index, device)).ok_or(hipErrorNoDevice)
+    }
+
+    /// Sends without waiting. An error is one of an earlier request that has come back by now.
+    #[inline]
+    pub fn post<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
+        self.connection.post(operation, body, thread::current_call()).map_err(status)
+    }
+
+    /// Sends and waits for the answer.
+    pub fn call<O: Operation>(&self, operation: &O) -> Result<O::Reply, hipError_t> {
+        self.connection.call(operation, thread::current_call()).map_err(status)
+    }
+}
+
+impl Device {
+    fn new(snapshot: DeviceSnapshot) -> Result<Device, hipError_t> {
+        let properties = hipDeviceProp_tR0600::from_bytes(&snapshot.properties.0).ok_or_else(|| {
+            report::line(format_args!(
+                "the worker describes device {} in {} bytes where {} are due: are client and worker of one version?",
+                snapshot.ordinal,
+                snapshot.properties.0.len(),
+                size_of::<hipDeviceProp_tR0600>()
+            ));
+            hipErrorNoDevice
+        })?;
+        let target = snapshot.isa.parse::<TargetId>().map_err(|error| {
+            report::line(format_args!("device {}: {error}", snapshot.ordinal));
+            hipErrorNoDevice
+        })?;
+        Ok(Device {
+            ordinal: snapshot.ordinal,
+            target,
+            properties: Box::new(properties),
+            ledger: Ledger::new(snapshot.quota),
+            limits: Mutex::new(snapshot.limits.iter().map(|(limit, value)| (*limit as u32, *value)).collect()),
+            flags: AtomicU32::new(0),
+            cache_config: AtomicU32::new(0),
+            shared_config: AtomicU32::new(0),
+            peers: Mutex::default(),
+            default_pool: AtomicU64::new(0),
+            current_pool: AtomicU64::new(0),
+            primary_context: AtomicU64::new(0),
+            primary_context_users: AtomicU32::new(0),
+            snapshot,
+        })
+    }
+}
+
+/// Destroys the per-thread stream of a thread that ends.
+pub fn forget_thread_stream(stream: u64) {
+    if let Some(runtime) = existing()
+        && runtime.streams.remove(stream).is_some()
+    {
+        let _ = runtime.post(&wire::DestroyStream { stream }, &[]);
+    }
+}

@@ -1,0 +1,46 @@
+//! What can go wrong between two machines, in words that name what was tried.
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    #[error("\"{text}\" is no worker address: {problem}")]
+    Endpoint { text: String, problem: &'static str },
+    #[error("cannot resolve {host}")]
+    Resolve { host: String, source: io::Error },
+    #[error("cannot connect to {endpoint}")]
+    Connect { endpoint: String, source: io::Error },
+    #[error("cannot listen on {endpoint}")]
+    Listen { endpoint: String, source: io::Error },
+    #[error("{what} {} cannot be read", path.display())]
+    File { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("{what} {} is unusable: {problem}", path.display())]
+    Pem { what: &'static str, path: PathBuf, problem: String },
+    #[error("TLS with {endpoint} needs a certificate authority file or a certificate fingerprint to trust")]
+    NoTrust { endpoint: String },
+    #[error("TLS failed: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("no certificate could be made")]
+    Certificate(#[from] rcgen::Error),
+    #[error("the connection failed")]
+    Io(#[from] io::Error),
+    #[error("the other side closed the connection during the handshake")]
+    Closed,
+    #[error(transparent)]
+    Wire(#[from] wire::WireError),
+}
+
+impl TransportError {
+    /// The message with all its causes, on one line.
+    pub fn line(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            line.push_str(": ");
+            line.push_str(&error.to_string());
+            cause = error.source();
+        }
+        line
+    }
+}

@@ -1,0 +1,98 @@
+//! The handshake over a link, for threads that may wait: whole small frames in and out, and the client's side
+//! of the greeting. The rules are `wire`'s; this moves the bytes.
+
+use std::time::{Duration, Instant};
+
+use wire::{
+    Challenge, Flags, Frame, Header, Hello, Opcode, Operation, Reject, Welcome, WireError, decode_request,
+};
+
+use crate::{Link, TransportError};
+
+/// Sends one unsequenced frame.
+pub fn send<O: Operation>(link: &Link, fields: &O) -> Result<(), TransportError> {
+    let mut bytes = Vec::with_capacity(Header::BYTES + fields.size());
+    wire::encode_request(fields, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+    Ok(link.write_all(&bytes)?)
+}
+
+/// Reads one whole frame. `limit` bounds its payload below what the header may claim.
+pub fn receive(link: &Link, limit: u64) -> Result<Frame, TransportError> {
+    let mut head = [0; Header::BYTES];
+    link.read_exact(&mut head).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => TransportError::Closed,
+        _ => TransportError::Io(error),
+    })?;
+    let header = Header::decode(&head)?;
+    if header.payload_len > limit {
+        return Err(WireError::TooLarge { what: "handshake frame", bytes: header.payload_len, limit }.into());
+    }
+    let mut payload = vec![0; header.payload_len as usize];
+    link.read_exact(&mut payload)?;
+    Ok(Frame { header, payload })
+}
+
+/// Reads one frame that must be this operation; a rejection in its place is an error that says why.
+pub fn expect<O: Operation>(link: &Link, limit: u64) -> Result<O, TransportError> {
+    let frame = receive(link, limit)?;
+    if frame.header.is(O::OPCODE) {
+        return Ok(decode_request::<O>(&frame.payload)?.0);
+    }
+    if frame.header.is(Opcode::Reject) {
+        let (reject, _) = decode_request::<Reject>(&frame.payload)?;
+        return Err(WireError::from(reject).into());
+    }
+    let found = wire::name(frame.header.opcode);
+    Err(WireError::Unexpected { expected: O::OPCODE.name(), found }.into())
+}
+
+/// What a client brings to a handshake.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials<'a> {
+    pub token: Option<&'a [u8]>,
+    /// The secret of the session the Hello names.
+    pub secret: Option<&'a [u8; 32]>,
+}
+
+/// Greets a worker and waits for its answer: `Welcome` for a session, `Status` for an inspection.
+///
+/// The challenge must come within `timeout`; the answer may take `patience`, for by then the worker has shown
+/// that it is alive and may be starting a device.
+pub fn greet<Answer: Operation>(
+    link: &Link,
+    hello: &Hello,
+    credentials: &Credentials<'_>,
+    timeout: Duration,
+    patience: Duration,
+) -> Result<Answer, TransportError> {
+    let start = Instant::now();
+    link.set_write_timeout(Some(timeout))?;
+    link.set_read_timeout(Some(timeout))?;
+    send(link, hello)?;
+    let challenge: Challenge = expect(link, wire::MAX_HANDSHAKE_BYTES)?;
+    let proof = wire::prove(hello, &challenge, credentials.token, credentials.secret)?;
+    send(link, &proof)?;
+    link.set_read_timeout(Some(patience.max(timeout.saturating_sub(start.elapsed()))))?;
+    let answer = expect(link, wire::MAX_WELCOME_BYTES)?;
+    link.set_read_timeout(None)?;
+    link.set_write_timeout(None)?;
+    Ok(answer)
+}
+
+/// Asks for a session, or for one to continue.
+pub fn open_session(
+    link: &Link,
+    hello: &Hello,
+    credentials: &Credentials<'_>,
+    timeout: Duration,
+    patience: Duration,
+) -> Result<Welcome, TransportError> {
+    greet(link, hello, credentials, timeout, patience)
+}
+
+/// 32 fresh random bytes: a nonce, or a secret.
+pub fn nonce() -> Result<[u8; 32], TransportError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    Ok(bytes)
+}

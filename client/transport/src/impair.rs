@@ -1,0 +1,351 @@
+//! A TCP proxy that makes a good network bad: delay, bandwidth, and cuts at chosen bytes or on command.
+//!
+//! For tests, measurements, and for anyone who wants to know how a program will feel from far away. It knows
+//! nothing of what it carries.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::{Endpoint, Link};
+
+/// Bytes under way in one direction; more than the delay times any bandwidth worth pretending.
+const IN_FLIGHT_LIMIT: usize = 64 << 20;
+const BLOCK: usize = 64 << 10;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How bad the network is.
+#[derive(Clone, Debug, Default)]
+pub struct Impairment {
+    /// Added in each direction: half the extra round trip.
+    pub delay: Duration,
+    /// Bytes per second in each direction; `None` for as fast as it goes.
+    pub bandwidth: Option<u64>,
+    /// The first connection is cut after this many bytes (of both directions together), the second after the
+    /// next number, and so on; connections beyond the list are left alone.
+    pub cuts: Vec<u64>,
+}
+
+/// A running proxy. Dropping it cuts everything and stops listening.
+#[derive(Debug)]
+pub struct Impair {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: Endpoint,
+    impairment: Impairment,
+    stopping: AtomicBool,
+    refusing: AtomicBool,
+    accepted: AtomicU64,
+    carried: AtomicU64,
+    connections: Mutex<Vec<Weak<Tunnel>>>,
+}
+
+#[derive(Debug)]
+struct Tunnel {
+    near: Link,
+    far: Link,
+    left: Option<AtomicU64>,
+}
+
+impl Impair {
+    /// Listens on a free loopback port and forwards every connection to the target.
+    pub fn start(target: Endpoint, impairment: Impairment) -> io::Result<Impair> {
+        Impair::listen("127.0.0.1:0".parse().map_err(io::Error::other)?, target, impairment)
+    }
+
+    /// The same on a chosen address.
+    pub fn listen(address: SocketAddr, target: Endpoint, impairment: Impairment) -> io::Result<Impair> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            target,
+            impairment,
+            stopping: AtomicBool::new(false),
+            refusing: AtomicBool::new(false),
+            accepted: AtomicU64::new(0),
+            carried: AtomicU64::new(0),
+            connections: Mutex::default(),
+        });
+        let thread = thread::Builder::new().name("impair".into()).spawn({
+            let shared = shared.clone();
+            move || shared.serve(&listener)
+        })?;
+        Ok(Impair { shared, address, thread: Some(thread) })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::tcp(self.address.ip().to_string(), self.address.port())
+    }
+
+    /// Cuts every connection there is, now.
+    pub fn cut(&self) {
+        for tunnel in self.shared.connections.lock().drain(..) {
+            if let Some(tunnel) = tunnel.upgrade() {
+                tunnel.cut();
+            }
+        }
+    }
+
+    /// While refusing, new connections are closed at once: the worker seems to be gone.
+    pub fn refuse(&self, refusing: bool) {
+        self.shared.refusing.store(refusing, Ordering::Relaxed);
+    }
+
+    /// Connections accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.shared.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Bytes carried so far, both directions together.
+    pub fn carried(&self) -> u64 {
+        self.shared.carried.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Impair {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.cut();
+        // The accepting thread is woken by a connection of our own.
+        let _ = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn serve(self: &Arc<Shared>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            if self.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            let Ok(stream) = stream else { continue };
+            if self.refusing.load(Ordering::Relaxed) {
+                continue;
+            }
+            // A target that cannot be reached looks to the client like a connection that closes at once.
+            let (Ok(near), Ok(far)) = (Link::from_tcp(stream), self.target.connect(CONNECT_TIMEOUT)) else {
+                continue;
+            };
+            let index = self.accepted.fetch_add(1, Ordering::Relaxed) as usize;
+            let left = self.impairment.cuts.get(index).map(|&bytes| AtomicU64::new(bytes));
+            let tunnel = Arc::new(Tunnel { near, far, left });
+            let mut connections = self.connections.lock();
+            connections.retain(|tunnel| tunnel.strong_count() > 0);
+            connections.push(Arc::downgrade(&tunnel));
+            drop(connections);
+            for backwards in [false, true] {
+                let (shared, tunnel) = (self.clone(), tunnel.clone());
+                thread::spawn(move || shared.forward(&tunnel, backwards));
+            }
+        }
+    }
+
+    fn forward(&self, tunnel: &Arc<Tunnel>, backwards: bool) {
+        let (from, to) = if backwards { (&tunnel.far, &tunnel.near) } else { (&tunnel.near, &tunnel.far) };
+        let bad = !self.impairment.delay.is_zero() || self.impairment.bandwidth.is_some();
+        let queue = bad.then(|| {
+            let queue = Arc::new(Queue::default());
+            let (feed, to, delay) = (queue.clone(), to.clone(), self.impairment.delay);
+            thread::spawn(move || feed.drain(&to, delay));
+            queue
+        });
+        let mut buffer = vec![0; BLOCK];
+        let mut next_free = Instant::now();
+        while let Ok(mut bytes) = from.read(&mut buffer) {
+            if bytes == 0 {
+                break;
+            }
+            let cut = tunnel.spend(&mut bytes);
+            self.carried.fetch_add(bytes as u64, Ordering::Relaxed);
+            if let Some(bandwidth) = self.impairment.bandwidth {
+                next_free = next_free.max(Instant::now())
+                    + Duration::from_nanos(
+                        (bytes as u128 * 1_000_000_000 / u128::from(bandwidth.max(1))) as u64,
+                    );
+                thread::sleep(next_free.saturating_duration_since(Instant::now()));
+            }
+            let forwarded = match &queue {
+                Some(queue) => queue.push(buffer[..bytes].to_vec()),
+                None => to.write_all(&buffer[..bytes]).is_ok(),
+            };
+            if cut || !forwarded {
+                tunnel.cut();
+                break;
+            }
+        }
+        match queue {
+            Some(queue) => queue.close(),
+            None => tunnel.cut(),
+        }
+    }
+}
+
+impl Tunnel {
+    /// Takes bytes out of what is left before the cut; true when this is the end.
+    fn spend(&self, bytes: &mut usize) -> bool {
+        let Some(left) = &self.left else { return false };
+        let mut now = left.load(Ordering::Relaxed);
+        loop {
+            let spent = now.min(*bytes as u64);
+            match left.compare_exchange(now, now - spent, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    *bytes = spent as usize;
+                    return spent == now;
+                }
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    fn cut(&self) {
+        self.near.shutdown();
+        self.far.shutdown();
+    }
+}
+
+/// Blocks under way, each with the time it was sent.
+#[derive(Debug, Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    blocks: VecDeque<(Instant, Vec<u8>)>,
+    bytes: usize,
+    closed: bool,
+}
+
+impl Queue {
+    fn push(&self, block: Vec<u8>) -> bool {
+        let mut state = self.state.lock();
+        while state.bytes > IN_FLIGHT_LIMIT && !state.closed {
+            self.changed.wait(&mut state);
+        }
+        state.bytes += block.len();
+        state.blocks.push_back((Instant::now(), block));
+        self.changed.notify_all();
+        !state.closed
+    }
+
+    fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn drain(&self, to: &Link, delay: Duration) {
+        loop {
+            let mut state = self.state.lock();
+            while state.blocks.is_empty() && !state.closed {
+                self.changed.wait(&mut state);
+            }
+            let Some((sent, block)) = state.blocks.pop_front() else { break };
+            state.bytes -= block.len();
+            self.changed.notify_all();
+            drop(state);
+            thread::sleep((sent + delay).saturating_duration_since(Instant::now()));
+            if to.write_all(&block).is_err() {
+                break;
+            }
+        }
+        self.close();
+        to.shutdown();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn echo() -> (Endpoint, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (Endpoint::tcp("127.0.0.1", address.port()), listener)
+    }
+
+    fn serve_echo(listener: TcpListener) {
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    let link = Link::from_tcp(stream).unwrap();
+                    let mut buffer = [0; 4096];
+                    while let Ok(bytes @ 1..) = link.read(&mut buffer) {
+                        if link.write_all(&buffer[..bytes]).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn delay_is_added_in_both_directions() {
+        let (target, listener) = echo();
+        serve_echo(listener);
+        let delay = Duration::from_millis(20);
+        let impair = Impair::start(target, Impairment { delay, ..Default::default() }).unwrap();
+        let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
+        let start = Instant::now();
+        link.write_all(b"ping").unwrap();
+        let mut answer = [0; 4];
+        link.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"ping");
+        assert!(start.elapsed() >= 2 * delay);
+    }
+
+    #[test]
+    fn connections_are_cut_after_the_bytes_named_and_later_ones_are_not() {
+        let (target, listener) = echo();
+        serve_echo(listener);
+        let impair = Impair::start(target, Impairment { cuts: vec![1000], ..Default::default() }).unwrap();
+        let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
+        let mut back = 0;
+        loop {
+            if link.write_all(&[1; 100]).is_err() {
+                break;
+            }
+            match link.read(&mut [0; 100]) {
+                Ok(0) | Err(_) => break,
+                Ok(bytes) => back += bytes,
+            }
+        }
+        assert!(back < 1000, "{back}");
+        assert_eq!(impair.carried(), 1000);
+        let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
+        for _ in 0..100 {
+            link.write_all(&[1; 100]).unwrap();
+            link.read_exact(&mut [0; 100]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_cut_on_command_ends_the_stream() {
+        let (target, listener) = echo();
+        serve_echo(listener);
+        let impair = Impair::start(target, Impairment::default()).unwrap();
+        let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
+        link.write_all(b"x").unwrap();
+        link.read_exact(&mut [0; 1]).unwrap();
+        impair.cut();
+        assert!(matches!(link.read(&mut [0; 1]), Ok(0) | Err(_)));
+    }
+}

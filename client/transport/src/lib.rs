@@ -1,0 +1,19 @@
+//! Byte links between client and worker: TCP, TCP with TLS, unix sockets, in-process pairs, and a proxy that
+//! delays, throttles and cuts them on purpose.
+//!
+//! Owns sockets and how they are tuned. Knows frames only as far as it takes to drive a handshake; refuses to
+//! know what operations mean, and never reads the environment.
+
+pub mod greet;
+pub mod impair;
+pub mod tls;
+
+mod endpoint;
+mod error;
+mod link;
+mod listener;
+
+pub use endpoint::{DEFAULT_PORT, Endpoint};
+pub use error::TransportError;
+pub use link::{Link, Ready};
+pub use listener::Listener;

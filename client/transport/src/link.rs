@@ -1,0 +1,349 @@
+//! A connected byte stream that one thread may read while another writes.
+//!
+//! Owns the socket and its tuning. Writes never raise SIGPIPE: the client lives in programs that do not expect
+//! it. Every method takes `&self`; a `Link` is a handle and cloning it is cheap.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::tls::Session;
+
+/// A dead peer is noticed after about this long without an answer. A worker too busy to read looks the same to
+/// the kernel, so this is generous.
+const USER_TIMEOUT: Duration = Duration::from_secs(60);
+const KEEPALIVE_IDLE_S: i32 = 10;
+const KEEPALIVE_INTERVAL_S: i32 = 5;
+const KEEPALIVE_PROBES: i32 = 4;
+/// The most slices one call hands to the kernel.
+const MAX_SLICES: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct Link {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    socket: OwnedFd,
+    tls: Option<Session>,
+}
+
+/// What a link is ready for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ready {
+    pub readable: bool,
+    pub writable: bool,
+}
+
+impl Link {
+    /// Takes over a TCP connection: no Nagle delay (batching is done by the sender), keepalive, and a bound on
+    /// how long sent bytes may stay unacknowledged.
+    pub fn from_tcp(stream: TcpStream) -> io::Result<Link> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(false)?;
+        let link = Link::from_fd(stream.into());
+        link.option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+        link.option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, KEEPALIVE_IDLE_S)?;
+        link.option(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)?;
+        link.option(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, KEEPALIVE_PROBES)?;
+        link.option(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, USER_TIMEOUT.as_millis() as i32)?;
+        Ok(link)
+    }
+
+    pub fn from_unix(stream: UnixStream) -> Link {
+        Link::from_fd(stream.into())
+    }
+
+    /// Takes over a connected stream socket as it is, such as one received from another process.
+    pub fn from_fd(socket: OwnedFd) -> Link {
+        Link { inner: Arc::new(Inner { socket, tls: None }) }
+    }
+
+    /// Two connected links in this process.
+    pub fn pair() -> io::Result<(Link, Link)> {
+        let (left, right) = UnixStream::pair()?;
+        Ok((Link::from_unix(left), Link::from_unix(right)))
+    }
+
+    /// The same socket with TLS on it.
+    pub(crate) fn with_tls(self, tls: Session) -> io::Result<Link> {
+        let socket = match Arc::try_unwrap(self.inner) {
+            Ok(inner) => inner.socket,
+            Err(shared) => shared.socket.try_clone()?,
+        };
+        Ok(Link { inner: Arc::new(Inner { socket, tls: Some(tls) }) })
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        self.inner.tls.is_some()
+    }
+
+    /// Waits for bytes and reads some; 0 at the end of the stream.
+    #[inline]
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &self.inner.tls {
+            None => self.raw().receive(buffer),
+            Some(tls) => tls.read(&self.raw(), buffer),
+        }
+    }
+
+    pub fn read_exact(&self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.read(buffer)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                bytes => buffer = &mut buffer[bytes..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until some bytes could be written, and says how many were.
+    #[inline]
+    pub fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &self.inner.tls {
+            None => self.raw().send(slices, 0),
+            Some(tls) => tls.write(&self.raw(), slices),
+        }
+    }
+
+    pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_vectored(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Writes everything; the slices are used up.
+    pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            match self.write_vectored(slices)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                bytes => IoSlice::advance_slices(&mut slices, bytes),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what fits without waiting; `WouldBlock` when nothing does.
+    #[inline]
+    pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &self.inner.tls {
+            None => self.raw().send(slices, libc::MSG_DONTWAIT),
+            Some(tls) => tls.try_write(&self.raw(), slices),
+        }
+    }
+
+    /// Hands bytes already taken by [`Link::try_write_vectored`] to the kernel; false while some are left.
+    #[inline]
+    pub fn try_flush(&self) -> io::Result<bool> {
+        match &self.inner.tls {
+            None => Ok(true),
+            Some(tls) => tls.try_flush(&self.raw()),
+        }
+    }
+
+    /// Waits until the link is ready for one of the things asked for, or for the time given.
+    pub fn wait(&self, readable: bool, writable: bool, timeout: Option<Duration>) -> io::Result<Ready> {
+        if readable && self.inner.tls.as_ref().is_some_and(Session::has_plaintext) {
+            return Ok(Ready { readable: true, writable: false });
+        }
+        let mut events = 0;
+        if readable {
+            events |= libc::POLLIN;
+        }
+        if writable {
+            events |= libc::POLLOUT;
+        }
+        let milliseconds =
+            timeout.map_or(-1, |timeout| timeout.as_millis().clamp(1, i32::MAX as u128) as i32);
+        let mut poll = libc::pollfd { fd: self.raw_fd(), events, revents: 0 };
+        // SAFETY: one valid pollfd, for the length of the call.
+        match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
+            -1 => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(Ready::default()),
+                error => Err(error),
+            },
+            _ => {
+                let broken = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+                Ok(Ready {
+                    readable: readable && (broken || poll.revents & libc::POLLIN != 0),
+                    writable: writable && (broken || poll.revents & libc::POLLOUT != 0),
+                })
+            }
+        }
+    }
+
+    /// Ends the connection in both directions and wakes every thread waiting on it.
+    pub fn shutdown(&self) {
+        // SAFETY: the descriptor is open as long as `self` is; failure means it is down already.
+        unsafe { libc::shutdown(self.raw_fd(), libc::SHUT_RDWR) };
+    }
+
+    pub fn raw_fd(&self) -> RawFd {
+        self.inner.socket.as_raw_fd()
+    }
+
+    /// Another descriptor for the same socket, to be handed to another process. Not for encrypted links.
+    pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
+        if self.is_encrypted() {
+            return Err(io::Error::other("an encrypted link has state beyond its socket"));
+        }
+        self.inner.socket.try_clone()
+    }
+
+    /// Reads fail with `WouldBlock` or `TimedOut` after this long; `None` waits for ever.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.timeout_option(libc::SO_RCVTIMEO, timeout)
+    }
+
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.timeout_option(libc::SO_SNDTIMEO, timeout)
+    }
+
+    #[inline]
+    fn raw(&self) -> Socket {
+        Socket(self.raw_fd())
+    }
+
+    fn option(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
+        self.set_option(level, name, &value)
+    }
+
+    fn timeout_option(&self, name: i32, timeout: Option<Duration>) -> io::Result<()> {
+        // Zero would mean "for ever" to the kernel.
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1))).unwrap_or_default();
+        let value = libc::timeval {
+            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_usec: timeout.subsec_micros() as libc::suseconds_t,
+        };
+        self.set_option(libc::SOL_SOCKET, name, &value)
+    }
+
+    fn set_option<T>(&self, level: i32, name: i32, value: &T) -> io::Result<()> {
+        // SAFETY: `value` is readable for the length passed.
+        let result = unsafe {
+            libc::setsockopt(
+                self.raw_fd(),
+                level,
+                name,
+                std::ptr::from_ref(value).cast(),
+                size_of::<T>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Read for &Link {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Link::read(self, buffer)
+    }
+}
+
+impl Write for &Link {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Link::write_vectored(self, &[IoSlice::new(bytes)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The system calls on a stream socket, without anything in between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Socket(RawFd);
+
+impl Socket {
+    #[inline]
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // SAFETY: the buffer is writable for its length; the owner of the link keeps the descriptor open.
+            let read = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+            if read >= 0 {
+                return Ok(read as usize);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn send(&self, slices: &[IoSlice<'_>], flags: i32) -> io::Result<usize> {
+        let slices = &slices[..slices.len().min(MAX_SLICES)];
+        // SAFETY: all-zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = slices.as_ptr().cast_mut().cast();
+        message.msg_iovlen = slices.len() as _;
+        loop {
+            // SAFETY: IoSlice has the layout of iovec; the slices live through the call and are only read.
+            let sent = unsafe { libc::sendmsg(self.0, &message, flags | libc::MSG_NOSIGNAL) };
+            if sent >= 0 {
+                return Ok(sent as usize);
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Takes over a descriptor by number, such as one inherited at a known place.
+///
+/// # Safety
+/// The descriptor must be open, a connected stream socket, and owned by nobody else.
+impl Link {
+    pub unsafe fn from_raw_fd(descriptor: RawFd) -> Link {
+        // SAFETY: passed on to the caller.
+        Link::from_fd(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_link_says_so_instead_of_waiting_and_a_write_to_a_closed_one_is_an_error() {
+        let (left, right) = Link::pair().unwrap();
+        let block = vec![7; 1 << 16];
+        let mut written = 0;
+        let error = loop {
+            match left.try_write_vectored(&[IoSlice::new(&block)]) {
+                Ok(bytes) => written += bytes,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let ready = left.wait(false, true, Some(Duration::from_millis(5))).unwrap();
+        assert!(!ready.writable);
+        let mut all = vec![0; written];
+        right.read_exact(&mut all).unwrap();
+        assert!(all.iter().all(|&byte| byte == 7));
+        assert!(left.wait(true, true, None).unwrap().writable);
+        drop(right);
+        assert_eq!(left.write_all(&block).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn shutdown_wakes_a_reader() {
+        let (left, _right) = Link::pair().unwrap();
+        let reader = left.clone();
+        let thread = std::thread::spawn(move || reader.read(&mut [0; 8]).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        left.shutdown();
+        assert_eq!(thread.join().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_read_time_out_ends_the_wait() {
+        let (left, _right) = Link::pair().unwrap();
+        left.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        assert!(left.read(&mut [0; 8]).is_err());
+    }
+}

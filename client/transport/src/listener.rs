@@ -1,0 +1,89 @@
+//! Where a worker waits for connections.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use crate::{Endpoint, Link, TransportError};
+
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, path: PathBuf },
+}
+
+impl Listener {
+    /// Listens. For a TLS endpoint this is the TCP side of it. A stale unix socket is replaced, a live one not.
+    pub fn bind(endpoint: &Endpoint) -> Result<Listener, TransportError> {
+        let failed = |source| TransportError::Listen { endpoint: endpoint.to_string(), source };
+        match endpoint {
+            Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
+                let addresses: Vec<SocketAddr> = (host.as_str(), *port)
+                    .to_socket_addrs()
+                    .map_err(|source| TransportError::Resolve { host: host.clone(), source })?
+                    .collect();
+                Ok(Listener::Tcp(TcpListener::bind(addresses.as_slice()).map_err(failed)?))
+            }
+            Endpoint::Unix { path } => {
+                if std::os::unix::net::UnixStream::connect(path)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+                {
+                    std::fs::remove_file(path).map_err(failed)?;
+                }
+                let listener = UnixListener::bind(path).map_err(failed)?;
+                Ok(Listener::Unix { listener, path: path.clone() })
+            }
+        }
+    }
+
+    /// Waits for a connection. The second value says who it is, for logs.
+    pub fn accept(&self) -> io::Result<(Link, String)> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, address) = listener.accept()?;
+                Ok((Link::from_tcp(stream)?, address.to_string()))
+            }
+            Listener::Unix { listener, path } => {
+                let (stream, _) = listener.accept()?;
+                Ok((Link::from_unix(stream), format!("unix:{}", path.display())))
+            }
+        }
+    }
+
+    /// The address bound, with the port the system chose if it was asked to.
+    pub fn endpoint(&self) -> io::Result<Endpoint> {
+        match self {
+            Listener::Tcp(listener) => {
+                let address = listener.local_addr()?;
+                Ok(Endpoint::tcp(address.ip().to_string(), address.port()))
+            }
+            Listener::Unix { path, .. } => Ok(Endpoint::Unix { path: path.clone() }),
+        }
+    }
+
+    /// Whether only this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().is_ok_and(|address| address.ip().is_loopback()),
+            Listener::Unix { .. } => true,
+        }
+    }
+
+    pub fn raw_fd(&self) -> RawFd {
+        match self {
+            Listener::Tcp(listener) => listener.as_raw_fd(),
+            Listener::Unix { listener, .. } => listener.as_raw_fd(),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix { path, .. } = self {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

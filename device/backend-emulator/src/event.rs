@@ -1,0 +1,67 @@
+//! Events: marks in streams, with the time the stream passed them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use backend::{DeviceError, EventId};
+use hip_api::types::hipEventDisableTiming;
+
+use crate::stream::Progress;
+
+/// One recording of an event: a place in a stream, and when the stream reached it.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) ticket: u64,
+    nanos: AtomicU64,
+}
+
+impl Record {
+    pub(crate) fn new(progress: Arc<Progress>, ticket: u64) -> Arc<Record> {
+        Arc::new(Record { progress, ticket, nanos: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.progress.reached(self.ticket)
+    }
+
+    /// Notes that the stream is here now.
+    pub(crate) fn stamp(&self, origin: Instant) {
+        self.nanos.store(origin.elapsed().as_nanos() as u64, Ordering::Release);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) device: u32,
+    flags: u32,
+    pub(crate) record: Option<Arc<Record>>,
+}
+
+impl Event {
+    pub(crate) fn new(device: u32, flags: u32) -> Event {
+        Event { device, flags, record: None }
+    }
+
+    /// The finished record whose time counts.
+    fn timed(&self, id: EventId) -> Result<&Record, DeviceError> {
+        if self.flags & hipEventDisableTiming != 0 {
+            return Err(DeviceError::invalid_handle(format!("event {id:#x} does not take the time")));
+        }
+        let Some(record) = &self.record else {
+            return Err(DeviceError::invalid_handle(format!("event {id:#x} was never recorded")));
+        };
+        if !record.is_done() {
+            return Err(DeviceError::not_ready(format!("event {id:#x} has not been reached")));
+        }
+        Ok(record)
+    }
+}
+
+/// Milliseconds from `start` to `stop`.
+pub(crate) fn elapsed(start: (EventId, &Event), stop: (EventId, &Event)) -> Result<f32, DeviceError> {
+    let from = start.1.timed(start.0)?.nanos.load(Ordering::Acquire);
+    let to = stop.1.timed(stop.0)?.nanos.load(Ordering::Acquire);
+    Ok((to as f64 / 1e6 - from as f64 / 1e6) as f32)
+}

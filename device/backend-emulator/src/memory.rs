@@ -1,0 +1,434 @@
+//! The address space of a session: a reserved arena, committed where the session has memory.
+//!
+//! A device address is a host address. Kernels see exactly the ranges in the emulator's table; the pages around them are
+//! a second line of defence. Owns the accounting against each device's quota.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use backend::{Arena, DeviceError, MemoryKind, MemoryUse};
+use emulator::{Access, Memory as Table};
+use parking_lot::{Condvar, Mutex};
+
+/// Addresses of allocations are multiples of this.
+pub(crate) const GRANULARITY: u64 = 4096;
+/// Pages are committed in pieces of this size, so that a hundred thousand small allocations do not make as many mappings.
+const CHUNK: u64 = 2 << 20;
+/// Kernels may touch an allocation up to a multiple of this past its size, as on the hardware, where no allocation is finer.
+const SLACK: u64 = 256;
+/// Sizes to try when the range that was asked for is taken, largest first.
+const ARENA_BYTES: &[u64] = &[1 << 42, 1 << 40, 1 << 38, 1 << 36];
+
+/// A reserved range of addresses without memory.
+#[derive(Debug)]
+struct Reservation {
+    arena: Arena,
+}
+
+impl Reservation {
+    fn new(wanted: Option<Arena>) -> Result<Reservation, DeviceError> {
+        let mut tries: Vec<(u64, u64)> = Vec::new();
+        if let Some(arena) = wanted {
+            tries.push((arena.base, arena.bytes));
+            tries.push((0, arena.bytes));
+        }
+        tries.extend(ARENA_BYTES.iter().map(|bytes| (0, *bytes)));
+        for (base, bytes) in tries {
+            if base % CHUNK != 0 || bytes % CHUNK != 0 || bytes == 0 || bytes > isize::MAX as u64 {
+                continue;
+            }
+            // One chunk more, so that a base of the kernel's choice can be aligned.
+            let (length, fixed) =
+                if base == 0 { (bytes + CHUNK, 0) } else { (bytes, libc::MAP_FIXED_NOREPLACE) };
+            // SAFETY: a fresh anonymous mapping; NOREPLACE keeps it off anything that exists.
+            let got = unsafe {
+                libc::mmap(
+                    base as *mut libc::c_void,
+                    length as usize,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed,
+                    -1,
+                    0,
+                )
+            };
+            if got == libc::MAP_FAILED {
+                continue;
+            }
+            let got = got as u64;
+            if base != 0 && got != base {
+                // SAFETY: just mapped by a kernel too old to know NOREPLACE; nobody else knows the address.
+                unsafe { libc::munmap(got as *mut libc::c_void, length as usize) };
+                continue;
+            }
+            return Ok(Reservation { arena: Arena { base: got.next_multiple_of(CHUNK), bytes } });
+        }
+        Err(DeviceError::out_of_memory("no address range for the session could be reserved"))
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours; allocations in it end with the session. The unaligned edges, which are inaccessible,
+        // stay reserved until the process ends.
+        unsafe { libc::munmap(self.arena.base as *mut libc::c_void, self.arena.bytes as usize) };
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Allocation {
+    bytes: u64,
+    device: u32,
+    kind: MemoryKind,
+    /// `unmap` was called, but earlier work may still use it.
+    leaving: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    allocations: BTreeMap<u64, Allocation>,
+    /// How many allocations touch each committed chunk.
+    chunks: HashMap<u64, u32>,
+    used: Vec<u64>,
+}
+
+/// The memory of a session.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    reservation: Reservation,
+    table: Arc<Table>,
+    quotas: Vec<u64>,
+    totals: Vec<u64>,
+    state: Mutex<State>,
+    left: Condvar,
+}
+
+impl Memory {
+    /// Reserves the arena, at `wanted` if that is free here. One quota and total per device.
+    pub(crate) fn new(
+        wanted: Option<Arena>,
+        quotas: Vec<u64>,
+        totals: Vec<u64>,
+    ) -> Result<Memory, DeviceError> {
+        let state = State { used: vec![0; quotas.len()], ..State::default() };
+        Ok(Memory {
+            reservation: Reservation::new(wanted)?,
+            table: Arc::new(Table::new()),
+            quotas,
+            totals,
+            state: Mutex::new(state),
+            left: Condvar::new(),
+        })
+    }
+
+    pub(crate) fn arena(&self) -> Arena {
+        self.reservation.arena
+    }
+
+    /// The ranges kernels may touch.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Commits `bytes` at `address`. Waits for an earlier owner of the range that is leaving.
+    pub(crate) fn map(
+        &self,
+        device: u32,
+        kind: MemoryKind,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), DeviceError> {
+        if bytes == 0 || address % GRANULARITY != 0 || !self.arena().contains(address, bytes) {
+            return Err(DeviceError::invalid_value(format!(
+                "memory of {bytes} bytes at {address:#x} is not in the arena, or not aligned to {GRANULARITY}"
+            )));
+        }
+        let Some(quota) = self.quotas.get(device as usize) else {
+            return Err(DeviceError::invalid_device(device));
+        };
+        let span = bytes.next_multiple_of(GRANULARITY);
+        let mut state = self.state.lock();
+        loop {
+            let mut overlapping = state
+                .allocations
+                .range(..address + span)
+                .next_back()
+                .filter(|(start, it)| *start + it.bytes.next_multiple_of(GRANULARITY) > address);
+            match overlapping.take() {
+                None => break,
+                Some((_, it)) if it.leaving => self.left.wait(&mut state),
+                Some((start, it)) => {
+                    return Err(DeviceError::invalid_value(format!(
+                        "memory of {bytes} bytes at {address:#x} overlaps {} bytes at {start:#x}",
+                        it.bytes
+                    )));
+                }
+            }
+        }
+        if kind != MemoryKind::PinnedHost {
+            let used = &mut state.used[device as usize];
+            if used.saturating_add(span) > *quota {
+                return Err(DeviceError::out_of_memory(format!(
+                    "{bytes} bytes asked for, {} of {quota} are free on device {device}",
+                    quota.saturating_sub(*used)
+                )));
+            }
+            *used += span;
+        }
+        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false });
+        let committed = state.commit(address, span).and_then(|()| {
+            let visible = bytes.next_multiple_of(SLACK);
+            self.table.insert(address, visible, Access::ReadWrite).map_err(|error| error.to_string())
+        });
+        if let Err(text) = committed {
+            state.forget(address);
+            return Err(DeviceError::out_of_memory(text));
+        }
+        Ok(())
+    }
+
+    /// Takes a range from new work; [`Memory::unmap`] follows when old work has ended.
+    pub(crate) fn leave(&self, address: u64) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        match state.allocations.get_mut(&address) {
+            Some(it) if !it.leaving => {
+                it.leaving = true;
+                Ok(())
+            }
+            _ => Err(DeviceError::invalid_value(format!("nothing is allocated at {address:#x}"))),
+        }
+    }
+
+    /// Gives a leaving range back.
+    pub(crate) fn unmap(&self, address: u64) {
+        let mut state = self.state.lock();
+        self.table.remove(address);
+        state.forget(address);
+        self.left.notify_all();
+    }
+
+    /// Gives everything of a device back. Nothing may run.
+    pub(crate) fn clear(&self, device: u32) {
+        let mut state = self.state.lock();
+        let gone: Vec<u64> =
+            state.allocations.iter().filter(|(_, it)| it.device == device).map(|(at, _)| *at).collect();
+        for address in gone {
+            self.table.remove(address);
+            state.forget(address);
+        }
+        self.left.notify_all();
+    }
+
+    pub(crate) fn usage(&self, device: u32) -> Result<MemoryUse, DeviceError> {
+        let at = device as usize;
+        let used = *self.state.lock().used.get(at).ok_or_else(|| DeviceError::invalid_device(device))?;
+        Ok(MemoryUse { free: self.quotas[at] - used, total: self.totals[at], used })
+    }
+
+    /// Fails unless all of the range is memory of one allocation or of a module.
+    pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let illegal = || DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory"));
+        let range = self.table.find(address).ok_or_else(illegal)?;
+        if !range.covers(address, address.checked_add(bytes).ok_or_else(illegal)?, false) {
+            return Err(illegal());
+        }
+        let state = self.state.lock();
+        let owner = state.allocations.range(..=address).next_back();
+        match owner {
+            Some((start, it)) if address < start + it.bytes.next_multiple_of(SLACK) && it.leaving => {
+                Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} have been freed")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes of a range that was checked, for reading.
+    ///
+    /// # Safety
+    /// The range must have passed [`Memory::check`] and stay mapped while the slice lives: work is queued only after the
+    /// check, and `unmap` waits for queued work. Other streams may write the bytes meanwhile if the program races, which is
+    /// its own business as on a GPU; no reference to them outlives a copy.
+    pub(crate) unsafe fn bytes(&self, address: u64, bytes: u64) -> &[u8] {
+        if bytes == 0 {
+            return &[];
+        }
+        // SAFETY: mapped and readable, by the contract above.
+        unsafe { std::slice::from_raw_parts(address as *const u8, bytes as usize) }
+    }
+
+    /// The same for writing.
+    ///
+    /// # Safety
+    /// As for [`Memory::bytes`].
+    #[allow(clippy::mut_from_ref, reason = "the memory belongs to the emulated device, not to this struct")]
+    pub(crate) unsafe fn bytes_mut(&self, address: u64, bytes: u64) -> &mut [u8] {
+        if bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: mapped and writable, by the contract above.
+        unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes as usize) }
+    }
+}
+
+impl State {
+    /// Makes the chunks of a range accessible.
+    fn commit(&mut self, address: u64, span: u64) -> Result<(), String> {
+        let mut fresh: Option<(u64, u64)> = None;
+        let mut runs = Vec::new();
+        for chunk in chunks(address, span) {
+            let count = self.chunks.entry(chunk).or_insert(0);
+            *count += 1;
+            if *count == 1 {
+                match &mut fresh {
+                    Some((_, end)) if *end == chunk => *end += CHUNK,
+                    _ => runs.extend(fresh.replace((chunk, chunk + CHUNK))),
+                }
+            }
+        }
+        runs.extend(fresh);
+        for (start, end) in runs {
+            // SAFETY: the chunks lie in our reservation and nobody uses them yet.
+            let failed = unsafe {
+                libc::mprotect(
+                    start as *mut libc::c_void,
+                    (end - start) as usize,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                )
+            };
+            if failed != 0 {
+                return Err(format!(
+                    "{} bytes of host memory: {}",
+                    end - start,
+                    std::io::Error::last_os_error()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops an allocation: its account, its pages, its chunks.
+    fn forget(&mut self, address: u64) {
+        let Some(it) = self.allocations.remove(&address) else { return };
+        let span = it.bytes.next_multiple_of(GRANULARITY);
+        if it.kind != MemoryKind::PinnedHost {
+            self.used[it.device as usize] -= span;
+        }
+        // SAFETY: the pages are this allocation's own, and no work that may touch them is left.
+        unsafe { libc::madvise(address as *mut libc::c_void, span as usize, libc::MADV_DONTNEED) };
+        for chunk in chunks(address, span) {
+            let Some(count) = self.chunks.get_mut(&chunk) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.chunks.remove(&chunk);
+                // SAFETY: no allocation touches the chunk any more; replacing it takes its memory and access away.
+                unsafe {
+                    libc::mmap(
+                        chunk as *mut libc::c_void,
+                        CHUNK as usize,
+                        libc::PROT_NONE,
+                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                        -1,
+                        0,
+                    )
+                };
+            }
+        }
+    }
+}
+
+fn chunks(address: u64, span: u64) -> impl Iterator<Item = u64> {
+    let first = address / CHUNK * CHUNK;
+    (first..address + span).step_by(CHUNK as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn memory() -> Memory {
+        Memory::new(None, vec![64 * MIB], vec![128 * MIB]).unwrap()
+    }
+
+    #[test]
+    fn mapped_memory_is_zero_writable_and_accounted() {
+        let memory = memory();
+        let at = memory.arena().base + MIB;
+        memory.map(0, MemoryKind::Device, at, 5000).unwrap();
+        memory.check(at, 5000).unwrap();
+        // SAFETY: checked above.
+        unsafe {
+            assert!(memory.bytes(at, 5000).iter().all(|byte| *byte == 0));
+            memory.bytes_mut(at, 5000).fill(7);
+        }
+        assert_eq!(memory.usage(0).unwrap(), MemoryUse { free: 64 * MIB - 8192, total: 128 * MIB, used: 8192 });
+        memory.leave(at).unwrap();
+        assert!(memory.check(at, 1).is_err(), "freed memory takes no new work");
+        memory.unmap(at);
+        assert_eq!(memory.usage(0).unwrap().used, 0);
+        memory.map(0, MemoryKind::Device, at, 5000).unwrap();
+        // SAFETY: mapped again.
+        unsafe { assert!(memory.bytes(at, 5000).iter().all(|byte| *byte == 0)) };
+    }
+
+    #[test]
+    fn more_than_the_quota_is_out_of_memory_and_changes_nothing() {
+        let memory = memory();
+        let at = memory.arena().base;
+        memory.map(0, MemoryKind::Device, at, 60 * MIB).unwrap();
+        let error = memory.map(0, MemoryKind::Device, at + 64 * MIB, 5 * MIB).unwrap_err();
+        assert_eq!(error.code, hip_api::types::hipErrorOutOfMemory);
+        memory.map(0, MemoryKind::Device, at + 64 * MIB, 4 * MIB).unwrap();
+        memory.map(0, MemoryKind::PinnedHost, at + 128 * MIB, 4 * MIB).unwrap();
+    }
+
+    #[test]
+    fn overlaps_strays_and_misalignment_are_refused() {
+        let memory = memory();
+        let base = memory.arena().base;
+        memory.map(0, MemoryKind::Device, base + MIB, MIB).unwrap();
+        for (address, bytes) in
+            [(base + MIB, 1), (base + MIB - 4096, 8192), (base + 1, 16), (base - 4096, 16), (base, 0)]
+        {
+            assert!(memory.map(0, MemoryKind::Device, address, bytes).is_err(), "{address:#x}+{bytes}");
+        }
+        assert!(memory.map(0, MemoryKind::Device, base, u64::MAX).is_err());
+        assert!(memory.map(1, MemoryKind::Device, base, 16).is_err());
+        assert!(memory.check(base + MIB + MIB - 8, 16).is_err());
+        assert!(memory.leave(base).is_err());
+    }
+
+    #[test]
+    fn the_offered_arena_is_taken_where_it_is_free() {
+        let first = Memory::new(None, vec![MIB], vec![MIB]).unwrap();
+        let taken = first.arena();
+        let second = Memory::new(Some(taken), vec![MIB], vec![MIB]).unwrap();
+        assert_ne!(second.arena().base, taken.base);
+        assert_eq!(second.arena().bytes, taken.bytes);
+        drop(first);
+        let third = Memory::new(Some(taken), vec![MIB], vec![MIB]).unwrap();
+        assert_eq!(third.arena(), taken);
+    }
+
+    #[test]
+    fn many_small_allocations_share_mappings() {
+        let memory = Memory::new(None, vec![1 << 40], vec![1 << 40]).unwrap();
+        let base = memory.arena().base;
+        for at in 0..100_000u64 {
+            if at % 1000 == 0 {
+                memory.map(0, MemoryKind::Device, base + at * 8192, 100).unwrap();
+            }
+        }
+        for at in 0..2000u64 {
+            memory.map(0, MemoryKind::Device, base + (1 << 32) + at * 8192, 100).unwrap();
+        }
+        for at in 0..2000u64 {
+            memory.leave(base + (1 << 32) + at * 8192).unwrap();
+            memory.unmap(base + (1 << 32) + at * 8192);
+        }
+        assert_eq!(memory.usage(0).unwrap().used, 100 * 4096);
+    }
+}

@@ -1,0 +1,712 @@
+//! Streams: queues of commands, the rules between them, and the threads that drain them.
+//!
+//! Every stream counts its commands. A command at the head of its stream may start when the counts it needs of other streams
+//! have been reached; that one mechanism carries events, null-stream rules, waits and frees. Cheap commands of an idle stream
+//! run on the caller's thread, everything else on one of a few hardware queues.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use backend::{Command, Completion, DeviceError, EventId, Launch, Scope, StreamId, Tag};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::event::{self, Event, Record};
+
+/// Commands run side by side, as on hardware with this many compute queues.
+const QUEUES: usize = 4;
+/// Streams numbered up to this are the null streams of the devices.
+const LAST_NULL_STREAM: StreamId = 0xff;
+/// A caller that queues more than this waits, unless a stream waits for the caller itself.
+const MAX_QUEUED: usize = 1 << 16;
+const MAX_HELD_BYTES: u64 = 512 << 20;
+/// Past this nothing helps: the command is refused.
+const HARD_QUEUED: usize = 1 << 22;
+const HARD_HELD_BYTES: u64 = 8 << 30;
+/// Copies and fills up to this size run on the caller's thread.
+const INLINE_BYTES: u64 = 256 << 10;
+
+/// How many commands of a stream have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Progress(AtomicU64);
+
+impl Progress {
+    pub(crate) fn reached(&self, ticket: u64) -> bool {
+        self.0.load(Ordering::Acquire) >= ticket
+    }
+}
+
+/// A place in a stream that something else waits for.
+#[derive(Clone, Debug)]
+struct Need {
+    progress: Arc<Progress>,
+    ticket: u64,
+}
+
+impl Need {
+    fn is_met(&self) -> bool {
+        self.progress.reached(self.ticket)
+    }
+}
+
+/// What a task does when its turn comes.
+pub(crate) enum Job {
+    /// Everything but events and host functions.
+    Run(Command),
+    Stamp(Arc<Record>),
+    Host(u64),
+    /// Nothing: its needs were the point.
+    Wait,
+}
+
+pub(crate) struct Task {
+    pub(crate) tag: Tag,
+    pub(crate) device: u32,
+    pub(crate) job: Job,
+    needs: Vec<Need>,
+    start: Option<Arc<Record>>,
+    stop: Option<Arc<Record>>,
+}
+
+/// What the scheduler asks of the device.
+pub(crate) trait Work: Send + Sync + 'static {
+    /// Runs a command to its end. A `fault` was there before: only tell the command of it.
+    fn run(
+        &self,
+        device: u32,
+        tag: Tag,
+        command: Command,
+        fault: Option<&DeviceError>,
+    ) -> Result<(), DeviceError>;
+    /// Whether this failure takes the session's device state with it.
+    fn is_fault(&self, error: &DeviceError) -> bool;
+    fn failed(&self, tag: Tag, error: &DeviceError);
+    fn host_function(&self, token: u64, fault: Option<&DeviceError>);
+}
+
+struct Stream {
+    device: u32,
+    /// Takes part in the null-stream rules.
+    blocking: bool,
+    priority: i32,
+    queue: VecDeque<Task>,
+    progress: Arc<Progress>,
+    submitted: u64,
+    /// A thread has it, it waits for one in `ready`, or a host function has it.
+    busy: bool,
+    destroyed: bool,
+}
+
+impl Stream {
+    fn is_idle(&self) -> bool {
+        !self.busy && self.queue.is_empty()
+    }
+
+    fn tail(&self) -> Need {
+        Need { progress: Arc::clone(&self.progress), ticket: self.submitted }
+    }
+}
+
+struct Waiter {
+    needs: Vec<Need>,
+    done: Completion,
+}
+
+#[derive(Default)]
+struct Load {
+    active: u32,
+    since: Option<Instant>,
+    nanos: u64,
+}
+
+#[derive(Default)]
+struct State {
+    streams: HashMap<StreamId, Stream>,
+    events: HashMap<EventId, Event>,
+    ready: VecDeque<StreamId>,
+    /// Streams whose head has unmet needs.
+    blocked: Vec<StreamId>,
+    waiters: Vec<Waiter>,
+    paused: HashMap<u64, StreamId>,
+    sleeping: usize,
+    queued: usize,
+    held_bytes: u64,
+    fault: Option<DeviceError>,
+    loads: Vec<Load>,
+    stopping: bool,
+}
+
+struct Shared<W> {
+    state: Mutex<State>,
+    wake: Condvar,
+    room: Condvar,
+    origin: Instant,
+    work: W,
+}
+
+/// The streams and events of a session, and the threads that serve them.
+pub(crate) struct Scheduler<W: Work> {
+    shared: Arc<Shared<W>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl<W: Work> Scheduler<W> {
+    pub(crate) fn new(devices: u32, work: W) -> Scheduler<W> {
+        let mut state = State::default();
+        for device in 0..devices {
+            state.streams.insert(u64::from(device), stream(device, true, 0));
+            state.loads.push(Load::default());
+        }
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            room: Condvar::new(),
+            origin: Instant::now(),
+            work,
+        });
+        let threads = (0..QUEUES)
+            .filter_map(|index| {
+                let shared = Arc::clone(&shared);
+                let name = format!("queue-{index}");
+                std::thread::Builder::new().name(name).spawn(move || shared.serve()).ok()
+            })
+            .collect();
+        Scheduler { shared, threads }
+    }
+
+    pub(crate) fn work(&self) -> &W {
+        &self.shared.work
+    }
+
+    pub(crate) fn create_stream(
+        &self,
+        device: u32,
+        id: StreamId,
+        non_blocking: bool,
+        priority: i32,
+    ) -> Result<(), DeviceError> {
+        let mut state = self.shared.state.lock();
+        if device as usize >= state.loads.len() {
+            return Err(DeviceError::invalid_device(device));
+        }
+        if id <= LAST_NULL_STREAM || state.streams.contains_key(&id) {
+            return Err(DeviceError::invalid_handle(format!("stream {id:#x} exists already or is reserved")));
+        }
+        state.streams.insert(id, stream(device, !non_blocking, priority));
+        Ok(())
+    }
+
+    pub(crate) fn destroy_stream(&self, id: StreamId) -> Result<(), DeviceError> {
+        let mut state = self.shared.state.lock();
+        if id <= LAST_NULL_STREAM {
+            return Err(DeviceError::invalid_handle("a null stream cannot be destroyed"));
+        }
+        let stream = state.stream_mut(id)?;
+        if stream.is_idle() {
+            state.streams.remove(&id);
+        } else {
+            stream.destroyed = true;
+        }
+        Ok(())
+    }
+
+    /// The device of a stream.
+    pub(crate) fn device_of(&self, id: StreamId) -> Result<u32, DeviceError> {
+        Ok(self.shared.state.lock().stream_mut(id)?.device)
+    }
+
+    pub(crate) fn create_event(&self, id: EventId, device: u32, flags: u32) -> Result<(), DeviceError> {
+        let mut state = self.shared.state.lock();
+        if device as usize >= state.loads.len() {
+            return Err(DeviceError::invalid_device(device));
+        }
+        if id == 0 || state.events.contains_key(&id) {
+            return Err(DeviceError::invalid_handle(format!("event {id:#x} exists already or is reserved")));
+        }
+        state.events.insert(id, Event::new(device, flags));
+        Ok(())
+    }
+
+    pub(crate) fn destroy_event(&self, id: EventId) -> Result<(), DeviceError> {
+        match self.shared.state.lock().events.remove(&id) {
+            Some(_) => Ok(()),
+            None => Err(unknown_event(id)),
+        }
+    }
+
+    pub(crate) fn elapsed(&self, start: EventId, stop: EventId) -> Result<f32, DeviceError> {
+        let state = self.shared.state.lock();
+        if let Some(fault) = &state.fault {
+            return Err(fault.clone());
+        }
+        let from = state.events.get(&start).ok_or_else(|| unknown_event(start))?;
+        let to = state.events.get(&stop).ok_or_else(|| unknown_event(stop))?;
+        event::elapsed((start, from), (stop, to))
+    }
+
+    /// Queues a command, or runs it at once if it is cheap and nothing is before it.
+    pub(crate) fn enqueue(&self, id: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError> {
+        let shared = &*self.shared;
+        let mut state = shared.state.lock();
+        if let Err(error) = state.admit(id) {
+            drop(state);
+            return refuse(command, error);
+        }
+        let held = command.held_bytes();
+        while state.queued > MAX_QUEUED || (state.held_bytes + held > MAX_HELD_BYTES && state.held_bytes > 0) {
+            if state.queued > HARD_QUEUED || state.held_bytes + held > HARD_HELD_BYTES {
+                let text = format!("{} commands are queued already", state.queued);
+                drop(state);
+                return refuse(command, DeviceError::out_of_memory(text));
+            }
+            if !state.paused.is_empty() || state.stopping {
+                break;
+            }
+            shared.room.wait(&mut state);
+            if let Err(error) = state.admit(id) {
+                drop(state);
+                return refuse(command, error);
+            }
+        }
+        let mut needs = state.needs_of(id);
+        let (tail, device) = {
+            let stream = state.stream_mut(id)?;
+            (Need { ticket: stream.submitted + 1, ..stream.tail() }, stream.device)
+        };
+        let record = |state: &mut State, event: EventId| -> Result<Arc<Record>, DeviceError> {
+            let record = Record::new(Arc::clone(&tail.progress), tail.ticket);
+            let event = state.events.get_mut(&event).ok_or_else(|| unknown_event(event))?;
+            event.record = Some(Arc::clone(&record));
+            Ok(record)
+        };
+        let (mut start, mut stop) = (None, None);
+        let job = match command {
+            Command::RecordEvent(event) => Job::Stamp(record(&mut state, event)?),
+            Command::WaitEvent(event) => {
+                let event = state.events.get(&event).ok_or_else(|| unknown_event(event))?;
+                match &event.record {
+                    Some(record) if !record.is_done() => needs
+                        .push(Need { progress: Arc::clone(&record.progress), ticket: record.ticket }),
+                    // Never recorded, or passed already: nothing to wait for.
+                    _ => return Ok(()),
+                }
+                Job::Wait
+            }
+            Command::HostFunction { token } => Job::Host(token),
+            Command::Launch(launch) => {
+                let Launch { start_event, stop_event, .. } = launch;
+                if start_event != 0 {
+                    start = Some(record(&mut state, start_event)?);
+                }
+                if stop_event != 0 {
+                    stop = Some(record(&mut state, stop_event)?);
+                }
+                Job::Run(Command::Launch(launch))
+            }
+            other => Job::Run(other),
+        };
+        let stream = state.stream_mut(id)?;
+        stream.submitted += 1;
+        let runs_now = needs.is_empty() && stream.is_idle();
+        let task = Task { tag, device, job, needs, start, stop };
+        if runs_now && is_cheap(&task.job) {
+            stream.busy = true;
+            shared.run_task(state, id, task);
+            return Ok(());
+        }
+        stream.queue.push_back(task);
+        state.queued += 1;
+        state.held_bytes += held;
+        if runs_now {
+            state.make_ready(id);
+            if state.sleeping > 0 {
+                shared.wake.notify_one();
+            }
+        } else if !state.stream_mut(id)?.busy && !state.blocked.contains(&id) {
+            state.blocked.push(id);
+        }
+        Ok(())
+    }
+
+    /// Runs `fill` as the next command of an idle stream; `None` if the stream is not idle or does not exist.
+    pub(crate) fn run_if_idle<R>(&self, id: StreamId, fill: impl FnOnce() -> R) -> Option<R> {
+        let mut state = self.shared.state.lock();
+        if state.admit(id).is_err() || !state.needs_of(id).is_empty() {
+            return None;
+        }
+        let stream = state.stream_mut(id).ok()?;
+        if !stream.is_idle() {
+            return None;
+        }
+        stream.submitted += 1;
+        stream.busy = true;
+        drop(state);
+        let result = fill();
+        let state = self.shared.state.lock();
+        self.shared.finish(state, id);
+        Some(result)
+    }
+
+    pub(crate) fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
+        let mut state = self.shared.state.lock();
+        let Some(id) = state.paused.remove(&token) else {
+            return Err(DeviceError::invalid_value(format!("no stream waits for host function {token:#x}")));
+        };
+        self.shared.finish(state, id);
+        Ok(())
+    }
+
+    pub(crate) fn synchronize(&self, scope: Scope, done: Completion) {
+        let mut state = self.shared.state.lock();
+        if let Some(fault) = state.fault.clone() {
+            drop(state);
+            return done(Err(fault));
+        }
+        match state.needs_for(scope) {
+            Err(error) => {
+                drop(state);
+                done(Err(error));
+            }
+            Ok(needs) if needs.is_empty() => {
+                drop(state);
+                done(Ok(()));
+            }
+            Ok(needs) => state.waiters.push(Waiter { needs, done }),
+        }
+    }
+
+    /// Like `synchronize`, but called even after a fault, when its needs are met.
+    pub(crate) fn after(&self, scope: Scope, then: impl FnOnce() + Send + 'static) {
+        let mut state = self.shared.state.lock();
+        match state.needs_for(scope) {
+            Ok(needs) if !needs.is_empty() => {
+                state.waiters.push(Waiter { needs, done: Box::new(move |_| then()) });
+            }
+            _ => {
+                drop(state);
+                then();
+            }
+        }
+    }
+
+    pub(crate) fn query(&self, scope: Scope) -> Result<bool, DeviceError> {
+        let state = self.shared.state.lock();
+        match &state.fault {
+            Some(fault) => Err(fault.clone()),
+            None => Ok(state.needs_for(scope)?.is_empty()),
+        }
+    }
+
+    /// Waits until nothing is queued or running.
+    pub(crate) fn drain(&self) {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let opener = Arc::clone(&gate);
+        self.after(Scope::Everything, move || {
+            *opener.0.lock() = true;
+            opener.1.notify_all();
+        });
+        let mut open = gate.0.lock();
+        while !*open {
+            gate.1.wait(&mut open);
+        }
+    }
+
+    /// Declares the device state lost: queued commands are dropped with this error.
+    pub(crate) fn poison(&self, fault: DeviceError) {
+        let mut state = self.shared.state.lock();
+        state.fault.get_or_insert(fault);
+        self.shared.room.notify_all();
+        let released: Vec<StreamId> = state.paused.drain().map(|(_, id)| id).collect();
+        drop(state);
+        for id in released {
+            self.shared.finish(self.shared.state.lock(), id);
+        }
+    }
+
+    /// Forgets a fault and the streams and events of a device. Nothing may be queued.
+    pub(crate) fn reset(&self, device: u32) {
+        let mut state = self.shared.state.lock();
+        state.fault = None;
+        state.streams.retain(|id, stream| *id <= LAST_NULL_STREAM || stream.device != device);
+        state.events.retain(|_, event| event.device != device);
+    }
+
+    pub(crate) fn busy_ns(&self, device: u32) -> u64 {
+        let state = self.shared.state.lock();
+        state.loads.get(device as usize).map_or(0, |load| {
+            load.nanos + load.since.map_or(0, |since| since.elapsed().as_nanos() as u64)
+        })
+    }
+}
+
+impl<W: Work> Drop for Scheduler<W> {
+    fn drop(&mut self) {
+        self.shared.state.lock().stopping = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            // A queue that panicked has been reported by the panic hook; there is nothing else to stop.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<W: Work> Shared<W> {
+    /// The life of a hardware queue.
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            let Some(id) = state.ready.pop_front() else {
+                if state.stopping {
+                    return;
+                }
+                state.sleeping += 1;
+                self.wake.wait(&mut state);
+                state.sleeping -= 1;
+                continue;
+            };
+            let Some(task) = state.streams.get_mut(&id).and_then(|stream| stream.queue.pop_front()) else {
+                continue;
+            };
+            state.queued -= 1;
+            state.held_bytes -= match &task.job {
+                Job::Run(command) => command.held_bytes(),
+                _ => 0,
+            };
+            if state.queued <= MAX_QUEUED / 2 || state.held_bytes <= MAX_HELD_BYTES / 2 {
+                self.room.notify_all();
+            }
+            self.run_task(state, id, task);
+            state = self.state.lock();
+        }
+    }
+
+    /// Runs one task of a stream that is marked busy, and ends it.
+    fn run_task(&self, mut state: MutexGuard<'_, State>, id: StreamId, task: Task) {
+        let Task { tag, device, job, start, stop, .. } = task;
+        let fault = state.fault.clone();
+        if let Job::Host(token) = job {
+            if fault.is_none() {
+                state.paused.insert(token, id);
+                drop(state);
+                return self.work.host_function(token, None);
+            }
+            drop(state);
+            self.work.host_function(token, fault.as_ref());
+            return self.finish(self.state.lock(), id);
+        }
+        let Job::Run(command) = job else {
+            if let Job::Stamp(record) = job {
+                record.stamp(self.origin);
+            }
+            return self.finish(state, id);
+        };
+        state.begin(device);
+        drop(state);
+        if let Some(record) = start {
+            record.stamp(self.origin);
+        }
+        let result = self.work.run(device, tag, command, fault.as_ref());
+        if let Some(record) = stop {
+            record.stamp(self.origin);
+        }
+        let mut state = self.state.lock();
+        state.end(device);
+        let mut failure = None;
+        if let Err(error) = result
+            && fault.is_none()
+            && state.fault.is_none()
+        {
+            if self.work.is_fault(&error) {
+                state.fault = Some(error.clone());
+                self.room.notify_all();
+            }
+            failure = Some(error);
+        }
+        if let Some(error) = failure {
+            drop(state);
+            self.work.failed(tag, &error);
+            state = self.state.lock();
+        }
+        self.finish(state, id);
+    }
+
+    /// Counts a command as ended and starts what waited for it.
+    fn finish(&self, mut state: MutexGuard<'_, State>, id: StreamId) {
+        if let Some(stream) = state.streams.get_mut(&id) {
+            stream.progress.0.fetch_add(1, Ordering::Release);
+            stream.busy = false;
+            if stream.queue.is_empty() {
+                if stream.destroyed {
+                    state.streams.remove(&id);
+                }
+            } else if stream.queue[0].needs.iter().all(Need::is_met) {
+                state.make_ready(id);
+            } else {
+                state.blocked.push(id);
+            }
+        }
+        let mut index = 0;
+        while let Some(id) = state.blocked.get(index).copied() {
+            let head = state.streams.get(&id).and_then(|stream| stream.queue.front());
+            if head.is_none_or(|task| task.needs.iter().all(Need::is_met)) {
+                state.blocked.swap_remove(index);
+                if state.streams.contains_key(&id) {
+                    state.make_ready(id);
+                }
+            } else {
+                index += 1;
+            }
+        }
+        for _ in 0..state.ready.len().min(state.sleeping) {
+            self.wake.notify_one();
+        }
+        if state.waiters.is_empty() {
+            return;
+        }
+        let met = |waiter: &mut Waiter| waiter.needs.iter().all(Need::is_met);
+        let done: Vec<Waiter> = state.waiters.extract_if(.., met).collect();
+        let fault = state.fault.clone();
+        drop(state);
+        for waiter in done {
+            (waiter.done)(fault.clone().map_or(Ok(()), Err));
+        }
+    }
+}
+
+impl State {
+    fn stream_mut(&mut self, id: StreamId) -> Result<&mut Stream, DeviceError> {
+        match self.streams.get_mut(&id) {
+            Some(stream) if !stream.destroyed => Ok(stream),
+            _ => Err(unknown_stream(id)),
+        }
+    }
+
+    fn admit(&mut self, id: StreamId) -> Result<(), DeviceError> {
+        match &self.fault {
+            Some(fault) => Err(fault.clone()),
+            None => self.stream_mut(id).map(|_| ()),
+        }
+    }
+
+    /// What a new command of a stream waits for by the null-stream rules.
+    fn needs_of(&self, id: StreamId) -> Vec<Need> {
+        let Some(stream) = self.streams.get(&id) else { return Vec::new() };
+        let pending = |other: &&Stream| !other.progress.reached(other.submitted);
+        if id <= LAST_NULL_STREAM {
+            let others = self.streams.iter().filter(|(other, _)| **other != id).map(|(_, it)| it);
+            others
+                .filter(|it| it.blocking && it.device == stream.device)
+                .filter(pending)
+                .map(Stream::tail)
+                .collect()
+        } else if stream.blocking {
+            let null = self.streams.get(&u64::from(stream.device));
+            null.filter(pending).map(Stream::tail).into_iter().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Every place that must be reached before `scope` is idle; none if it is.
+    fn needs_for(&self, scope: Scope) -> Result<Vec<Need>, DeviceError> {
+        let mut needs = match scope {
+            Scope::Stream(id) => {
+                let stream = self.streams.get(&id).filter(|it| !it.destroyed);
+                let stream = stream.ok_or_else(|| unknown_stream(id))?;
+                let mut needs = if id <= LAST_NULL_STREAM { self.needs_of(id) } else { Vec::new() };
+                needs.push(stream.tail());
+                needs
+            }
+            Scope::Event(id) => {
+                let event = self.events.get(&id).ok_or_else(|| unknown_event(id))?;
+                let record = event.record.iter();
+                record.map(|it| Need { progress: Arc::clone(&it.progress), ticket: it.ticket }).collect()
+            }
+            Scope::Device(device) => {
+                if device as usize >= self.loads.len() {
+                    return Err(DeviceError::invalid_device(device));
+                }
+                self.streams.values().filter(|it| it.device == device).map(Stream::tail).collect()
+            }
+            Scope::Everything => self.streams.values().map(Stream::tail).collect(),
+        };
+        needs.retain(|need| !need.is_met());
+        Ok(needs)
+    }
+
+    fn make_ready(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.busy = true;
+        let priority = stream.priority;
+        // Smaller numbers are more urgent; equals keep their order.
+        let place = self.ready.iter().rposition(|other| {
+            self.streams.get(other).is_none_or(|other| other.priority <= priority)
+        });
+        self.ready.insert(place.map_or(0, |at| at + 1), id);
+    }
+
+    fn begin(&mut self, device: u32) {
+        let load = &mut self.loads[device as usize];
+        load.active += 1;
+        load.since.get_or_insert_with(Instant::now);
+    }
+
+    fn end(&mut self, device: u32) {
+        let load = &mut self.loads[device as usize];
+        load.active -= 1;
+        if load.active == 0
+            && let Some(since) = load.since.take()
+        {
+            load.nanos += since.elapsed().as_nanos() as u64;
+        }
+    }
+}
+
+fn stream(device: u32, blocking: bool, priority: i32) -> Stream {
+    Stream {
+        device,
+        blocking,
+        priority,
+        queue: VecDeque::new(),
+        progress: Arc::default(),
+        submitted: 0,
+        busy: false,
+        destroyed: false,
+    }
+}
+
+/// A command that never ran still owes its sink an answer.
+fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
+    match command {
+        Command::Read { sink, .. } | Command::ReadRect { sink, .. } => {
+            sink(Err(error));
+            Ok(())
+        }
+        _ => Err(error),
+    }
+}
+
+fn is_cheap(job: &Job) -> bool {
+    match job {
+        Job::Stamp(_) | Job::Host(_) | Job::Wait => true,
+        Job::Run(command) => match command {
+            Command::Launch(_) => false,
+            Command::Copy { bytes, .. } | Command::Read { bytes, .. } => *bytes <= INLINE_BYTES,
+            Command::Fill { width, count, .. } => count.saturating_mul(u64::from(*width)) <= INLINE_BYTES,
+            Command::Write { data, .. } | Command::WriteRect { data, .. } => data.len() as u64 <= INLINE_BYTES,
+            Command::CopyRect { width, height, .. }
+            | Command::FillRect { width, height, .. }
+            | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,
+            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => true,
+        },
+    }
+}
+
+fn unknown_stream(id: StreamId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no stream {id:#x}"))
+}
+
+fn unknown_event(id: EventId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no event {id:#x}"))
+}

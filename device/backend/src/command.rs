@@ -1,0 +1,138 @@
+//! Work for a stream.
+
+use std::fmt;
+
+use crate::DeviceError;
+
+/// A stream. Numbers up to 0xff are reserved: the null stream of device `d` is `d`.
+pub type StreamId = u64;
+pub type EventId = u64;
+pub type ModuleId = u64;
+pub type FunctionId = u64;
+
+/// Where a command comes from, for telling of its failure later. Opaque to the device.
+pub type Tag = u64;
+
+/// Receives the bytes of a read, in stream order, or why there are none.
+///
+/// The slice may be device memory itself; it is valid during the call, and the stream goes on when the call returns.
+pub type ReadSink = Box<dyn FnOnce(Result<&[u8], DeviceError>) + Send>;
+
+/// A kernel launch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub function: FunctionId,
+    /// Work-items in each dimension.
+    pub grid: [u32; 3],
+    /// Work-items of a workgroup in each dimension.
+    pub block: [u32; 3],
+    /// Dynamic local memory.
+    pub shared_bytes: u32,
+    /// All workgroups must be resident together.
+    pub cooperative: bool,
+    /// Recorded when the kernel starts; 0 for none.
+    pub start_event: EventId,
+    /// Recorded when the kernel ends; 0 for none.
+    pub stop_event: EventId,
+    /// Explicit kernel arguments, laid out.
+    pub arguments: Vec<u8>,
+}
+
+/// One piece of work, executed in the order of its stream.
+pub enum Command {
+    Launch(Launch),
+    Copy {
+        destination: u64,
+        source: u64,
+        bytes: u64,
+    },
+    /// `count` times the low `width` bytes (1, 2 or 4) of `value`.
+    Fill {
+        destination: u64,
+        value: u32,
+        width: u32,
+        count: u64,
+    },
+    Write {
+        destination: u64,
+        data: Vec<u8>,
+    },
+    Read {
+        source: u64,
+        bytes: u64,
+        sink: ReadSink,
+    },
+    /// Rows of `width` bytes, packed in `data`, to rows `pitch` apart.
+    WriteRect {
+        destination: u64,
+        pitch: u64,
+        width: u64,
+        height: u64,
+        data: Vec<u8>,
+    },
+    /// The opposite: the sink gets packed rows.
+    ReadRect {
+        source: u64,
+        pitch: u64,
+        width: u64,
+        height: u64,
+        sink: ReadSink,
+    },
+    CopyRect {
+        destination: u64,
+        destination_pitch: u64,
+        source: u64,
+        source_pitch: u64,
+        width: u64,
+        height: u64,
+    },
+    /// Fills rows of `width` bytes with the low byte of `value`.
+    FillRect {
+        destination: u64,
+        pitch: u64,
+        value: u32,
+        width: u64,
+        height: u64,
+    },
+    RecordEvent(EventId),
+    /// Later work of the stream waits for the event's latest record.
+    WaitEvent(EventId),
+    /// The stream pauses until [`Device::host_function_done`](crate::Device::host_function_done) with this token.
+    HostFunction {
+        token: u64,
+    },
+}
+
+impl Command {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Command::Launch(_) => "launch",
+            Command::Copy { .. } => "copy",
+            Command::Fill { .. } => "fill",
+            Command::Write { .. } => "write",
+            Command::Read { .. } => "read",
+            Command::WriteRect { .. } => "write rectangle",
+            Command::ReadRect { .. } => "read rectangle",
+            Command::CopyRect { .. } => "copy rectangle",
+            Command::FillRect { .. } => "fill rectangle",
+            Command::RecordEvent(_) => "record event",
+            Command::WaitEvent(_) => "wait for event",
+            Command::HostFunction { .. } => "host function",
+        }
+    }
+
+    /// Bytes the command holds while it is queued.
+    pub fn held_bytes(&self) -> u64 {
+        match self {
+            Command::Launch(launch) => launch.arguments.len() as u64,
+            Command::Write { data, .. } | Command::WriteRect { data, .. } => data.len() as u64,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

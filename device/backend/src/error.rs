@@ -1,0 +1,54 @@
+//! The one error of the device side: a HIP status and a sentence.
+
+use hip_api::hipError_t;
+use hip_api::types::{
+    hipErrorIllegalAddress, hipErrorInvalidDevice, hipErrorInvalidHandle, hipErrorInvalidValue,
+    hipErrorLaunchFailure, hipErrorLaunchTimeOut, hipErrorNotReady, hipErrorNotSupported, hipErrorOutOfMemory,
+};
+
+/// Why the device refused or failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct DeviceError {
+    /// What the caller of HIP is told.
+    pub code: hipError_t,
+    /// What a person is told.
+    pub text: String,
+}
+
+impl DeviceError {
+    pub fn new(code: hipError_t, text: impl Into<String>) -> DeviceError {
+        DeviceError { code, text: text.into() }
+    }
+
+    pub fn invalid_value(text: impl Into<String>) -> DeviceError {
+        DeviceError::new(hipErrorInvalidValue, text)
+    }
+
+    pub fn invalid_handle(text: impl Into<String>) -> DeviceError {
+        DeviceError::new(hipErrorInvalidHandle, text)
+    }
+
+    pub fn invalid_device(ordinal: u32) -> DeviceError {
+        DeviceError::new(hipErrorInvalidDevice, format!("there is no device {ordinal}"))
+    }
+
+    pub fn out_of_memory(text: impl Into<String>) -> DeviceError {
+        DeviceError::new(hipErrorOutOfMemory, text)
+    }
+
+    pub fn not_ready(text: impl Into<String>) -> DeviceError {
+        DeviceError::new(hipErrorNotReady, text)
+    }
+
+    pub fn not_supported(text: impl Into<String>) -> DeviceError {
+        DeviceError::new(hipErrorNotSupported, text)
+    }
+
+    /// Whether this is a fault of a running kernel, after which the session's device state is lost.
+    pub fn is_fault(&self) -> bool {
+        [hipErrorIllegalAddress, hipErrorLaunchFailure, hipErrorLaunchTimeOut].contains(&self.code)
+            || self.code.name() == Some("hipErrorIllegalState")
+            || self.code.name() == Some("hipErrorAssert")
+    }
+}

@@ -1,0 +1,16 @@
+//! What a worker asks of the GPUs behind it: one narrow trait, [`Device`], and the values that cross it.
+//!
+//! Owns the contract (order of work, null-stream rules, sticky faults) and, with the feature `suite`, the tests that every
+//! back end must pass. Refuses to know of frames, sockets and HIP handles: objects are named by numbers minted elsewhere.
+
+mod command;
+mod device;
+mod error;
+mod info;
+#[cfg(feature = "suite")]
+pub mod suite;
+
+pub use command::{Command, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag};
+pub use device::{Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Placement, Scope};
+pub use error::DeviceError;
+pub use info::DeviceInfo;

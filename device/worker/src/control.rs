@@ -1,0 +1,160 @@
+//! The socket between the supervisor and a session's process: JSON datagrams, some with a connection attached.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::SessionConfig;
+use crate::status::SessionReport;
+
+const MAX_DATAGRAM: usize = 64 << 10;
+/// Where a session's process finds its end.
+pub(crate) const CONTROL_FD: RawFd = 3;
+
+/// Supervisor to session.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// The first order: what to be.
+    Start { config: Box<SessionConfig>, session_id: u64, secret: [u8; 32], worker: String },
+    /// A connection (attached) has proved that it belongs to this session.
+    Attach { hello: Vec<u8>, version: u16 },
+    /// Answer with a report.
+    Report { ticket: u64 },
+}
+
+/// Session to supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Report { ticket: u64, report: SessionReport },
+}
+
+/// One end of the socket.
+#[derive(Debug)]
+pub(crate) struct Control {
+    fd: OwnedFd,
+}
+
+impl Control {
+    pub(crate) fn pair() -> io::Result<(Control, Control)> {
+        let mut fds = [0; 2];
+        // SAFETY: the array takes the two descriptors.
+        let failed = unsafe {
+            libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())
+        };
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both were just created and belong to nobody else.
+        Ok(unsafe { (Control::from_raw(fds[0]), Control::from_raw(fds[1])) })
+    }
+
+    /// # Safety
+    /// `fd` must be an open socket that nobody else owns.
+    pub(crate) unsafe fn from_raw(fd: RawFd) -> Control {
+        // SAFETY: passed on to the caller.
+        Control { fd: unsafe { OwnedFd::from_raw_fd(fd) } }
+    }
+
+    pub(crate) fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Sends one message, with a descriptor if there is one.
+    pub(crate) fn send(&self, message: &impl Serialize, attached: Option<RawFd>) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+        let mut iov =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast::<libc::c_void>(), iov_len: bytes.len() };
+        let mut space = [0u64; 8];
+        // SAFETY: all zero is a valid msghdr.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut iov;
+        header.msg_iovlen = 1;
+        if let Some(fd) = attached {
+            header.msg_control = space.as_mut_ptr().cast();
+            // SAFETY: pure arithmetic on a constant size.
+            header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as _;
+            // SAFETY: the control buffer is large enough for one descriptor, aligned, and outlives the call.
+            unsafe {
+                let entry = libc::CMSG_FIRSTHDR(&header);
+                (*entry).cmsg_level = libc::SOL_SOCKET;
+                (*entry).cmsg_type = libc::SCM_RIGHTS;
+                (*entry).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+                std::ptr::write_unaligned(libc::CMSG_DATA(entry).cast::<RawFd>(), fd);
+            }
+        }
+        // SAFETY: every buffer named in the header lives until the call returns.
+        let sent = unsafe { libc::sendmsg(self.raw_fd(), &header, libc::MSG_NOSIGNAL) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits for one message; `None` when the other end is gone.
+    pub(crate) fn receive<T: for<'de> Deserialize<'de>>(&self) -> io::Result<Option<(T, Option<OwnedFd>)>> {
+        let mut bytes = vec![0u8; MAX_DATAGRAM];
+        let mut iov =
+            libc::iovec { iov_base: bytes.as_mut_ptr().cast::<libc::c_void>(), iov_len: bytes.len() };
+        let mut space = [0u64; 8];
+        // SAFETY: all zero is a valid msghdr.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut iov;
+        header.msg_iovlen = 1;
+        header.msg_control = space.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&space) as _;
+        let received = loop {
+            // SAFETY: every buffer named in the header is writable and lives until the call returns.
+            let received = unsafe { libc::recvmsg(self.raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+            if received >= 0 {
+                break received as usize;
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        };
+        if received == 0 {
+            return Ok(None);
+        }
+        let mut attached = None;
+        // SAFETY: the kernel filled the control buffer; the macros walk it within its length.
+        unsafe {
+            let mut entry = libc::CMSG_FIRSTHDR(&header);
+            while !entry.is_null() {
+                if (*entry).cmsg_level == libc::SOL_SOCKET && (*entry).cmsg_type == libc::SCM_RIGHTS {
+                    let fd = std::ptr::read_unaligned(libc::CMSG_DATA(entry).cast::<RawFd>());
+                    attached = Some(OwnedFd::from_raw_fd(fd));
+                }
+                entry = libc::CMSG_NXTHDR(&header, entry);
+            }
+        }
+        let message = serde_json::from_slice(&bytes[..received]).map_err(io::Error::other)?;
+        Ok(Some((message, attached)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_travels_with_its_order() {
+        let (left, right) = Control::pair().unwrap();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let order = Order::Attach { hello: vec![1, 2, 3], version: 1 };
+        left.send(&order, Some(theirs.as_raw_fd())).unwrap();
+        drop(theirs);
+        let (order, attached) = right.receive::<Order>().unwrap().unwrap();
+        assert!(matches!(order, Order::Attach { hello, .. } if hello == [1, 2, 3]));
+        let mut stream = UnixStream::from(attached.unwrap());
+        stream.write_all(b"through").unwrap();
+        let mut buffer = [0; 7];
+        ours.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"through");
+        drop(left);
+        assert!(right.receive::<Order>().unwrap().is_none());
+    }
+}

@@ -1,0 +1,566 @@
+//! One request after another: operation to device call, result to reply.
+//!
+//! Runs on the thread that reads the connection, so nothing here waits for device work: what takes time is queued, and the
+//! thread that completes it answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use backend::{Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
+use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
+use sha2::{Digest, Sha256};
+use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, Opcode, Operation, decode_request};
+
+use crate::compile::{self, Compiler};
+use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
+use crate::outbox::Outbox;
+
+/// Images a session may hold, so that a hash can stand for one later.
+const MAX_IMAGES_BYTES: u64 = 4 << 30;
+const MAX_IMAGE_BYTES: u64 = 2 << 30;
+/// No kernel has more arguments than this.
+const MAX_ARGUMENTS_BYTES: u64 = 64 << 10;
+/// Compilations of one session that run at the same time; more wait.
+const MAX_COMPILATIONS: usize = 8;
+
+/// Whether the session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    GoOn,
+    /// The client has said goodbye and been answered, or will be when its work is done.
+    End,
+}
+
+/// The operations of a session.
+pub(crate) struct Dispatcher {
+    device: Arc<dyn Device>,
+    outbox: Arc<Outbox>,
+    compiler: Arc<Compiler>,
+    compilations: Arc<AtomicUsize>,
+    images: HashMap<[u8; 32], Arc<[u8]>>,
+    images_bytes: u64,
+    farewell: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Dispatcher {
+    /// `farewell` is called when a goodbye has been answered.
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        outbox: Arc<Outbox>,
+        compiler: Arc<Compiler>,
+        farewell: Arc<dyn Fn() + Send + Sync>,
+    ) -> Dispatcher {
+        device.notify(Arc::new(Voice { outbox: Arc::clone(&outbox) }));
+        Dispatcher {
+            device,
+            outbox,
+            compiler,
+            compilations: Arc::new(AtomicUsize::new(0)),
+            images: HashMap::new(),
+            images_bytes: 0,
+            farewell,
+        }
+    }
+
+    /// Handles one request whose header was read; its payload is still in the inbox. `counted` is called once the last
+    /// byte of the payload has been read.
+    pub(crate) fn request(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<Next, Broken> {
+        let opcode = match header.known() {
+            Ok(opcode) if matches!(opcode.kind(), wire::Kind::Call | wire::Kind::Post) => opcode,
+            Ok(opcode) => {
+                inbox.skip(header.payload_len)?;
+                counted();
+                let text = format!("{} is not a request", opcode.name());
+                self.outbox.fail(header, &DeviceError::not_supported(text));
+                return Ok(Next::GoOn);
+            }
+            Err(error) => {
+                inbox.skip(header.payload_len)?;
+                counted();
+                tracing::warn!(opcode = header.opcode, flags = header.flags.0, "request refused: {error}");
+                self.outbox.fail(header, &DeviceError::new(hipErrorNotSupported, error.to_string()));
+                return Ok(Next::GoOn);
+            }
+        };
+        match opcode {
+            Opcode::Write => self.write(header, inbox, counted)?,
+            Opcode::WriteRect => self.write_rect(header, inbox, counted)?,
+            Opcode::LoadModule => self.load_module(header, inbox, counted)?,
+            Opcode::Launch if header.payload_len > MAX_ARGUMENTS_BYTES => {
+                inbox.skip(header.payload_len)?;
+                counted();
+                let text = format!("{} bytes of kernel arguments", header.payload_len);
+                self.outbox.fail(header, &DeviceError::invalid_value(text));
+            }
+            _ if header.payload_len as usize <= BUFFER_BYTES => {
+                let payload = inbox.take(header.payload_len as usize)?;
+                counted();
+                return Ok(self.small(opcode, header, payload));
+            }
+            _ => {
+                let payload = inbox.read_vec(header.payload_len)?;
+                counted();
+                return Ok(self.small(opcode, header, &payload));
+            }
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Operations without bulk.
+    fn small(&mut self, opcode: Opcode, header: &Header, payload: &[u8]) -> Next {
+        let device = &*self.device;
+        match opcode {
+            Opcode::Goodbye => {
+                let (outbox, farewell) = (Arc::clone(&self.outbox), Arc::clone(&self.farewell));
+                let header = *header;
+                device.synchronize(
+                    Scope::Everything,
+                    Box::new(move |_| {
+                        outbox.finish::<wire::Goodbye>(&header, Ok(Default::default()));
+                        farewell();
+                    }),
+                );
+                return Next::End;
+            }
+            Opcode::Allocate => self.now::<wire::Allocate>(header, payload, |it, _| {
+                let kind = match it.kind {
+                    0 => MemoryKind::Device,
+                    1 => MemoryKind::Managed,
+                    2 => MemoryKind::PinnedHost,
+                    kind => return Err(DeviceError::invalid_value(format!("memory of kind {kind}"))),
+                };
+                device.map(it.device, kind, it.address, it.bytes)?;
+                Ok(Default::default())
+            }),
+            Opcode::Release => self.now::<wire::Release>(header, payload, |it, _| {
+                device.unmap(it.address)?;
+                Ok(Default::default())
+            }),
+            Opcode::Read => self.queued::<wire::Read>(header, payload, |it, _| {
+                if it.bytes > MAX_BODY_BYTES {
+                    return Err(DeviceError::invalid_value(format!("a read of {} bytes", it.bytes)));
+                }
+                let (outbox, header) = (Arc::clone(&self.outbox), *header);
+                let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
+                    Ok(bytes) => outbox.reply_body(&header, Some(it.source), bytes),
+                    Err(error) => outbox.fail(&header, &error),
+                });
+                Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
+            }),
+            Opcode::ReadRect => self.queued::<wire::ReadRect>(header, payload, |it, _| {
+                let bytes = it.width.checked_mul(it.height).filter(|bytes| *bytes <= MAX_BODY_BYTES);
+                if bytes.is_none() {
+                    let text = format!("a read of {} rows of {} bytes", it.height, it.width);
+                    return Err(DeviceError::invalid_value(text));
+                }
+                let (outbox, header) = (Arc::clone(&self.outbox), *header);
+                let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
+                    Ok(bytes) => outbox.reply_body(&header, None, bytes),
+                    Err(error) => outbox.fail(&header, &error),
+                });
+                let (source, pitch, width, height) = (it.source, it.pitch, it.width, it.height);
+                Ok((it.stream, Command::ReadRect { source, pitch, width, height, sink }))
+            }),
+            Opcode::ReadLater => self.queued::<wire::ReadLater>(header, payload, |it, _| {
+                let (outbox, header) = (Arc::clone(&self.outbox), *header);
+                let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
+                    Ok(bytes) => deliver(&outbox, it.token, bytes),
+                    Err(error) => outbox.fail(&header, &error),
+                });
+                Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
+            }),
+            Opcode::Copy => self.queued::<wire::Copy>(header, payload, |it, _| {
+                let (destination, source, bytes) = (it.destination, it.source, it.bytes);
+                Ok((it.stream, Command::Copy { destination, source, bytes }))
+            }),
+            Opcode::Fill => self.queued::<wire::Fill>(header, payload, |it, _| {
+                let (destination, value, width, count) = (it.destination, it.value, it.width, it.count);
+                Ok((it.stream, Command::Fill { destination, value, width, count }))
+            }),
+            Opcode::CopyRect => self.queued::<wire::CopyRect>(header, payload, |it, _| {
+                Ok((
+                    it.stream,
+                    Command::CopyRect {
+                        destination: it.destination,
+                        destination_pitch: it.destination_pitch,
+                        source: it.source,
+                        source_pitch: it.source_pitch,
+                        width: it.width,
+                        height: it.height,
+                    },
+                ))
+            }),
+            Opcode::FillRect => self.queued::<wire::FillRect>(header, payload, |it, _| {
+                let (destination, pitch, value) = (it.destination, it.pitch, it.value);
+                let (width, height) = (it.width, it.height);
+                Ok((it.stream, Command::FillRect { destination, pitch, value, width, height }))
+            }),
+            Opcode::MemoryInfo => self.now::<wire::MemoryInfo>(header, payload, |it, _| {
+                let memory = device.memory(it.device)?;
+                Ok(wire::reply::MemoryInfo { free: memory.free, total: memory.total })
+            }),
+            Opcode::CreateStream => self.now::<wire::CreateStream>(header, payload, |it, _| {
+                let non_blocking = it.flags & hipStreamNonBlocking != 0;
+                device.create_stream(it.device, it.stream, non_blocking, it.priority)?;
+                Ok(Default::default())
+            }),
+            Opcode::DestroyStream => self.now::<wire::DestroyStream>(header, payload, |it, _| {
+                device.destroy_stream(it.stream)?;
+                Ok(Default::default())
+            }),
+            Opcode::SynchronizeStream => self
+                .wait::<wire::SynchronizeStream>(header, payload, |it| Scope::Stream(it.stream)),
+            Opcode::SynchronizeDevice => self
+                .wait::<wire::SynchronizeDevice>(header, payload, |it| Scope::Device(it.device)),
+            Opcode::SynchronizeEvent => self
+                .wait::<wire::SynchronizeEvent>(header, payload, |it| Scope::Event(it.event)),
+            Opcode::QueryStream => self.now::<wire::QueryStream>(header, payload, |it, _| {
+                Ok(wire::reply::QueryStream { done: device.query(Scope::Stream(it.stream))? })
+            }),
+            Opcode::QueryEvent => self.now::<wire::QueryEvent>(header, payload, |it, _| {
+                Ok(wire::reply::QueryEvent { done: device.query(Scope::Event(it.event))? })
+            }),
+            Opcode::HostFunction => self.now::<wire::HostFunction>(header, payload, |it, _| {
+                device.enqueue(it.stream, tag(header), Command::HostFunction { token: it.token })?;
+                Ok(Default::default())
+            }),
+            Opcode::HostFunctionDone => self.now::<wire::HostFunctionDone>(header, payload, |it, _| {
+                device.host_function_done(it.token)?;
+                Ok(Default::default())
+            }),
+            Opcode::CreateEvent => self.now::<wire::CreateEvent>(header, payload, |it, _| {
+                device.create_event(it.event, it.device, it.flags)?;
+                Ok(Default::default())
+            }),
+            Opcode::DestroyEvent => self.now::<wire::DestroyEvent>(header, payload, |it, _| {
+                device.destroy_event(it.event)?;
+                Ok(Default::default())
+            }),
+            // Answered at once even when asked for as calls: they take no time in their own right, and a program may
+            // record or wait long before the stream gets there.
+            Opcode::RecordEvent => self.now::<wire::RecordEvent>(header, payload, |it, _| {
+                device.enqueue(it.stream, tag(header), Command::RecordEvent(it.event))?;
+                Ok(Default::default())
+            }),
+            Opcode::WaitEvent => self.now::<wire::WaitEvent>(header, payload, |it, _| {
+                device.enqueue(it.stream, tag(header), Command::WaitEvent(it.event))?;
+                Ok(Default::default())
+            }),
+            Opcode::ElapsedTime => self.now::<wire::ElapsedTime>(header, payload, |it, _| {
+                Ok(wire::reply::ElapsedTime { milliseconds: device.elapsed(it.start, it.stop)? })
+            }),
+            Opcode::UnloadModule => self.now::<wire::UnloadModule>(header, payload, |it, _| {
+                device.unload_module(it.module)?;
+                Ok(Default::default())
+            }),
+            Opcode::ModuleGlobal => self.now::<wire::ModuleGlobal>(header, payload, |it, _| {
+                let (address, bytes) = device.global(it.module, &it.name)?;
+                Ok(wire::reply::ModuleGlobal { address, bytes })
+            }),
+            Opcode::DefineFunction => self.now::<wire::DefineFunction>(header, payload, |it, _| {
+                device.define_function(it.function, it.module, &it.name)?;
+                Ok(Default::default())
+            }),
+            Opcode::Launch => self.queued::<wire::Launch>(header, payload, |it, body| {
+                let launch = Launch {
+                    function: it.function,
+                    grid: it.grid,
+                    block: it.block,
+                    shared_bytes: it.shared_bytes,
+                    cooperative: it.flags & 1 != 0,
+                    start_event: it.start_event,
+                    stop_event: it.stop_event,
+                    arguments: body.to_vec(),
+                };
+                Ok((it.stream, Command::Launch(launch)))
+            }),
+            Opcode::Compile => self.compile(header, payload),
+            Opcode::ResetDevice => self.now::<wire::ResetDevice>(header, payload, |it, _| {
+                device.reset(it.device)?;
+                Ok(Default::default())
+            }),
+            Opcode::SetLimit => self.now::<wire::SetLimit>(header, payload, |it, _| {
+                Ok(wire::reply::SetLimit { value: device.set_limit(it.device, it.limit, it.value)? })
+            }),
+            other => {
+                let text = format!("{} is not a request of a session", other.name());
+                self.outbox.fail(header, &DeviceError::not_supported(text));
+            }
+        }
+        Next::GoOn
+    }
+
+    /// An operation whose answer is known at once.
+    fn now<O: Operation>(
+        &self,
+        header: &Header,
+        payload: &[u8],
+        act: impl FnOnce(O, &[u8]) -> Result<O::Reply, DeviceError>,
+    ) {
+        let result = decode::<O>(payload).and_then(|(fields, body)| act(fields, body));
+        self.outbox.finish::<O>(header, result);
+    }
+
+    /// An operation that waits for work.
+    fn wait<O: Operation>(&self, header: &Header, payload: &[u8], scope: impl FnOnce(O) -> Scope) {
+        match decode::<O>(payload) {
+            Ok((fields, _)) => self.device.synchronize(scope(fields), self.completion::<O>(header)),
+            Err(error) => self.outbox.fail(header, &error),
+        }
+    }
+
+    /// An operation that queues work. As a call it is answered when the work has ended, by the sink if it is a read.
+    fn queued<O: Operation>(
+        &self,
+        header: &Header,
+        payload: &[u8],
+        act: impl FnOnce(O, &[u8]) -> Result<(StreamId, Command), DeviceError>,
+    ) {
+        match decode::<O>(payload).and_then(|(fields, body)| act(fields, body)) {
+            Ok((stream, command)) => self.enqueue::<O>(header, stream, command),
+            Err(error) => self.outbox.fail(header, &error),
+        }
+    }
+
+    fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
+        // The sink of a Read answers; a ReadLater that is a call is answered when its snapshot has been taken.
+        let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect);
+        match self.device.enqueue(stream, tag(header), command) {
+            Err(error) => self.outbox.fail(header, &error),
+            Ok(()) if header.is_posted() || answers => {}
+            Ok(()) => self.device.synchronize(Scope::Stream(stream), self.completion::<O>(header)),
+        }
+    }
+
+    fn completion<O: Operation>(&self, header: &Header) -> Completion {
+        let (outbox, header) = (Arc::clone(&self.outbox), *header);
+        Box::new(move |result| outbox.finish::<O>(&header, result.map(|()| Default::default())))
+    }
+
+    /// Bulk to the device: straight from the socket into its memory if nothing is before it, else through a buffer.
+    fn write(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = bulk_head::<wire::Write>(header, inbox)? else {
+            counted();
+            return Ok(self.outbox.fail(header, &malformed("Write")));
+        };
+        let mut broken = None;
+        let direct = self.device.direct(it.stream, it.destination, bytes, &mut |memory| {
+            broken = inbox.read_into(memory).err();
+            broken.is_none()
+        });
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        if direct.is_some() {
+            counted();
+            return Ok(self.outbox.finish::<wire::Write>(header, Ok(Default::default())));
+        }
+        if let Err(error) = self.device.check(it.destination, bytes) {
+            inbox.skip(bytes)?;
+            counted();
+            return Ok(self.outbox.fail(header, &error));
+        }
+        let data = inbox.read_vec(bytes)?;
+        counted();
+        let command = Command::Write { destination: it.destination, data };
+        self.enqueue::<wire::Write>(header, it.stream, command);
+        Ok(())
+    }
+
+    fn write_rect(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = bulk_head::<wire::WriteRect>(header, inbox)? else {
+            counted();
+            return Ok(self.outbox.fail(header, &malformed("WriteRect")));
+        };
+        let span = rect_span(it.pitch, it.width, it.height).filter(|_| it.width.checked_mul(it.height) == Some(bytes));
+        let checked = match span {
+            Some(span) => self.device.check(it.destination, span),
+            None => Err(malformed("WriteRect")),
+        };
+        if let Err(error) = checked {
+            inbox.skip(bytes)?;
+            counted();
+            return Ok(self.outbox.fail(header, &error));
+        }
+        let data = inbox.read_vec(bytes)?;
+        counted();
+        let (destination, pitch, width, height) = (it.destination, it.pitch, it.width, it.height);
+        let command = Command::WriteRect { destination, pitch, width, height, data };
+        self.enqueue::<wire::WriteRect>(header, it.stream, command);
+        Ok(())
+    }
+
+    fn load_module(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = bulk_head::<wire::LoadModule>(header, inbox)? else {
+            counted();
+            return Ok(self.outbox.fail(header, &malformed("LoadModule")));
+        };
+        if bytes > MAX_IMAGE_BYTES || self.images_bytes + bytes > MAX_IMAGES_BYTES {
+            inbox.skip(bytes)?;
+            counted();
+            let text = format!("a code object of {bytes} bytes");
+            return Ok(self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text)));
+        }
+        let image = inbox.read_vec(bytes)?;
+        counted();
+        let result = self.image(it.hash, image).and_then(|image| {
+            self.device.load_module(it.device, it.module, it.base, &image)?;
+            Ok(Default::default())
+        });
+        self.outbox.finish::<wire::LoadModule>(header, result);
+        Ok(())
+    }
+
+    /// The image with this hash: the one just sent, or one sent before.
+    fn image(&mut self, hash: [u8; 32], sent: Vec<u8>) -> Result<Arc<[u8]>, DeviceError> {
+        if let Some(image) = self.images.get(&hash) {
+            return Ok(Arc::clone(image));
+        }
+        if sent.is_empty() {
+            return Err(DeviceError::new(hipErrorInvalidImage, "no code object with that hash was sent before"));
+        }
+        if <[u8; 32]>::from(Sha256::digest(&sent)) != hash {
+            return Err(DeviceError::new(hipErrorInvalidImage, "the code object does not have the hash it came with"));
+        }
+        let image: Arc<[u8]> = sent.into();
+        self.images_bytes += image.len() as u64;
+        self.images.insert(hash, Arc::clone(&image));
+        Ok(image)
+    }
+
+    /// Compiles on a thread of its own, so that no other call is held up.
+    fn compile(&self, header: &Header, payload: &[u8]) {
+        let request = match decode::<wire::Compile>(payload) {
+            Ok((request, _)) => request,
+            Err(error) => return self.outbox.fail(header, &error),
+        };
+        if self.compilations.fetch_add(1, Ordering::Relaxed) >= MAX_COMPILATIONS {
+            self.compilations.fetch_sub(1, Ordering::Relaxed);
+            let text = format!("{MAX_COMPILATIONS} compilations are running already");
+            return self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text));
+        }
+        let (outbox, compiler, compilations) =
+            (Arc::clone(&self.outbox), Arc::clone(&self.compiler), Arc::clone(&self.compilations));
+        let header_ = *header;
+        let started = std::thread::Builder::new().name("compile".to_owned()).spawn(move || {
+            let response = compiler.compile(&compile::Request {
+                isa: request.isa,
+                name: request.name,
+                source: request.source,
+                headers: request.headers,
+                options: request.options,
+                expressions: request.expressions,
+            });
+            compilations.fetch_sub(1, Ordering::Relaxed);
+            let reply = wire::reply::Compile {
+                status: response.status.0 as i32,
+                log: response.log,
+                lowered: response.lowered,
+                code: wire::Bytes(response.code),
+                bitcode: wire::Bytes(response.bitcode),
+            };
+            outbox.finish::<wire::Compile>(&header_, Ok(reply));
+        });
+        if let Err(error) = started {
+            self.compilations.fetch_sub(1, Ordering::Relaxed);
+            self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, error.to_string()));
+        }
+    }
+}
+
+/// Tells the client what happens on the device's threads.
+struct Voice {
+    outbox: Arc<Outbox>,
+}
+
+impl Notifier for Voice {
+    fn failed(&self, tag: Tag, error: &DeviceError) {
+        tracing::debug!(request = tag as u32, "command failed: {error}");
+        self.outbox.late_error(tag as u32, (tag >> 32) as u16, error);
+    }
+
+    fn host_function(&self, token: u64, status: Result<(), DeviceError>) {
+        let status = status.err().map_or(0, |error| error.code.0 as i32);
+        self.outbox.push(&wire::Callback { token, status }, &[]);
+    }
+
+    fn output(&self, text: &[u8]) {
+        for piece in text.chunks(MAX_DELIVER_PIECE as usize) {
+            self.outbox.push(&wire::Output { fd: 1 }, piece);
+        }
+    }
+}
+
+/// Sends a snapshot in pieces; an empty one as one empty piece.
+fn deliver(outbox: &Outbox, token: u64, bytes: &[u8]) {
+    let mut offset = 0;
+    loop {
+        let piece = &bytes[offset..bytes.len().min(offset + MAX_DELIVER_PIECE as usize)];
+        outbox.push(&wire::Deliver { token, offset: offset as u64 }, piece);
+        offset += piece.len();
+        if offset >= bytes.len() {
+            return;
+        }
+    }
+}
+
+/// Who to blame later: the request and the HIP function behind it.
+fn tag(header: &Header) -> Tag {
+    u64::from(header.request_id) | u64::from(header.function) << 32
+}
+
+fn decode<O: Operation>(payload: &[u8]) -> Result<(O, &[u8]), DeviceError> {
+    decode_request::<O>(payload).map_err(|error| DeviceError::invalid_value(error.to_string()))
+}
+
+/// The fields in front of a bulk body, and the size of the body. `None`: malformed; the payload has been skipped.
+fn bulk_head<O: Operation>(header: &Header, inbox: &mut Inbox) -> Result<Option<(O, u64)>, Broken> {
+    let head = O::HEAD_BYTES.unwrap_or(0) as u64;
+    let Some(body) = header.payload_len.checked_sub(head) else {
+        inbox.skip(header.payload_len)?;
+        return Ok(None);
+    };
+    match decode_request::<O>(inbox.take(head as usize)?) {
+        Ok((fields, _)) => Ok(Some((fields, body))),
+        Err(_) => {
+            inbox.skip(body)?;
+            Ok(None)
+        }
+    }
+}
+
+fn malformed(operation: &str) -> DeviceError {
+    DeviceError::invalid_value(format!("{operation} is malformed"))
+}
+
+/// Bytes from the first to the last of a rectangle; `None` if it makes no sense.
+fn rect_span(pitch: u64, width: u64, height: u64) -> Option<u64> {
+    if width > pitch && height > 1 {
+        return None;
+    }
+    match height {
+        0 => Some(0),
+        rows => pitch.checked_mul(rows - 1)?.checked_add(width),
+    }
+}

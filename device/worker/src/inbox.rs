@@ -1,0 +1,164 @@
+//! Bytes from the client, buffered: one system call brings many small frames, bulk goes straight to its destination.
+
+use std::io;
+
+use transport::Link;
+use wire::{Header, WireError};
+
+/// Frames up to this size are handled in the buffer, without another copy.
+pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+/// Memory for a payload is taken as its bytes arrive, in steps of at most this.
+const STEP_BYTES: usize = 16 << 20;
+
+/// Why a connection cannot be read any further.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The client closed it between two frames.
+    #[error("the client closed the connection")]
+    Closed,
+    #[error("the connection failed")]
+    Io(#[from] io::Error),
+    #[error("the client broke the protocol")]
+    Protocol(#[from] WireError),
+}
+
+impl Broken {
+    /// Whether the client's end is known to be gone, as opposed to out of reach.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Broken::Closed | Broken::Protocol(_) => true,
+            Broken::Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+            ),
+        }
+    }
+}
+
+pub(crate) struct Inbox {
+    link: Link,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Inbox {
+    pub(crate) fn new(link: Link) -> Inbox {
+        Inbox { link, buffer: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0 }
+    }
+
+    /// Whether the next frame must be waited for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Waits for the next header.
+    pub(crate) fn header(&mut self) -> Result<Header, Broken> {
+        if self.is_empty() {
+            self.start = 0;
+            self.end = match self.link.read(&mut self.buffer)? {
+                0 => return Err(Broken::Closed),
+                bytes => bytes,
+            };
+        }
+        let bytes = self.take(Header::BYTES)?;
+        let mut head = [0; Header::BYTES];
+        head.copy_from_slice(bytes);
+        Ok(Header::decode(&head)?)
+    }
+
+    /// The next `bytes` bytes, which must not be more than the buffer holds.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<&[u8], Broken> {
+        if self.end - self.start < bytes {
+            if self.buffer.len() - self.start < bytes {
+                self.buffer.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
+            while self.end - self.start < bytes {
+                match self.link.read(&mut self.buffer[self.end..])? {
+                    0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                    read => self.end += read,
+                }
+            }
+        }
+        let from = self.start;
+        self.start += bytes;
+        Ok(&self.buffer[from..from + bytes])
+    }
+
+    /// Fills `destination`, from the buffer first and then straight from the socket.
+    pub(crate) fn read_into(&mut self, destination: &mut [u8]) -> Result<(), Broken> {
+        let buffered = destination.len().min(self.end - self.start);
+        let (head, rest) = destination.split_at_mut(buffered);
+        head.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
+        self.start += buffered;
+        Ok(self.link.read_exact(rest)?)
+    }
+
+    /// The next `bytes` bytes in memory of their own, which grows only as they arrive.
+    pub(crate) fn read_vec(&mut self, bytes: u64) -> Result<Vec<u8>, Broken> {
+        let Ok(total) = usize::try_from(bytes) else {
+            return Err(WireError::TooLarge { what: "payload", bytes, limit: usize::MAX as u64 }.into());
+        };
+        let mut data = Vec::new();
+        while data.len() < total {
+            let step = (total - data.len()).min(STEP_BYTES.max(data.len()));
+            let from = data.len();
+            if data.try_reserve_exact(step).is_err() {
+                return Err(io::Error::from(io::ErrorKind::OutOfMemory).into());
+            }
+            data.resize(from + step, 0);
+            self.read_into(&mut data[from..])?;
+        }
+        Ok(data)
+    }
+
+    /// Reads and forgets.
+    pub(crate) fn skip(&mut self, mut bytes: u64) -> Result<(), Broken> {
+        while bytes > 0 {
+            let step = bytes.min(BUFFER_BYTES as u64);
+            self.take(step as usize)?;
+            bytes -= step;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_in_order_whatever_way_they_are_taken() {
+        let (left, right) = Link::pair().unwrap();
+        let data: Vec<u8> = (0..3 * BUFFER_BYTES).map(|at| (at % 251) as u8).collect();
+        let expected = data.clone();
+        let writer = std::thread::spawn(move || left.write_all(&data).unwrap());
+        let mut inbox = Inbox::new(right);
+        let mut got = inbox.take(1000).unwrap().to_vec();
+        let mut some = vec![0; BUFFER_BYTES];
+        inbox.read_into(&mut some).unwrap();
+        got.extend(some);
+        got.extend_from_slice(inbox.take(BUFFER_BYTES).unwrap());
+        got.extend(inbox.read_vec(5000).unwrap());
+        let skipped = 777;
+        inbox.skip(skipped).unwrap();
+        assert_eq!(got, expected[..got.len()]);
+        let at = got.len() + skipped as usize;
+        assert_eq!(inbox.take(10).unwrap(), &expected[at..at + 10]);
+        let rest = (expected.len() - at - 10) as u64;
+        inbox.skip(rest).unwrap();
+        writer.join().unwrap();
+        assert!(matches!(inbox.header(), Err(Broken::Closed)));
+    }
+
+    #[test]
+    fn a_frame_cut_off_is_not_a_clean_close_but_the_peer_is_gone() {
+        let (left, right) = Link::pair().unwrap();
+        left.write_all(b"HIPR").unwrap();
+        drop(left);
+        let error = Inbox::new(right).header().unwrap_err();
+        assert!(matches!(error, Broken::Io(_)) && error.is_closed());
+    }
+}

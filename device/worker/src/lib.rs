@@ -1,0 +1,29 @@
+//! The worker: accepts connections, proves who they are, and serves each session in a process of its own.
+//!
+//! [`supervise`] is the process that listens; [`execute`] is the process of one session. Between them runs a control socket.
+//! Owns sessions, their grace periods and limits; refuses to know what a kernel is (the back ends do) and never reads the
+//! environment (its caller does).
+
+mod compile;
+mod config;
+mod control;
+mod dispatch;
+mod executor;
+mod greeting;
+mod inbox;
+mod name_expression;
+mod outbox;
+mod probe;
+mod proxy;
+mod sessions;
+mod status;
+mod supervisor;
+mod toolchain;
+
+pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};
+pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
+pub use executor::execute;
+pub use probe::{DeviceSummary, probe};
+pub use status::{DeviceStatus, SessionStatus, Status};
+pub use supervisor::supervise;
+pub use toolchain::{Toolchain, ToolchainProblem};

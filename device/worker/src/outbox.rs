@@ -1,0 +1,264 @@
+//! Frames to the client: numbered, kept until acknowledged, and written by whoever completes something.
+//!
+//! One lock orders numbers and bytes alike. A reply is one system call on the completing thread. Frames made while the
+//! client is away are kept and sent when it reattaches.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
+
+use backend::{Device, DeviceError};
+use parking_lot::{Condvar, Mutex};
+use transport::Link;
+use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError};
+
+/// Pushes wait for acknowledgements when more than this is unacknowledged.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// Bodies of replies up to this size are kept as bytes; larger ones are read from device memory again if need be.
+const COPIED_BODY_BYTES: usize = 256 << 10;
+
+/// A frame that may have to be sent again.
+enum Kept {
+    Whole(Vec<u8>),
+    /// The body is still in device memory: the thread that asked for it is waiting, so a correct program has not touched it.
+    Memory { header: Header, head: Vec<u8>, address: u64, bytes: u64 },
+}
+
+struct State {
+    link: Option<Link>,
+    window: SendWindow<Kept>,
+    closed: bool,
+}
+
+/// The sending half of a session.
+pub(crate) struct Outbox {
+    state: Mutex<State>,
+    room: Condvar,
+    device: Arc<dyn Device>,
+    /// The thread that reads acknowledgements, and so must never wait for them.
+    reader: ThreadId,
+    /// Requests that have arrived, and those of them the client knows to have.
+    received: AtomicU64,
+    told: AtomicU64,
+}
+
+impl Outbox {
+    /// Made by the thread that will read the connection.
+    pub(crate) fn new(device: Arc<dyn Device>) -> Outbox {
+        Outbox {
+            state: Mutex::new(State { link: None, window: SendWindow::new(WINDOW_BYTES), closed: false }),
+            room: Condvar::new(),
+            device,
+            reader: std::thread::current().id(),
+            received: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+        }
+    }
+
+    /// A connection begins: says welcome, then sends again what the client has not received.
+    pub(crate) fn attach(&self, link: Link, welcome: &wire::Welcome, received: u64) -> Result<(), WireError> {
+        let mut state = self.state.lock();
+        state.window.resume(received)?;
+        let mut bytes = Vec::new();
+        wire::encode_request(welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        let mut sent = link.write_all(&bytes);
+        for (_, frame) in state.window.frames() {
+            if sent.is_err() {
+                break;
+            }
+            sent = match frame {
+                Kept::Whole(bytes) => link.write_all(bytes),
+                Kept::Memory { header, head, address, bytes } => {
+                    self.send_again(&link, header, head, *address, *bytes)
+                }
+            };
+        }
+        self.told.store(welcome.received, Ordering::Relaxed);
+        match sent {
+            Ok(()) => state.link = Some(link),
+            // The reader of the link will find it broken and wait for the next one.
+            Err(_) => link.shutdown(),
+        }
+        self.room.notify_all();
+        Ok(())
+    }
+
+    /// The connection is gone; frames are kept for the next one.
+    pub(crate) fn detach(&self) {
+        if let Some(link) = self.state.lock().link.take() {
+            link.shutdown();
+        }
+    }
+
+    /// The session ends: nobody waits for room any more.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.room.notify_all();
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state.lock().link.is_some()
+    }
+
+    /// The client has received this many frames.
+    pub(crate) fn acknowledged(&self, received: u64) -> Result<(), WireError> {
+        self.state.lock().window.acknowledge(received)?;
+        self.room.notify_all();
+        Ok(())
+    }
+
+    /// A request has arrived.
+    pub(crate) fn count(&self, received: u64) {
+        self.received.store(received, Ordering::Relaxed);
+    }
+
+    /// Requests that have arrived.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Tells the client how many requests have arrived, if no reply or acknowledgement has told it.
+    pub(crate) fn acknowledge(&self) {
+        let received = self.received();
+        if self.told.fetch_max(received, Ordering::Relaxed) < received {
+            self.send_unsequenced(&Ack { received });
+        }
+    }
+
+    pub(crate) fn send_unsequenced<O: Operation>(&self, fields: &O) {
+        let mut bytes = Vec::new();
+        wire::encode_request(fields, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        let mut state = self.state.lock();
+        if let Some(link) = &state.link
+            && link.write_all(&bytes).is_err()
+        {
+            drop_link(&mut state);
+        }
+    }
+
+    /// Ends a request: a reply if one is wanted, a late error if a posted one failed.
+    pub(crate) fn finish<O: Operation>(&self, request: &Header, result: Result<O::Reply, DeviceError>) {
+        match result {
+            Err(error) => self.fail(request, &error),
+            Ok(_) if request.is_posted() => {}
+            Ok(fields) => {
+                let header = reply_header(request, Flags::REPLY, 4 + fields.size() as u64);
+                let mut bytes = Vec::with_capacity(Header::BYTES + header.payload_len as usize);
+                bytes.extend_from_slice(&header.encode());
+                wire::encode_reply_head(&fields, &mut bytes);
+                let number = wire::widen(request.request_id, self.received.load(Ordering::Relaxed));
+                self.told.fetch_max(number, Ordering::Relaxed);
+                self.send(bytes);
+            }
+        }
+    }
+
+    /// A request failed.
+    pub(crate) fn fail(&self, request: &Header, error: &DeviceError) {
+        if request.is_posted() {
+            return self.late_error(request.request_id, request.function, error);
+        }
+        let failure = Failure { status: error.code.0 as i32, text: error.text.clone() };
+        let header = reply_header(request, Flags::REPLY.with(Flags::ERROR), failure.size() as u64);
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&header.encode());
+        failure.encode(&mut bytes);
+        self.send(bytes);
+    }
+
+    /// A posted request failed, now or some time ago.
+    pub(crate) fn late_error(&self, request_id: u32, function: u16, error: &DeviceError) {
+        let late =
+            wire::LateError { request_id, function, code: error.code.0 as i32, text: error.text.clone() };
+        self.push(&late, &[]);
+    }
+
+    /// Answers a read. `body` lies at `address` of device memory, or is a copy if that is `None`.
+    pub(crate) fn reply_body(&self, request: &Header, address: Option<u64>, body: &[u8]) {
+        if request.is_posted() {
+            return;
+        }
+        let header = reply_header(request, Flags::REPLY, 4 + body.len() as u64);
+        let mut head = Vec::with_capacity(Header::BYTES + 4);
+        head.extend_from_slice(&header.encode());
+        head.extend_from_slice(&0i32.to_le_bytes());
+        let address = address.filter(|_| body.len() > COPIED_BODY_BYTES);
+        let Some(address) = address else {
+            head.extend_from_slice(body);
+            return self.send(head);
+        };
+        let mut state = self.state.lock();
+        let mut failed = state.link.is_none();
+        if let Some(link) = &state.link {
+            failed = link.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_err();
+        }
+        let cost = head.len() as u64;
+        if failed {
+            drop_link(&mut state);
+            head.extend_from_slice(body);
+            let cost = head.len() as u64;
+            state.window.push(Kept::Whole(head), cost);
+        } else {
+            state.window.push(Kept::Memory { header, head, address, bytes: body.len() as u64 }, cost);
+        }
+    }
+
+    /// Sends something of the worker's own accord. Waits for room, unless on the thread that makes it.
+    pub(crate) fn push<O: Operation>(&self, fields: &O, body: &[u8]) {
+        let mut bytes = Vec::with_capacity(Header::BYTES + fields.size() + body.len());
+        wire::encode_request(fields, body, Flags::NONE, 0, 0, &mut bytes);
+        if std::thread::current().id() != self.reader {
+            let mut state = self.state.lock();
+            while !state.window.has_room(bytes.len() as u64) && !state.closed {
+                self.room.wait(&mut state);
+            }
+        }
+        self.send(bytes);
+    }
+
+    fn send(&self, bytes: Vec<u8>) {
+        let mut state = self.state.lock();
+        let failed = match &state.link {
+            Some(link) => link.write_all(&bytes).is_err(),
+            None => false,
+        };
+        if failed {
+            drop_link(&mut state);
+        }
+        let cost = bytes.len() as u64;
+        state.window.push(Kept::Whole(bytes), cost);
+    }
+
+    fn send_again(
+        &self,
+        link: &Link,
+        header: &Header,
+        head: &[u8],
+        address: u64,
+        bytes: u64,
+    ) -> std::io::Result<()> {
+        let mut sent = Ok(());
+        let shown = self.device.peek(address, bytes, &mut |body| {
+            sent = link.write_all_vectored(&mut [IoSlice::new(head), IoSlice::new(body)]);
+        });
+        let Err(error) = shown else { return sent };
+        // The memory is gone: the frame keeps its number and becomes a failure.
+        let failure = Failure { status: error.code.0 as i32, text: error.text };
+        let flags = Flags::REPLY.with(Flags::ERROR);
+        let header = Header { flags, payload_len: failure.size() as u64, ..*header };
+        let mut frame = header.encode().to_vec();
+        failure.encode(&mut frame);
+        link.write_all(&frame)
+    }
+}
+
+fn drop_link(state: &mut State) {
+    if let Some(link) = state.link.take() {
+        link.shutdown();
+    }
+}
+
+fn reply_header(request: &Header, flags: Flags, payload_len: u64) -> Header {
+    Header { flags, payload_len, ..*request }
+}

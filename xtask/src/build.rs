@@ -1,0 +1,39 @@
+//! `cargo xtask build`: the `remora` program and every client library. Needs a C compiler and Rust, no setup.
+
+use crate::client_libs;
+use crate::repo::Repo;
+use crate::step;
+use anyhow::Result;
+use std::path::PathBuf;
+
+#[derive(Debug, Default, clap::Args)]
+pub struct Arguments {
+    /// Build without optimisation, with debug information
+    #[arg(long)]
+    debug: bool,
+}
+
+/// What a build leaves behind.
+#[derive(Debug)]
+pub struct Built {
+    /// The `remora` program.
+    pub remora: PathBuf,
+    /// The folder of the client libraries.
+    pub lib: PathBuf,
+}
+
+pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
+    step::say("building");
+    let mut cargo = repo.cargo();
+    cargo.args(["build", "--package", "remora", "--package", "hip-client"]);
+    if !arguments.debug {
+        cargo.arg("--release");
+    }
+    step::loud("cargo build", &mut cargo)?;
+    let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
+    client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
+    let built = Built { remora: output.join("remora"), lib: repo.lib() };
+    step::detail(&format!("program: {}", built.remora.display()));
+    step::detail(&format!("libraries: {}", built.lib.display()));
+    Ok(built)
+}

@@ -1,0 +1,129 @@
+//! Linking the client libraries from the static library that cargo built.
+//!
+//! rustc's own link of a shared library brings its own version script, which loses AMD's symbol versions; so the last
+//! step is ours. Every library is the same code, with another name and another set of exports.
+
+use crate::lock::Lock;
+use crate::repo::Repo;
+use crate::stamp::{Inputs, Stamp};
+use crate::step;
+use anyhow::{Context, Result, bail};
+use hip_api::meta::version_script;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The libraries, by the names that programs ask for.
+pub const SONAMES: &[&str] =
+    &["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7", "libhiprtc.so.6", "libhiprtc.so.7"];
+
+/// Names without a number, for linkers.
+const DEVELOPMENT: &[(&str, &str)] =
+    &[("libamdhip64.so", "libamdhip64.so.6"), ("libhiprtc.so", "libhiprtc.so.6")];
+
+/// What Rust's standard library needs from the system.
+const SYSTEM_LIBRARIES: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
+
+/// Link every library into the library folder, unless they are already there for this very archive.
+pub fn link(repo: &Repo, archive: &Path, keep_debug_information: bool) -> Result<()> {
+    let folder = repo.lib();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let _lock = Lock::take(&folder.join(".lock"))?;
+    let mut inputs = Inputs::new()
+        .text("objects, then archive")
+        .file(archive)?
+        .text(if keep_debug_information { "debug" } else { "release" });
+    for soname in SONAMES {
+        inputs = inputs.text(soname).text(&version_script(soname));
+    }
+    let stamp = Stamp::new(folder.join(".stamp"), inputs);
+    if stamp.is_fresh() && SONAMES.iter().all(|soname| folder.join(soname).exists()) {
+        return Ok(());
+    }
+    let objects = own_objects(archive, &folder.join(".objects"))?;
+    for soname in SONAMES {
+        link_one(&folder, &objects, archive, soname, keep_debug_information)?;
+    }
+    for (name, points_to) in DEVELOPMENT {
+        let link = folder.join(name);
+        let _ = fs::remove_file(&link);
+        symlink(points_to, &link).with_context(|| format!("cannot create {}", link.display()))?;
+    }
+    stamp.write()?;
+    step::detail(&format!("linked {}", SONAMES.join(", ")));
+    Ok(())
+}
+
+/// The objects of the client crate itself, taken out of the archive.
+///
+/// They are linked whole, and everything else only as far as it is needed. Linking the whole archive would not do: the
+/// compiler's run-time support in it has hidden functions of the same names as two that AMD exports
+/// (`__gnu_f2h_ieee` and its reverse), and a hidden twin hides ours.
+fn own_objects(archive: &Path, into: &Path) -> Result<Vec<PathBuf>> {
+    if into.exists() {
+        fs::remove_dir_all(into).with_context(|| format!("cannot remove {}", into.display()))?;
+    }
+    fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
+    let members = step::output(Command::new("ar").arg("t").arg(archive))?;
+    let own: Vec<&str> = members.lines().filter(|member| member.starts_with("hip_client-")).collect();
+    if own.is_empty() {
+        bail!("{} holds nothing of the client crate", archive.display());
+    }
+    step::output(Command::new("ar").current_dir(into).arg("x").arg(archive).args(&own))?;
+    Ok(own.iter().map(|member| into.join(member)).collect())
+}
+
+fn link_one(
+    folder: &Path,
+    objects: &[PathBuf],
+    archive: &Path,
+    soname: &str,
+    keep_debug_information: bool,
+) -> Result<()> {
+    let script = folder.join(format!(".{soname}.map"));
+    fs::write(&script, version_script(soname))
+        .with_context(|| format!("cannot write {}", script.display()))?;
+    // Linked beside and renamed, so that a program that has the old one mapped keeps it whole.
+    let fresh = folder.join(format!(".{soname}.new"));
+    let mut cc = Command::new("cc");
+    cc.arg("-shared").arg("-o").arg(&fresh);
+    cc.args(objects).arg(archive);
+    cc.arg(format!("-Wl,--version-script={}", script.display()));
+    cc.arg(format!("-Wl,-soname,{soname}"));
+    // A name in the script that nothing defines is a function we forgot. The threads of the library outlive a dlclose,
+    // so it is never unloaded.
+    cc.args(["-Wl,--gc-sections", "-Wl,--no-undefined", "-Wl,--no-undefined-version", "-Wl,-z,nodelete"]);
+    cc.args(["-Wl,-z,relro", "-Wl,-z,now", "-Wl,-Bsymbolic-functions"]);
+    if !keep_debug_information {
+        cc.arg("-Wl,--strip-debug");
+    }
+    cc.args(SYSTEM_LIBRARIES);
+    let output = cc.output().context("cannot start the C compiler `cc`, which links the client libraries")?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("linking {soname} failed ({})\n  command: {}\n{text}", output.status, step::shown(&cc));
+    }
+    fs::rename(&fresh, folder.join(soname)).with_context(|| format!("cannot replace {soname}"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hip_api::meta::Soname;
+
+    #[test]
+    fn every_runtime_library_of_the_table_is_linked() {
+        for soname in Soname::ALL {
+            assert!(SONAMES.contains(&soname.library()), "{}", soname.library());
+        }
+    }
+
+    #[test]
+    fn the_compiler_libraries_export_the_compiler_without_versions() {
+        let script = version_script("libhiprtc.so.7");
+        assert!(script.starts_with('{'), "{script}");
+        assert!(script.contains("hiprtcCompileProgram;") && !script.contains("hipMalloc;"), "{script}");
+    }
+}

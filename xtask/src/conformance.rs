@@ -1,0 +1,90 @@
+//! `cargo xtask conformance`: what other projects' compilers make, run through the client library.
+
+use crate::build::{self, Built};
+use crate::examples::ARCHITECTURES;
+use crate::local_worker::LocalWorker;
+use crate::lock::Lock;
+use crate::repo::Repo;
+use crate::setup;
+use crate::stamp::{Inputs, Stamp};
+use crate::step;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Suite {
+    /// Kernels compiled by Triton, launched from Python, compared with NumPy
+    Triton,
+}
+
+/// The major versions of the client library that the suites load.
+const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
+
+pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
+    setup::run(repo)?;
+    let built = build::run(repo, &build::Arguments::default())?;
+    match arguments.suite {
+        Suite::Triton => triton(repo, &built),
+    }
+}
+
+/// The part after setup and build.
+pub fn triton(repo: &Repo, built: &Built) -> Result<()> {
+    let python = python(repo)?;
+    for &(architecture, device) in ARCHITECTURES {
+        let log = repo.logs().join(format!("triton-worker-{device}.log"));
+        let worker = LocalWorker::start(&built.remora, device, &log)?;
+        for library in LIBRARIES {
+            let mut command = Command::new(&python);
+            command.arg(repo.root.join("conformance/triton/run.py"));
+            command.arg("--architecture").arg(architecture).arg("--library").arg(built.lib.join(library));
+            command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
+            command.env("LD_LIBRARY_PATH", &built.lib);
+            command.env("TRITON_CACHE_DIR", repo.downloads.join("triton"));
+            // Triton asks for a decision and warns without one.
+            command.env("TRITON_DEFAULT_FP_FUSION", "1");
+            command.env("PYTHONDONTWRITEBYTECODE", "1");
+            step::loud(&format!("triton for {architecture} through {library}"), &mut command)?;
+        }
+    }
+    Ok(())
+}
+
+/// A Python that has Triton and NumPy, and nothing of the system's.
+fn python(repo: &Repo) -> Result<PathBuf> {
+    let folder = repo.downloads.join("venv");
+    let _lock = Lock::take(&repo.downloads.join("venv.lock"))?;
+    let requirements = repo.root.join("conformance/triton/requirements.txt");
+    let python = folder.join("bin/python");
+    let stamp = Stamp::new(folder.join("stamp"), Inputs::new().file(&requirements)?);
+    if stamp.is_fresh() && python.exists() {
+        return Ok(python);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    let mut venv = Command::new("/usr/bin/python3");
+    step::quiet("python environment", venv.args(["-m", "venv"]).arg(&folder), &repo.logs().join("venv.log"))?;
+    let mut pip = Command::new(&python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+        "--no-cache-dir",
+    ]);
+    pip.arg("--requirement").arg(&requirements);
+    step::quiet("pip install", &mut pip, &repo.logs().join("pip.log"))?;
+    stamp.write()?;
+    Ok(python)
+}

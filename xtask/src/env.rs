@@ -1,0 +1,19 @@
+//! The environment variables that the tasks read; nothing else in this crate looks at the environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The cargo that started this program, so that the same toolchain is used throughout.
+pub fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Where cargo was told to put its output, if anywhere special.
+pub fn cargo_target_dir() -> Option<PathBuf> {
+    std::env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+}
+
+/// The folders that hold programs.
+pub fn path() -> Vec<PathBuf> {
+    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
+}

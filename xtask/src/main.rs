@@ -1,0 +1,75 @@
+//! `cargo xtask`: everything about this repository that is not a cargo command of its own.
+//!
+//! One file per subcommand; to add one, add a file, a variant to [`Task`] and an arm to the match below.
+
+mod build;
+mod client_libs;
+mod codegen;
+mod conformance;
+mod demo;
+mod env;
+mod examples;
+mod exports;
+mod foreign;
+mod local_worker;
+mod lock;
+mod repo;
+mod setup;
+mod stamp;
+mod step;
+mod system;
+mod test;
+mod tidy;
+mod toolchain;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Set up, build, show and check Remora.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install the compilers and unpack the HIP headers and libraries that the examples and tests need
+    Setup,
+    /// Build the `remora` program and the drop-in client libraries
+    Build(build::Arguments),
+    /// Set up, build, and run every example program on software GPUs
+    Demo,
+    /// Set up, build, and run every check there is
+    Test,
+    /// Write the pages that are derived from the function table
+    Codegen(codegen::Arguments),
+    /// Check style, dependency arrows and lints
+    Tidy,
+    /// Run programs of other projects against the client library
+    Conformance(conformance::Arguments),
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    let repo = repo::Repo::find()?;
+    match task {
+        Task::Setup => setup::run(&repo).map(drop),
+        Task::Build(arguments) => build::run(&repo, &arguments).map(drop),
+        Task::Demo => demo::run(&repo),
+        Task::Test => test::run(&repo),
+        Task::Codegen(arguments) => codegen::run(&repo, &arguments),
+        Task::Tidy => tidy::run(&repo),
+        Task::Conformance(arguments) => conformance::run(&repo, &arguments),
+    }
+}

@@ -1,0 +1,54 @@
+//! Where things are in this repository.
+
+use crate::env;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folders that the tasks work on.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    /// The working tree.
+    pub root: PathBuf,
+    /// Things that were downloaded: they do not depend on how cargo is called.
+    pub downloads: PathBuf,
+    /// Things that were built, next to what cargo builds.
+    pub target: PathBuf,
+}
+
+impl Repo {
+    pub fn find() -> Result<Repo> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .context("the xtask crate has no parent folder")?
+            .to_path_buf();
+        let downloads = root.join("target");
+        let target = match env::cargo_target_dir() {
+            Some(dir) => std::path::absolute(dir).context("CARGO_TARGET_DIR is no usable path")?,
+            None => downloads.clone(),
+        };
+        Ok(Repo { root, downloads, target })
+    }
+
+    /// The unpacked HIP toolchain.
+    pub fn toolchain(&self) -> PathBuf {
+        self.downloads.join("toolchain")
+    }
+
+    /// The client libraries.
+    pub fn lib(&self) -> PathBuf {
+        self.target.join("lib")
+    }
+
+    /// The output of long steps, for when one goes wrong.
+    pub fn logs(&self) -> PathBuf {
+        self.target.join("logs")
+    }
+
+    /// A cargo command in the working tree.
+    pub fn cargo(&self) -> Command {
+        let mut command = Command::new(env::cargo());
+        command.current_dir(&self.root);
+        command
+    }
+}

@@ -1,0 +1,130 @@
+//! Running other programs while telling the reader what is going on.
+//!
+//! A quiet step writes the program's output to a log and says from time to time that it is still at work; a loud one
+//! lets the program speak for itself. Either way a failure says what was tried and shows the end of what came out.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const HEARTBEAT: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(50);
+
+/// One line about what is being done.
+pub fn say(text: &str) {
+    eprintln!("==> {text}");
+}
+
+/// One line about a detail of what is being done.
+pub fn detail(text: &str) {
+    eprintln!("    {text}");
+}
+
+/// A duration as people read it.
+pub fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+/// Run a program whose output goes to `log`.
+pub fn quiet(title: &str, command: &mut Command, log: &Path) -> Result<()> {
+    if let Some(folder) = log.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    detail(&format!("{title} ..."));
+    let started = Instant::now();
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
+    let mut spoken = started;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if spoken.elapsed() >= HEARTBEAT {
+            spoken = Instant::now();
+            let last = last_lines(log, 1);
+            detail(&format!("  {} so far: {}", seconds(started.elapsed()), clip(last.trim(), 90)));
+        }
+        std::thread::sleep(POLL);
+    };
+    if !status.success() {
+        bail!(
+            "{title} failed ({status})\n  command: {}\n  log: {}\n{}",
+            shown(command),
+            log.display(),
+            last_lines(log, 30)
+        );
+    }
+    detail(&format!("{title}: done in {}", seconds(started.elapsed())));
+    Ok(())
+}
+
+/// Run a program that speaks for itself.
+pub fn loud(title: &str, command: &mut Command) -> Result<()> {
+    let started = Instant::now();
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!(
+            "{title} failed ({status}) after {}\n  command: {}",
+            seconds(started.elapsed()),
+            shown(command)
+        );
+    }
+    detail(&format!("{title}: done in {}", seconds(started.elapsed())));
+    Ok(())
+}
+
+/// Run a program and take its standard output as text.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !output.status.success() {
+        bail!(
+            "{} failed ({})\n{}",
+            shown(command),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim_end()
+        );
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("{} printed something that is not text", shown(command)))
+}
+
+/// A command as it could be typed.
+pub fn shown(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|argument| argument.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+fn last_lines(path: &Path, count: usize) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+fn clip(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clipping_respects_character_boundaries() {
+        assert_eq!(clip("äöü", 2), "äö...");
+        assert_eq!(clip("äöü", 3), "äöü");
+    }
+
+    #[test]
+    fn a_failing_command_is_named_in_the_error() {
+        let error = output(Command::new("false").arg("now")).unwrap_err();
+        assert!(error.to_string().starts_with("false now failed"), "{error}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The packages of this Debian release that are installed for good.
+
+use crate::env;
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// The Debian release this list is for.
+pub const CODENAME: &str = "bookworm";
+
+const PACKAGES: &[&str] = &[
+    // the compiler of the examples, and of hiprtc on the worker
+    "clang-19",
+    "clang-tools-19",
+    "lld-19",
+    "llvm-19",
+    "libstdc++-12-dev",
+    // Debian's own hipcc and AMD's own library: both are met by the tests as users have them
+    "hipcc",
+    "libamdhip64-5",
+    "libamdhip64-dev",
+    "rocm-device-libs",
+    // Triton, for conformance
+    "python3",
+    "python3-venv",
+];
+
+/// The packages that are not installed yet.
+pub fn missing() -> Result<Vec<&'static str>> {
+    let Ok(output) =
+        Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev} ${Package}\n"]).output()
+    else {
+        return Ok(PACKAGES.to_vec());
+    };
+    let text = String::from_utf8(output.stdout).context("dpkg-query printed something that is not text")?;
+    Ok(not_in(&text, PACKAGES))
+}
+
+/// Install packages, becoming root where that is possible.
+pub fn install(repo: &Repo, packages: &[&str]) -> Result<()> {
+    step::detail(&format!("packages to install: {}", packages.join(" ")));
+    let become_root = match () {
+        // SAFETY: geteuid has no preconditions and cannot fail.
+        () if unsafe { libc::geteuid() } == 0 => false,
+        () if env::path().iter().any(|folder| folder.join("sudo").is_file()) => true,
+        () => bail!(
+            "some packages are missing and this is neither root nor a machine with sudo. As root, run\n  apt-get update && \
+             apt-get install --no-install-recommends {}\nand then this command again.",
+            packages.join(" ")
+        ),
+    };
+    let apt = |arguments: &[&str]| {
+        let mut words =
+            vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-o", "Dpkg::Use-Pty=0"];
+        if become_root {
+            words.insert(0, "sudo");
+        }
+        words.extend(arguments);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
+        command
+    };
+    step::quiet("apt-get update", &mut apt(&["update"]), &repo.logs().join("apt-update.log"))?;
+    let mut install = apt(&["install", "--no-install-recommends"]);
+    install.args(packages);
+    step::quiet("apt-get install", &mut install, &repo.logs().join("apt-install.log"))
+}
+
+fn not_in(listing: &str, wanted: &[&'static str]) -> Vec<&'static str> {
+    let installed: Vec<&str> = listing.lines().filter_map(|line| line.strip_prefix("ii  ")).collect();
+    wanted.iter().copied().filter(|package| !installed.contains(package)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_fully_installed_packages_count() {
+        let listing = "ii  clang-19\nrc  hipcc\nun  python3\n";
+        assert_eq!(
+            not_in(listing, &["clang-19", "hipcc", "python3", "lld-19"]),
+            ["hipcc", "python3", "lld-19"]
+        );
+    }
+}

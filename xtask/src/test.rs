@@ -1,0 +1,79 @@
+//! `cargo xtask test`: every check there is, and a summary a person can read. Continuous integration calls exactly this.
+
+use crate::build;
+use crate::codegen;
+use crate::conformance;
+use crate::demo;
+use crate::repo::Repo;
+use crate::setup;
+use crate::step;
+use crate::tidy;
+use anyhow::{Result, bail};
+use std::time::{Duration, Instant};
+
+pub fn run(repo: &Repo) -> Result<()> {
+    let started = Instant::now();
+    let toolchain = setup::run(repo)?;
+    let built = build::run(repo, &build::Arguments::default())?;
+    let mut checks = Checks::default();
+    checks.run("tidy", || tidy::run(repo));
+    checks.run("derived pages", || codegen::run(repo, &codegen::Arguments { check: true }));
+    checks.run("examples", || demo::show(repo, &toolchain, &built));
+    checks.run("cargo test", || {
+        step::loud("cargo test", repo.cargo().args(["test", "--workspace", "--no-fail-fast", "--quiet"]))
+    });
+    checks.run("triton", || conformance::triton(repo, &built));
+    checks.finish(started.elapsed())
+}
+
+/// Checks that are all made, whatever the earlier ones found.
+#[derive(Default)]
+struct Checks {
+    made: Vec<(&'static str, Duration, Result<()>)>,
+}
+
+impl Checks {
+    fn run(&mut self, name: &'static str, check: impl FnOnce() -> Result<()>) {
+        step::say(name);
+        let started = Instant::now();
+        let result = check();
+        if let Err(error) = &result {
+            eprintln!("{name} failed: {error:#}");
+        }
+        self.made.push((name, started.elapsed(), result));
+    }
+
+    fn finish(self, total: Duration) -> Result<()> {
+        println!();
+        for (name, time, result) in &self.made {
+            let word = if result.is_ok() { "passed" } else { "FAILED" };
+            println!("{word}  {name:16}  {:>8}", step::seconds(*time));
+        }
+        println!("total   {:16}  {:>8}", "", step::seconds(total));
+        let failed: Vec<&str> =
+            self.made.iter().filter(|(_, _, result)| result.is_err()).map(|(name, _, _)| *name).collect();
+        if !failed.is_empty() {
+            bail!("failed: {}", failed.join(", "));
+        }
+        println!("everything passed");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_check_does_not_stop_the_next_and_fails_the_whole() {
+        let mut checks = Checks::default();
+        checks.run("one", || bail!("no"));
+        let mut reached = false;
+        checks.run("two", || {
+            reached = true;
+            Ok(())
+        });
+        assert!(reached);
+        assert_eq!(checks.finish(Duration::ZERO).unwrap_err().to_string(), "failed: one");
+    }
+}

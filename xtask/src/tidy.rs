@@ -1,0 +1,224 @@
+//! `cargo xtask tidy`: what the compiler cannot see. Dependency arrows, file sizes, words that promise work for later,
+//! who reads the environment; then rustfmt and clippy.
+
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Who may use whom, among our own crates. What is not here is refused; tests may use more.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("hip-api", &[]),
+    ("wire", &["hip-api"]),
+    ("transport", &["wire"]),
+    ("hip-client", &["transport", "wire", "hip-api", "code-object"]),
+    ("code-object", &[]),
+    ("isa", &[]),
+    ("emulator", &["isa", "code-object"]),
+    ("backend", &["hip-api"]),
+    ("backend-emulator", &["backend", "hip-api", "emulator", "code-object"]),
+    ("backend-hip", &["backend", "hip-api"]),
+    ("worker", &["transport", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"]),
+    ("remora", &["worker", "transport", "wire", "code-object"]),
+    ("xtask", &["hip-api"]),
+];
+
+/// Crates that none of ours may use: the client has no async runtime, and so neither has anything it shares code with.
+const REFUSED: &[&str] = &["tokio", "async-std", "smol", "openssl"];
+
+/// A file longer than this holds more than one noun.
+const LINES: usize = 1000;
+
+/// Tables are one noun however long.
+const TABLES: &[&str] = &["api/hip-api/src/table.rs"];
+
+/// Text that has no place in a finished file, split so that this file passes.
+const WORDS: &[&str] = &[
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("dbg", "!("),
+    concat!("FIX", "ME"),
+    concat!("TO", "DO:"),
+    concat!("#[ign", "ore"),
+    concat!("index", "-url"),
+    concat!("://deb", "."),
+];
+
+pub fn run(repo: &Repo) -> Result<()> {
+    let mut complaints = Vec::new();
+    complaints.extend(arrows(&step::output(repo.cargo().args([
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]))?)?);
+    for path in files(&repo.root)? {
+        let name = path.strip_prefix(&repo.root).unwrap_or(&path).to_string_lossy().into_owned();
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        complaints.extend(words(&name, &text));
+        if name.ends_with(".rs") {
+            complaints.extend(length(&name, &text));
+            complaints.extend(environment(&name, &text));
+        }
+    }
+    if !complaints.is_empty() {
+        bail!("{} complaints\n  {}", complaints.len(), complaints.join("\n  "));
+    }
+    step::detail("arrows, file sizes, words: fine");
+    if available(repo, "fmt") {
+        step::loud("cargo fmt --check", repo.cargo().args(["fmt", "--all", "--check"]))?;
+    }
+    if available(repo, "clippy") {
+        let mut clippy = repo.cargo();
+        clippy.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]);
+        step::loud("cargo clippy", &mut clippy)?;
+    }
+    Ok(())
+}
+
+/// Whether this Rust toolchain has the component; without rustup it need not.
+fn available(repo: &Repo, component: &str) -> bool {
+    let found =
+        repo.cargo().args([component, "--version"]).output().is_ok_and(|output| output.status.success());
+    if !found {
+        step::detail(&format!("skipped: this Rust toolchain has no `cargo {component}`"));
+    }
+    found
+}
+
+fn arrows(metadata: &str) -> Result<Vec<String>> {
+    let metadata: serde_json::Value =
+        serde_json::from_str(metadata).context("cargo metadata printed no JSON")?;
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut complaints = Vec::new();
+    for package in metadata["packages"].as_array().context("cargo metadata knows no packages")? {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some(may_use) = allowed.get(name) else {
+            complaints.push(format!("crate {name} has no row in the table of arrows in xtask/src/tidy.rs"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let used = dependency["name"].as_str().unwrap_or_default();
+            if REFUSED.contains(&used) {
+                complaints.push(format!("{name} uses {used}, which this project does without"));
+            }
+            let for_tests_only = dependency["kind"].as_str() == Some("dev");
+            if allowed.contains_key(used) && !for_tests_only && !may_use.contains(&used) {
+                complaints.push(format!("{name} uses {used}, and no arrow goes there"));
+            }
+        }
+    }
+    Ok(complaints)
+}
+
+fn length(name: &str, text: &str) -> Option<String> {
+    let lines = text.lines().count();
+    let too_long = lines > LINES && !TABLES.contains(&name) && !text.starts_with("// @generated");
+    too_long.then(|| format!("{name} has {lines} lines; {LINES} are the limit"))
+}
+
+fn words(name: &str, text: &str) -> Vec<String> {
+    let found = |line: &str| WORDS.iter().find(|word| line.contains(**word)).copied();
+    text.lines()
+        .enumerate()
+        .filter_map(|(index, line)| found(line).map(|word| format!("{name}:{}: `{word}`", index + 1)))
+        .collect()
+}
+
+/// Only `main.rs` and `env.rs` of a crate, and tests, read the environment.
+fn environment(name: &str, text: &str) -> Vec<String> {
+    let exempt = |suffix: &str| name.ends_with(suffix);
+    if !name.contains("/src/") || exempt("/main.rs") || exempt("/env.rs") || exempt("/tests.rs") {
+        return Vec::new();
+    }
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines()
+        .enumerate()
+        .filter(|(_, line)| {
+            line.contains("env::var(") || line.contains("env::var_os(") || line.contains("env::vars(")
+        })
+        .map(|(index, _)| format!("{name}:{}: the environment is read outside main.rs and env.rs", index + 1))
+        .collect()
+}
+
+/// Every file of the working tree that people write.
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    const SKIPPED: &[&str] =
+        &["target", ".git", "corpus", "artifacts", "__pycache__", "LICENSE-APACHE", "Cargo.lock"];
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let entry = entry?;
+            if SKIPPED.contains(&entry.file_name().to_string_lossy().as_ref()) {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(name: &str, dependency: &str, kind: &str) -> String {
+        format!(
+            r#"{{"packages":[{{"name":"{name}","dependencies":[{{"name":"{dependency}","kind":{kind}}}]}}]}}"#
+        )
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_in_the_table_is_refused() {
+        assert_eq!(
+            arrows(&metadata("isa", "hip-api", "null")).unwrap(),
+            ["isa uses hip-api, and no arrow goes there"]
+        );
+        assert!(arrows(&metadata("emulator", "isa", "null")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn tests_may_use_any_of_our_crates_but_no_async_runtime() {
+        assert!(arrows(&metadata("transport", "worker", "\"dev\"")).unwrap().is_empty());
+        assert_eq!(arrows(&metadata("transport", "tokio", "\"dev\"")).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_refused() {
+        assert_eq!(arrows(&metadata("newcomer", "libc", "null")).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_environment_is_read_only_where_it_may_be() {
+        let line = "let x = std::env::var(\"X\");\n";
+        assert_eq!(environment("cli/src/run.rs", line).len(), 1);
+        assert!(environment("cli/src/env.rs", line).is_empty());
+        assert!(environment("cli/src/run.rs", &format!("#[cfg(test)]\n{line}")).is_empty());
+        assert!(environment("cli/tests/run.rs", line).is_empty());
+    }
+
+    #[test]
+    fn long_files_and_unfinished_work_are_found() {
+        assert!(length("a.rs", &"\n".repeat(LINES + 1)).is_some());
+        assert!(length("a.rs", &"\n".repeat(LINES)).is_none());
+        assert_eq!(words("a.rs", concat!("fn f() {\n    todo", "!()\n}\n")).len(), 1);
+    }
+
+    #[test]
+    fn every_arrow_names_a_crate_of_the_table() {
+        for (_, uses) in ARROWS {
+            for used in *uses {
+                assert!(ARROWS.iter().any(|(name, _)| name == used), "{used}");
+            }
+        }
+    }
+}
