@@ -1,1 +1,84 @@
-fn main() {}
+//! `remora`: run HIP programs on GPUs that are somewhere else, or nowhere.
+
+mod devices;
+mod doctor;
+mod env;
+mod inspect;
+mod library;
+mod run;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Runs unmodified HIP programs on a GPU in another process: on another machine, or emulated on this one.
+#[derive(Debug, Parser)]
+#[command(name = "remora", version, max_term_width = 110, disable_help_subcommand = true)]
+#[command(after_help = "Environment:
+  REMORA_WORKER      the worker to use: host:port, tls://host:port or unix:/path
+  TF_WORKER_HOST     its host, and TF_WORKER_PORT its port (18515), if REMORA_WORKER is not set
+  REMORA_TOKEN       the secret shared with the worker, or REMORA_TOKEN_FILE a file that holds it
+  REMORA_TLS_CA      whom to believe with tls://: a PEM file, or sha256:FINGERPRINT
+  HIP_REMOTE_LIB_DIR where the client's libamdhip64.so.* are
+  REMORA_TOOLCHAIN   where clang, HIP headers and device libraries for hiprtc are
+  REMORA_LOG         what to log, such as `info` or `worker=debug`")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a HIP program; with no worker named, on a software GPU of the architecture it was built for
+    Run(run::Arguments),
+    /// Offer GPUs to programs on this machine or others
+    Worker(serve::Arguments),
+    /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
+    Devices(devices::Arguments),
+    /// Say what is installed, reachable and missing, and how to mend it
+    Doctor(doctor::Arguments),
+    /// Serve one session (started by the worker)
+    #[command(hide = true)]
+    Executor,
+    /// Load AMD's runtime and report (started by the doctor)
+    #[command(hide = true)]
+    ProbeHip {
+        library: Option<std::path::PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let environment = env::Environment::read();
+    start_log(&environment, &arguments.command);
+    let done = match arguments.command {
+        Command::Run(arguments) => run::run(&arguments, &environment),
+        Command::Worker(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
+        Command::Executor => worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
+        Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("remora: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Logs go to standard error: a worker says what it does, other commands only what goes wrong.
+fn start_log(environment: &env::Environment, command: &Command) {
+    let quiet = match command {
+        Command::Worker(_) | Command::Executor => "info",
+        _ => "warn",
+    };
+    let filter = environment.log.as_deref().unwrap_or(quiet);
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(quiet));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .init();
+}

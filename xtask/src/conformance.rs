@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: what other projects' compilers make, run through the client library.
 
 use crate::build::{self, Built};
+use crate::compilers;
 use crate::examples::ARCHITECTURES;
 use crate::local_worker::LocalWorker;
 use crate::lock::Lock;
@@ -21,6 +22,8 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Suite {
+    /// Programs built by Debian's hipcc and with compressed code, under `remora run`
+    Compilers,
     /// Kernels compiled by Triton, launched from Python, compared with NumPy
     Triton,
 }
@@ -29,9 +32,10 @@ enum Suite {
 const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
-    setup::run(repo)?;
+    let toolchain = setup::run(repo)?;
     let built = build::run(repo, &build::Arguments::default())?;
     match arguments.suite {
+        Suite::Compilers => compilers::run(repo, &toolchain, &built),
         Suite::Triton => triton(repo, &built),
     }
 }

@@ -89,20 +89,25 @@ pub fn compile_all(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<
 
 /// Run one example against a worker, with its output in `log`.
 pub fn run_one(example: &Example, worker: &LocalWorker, lib: &Path, log: &Path) -> Result<Outcome> {
+    let mut command = Command::new(&example.program);
+    command.env("LD_LIBRARY_PATH", lib);
+    command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
+    run_command(&example.name, &mut command, log)
+}
+
+/// Run an example in whatever way `command` does, with its output in `log`.
+pub fn run_command(name: &str, command: &mut Command, log: &Path) -> Result<Outcome> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let started = Instant::now();
-    let mut child = Command::new(&example.program)
-        .env("LD_LIBRARY_PATH", lib)
-        .env("TF_WORKER_HOST", worker.host())
-        .env("TF_WORKER_PORT", worker.port().to_string())
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
         .stderr(file)
         .spawn()
-        .with_context(|| format!("cannot start {}", example.program.display()))?;
+        .with_context(|| format!("cannot start {}", step::shown(command)))?;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
@@ -119,7 +124,7 @@ pub fn run_one(example: &Example, worker: &LocalWorker, lib: &Path, log: &Path) 
     let text = String::from_utf8_lossy(&bytes);
     let (right, line) = match status {
         None => (false, format!("no end after {}", step::seconds(TIME_LIMIT))),
-        Some(status) => verdict(&example.name, status.success(), &status.to_string(), &text),
+        Some(status) => verdict(name, status.success(), &status.to_string(), &text),
     };
     Ok(Outcome { right, line, time })
 }
@@ -133,6 +138,11 @@ fn verdict(name: &str, success: bool, status: &str, text: &str) -> (bool, String
     let last = text.lines().rfind(|line| !line.trim().is_empty());
     let said = failed.or(last).unwrap_or("it printed nothing");
     (false, if success { format!("no line `{passed}`: {said}") } else { format!("{status}: {said}") })
+}
+
+/// Where the source of an example is.
+pub fn source(repo: &Repo, name: &str) -> PathBuf {
+    repo.root.join(format!("examples/hip/{name}.hip"))
 }
 
 fn sources(repo: &Repo) -> Result<Vec<PathBuf>> {
@@ -174,7 +184,8 @@ fn compile(toolchain: &Toolchain, built: &Built, source: &Path, program: &Path) 
     checked(&mut link)
 }
 
-fn checked(command: &mut Command) -> Result<()> {
+/// Run a compiler; its complaints are the error.
+pub fn checked(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("cannot start {}", step::shown(command)))?;
     if !output.status.success() {
         bail!("{}\n{}", step::shown(command), String::from_utf8_lossy(&output.stderr).trim_end());

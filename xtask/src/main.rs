@@ -2,9 +2,11 @@
 //!
 //! One file per subcommand; to add one, add a file, a variant to [`Task`] and an arm to the match below.
 
+mod bench;
 mod build;
 mod client_libs;
 mod codegen;
+mod compilers;
 mod conformance;
 mod demo;
 mod env;
@@ -43,6 +45,8 @@ enum Task {
     Demo,
     /// Set up, build, and run every check there is
     Test,
+    /// Measure what remoting costs and how fast the software GPU is
+    Bench(bench::Arguments),
     /// Write the pages that are derived from the function table
     Codegen(codegen::Arguments),
     /// Check style, dependency arrows and lints
@@ -68,6 +72,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Build(arguments) => build::run(&repo, &arguments).map(drop),
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
+        Task::Bench(arguments) => bench::run(&repo, &arguments),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),

@@ -27,7 +27,9 @@ pub fn run(repo: &Repo) -> Result<Toolchain> {
     if !unpacked {
         foreign::unpack(repo)?;
     }
-    Toolchain::locate(repo)
+    let toolchain = Toolchain::locate(repo)?;
+    step::detail(&format!("toolchain ready in {}", repo.toolchain().display()));
+    Ok(toolchain)
 }
 
 fn refuse_other_systems() -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::build;
 use crate::codegen;
+use crate::compilers;
 use crate::conformance;
 use crate::demo;
 use crate::repo::Repo;
@@ -19,6 +20,7 @@ pub fn run(repo: &Repo) -> Result<()> {
     checks.run("tidy", || tidy::run(repo));
     checks.run("derived pages", || codegen::run(repo, &codegen::Arguments { check: true }));
     checks.run("examples", || demo::show(repo, &toolchain, &built));
+    checks.run("compilers", || compilers::run(repo, &toolchain, &built));
     checks.run("cargo test", || {
         step::loud("cargo test", repo.cargo().args(["test", "--workspace", "--no-fail-fast", "--quiet"]))
     });

@@ -20,7 +20,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backend", &["hip-api"]),
     ("backend-emulator", &["backend", "hip-api", "emulator", "code-object"]),
     ("backend-hip", &["backend", "hip-api"]),
-    ("worker", &["transport", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"]),
+    (
+        "worker",
+        &["transport", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"],
+    ),
     ("remora", &["worker", "transport", "wire", "code-object"]),
     ("xtask", &["hip-api"]),
 ];

@@ -22,6 +22,8 @@ pub enum Flow {
     Barrier,
     /// Let other waves (and other workgroups) run; resume at the next micro-op.
     Yield,
+    /// Let other waves (and other workgroups) run; resume at this micro-op.
+    Retry,
     /// `s_endpgm`.
     End,
     /// `wave.fault` says what went wrong; the grid is aborted.

@@ -145,6 +145,8 @@ pub struct Wave {
     pub surroundings: *const Surroundings,
     /// `s_set_gpr_idx`: bits 0..3 enable src0, src1, src2, dst.
     pub gpr_index_mode: u8,
+    /// The grid barrier's phase this wave waits for the end of.
+    pub arrived: Option<u64>,
 }
 
 // SAFETY: the pointers are to the program, the workgroup's memory and the dispatch, which all outlive the wave and are used by
@@ -176,6 +178,7 @@ impl Wave {
             ranges: RangeCache::default(),
             surroundings: ptr::null(),
             gpr_index_mode: 0,
+            arrived: None,
         };
         wave.set_sgpr64(sreg::EXEC, !0);
         wave

@@ -191,10 +191,11 @@ pub struct MemoryBits {
 ///   assembly order.
 /// * VOP3P incl. MFMA: `dst`, `src[0..3]`; SMFMAC: `src[2]` is the index register, the accumulator is `dst`.
 /// * DS: `dst`, `src[0]` address, `src[1]` data0, `src[2]` data1, `imm` = 16-bit offset (or offset0 | offset1 << 8 for the 2-address forms,
-///   which is the same 16 bits).
+///   which is the same 16 bits). The ds_gws operations have their data in `src[0]`.
 /// * FLAT/GLOBAL/SCRATCH: `dst`, `src[0]` vector address, `src[1]` data, `src[2]` saddr or None, `imm` signed offset.
 /// * MUBUF/MTBUF: `dst` (loads and returning atomics), `src[0]` vaddr, `src[1]` data (stores, atomics), `src[2]` resource (4 SGPRs),
 ///   `src[3]` soffset, `imm` 12-bit offset.
+///
 /// Agpr operands appear as `Operand::Agpr` wherever the `acc` bits select them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inst {
@@ -231,6 +232,11 @@ impl Inst {
     /// Number of 32-bit registers of source `index`.
     pub fn src_width(&self, index: usize) -> u32 {
         self.src_type(index).dwords()
+    }
+
+    /// The bits of source `index` where it is a constant, as the operation sees them.
+    pub fn src_constant(&self, index: usize) -> Option<u64> {
+        self.src[index].constant_bits(self.src_type(index))
     }
 
     /// Type of source `index`, in the places that the documentation of [`Inst`] lists.

@@ -2,14 +2,33 @@
 //!
 //! Owns what the bits mean; refuses to know what executing them does. Encodings live in tables (`table/`), one aligned line each.
 
+mod constant;
 mod data_type;
 mod decode;
 mod inst;
 mod table;
 mod text;
 
-pub use decode::{DecodeError, decode};
 pub use data_type::{DataType, Element};
+pub use decode::{DecodeError, decode};
 pub use inst::*;
 pub use table::{ENCODINGS, Encoding, Flags, Op};
 pub use text::disassemble;
+
+/// Decodes a stream of bytes as both architectures and writes down what it finds: the body of the fuzz target.
+pub fn exercise(bytes: &[u8]) {
+    for arch in [Arch::Gfx90a, Arch::Gfx942] {
+        let mut offset = 0;
+        while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+            let Ok(inst) = decode(arch, rest) else {
+                offset += 4;
+                continue;
+            };
+            let size = usize::from(inst.size);
+            assert!(size <= rest.len() && matches!(size, 4 | 8 | 12));
+            assert!(!disassemble(arch, &inst, offset as u64).is_empty());
+            assert!(inst.dst_width() <= 32 && (0..4).all(|index| inst.src_width(index) <= 32));
+            offset += size;
+        }
+    }
+}

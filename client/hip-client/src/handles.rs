@@ -86,12 +86,6 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// The live objects that satisfy `keep`.
-    pub fn filter(&self, keep: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let slots = self.slots.read();
-        slots.entries.iter().filter_map(|s| s.value.as_ref()).filter(|v| keep(v)).cloned().collect()
-    }
-
     /// Removes the objects that satisfy `gone` and hands them over.
     pub fn remove_where(&self, gone: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut slots = self.slots.write();

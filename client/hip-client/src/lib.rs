@@ -1,0 +1,28 @@
+//! The drop-in HIP runtime: every HIP function, served by a worker in another process.
+
+pub mod connection;
+pub mod env;
+pub mod trace;
+
+mod callback;
+mod exit;
+mod incoming;
+mod outgoing;
+mod output;
+mod reattach;
+mod reserve;
+mod ring;
+
+mod arena;
+mod calls;
+pub mod exports;
+mod handles;
+mod kernarg;
+mod memory;
+mod module;
+mod occupancy;
+mod registry;
+mod report;
+mod runtime;
+mod soname;
+mod thread;

@@ -81,7 +81,7 @@ impl Runtime {
         let body: &[u8] = if sent.insert(hash) { &image } else { &[] };
         let operation =
             wire::LoadModule { module: id, device: self.devices[device].ordinal, base: place.start, hash };
-        self.write(&operation, body)?;
+        self.send(&operation, body)?;
         Ok(module)
     }
 

@@ -1,22 +1,10 @@
-//! What the client says on stderr: one line a matter, prefixed, never from a hot path.
+//! What the HIP functions say on stderr: one line a matter, never from a hot path.
 
-use std::fmt;
-use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{env, thread};
 
-/// One line on stderr.
-pub fn line(text: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "remora: {text}");
-}
-
-/// One line on stderr when TF_DEBUG asks for it.
-pub fn debug(text: fmt::Arguments<'_>) {
-    if env::debug() {
-        line(text);
-    }
-}
+pub use crate::trace::{debug, line};
 
 /// Names the exported call that just ended, when TF_DEBUG asks for it.
 #[inline(always)]

@@ -10,13 +10,12 @@ const BASES: u64 = 8;
 /// Largest first; a system with a strict limit on address space gets less.
 const SIZES: [u64; 4] = [4 << 40, 1 << 40, 256 << 30, 64 << 30];
 
-/// A range of addresses without memory behind it. Kept for good once a session uses it: programs hold device
-/// pointers until their very end.
+/// A range of addresses without memory behind it, given back when it is dropped. The session of a process is
+/// never dropped: programs hold device pointers until their very end.
 #[derive(Debug)]
 pub struct Reservation {
     base: u64,
     bytes: u64,
-    kept: bool,
 }
 
 impl Reservation {
@@ -49,7 +48,7 @@ impl Reservation {
             unsafe { libc::munmap(mapped, bytes as usize) };
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        Ok(Reservation { base, bytes, kept: false })
+        Ok(Reservation { base, bytes })
     }
 
     pub fn base(&self) -> u64 {
@@ -64,19 +63,12 @@ impl Reservation {
     pub fn contains(&self, base: u64, bytes: u64) -> bool {
         base >= self.base && base.checked_add(bytes).is_some_and(|end| end <= self.base + self.bytes)
     }
-
-    /// From now on the range stays reserved.
-    pub fn keep(mut self) {
-        self.kept = true;
-    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if !self.kept {
-            // SAFETY: the mapping is ours and nothing was ever put into it.
-            unsafe { libc::munmap(self.base as *mut _, self.bytes as usize) };
-        }
+        // SAFETY: the mapping is ours, and whatever a session put into it went with the session.
+        unsafe { libc::munmap(self.base as *mut _, self.bytes as usize) };
     }
 }
 

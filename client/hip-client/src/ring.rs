@@ -28,8 +28,38 @@ impl Slot {
 
 /// How much one system call is given at most.
 const MOST_BYTES: u64 = 1 << 20;
-const MOST_SLICES: usize = 32;
 const MOST_FRAMES: usize = 4096;
+
+/// What one system call sends: a few stretches of memory, gathered without allocating.
+#[derive(Debug)]
+pub struct Slices<'a> {
+    items: [IoSlice<'a>; Slices::CAPACITY],
+    length: usize,
+}
+
+impl<'a> Slices<'a> {
+    const CAPACITY: usize = 24;
+
+    pub fn new() -> Slices<'a> {
+        Slices { items: [IoSlice::new(&[]); Slices::CAPACITY], length: 0 }
+    }
+
+    /// Whether a frame, which takes up to three stretches with what precedes it, fits.
+    fn has_room(&self) -> bool {
+        self.length + 3 <= Slices::CAPACITY
+    }
+
+    pub fn push(&mut self, bytes: &'a [u8]) {
+        if !bytes.is_empty() {
+            self.items[self.length] = IoSlice::new(bytes);
+            self.length += 1;
+        }
+    }
+
+    pub fn all(&self) -> &[IoSlice<'a>] {
+        &self.items[..self.length]
+    }
+}
 
 /// How far the sending of frames has come: everything before `number`, and `offset` bytes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,7 +197,7 @@ impl Ring {
 
     /// Collects what is to be sent, from `cursor` on, and marks it as given to the kernel. The slices stay
     /// valid until the frames they show are acknowledged, which cannot be before they are sent.
-    pub fn collect<'a>(&'a self, cursor: &Cursor, lengths: &mut Vec<u64>, slices: &mut Vec<IoSlice<'a>>) {
+    pub fn collect<'a>(&'a self, cursor: &Cursor, lengths: &mut Vec<u64>, slices: &mut Slices<'a>) {
         let appended = self.appended();
         let mut number = cursor.number;
         let mut offset = cursor.offset;
@@ -177,7 +207,7 @@ impl Ring {
         lengths.clear();
         while number <= appended
             && bytes < MOST_BYTES
-            && slices.len() < MOST_SLICES
+            && slices.has_room()
             && lengths.len() < MOST_FRAMES
         {
             let slot = self.read(number);
@@ -201,7 +231,7 @@ impl Ring {
                 // SAFETY: lent memory stays valid and unchanged until the frame is acknowledged.
                 let lent =
                     unsafe { std::slice::from_raw_parts(slot.lent.add(skipped as usize), length as usize) };
-                slices.push(IoSlice::new(lent));
+                slices.push(lent);
                 bytes += length;
             }
             number += 1;
@@ -211,11 +241,11 @@ impl Ring {
         self.claimed.fetch_max(number - 1, Ordering::AcqRel);
     }
 
-    fn put_run<'a>(&'a self, (start, length): (u64, u64), slices: &mut Vec<IoSlice<'a>>) {
+    fn put_run<'a>(&'a self, (start, length): (u64, u64), slices: &mut Slices<'a>) {
         if length > 0 {
             // SAFETY: the stretch belongs to appended frames, which are only read until they are freed.
             let bytes = unsafe { std::slice::from_raw_parts(self.memory.at(start), length as usize) };
-            slices.push(IoSlice::new(bytes));
+            slices.push(bytes);
         }
     }
 
@@ -324,9 +354,9 @@ mod tests {
     }
 
     fn send(ring: &Ring, cursor: &mut Cursor, most: usize) -> Vec<u8> {
-        let (mut lengths, mut slices) = (Vec::new(), Vec::new());
+        let (mut lengths, mut slices) = (Vec::new(), Slices::new());
         ring.collect(cursor, &mut lengths, &mut slices);
-        let mut bytes = slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>();
+        let mut bytes = slices.all().iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>();
         bytes.truncate(most);
         cursor.advance(&lengths, bytes.len() as u64);
         bytes

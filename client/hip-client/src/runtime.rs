@@ -1,13 +1,14 @@
 //! The session of this process: made on first use, shared by all threads, dropped in a forked child.
 
 use std::collections::{HashMap, HashSet};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use code_object::TargetId;
 use hip_api::types::*;
 use parking_lot::{Mutex, RwLock};
-use wire::{DeviceSnapshot, Operation};
+use wire::{DeviceSnapshot, Failure, Operation};
 
 use crate::connection::Connection;
 use crate::handles::{self, Table};
@@ -211,15 +212,71 @@ impl Runtime {
         self.devices.get(index).map(|device| (index, device)).ok_or(hipErrorNoDevice)
     }
 
-    /// Sends without waiting. An error is one of an earlier request that has come back by now.
+    /// Sends without waiting. Fails only when the session is over; what goes wrong later is told by a later call.
     #[inline]
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
         self.connection.post(operation, body, thread::current_call()).map_err(status)
     }
 
-    /// Sends and waits for the answer.
+    /// Sends and waits for the answer, or for an error of something posted before.
     pub fn call<O: Operation>(&self, operation: &O) -> Result<O::Reply, hipError_t> {
-        self.connection.call(operation, thread::current_call()).map_err(status)
+        self.settle(self.connection.call(operation, thread::current_call()))
+    }
+
+    /// Sends with a body of any size: a small one is copied and posted, a large one sent from where it lies and waited for.
+    pub fn send<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
+        if body.len() <= Runtime::POSTED_BODY {
+            return self.post(operation, body);
+        }
+        self.settle(self.connection.call_with_body(operation, body, thread::current_call())).map(|_| ())
+    }
+
+    /// Writes device memory in stream order; afterwards the program may change the bytes.
+    pub fn write(&self, stream: u64, destination: u64, bytes: &[u8]) -> Result<(), hipError_t> {
+        self.connection.write(stream, destination, bytes, thread::current_call()).map_err(status)
+    }
+
+    /// Reads device memory in stream order, straight into the program's.
+    pub fn read(&self, stream: u64, source: u64, into: &mut [u8]) -> Result<(), hipError_t> {
+        self.settle(self.connection.read(stream, source, into, thread::current_call()))
+    }
+
+    /// Sends and waits for an answer whose body fills `into`.
+    pub fn call_into<O: Operation>(&self, operation: &O, into: &mut [u8]) -> Result<(), hipError_t> {
+        self.settle(self.connection.call_into(operation, into, thread::current_call())).map(|_| ())
+    }
+
+    /// Asks for device memory in stream order; it has arrived when a call that waits for the stream returns.
+    ///
+    /// # Safety
+    /// `into` is valid for writes of `bytes` bytes until then.
+    pub unsafe fn read_later(&self, stream: u64, source: u64, into: NonNull<u8>, bytes: usize) -> Result<(), hipError_t> {
+        let cause = thread::current_call();
+        // SAFETY: the caller's promise.
+        unsafe { self.connection.read_later(stream, source, into, bytes as u64, cause) }.map_err(status)
+    }
+
+    /// Runs `function` on this side when the stream comes to it.
+    pub fn host_function(
+        &self,
+        stream: u64,
+        function: impl FnOnce(hipError_t) + Send + 'static,
+    ) -> Result<(), hipError_t> {
+        let cause = thread::current_call();
+        self.connection.host_function(stream, cause, |code| function(hipError_t(code as u32))).map_err(status)
+    }
+
+    /// Bodies up to this are copied.
+    const POSTED_BODY: usize = 256 << 10;
+
+    /// The outcome of a call that waited: its own, or the first failure of what was posted before it.
+    fn settle<T>(&self, outcome: Result<T, Failure>) -> Result<T, hipError_t> {
+        let late = self.connection.take_late_error();
+        match (outcome, late) {
+            (Err(failure), _) => Err(status(failure)),
+            (Ok(_), Some(late)) => Err(hipError_t(late.code as u32)),
+            (Ok(reply), None) => Ok(reply),
+        }
     }
 }
 
@@ -255,6 +312,12 @@ impl Device {
             snapshot,
         })
     }
+}
+
+/// The HIP error of a failed request. The text was for people, and is told when it helps finding the cause.
+fn status(failure: Failure) -> hipError_t {
+    report::debug(format_args!("{} (error {})", failure.text, failure.status));
+    hipError_t(failure.status as u32)
 }
 
 /// Destroys the per-thread stream of a thread that ends.

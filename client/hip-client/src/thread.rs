@@ -69,7 +69,7 @@ pub fn current_call() -> u16 {
 
 /// Keeps the outcome of a call for hipGetLastError. Since HIP 7 only errors are kept; before, every call overwrote it.
 pub fn remember(status: hipError_t) {
-    let is_query = matches!(status, hipErrorNotReady);
+    let is_query = status == hipErrorNotReady;
     if status != hipSuccess && !is_query || soname::hip_major() < 7 {
         let _ = STATE.try_with(|s| s.last_error.set(status.0 as u32));
     }

@@ -1,0 +1,16 @@
+//! Software GPUs behind the worker's [`backend::Device`]: streams, memory and modules around the emulator.
+//!
+//! Owns order (what may run when), addresses (what is mapped where) and the description of each model; refuses to know of
+//! instructions, which are the emulator's, and of clients, which are the worker's.
+
+mod device;
+mod error;
+mod event;
+mod launch;
+mod memory;
+mod model;
+mod module;
+mod stream;
+
+pub use device::{DeviceConfig, Emulator, Options};
+pub use model::{DEFAULT_STACK_BYTES, MODELS, Model};

@@ -137,6 +137,20 @@ impl Memory {
         address: u64,
         bytes: u64,
     ) -> Result<(), DeviceError> {
+        self.commit(device, kind, address, bytes)?;
+        let visible = bytes.next_multiple_of(SLACK);
+        self.table.insert(address, visible, Access::ReadWrite).map_err(|error| {
+            self.unmap(address);
+            DeviceError::invalid_value(error.to_string())
+        })
+    }
+
+    /// Commits memory for a module, whose loader says what kernels may do with it.
+    pub(crate) fn map_module(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.commit(device, MemoryKind::Device, address, bytes)
+    }
+
+    fn commit(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
         if bytes == 0 || address % GRANULARITY != 0 || !self.arena().contains(address, bytes) {
             return Err(DeviceError::invalid_value(format!(
                 "memory of {bytes} bytes at {address:#x} is not in the arena, or not aligned to {GRANULARITY}"
@@ -175,11 +189,7 @@ impl Memory {
             *used += span;
         }
         state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false });
-        let committed = state.commit(address, span).and_then(|()| {
-            let visible = bytes.next_multiple_of(SLACK);
-            self.table.insert(address, visible, Access::ReadWrite).map_err(|error| error.to_string())
-        });
-        if let Err(text) = committed {
+        if let Err(text) = state.commit(address, span) {
             state.forget(address);
             return Err(DeviceError::out_of_memory(text));
         }

@@ -12,6 +12,7 @@ use std::time::Instant;
 use backend::{Command, Completion, DeviceError, EventId, Launch, Scope, StreamId, Tag};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::error::Failure;
 use crate::event::{self, Event, Record};
 
 /// Commands run side by side, as on hardware with this many compute queues.
@@ -72,15 +73,7 @@ pub(crate) struct Task {
 /// What the scheduler asks of the device.
 pub(crate) trait Work: Send + Sync + 'static {
     /// Runs a command to its end. A `fault` was there before: only tell the command of it.
-    fn run(
-        &self,
-        device: u32,
-        tag: Tag,
-        command: Command,
-        fault: Option<&DeviceError>,
-    ) -> Result<(), DeviceError>;
-    /// Whether this failure takes the session's device state with it.
-    fn is_fault(&self, error: &DeviceError) -> bool;
+    fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure>;
     fn failed(&self, tag: Tag, error: &DeviceError);
     fn host_function(&self, token: u64, fault: Option<&DeviceError>);
 }
@@ -209,11 +202,6 @@ impl<W: Work> Scheduler<W> {
             stream.destroyed = true;
         }
         Ok(())
-    }
-
-    /// The device of a stream.
-    pub(crate) fn device_of(&self, id: StreamId) -> Result<u32, DeviceError> {
-        Ok(self.shared.state.lock().stream_mut(id)?.device)
     }
 
     pub(crate) fn create_event(&self, id: EventId, device: u32, flags: u32) -> Result<(), DeviceError> {
@@ -506,18 +494,18 @@ impl<W: Work> Shared<W> {
         if let Some(record) = start {
             record.stamp(self.origin);
         }
-        let result = self.work.run(device, tag, command, fault.as_ref());
+        let result = self.work.run(device, command, fault.as_ref());
         if let Some(record) = stop {
             record.stamp(self.origin);
         }
         let mut state = self.state.lock();
         state.end(device);
         let mut failure = None;
-        if let Err(error) = result
+        if let Err(Failure { error, is_fault }) = result
             && fault.is_none()
             && state.fault.is_none()
         {
-            if self.work.is_fault(&error) {
+            if is_fault {
                 state.fault = Some(error.clone());
                 self.room.notify_all();
             }
@@ -677,7 +665,7 @@ fn stream(device: u32, blocking: bool, priority: i32) -> Stream {
 }
 
 /// A command that never ran still owes its sink an answer.
-fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
+pub(crate) fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
     match command {
         Command::Read { sink, .. } | Command::ReadRect { sink, .. } => {
             sink(Err(error));

@@ -33,3 +33,8 @@ impl DeviceInfo {
         unsafe { std::slice::from_raw_parts((&raw const *self.properties).cast::<u8>(), size) }
     }
 }
+
+// SAFETY: the raw pointers inside the properties are numbers of the device's, never followed here.
+unsafe impl Send for DeviceInfo {}
+// SAFETY: as above; the description is never changed once made.
+unsafe impl Sync for DeviceInfo {}

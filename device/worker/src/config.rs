@@ -51,7 +51,7 @@ pub struct SessionConfig {
 }
 
 /// What the supervisor is told.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct WorkerConfig {
     pub listen: Vec<Endpoint>,
     /// Asked of every client; required for addresses that other machines can reach.

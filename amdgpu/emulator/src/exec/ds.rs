@@ -1,7 +1,7 @@
 //! DS: local memory and the cross-lane moves that share its format.
 //!
-//! Reads past local memory give zero and writes past it are dropped, as the hardware does. Global data share and global wave sync
-//! are not executed.
+//! Reads past local memory give zero and writes past it are dropped, as the hardware does. Of global wave sync
+//! only the barrier is executed; global data share is not.
 
 use std::marker::PhantomData;
 
@@ -322,6 +322,20 @@ impl<const WRITE: bool> Body for AddTid<WRITE> {
     }
 }
 
+/// A barrier across the workgroups of a grid. The first active lane's data says how many are to arrive, less one.
+struct GridBarrier;
+impl Body for GridBarrier {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let first = wave.exec().trailing_zeros() as usize & 63;
+        // SAFETY: the data register was checked at compile time.
+        let last = unsafe { (*vector(wave, uop.src[1].index)).0[first] };
+        // SAFETY: surroundings are null or those of the running workgroup.
+        let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return Flow::Next };
+        if surroundings.grid().arrive(&mut wave.arrived, last.saturating_add(1)) { Flow::Next } else { Flow::Retry }
+    }
+}
+
 fn select_read(suffix: &str, level: Level) -> Option<(Handler, u16)> {
     macro_rules! make {
         ($kind:ident) => {
@@ -429,6 +443,13 @@ fn select_atomic(name: &str) -> Option<(Handler, u16, bool, bool)> {
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
     let name = inst.op.name();
     let level = compiler.level;
+    if inst.op == Op::ds_gws_barrier {
+        let mut uop = compiler.uop(handler::<GridBarrier>(Level::Base), inst_index);
+        let data = if matches!(inst.src[1], Operand::None) { &inst.src[0] } else { &inst.src[1] };
+        uop.src[1].index = compiler.vector(inst, data, 1)?;
+        uop.src[1].kind = SrcKind::Vector;
+        return Ok(uop);
+    }
     if inst.memory.gds {
         return Err(Unsupported::Form { mnemonic: name, what: "global data share is not executed" });
     }

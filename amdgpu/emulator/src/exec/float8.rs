@@ -40,10 +40,13 @@ pub fn f32_to_bf8_stochastic(value: f32, random: u32, saturate: bool) -> u8 {
 
 #[inline(always)]
 fn to_f32<const MANTISSA: u32, const BIAS: u32>(bits: u8) -> f32 {
-    // Exponents are rebased by a multiplication, which normalises subnormals on the way.
-    let magnitude = u32::from(bits & 0x7f) << (23 - MANTISSA);
-    let value = f32::from_bits(magnitude) * f32::from_bits((127 + 127 - BIAS) << 23);
-    if bits == 0x80 { f32::NAN } else { f32::from_bits(value.to_bits() | u32::from(bits & 0x80) << 24) }
+    let bits = u32::from(bits);
+    let magnitude = bits & 0x7f;
+    let normal = (magnitude << (23 - MANTISSA)) + ((127 - BIAS) << 23);
+    // Subnormals count steps of the smallest one.
+    let small = (magnitude as i32 as f32 * f32::from_bits((127 + 1 - BIAS - MANTISSA) << 23)).to_bits();
+    let value = if magnitude < 1 << MANTISSA { small } else { normal };
+    f32::from_bits(if bits == 0x80 { 0x7fc0_0000 } else { value | (bits & 0x80) << 24 })
 }
 
 /// Encodes a magnitude that the caller has rounded to a multiple of the format's last place.

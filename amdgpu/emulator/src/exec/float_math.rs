@@ -5,37 +5,45 @@
 //! library, and give the same bits at every level. exp2, log2, sin and cos are computed in f64 and rounded once: within 0.51 ULP,
 //! where the hardware promises 1.
 
-/// The value of a half.
+/// The value of the half in the low bits.
 #[inline(always)]
 pub fn f16_to_f32(bits: u16) -> f32 {
-    let magnitude = u32::from(bits & 0x7fff) << 13;
-    // Exponents are rebased by a multiplication, which normalises subnormals on the way.
-    let value = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
-    let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(value.to_bits() | special | u32::from(bits & 0x8000) << 16)
+    half_to_f32(u32::from(bits))
+}
+
+/// [`f16_to_f32`] of the low half of a dword; all in 32-bit arithmetic, which vectorises best.
+#[inline(always)]
+pub fn half_to_f32(bits: u32) -> f32 {
+    let magnitude = bits & 0x7fff;
+    let normal = (magnitude << 13).wrapping_add(112 << 23);
+    // A subnormal half counts steps of 2^-24. (Multiplying its shifted bits would do, but subnormal operands are slow on the host.)
+    let small = (magnitude as i32 as f32 * f32::from_bits(103 << 23)).to_bits();
+    let value = if magnitude < 0x400 { small } else { normal };
+    let value = if magnitude >= 0x7c00 { normal.wrapping_add(112 << 23) } else { value };
+    f32::from_bits(value | (bits & 0x8000) << 16)
 }
 
 /// The nearest half, ties to even; NaNs are quieted and keep the top of their payload.
 #[inline(always)]
 pub fn f32_to_f16(value: f32) -> u16 {
+    f32_to_half(value) as u16
+}
+
+/// [`f32_to_f16`] as a dword.
+#[inline(always)]
+pub fn f32_to_half(value: f32) -> u32 {
     let bits = value.to_bits();
-    let sign = (bits >> 16 & 0x8000) as u16;
+    let sign = bits >> 16 & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
     // Normal range: rebase the exponent, add half of the last place less the odd bit, cut.
     let rebased = magnitude.wrapping_sub(112 << 23);
-    let normal = (rebased.wrapping_add(0xfff).wrapping_add(rebased >> 13 & 1) >> 13) as u16;
+    let normal = rebased.wrapping_add(0xfff).wrapping_add(rebased >> 13 & 1) >> 13;
     // Subnormal range: adding 0.5 puts the last place of the half at the last place of the sum, which the adder rounds.
-    let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits()) as u16;
-    let nan = 0x7e00 | (magnitude >> 13 & 0x3ff) as u16;
-    let rounded = if magnitude > 0x7f80_0000 {
-        nan
-    } else if magnitude >= 0x4780_0000 {
-        0x7c00
-    } else if magnitude < 0x3880_0000 {
-        small
-    } else {
-        normal
-    };
+    let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
+    let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
+    let rounded = if magnitude < 0x3880_0000 { small } else { normal };
+    let rounded = if magnitude >= 0x4780_0000 { 0x7c00 } else { rounded };
+    let rounded = if magnitude > 0x7f80_0000 { nan } else { rounded };
     sign | rounded
 }
 
@@ -60,6 +68,50 @@ pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
         normal
     };
     sign | rounded
+}
+
+/// A float as an integer: cut towards zero, saturated, NaN is 0.
+///
+/// The same as `as i32`, which the compiler does not vectorise.
+#[inline(always)]
+pub fn f32_to_i32(x: f32) -> i32 {
+    let safe = if x >= -2_147_483_648.0 && x < 2_147_483_648.0 { x } else { 0.0 };
+    // SAFETY: the value is in range.
+    let value = unsafe { safe.to_int_unchecked::<i32>() };
+    let value = if x >= 2_147_483_648.0 { i32::MAX } else { value };
+    if x < -2_147_483_648.0 { i32::MIN } else { value }
+}
+
+/// [`f32_to_i32`] for unsigned integers.
+#[inline(always)]
+pub fn f32_to_u32(x: f32) -> u32 {
+    let safe = if x > 0.0 && x < 4_294_967_296.0 { x } else { 0.0 };
+    let high = safe >= 2_147_483_648.0;
+    let low = if high { safe - 2_147_483_648.0 } else { safe };
+    // SAFETY: the value is in range.
+    let value = unsafe { low.to_int_unchecked::<i32>() } as u32 ^ if high { 1 << 31 } else { 0 };
+    if x >= 4_294_967_296.0 { u32::MAX } else { value }
+}
+
+/// [`f32_to_i32`] of an f64.
+#[inline(always)]
+pub fn f64_to_i32(x: f64) -> i32 {
+    let safe = if x > -2_147_483_649.0 && x < 2_147_483_648.0 { x } else { 0.0 };
+    // SAFETY: the value is in range.
+    let value = unsafe { safe.to_int_unchecked::<i32>() };
+    let value = if x >= 2_147_483_648.0 { i32::MAX } else { value };
+    if x <= -2_147_483_649.0 { i32::MIN } else { value }
+}
+
+/// [`f32_to_u32`] of an f64.
+#[inline(always)]
+pub fn f64_to_u32(x: f64) -> u32 {
+    let safe = if x > 0.0 && x < 4_294_967_296.0 { x } else { 0.0 };
+    let high = safe >= 2_147_483_648.0;
+    let low = if high { safe - 2_147_483_648.0 } else { safe };
+    // SAFETY: the value is in range.
+    let value = unsafe { low.to_int_unchecked::<i32>() } as u32 ^ if high { 1 << 31 } else { 0 };
+    if x >= 4_294_967_296.0 { u32::MAX } else { value }
 }
 
 /// `a * b + c` of halves, such that rounding the result to a half is rounding once.
@@ -269,10 +321,10 @@ pub fn cos_turns(x: f32) -> f32 {
     sin_cos_turns(x).1 as f32
 }
 
-/// 1 / sqrt(x), within 0.51 ULP.
+/// 1 / sqrt(x), within 1 ULP: two correctly rounded steps.
 #[inline(always)]
 pub fn rsq_f32(x: f32) -> f32 {
-    (1.0 / f64::from(x).sqrt()) as f32
+    1.0 / x.sqrt()
 }
 
 /// x - floor(x), kept below one.

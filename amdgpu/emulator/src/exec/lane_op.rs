@@ -3,7 +3,7 @@
 //! [`lane_op!`] turns a typed closure into an [`Operation`]; the types say how sources are read and modified, so the e32, e64, DPP
 //! and SDWA forms of an instruction share one body. Refuses to know of EXEC, registers and modifiers.
 
-use super::float_math::{f16_to_f32, f32_to_f16};
+use super::float_math::{f32_to_half, half_to_f32};
 use super::lane_source::{Results, Sources};
 use crate::Level;
 
@@ -171,8 +171,10 @@ pub trait Out {
 /// A 16-bit value, as half of a packed operand.
 pub trait Half {
     const PACKED: Kind;
-    fn from_half(bits: u16) -> Self;
-    fn into_half(self) -> u16;
+    /// From the low half of a dword; the high half is to be ignored.
+    fn from_half(bits: u32) -> Self;
+    /// In the low half of a dword, zero above.
+    fn into_half(self) -> u32;
 }
 
 /// A half-precision value, held as the f32 it equals; rounded to nearest even when written.
@@ -226,7 +228,7 @@ dword!(i32, B32, |bits| bits as i32, |value| value as u32);
 dword!(f32, F32, f32::from_bits, f32::to_bits);
 dword!(u16, B16, |bits| bits as u16, u32::from);
 dword!(i16, B16, |bits| bits as i16, |value: i16| u32::from(value as u16));
-dword!(F16, F16, |bits| F16(f16_to_f32(bits as u16)), |value: F16| u32::from(f32_to_f16(value.0)));
+dword!(F16, F16, |bits| F16(half_to_f32(bits)), |value: F16| f32_to_half(value.0));
 dword!(F16Bits, F16, |bits| F16Bits(bits as u16), |value: F16Bits| u32::from(value.0));
 
 impl In for F16Pair {
@@ -300,48 +302,48 @@ impl<T: Out> Out for (T, Bit) {
 impl Half for u16 {
     const PACKED: Kind = Kind::Pk16;
     #[inline(always)]
-    fn from_half(bits: u16) -> u16 {
-        bits
+    fn from_half(bits: u32) -> u16 {
+        bits as u16
     }
     #[inline(always)]
-    fn into_half(self) -> u16 {
-        self
+    fn into_half(self) -> u32 {
+        u32::from(self)
     }
 }
 
 impl Half for i16 {
     const PACKED: Kind = Kind::Pk16;
     #[inline(always)]
-    fn from_half(bits: u16) -> i16 {
+    fn from_half(bits: u32) -> i16 {
         bits as i16
     }
     #[inline(always)]
-    fn into_half(self) -> u16 {
-        self as u16
+    fn into_half(self) -> u32 {
+        u32::from(self as u16)
     }
 }
 
 impl Half for F16 {
     const PACKED: Kind = Kind::PkF16;
     #[inline(always)]
-    fn from_half(bits: u16) -> F16 {
-        F16(f16_to_f32(bits))
+    fn from_half(bits: u32) -> F16 {
+        F16(half_to_f32(bits))
     }
     #[inline(always)]
-    fn into_half(self) -> u16 {
-        f32_to_f16(self.0)
+    fn into_half(self) -> u32 {
+        f32_to_half(self.0)
     }
 }
 
 impl Half for F16Bits {
     const PACKED: Kind = Kind::PkF16;
     #[inline(always)]
-    fn from_half(bits: u16) -> F16Bits {
-        F16Bits(bits)
+    fn from_half(bits: u32) -> F16Bits {
+        F16Bits(bits as u16)
     }
     #[inline(always)]
-    fn into_half(self) -> u16 {
-        self.0
+    fn into_half(self) -> u32 {
+        u32::from(self.0)
     }
 }
 
@@ -380,9 +382,9 @@ macro_rules! lane_op {
                 $(let $mode = *sources.mode;)?
                 for lane in 0..64 {
                     let [$($arg),+, ..] = [sources.lo[0].0[lane], sources.lo[1].0[lane], sources.lo[2].0[lane]];
-                    let low = half($(<$ty>::from_half($arg as u16),)+ $($mode)?).into_half();
-                    let high = half($(<$ty>::from_half(($arg >> 16) as u16),)+ $($mode)?).into_half();
-                    results.lo.0[lane] = u32::from(low) | u32::from(high) << 16;
+                    let low = half($(<$ty>::from_half($arg),)+ $($mode)?).into_half();
+                    let high = half($(<$ty>::from_half($arg >> 16),)+ $($mode)?).into_half();
+                    results.lo.0[lane] = low | high << 16;
                 }
             }
         }

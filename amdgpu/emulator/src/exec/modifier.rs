@@ -4,7 +4,7 @@
 
 use isa::Modifiers;
 
-use super::float_math::{f16_to_f32, f32_to_f16};
+use super::float_math::{f32_to_half, half_to_f32};
 use super::lane_op::Kind;
 use super::lane_source::Results;
 use crate::{Lanes, Mode};
@@ -66,7 +66,7 @@ pub fn source(kind: Kind, n: usize, modifiers: &Modifiers, lo: &mut Lanes, hi: &
             if set(modifiers.op_sel_hi) {
                 let shift = 16 * u32::from(set(modifiers.op_sel));
                 for value in &mut lo.0 {
-                    *value = f16_to_f32((*value >> shift) as u16).to_bits();
+                    *value = half_to_f32(*value >> shift).to_bits();
                 }
             }
             // The mixed operations have `abs` where packed ones have `neg_hi`.
@@ -105,14 +105,14 @@ pub fn result(kind: Kind, modifiers: &Modifiers, mode: &Mode, results: &mut Resu
         }
         Kind::F16 => {
             for value in &mut results.lo.0 {
-                *value = u32::from(finish_f16(*value as u16, factor, clamp, nan_is_zero));
+                *value = finish_f16(*value, factor, clamp, nan_is_zero);
             }
         }
         Kind::PkF16 => {
             for value in &mut results.lo.0 {
-                let low = finish_f16(*value as u16, factor, clamp, nan_is_zero);
-                let high = finish_f16((*value >> 16) as u16, factor, clamp, nan_is_zero);
-                *value = u32::from(low) | u32::from(high) << 16;
+                let low = finish_f16(*value, factor, clamp, nan_is_zero);
+                let high = finish_f16(*value >> 16, factor, clamp, nan_is_zero);
+                *value = low | high << 16;
             }
         }
         Kind::F64 => {
@@ -147,8 +147,8 @@ fn finish(value: f32, factor: f32, clamp: bool, nan_is_zero: bool) -> f32 {
 }
 
 #[inline(always)]
-fn finish_f16(bits: u16, factor: f32, clamp: bool, nan_is_zero: bool) -> u16 {
-    f32_to_f16(finish(f16_to_f32(bits), factor, clamp, nan_is_zero))
+fn finish_f16(bits: u32, factor: f32, clamp: bool, nan_is_zero: bool) -> u32 {
+    f32_to_half(finish(half_to_f32(bits), factor, clamp, nan_is_zero))
 }
 
 #[inline(always)]

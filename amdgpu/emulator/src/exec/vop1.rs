@@ -4,7 +4,7 @@ use isa::{Inst, Op};
 
 use super::cross_lane;
 use super::float_math::{
-    cos_turns, exp2_f32, fract_f32, fract_f64, frexp_exponent_f32, frexp_exponent_f64, frexp_mantissa_f32,
+    cos_turns, exp2_f32, f32_to_i32, f32_to_u32, f64_to_i32, f64_to_u32, fract_f32, fract_f64, frexp_exponent_f32, frexp_exponent_f64, frexp_mantissa_f32,
     frexp_mantissa_f64, log2_f32, rsq_f32, sin_turns,
 };
 use super::float8;
@@ -75,10 +75,10 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
 
         Op::v_cvt_f32_i32 => lane_op!(level, |a: i32| -> f32 { a as f32 }),
         Op::v_cvt_f32_u32 => lane_op!(level, |a: u32| -> f32 { a as f32 }),
-        Op::v_cvt_i32_f32 => lane_op!(level, |a: f32| -> i32 { a as i32 }),
-        Op::v_cvt_u32_f32 => lane_op!(level, |a: f32| -> u32 { a as u32 }),
-        Op::v_cvt_rpi_i32_f32 => lane_op!(level, |a: f32| -> i32 { (a + 0.5).floor() as i32 }),
-        Op::v_cvt_flr_i32_f32 => lane_op!(level, |a: f32| -> i32 { a.floor() as i32 }),
+        Op::v_cvt_i32_f32 => lane_op!(level, |a: f32| -> i32 { f32_to_i32(a) }),
+        Op::v_cvt_u32_f32 => lane_op!(level, |a: f32| -> u32 { f32_to_u32(a) }),
+        Op::v_cvt_rpi_i32_f32 => lane_op!(level, |a: f32| -> i32 { f32_to_i32((a + 0.5).floor()) }),
+        Op::v_cvt_flr_i32_f32 => lane_op!(level, |a: f32| -> i32 { f32_to_i32(a.floor()) }),
         Op::v_cvt_off_f32_i4 => lane_op!(level, |a: u32| -> f32 { ((a << 28) as i32 >> 28) as f32 * 0.0625 }),
         Op::v_cvt_f32_ubyte0 => lane_op!(level, |a: u32| -> f32 { (a & 0xff) as f32 }),
         Op::v_cvt_f32_ubyte1 => lane_op!(level, |a: u32| -> f32 { (a >> 8 & 0xff) as f32 }),
@@ -87,15 +87,15 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cvt_f64_i32 => lane_op!(level, |a: i32| -> f64 { f64::from(a) }),
         Op::v_cvt_f64_u32 => lane_op!(level, |a: u32| -> f64 { f64::from(a) }),
         Op::v_cvt_f64_f32 => lane_op!(level, |a: f32| -> f64 { f64::from(a) }),
-        Op::v_cvt_i32_f64 => lane_op!(level, |a: f64| -> i32 { a as i32 }),
-        Op::v_cvt_u32_f64 => lane_op!(level, |a: f64| -> u32 { a as u32 }),
+        Op::v_cvt_i32_f64 => lane_op!(level, |a: f64| -> i32 { f64_to_i32(a) }),
+        Op::v_cvt_u32_f64 => lane_op!(level, |a: f64| -> u32 { f64_to_u32(a) }),
         Op::v_cvt_f32_f64 => lane_op!(level, |a: f64| -> f32 { a as f32 }),
         Op::v_cvt_f16_f32 => lane_op!(level, |a: f32| -> F16 { F16(a) }),
         Op::v_cvt_f32_f16 => lane_op!(level, |a: F16| -> f32 { a.0 }),
         Op::v_cvt_f16_u16 => lane_op!(level, |a: u16| -> F16 { F16(f32::from(a)) }),
         Op::v_cvt_f16_i16 => lane_op!(level, |a: i16| -> F16 { F16(f32::from(a)) }),
-        Op::v_cvt_u16_f16 => lane_op!(level, |a: F16| -> u16 { a.0 as u16 }),
-        Op::v_cvt_i16_f16 => lane_op!(level, |a: F16| -> i16 { a.0 as i16 }),
+        Op::v_cvt_u16_f16 => lane_op!(level, |a: F16| -> u16 { f32_to_i32(a.0).clamp(0, 0xffff) as u16 }),
+        Op::v_cvt_i16_f16 => lane_op!(level, |a: F16| -> i16 { f32_to_i32(a.0).clamp(-0x8000, 0x7fff) as i16 }),
         Op::v_cvt_norm_i16_f16 => lane_op!(level, |a: F16| -> i16 { to_snorm(a.0) }),
         Op::v_cvt_norm_u16_f16 => lane_op!(level, |a: F16| -> u16 { to_unorm(a.0) }),
         Op::v_cvt_f32_fp8 => lane_op!(level, |a: u32| -> f32 { float8::fp8_to_f32(a as u8) }),

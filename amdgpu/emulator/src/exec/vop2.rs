@@ -2,7 +2,7 @@
 
 use isa::{Inst, Op};
 
-use super::float_math::{f16_to_f32, fma_f16, mad_f32, max_f32, min_f32};
+use super::float_math::{f32_to_half, fma_f16, half_to_f32, ldexp_f32, mad_f32, max_f32, min_f32};
 use super::lane_body::assemble;
 use super::lane_op::{Bit, F16, Operation, lane_op};
 use super::saturate;
@@ -40,7 +40,7 @@ pub fn sign_extend_24(value: u32) -> i32 {
 /// The low and high half of a dword as f32.
 #[inline(always)]
 pub fn halves(value: u32) -> (f32, f32) {
-    (f16_to_f32(value as u16), f16_to_f32((value >> 16) as u16))
+    (half_to_f32(value), half_to_f32(value >> 16))
 }
 
 #[inline(always)]
@@ -174,11 +174,11 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
 /// `v_mad_f16`: the product is rounded to half before the sum.
 #[inline(always)]
 pub fn mad_f16(a: f32, b: f32, c: f32) -> f32 {
-    f16_to_f32(super::float_math::f32_to_f16(a * b)) + c
+    half_to_f32(f32_to_half(a * b)) + c
 }
 
 /// x * 2^n for a half: exact in f32 whenever the result is a half at all.
 #[inline(always)]
 fn ldexp_f16(x: f32, n: i16) -> f32 {
-    super::float_math::ldexp_f32(x, i32::from(n).clamp(-64, 64))
+    ldexp_f32(x, i32::from(n).clamp(-64, 64))
 }

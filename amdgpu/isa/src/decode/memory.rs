@@ -12,7 +12,7 @@ pub fn ds(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
     inst.memory.gds = bit(word, 16);
     inst.imm = field(word, 0, 16) as i32;
     if row.flags.has(Flags::GDS_ONLY) {
-        require(inst.memory.gds && !accumulation)?;
+        require(inst.memory.gds && !(accumulation && row.source_count() == 0))?;
     }
     if row.flags.has(Flags::NO_GDS) {
         require(!inst.memory.gds)?;
@@ -31,7 +31,9 @@ pub fn ds(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
         if row.src[index] == DataType::None {
             require(register == 0)?;
         } else {
-            inst.src[index] = vgpr_or_agpr(register, row.src[index], accumulation && index > 0)?;
+            // The wave-synchronisation operations have data in the place of the address.
+            let data = index > 0 || row.flags.has(Flags::GDS_ONLY);
+            inst.src[index] = vgpr_or_agpr(register, row.src[index], accumulation && data)?;
         }
     }
     Ok(inst)
@@ -108,7 +110,12 @@ pub fn mubuf(arch: Arch, row: &Encoding, word: u32, code: &mut Code) -> Decoded 
     require(!(inst.memory.scc && arch == Arch::Gfx90a && row.flags.has(Flags::NO_SCC_90A)))?;
     if row.flags.has(Flags::NO_OPERANDS) {
         require(!bit(word, 12) && !bit(word, 13) && !bit(second, 23))?;
-        require(row.flags.has(Flags::CACHE_BITS) || !(inst.memory.glc || inst.memory.scc))?;
+        let cache_bits = row.flags.has(Flags::CACHE_BITS);
+        require(cache_bits || !(inst.memory.glc || inst.memory.scc))?;
+        inst.memory.slc = false;
+        if arch == Arch::Gfx90a {
+            (inst.memory.glc, inst.memory.scc) = (false, false);
+        }
         return Ok(inst);
     }
     buffer(&mut inst, row, word, second, bit(second, 23))?;

@@ -92,7 +92,8 @@ pub fn vgpr_or_agpr(first: u32, data_type: DataType, accumulation: bool) -> Deco
     Ok(if accumulation { Operand::Agpr(first) } else { Operand::Vgpr(first) })
 }
 
-const INLINE_FLOATS: [f32; 9] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, std::f32::consts::FRAC_1_PI / 2.0];
+const INLINE_FLOATS: [f32; 9] =
+    [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, std::f32::consts::FRAC_1_PI / 2.0];
 
 /// The literal of an instruction: read once, however many sources name it.
 pub struct Literal<'a, 'b> {

@@ -11,13 +11,10 @@ pub fn sop1(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
         inst.dst = sgpr(field(word, 16, 7), row.dst.dwords())?;
     }
     if row.src[0] != DataType::None {
-        let value = field(word, 0, 8);
-        inst.src[0] = if row.flags.has(Flags::SGPR_ONLY) {
-            require(value < 128)?;
-            sgpr(value, row.src[0].dwords())?
-        } else {
-            scalar_source(value, row.src[0], &mut Literal::of(code))?
-        };
+        let only_registers = row.flags.has(Flags::SGPR_ONLY);
+        let mut literal = if only_registers { Literal::none() } else { Literal::of(code) };
+        inst.src[0] = scalar_source(field(word, 0, 8), row.src[0], &mut literal)?;
+        require(!only_registers || !matches!(inst.src[0], Operand::Int(_) | Operand::Float(_)))?;
     }
     Ok(inst)
 }

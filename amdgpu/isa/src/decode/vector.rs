@@ -9,6 +9,9 @@ use crate::{DataType, Dpp, Format, Inst, Operand, Sdwa};
 const SDWA: u32 = 249;
 const DPP: u32 = 250;
 
+/// The SDWA selection of all 32 bits.
+const DWORD: u8 = 6;
+
 pub fn vop1(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
     let mut inst = blank(row, Format::Vop1);
     let dst = field(word, 17, 8);
@@ -71,7 +74,6 @@ fn first_source(inst: &mut Inst, row: &Encoding, word: u32, code: &mut Code) -> 
             if row.flags.has(Flags::ACCVGPR) {
                 inst.src[0] = accumulation(inst.src[0])?;
             }
-            require(!row.flags.has(Flags::SGPR_DST) || inst.src[0] != Operand::None)?;
             Ok(())
         }
     }
@@ -121,14 +123,17 @@ fn sdwa(inst: &mut Inst, row: &Encoding, word: u32) -> Decoded<()> {
         let value = field(word, low, 3) as u8;
         require(value <= 6).map(|()| value)
     };
-    let dst_unused = if compare { 0 } else { field(word, 11, 2) as u8 };
+    let whole_dst = row.flags.has(Flags::SDWA_WHOLE_DST);
+    let dst_unused = if compare || whole_dst { 0 } else { field(word, 11, 2) as u8 };
     require(dst_unused <= 2)?;
+    let dst_sel = if compare { DWORD } else { selection(8)? };
+    require(!whole_dst || dst_sel == DWORD)?;
     inst.sdwa = Some(Sdwa {
-        dst_sel: if compare { 6 } else { selection(8)? },
+        dst_sel,
         dst_unused,
         src0_sel: selection(16)?,
         src0_sext: sext[0],
-        src1_sel: if one_source { 6 } else { selection(24)? },
+        src1_sel: if one_source { DWORD } else { selection(24)? },
         src1_sext: sext[1],
     });
     Ok(())
@@ -140,7 +145,7 @@ fn dpp(inst: &mut Inst, row: &Encoding, word: u32) -> Decoded<()> {
         modifiers(inst, row, index, bit(word, low), bit(word, low + 1))?;
     }
     let ctrl = field(word, 8, 9) as u16;
-    let double = [row.dst, row.src[0], row.src[1]].iter().any(|t| t.element_bits() == 64);
+    let double = [row.dst, row.src[0], row.src[1]].iter().any(|t| t.dwords() == 2);
     require(if double { Dpp::is_row_newbcast(ctrl) } else { Dpp::is_valid(ctrl) })?;
     inst.dpp = Some(Dpp {
         ctrl,
@@ -169,7 +174,10 @@ fn modifiers(inst: &mut Inst, row: &Encoding, index: usize, negate: bool, absolu
     if takes_float_modifiers(row, index) {
         inst.modifiers.neg |= u8::from(negate) << index;
         inst.modifiers.abs |= u8::from(absolute) << index;
-    } else if row.flags.has(Flags::MODS) && row.src[index] != DataType::None && !row.flags.has(Flags::CARRY_IN) {
+    } else if row.flags.has(Flags::MODS)
+        && row.src[index] != DataType::None
+        && !row.flags.has(Flags::CARRY_IN)
+    {
         inst.modifiers.sext |= u8::from(negate) << index;
     } else if row.flags.has(Flags::OPSEL3) {
         // Ignored.
@@ -213,10 +221,13 @@ pub fn vop3(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
         if row.src[index] == DataType::None {
             require(value == 0)?;
         } else if row.flags.has(Flags::CARRY_IN) && index == 2 {
-            require(value < 256)?;
-            inst.src[2] = sgpr_mask(value)?;
+            require(value < 128)?;
+            inst.src[2] = sgpr(value, 2)?;
+            require(inst.src[2] != Operand::ExecLo)?;
         } else {
             inst.src[index] = vector_source(value, row.src[index], &mut Literal::none())?;
+            // No constant and no run of scalar registers is that long.
+            require(row.src[index].dwords() <= 2 || matches!(inst.src[index], Operand::Vgpr(_)))?;
         }
         if row.flags.has(Flags::NEG) {
             inst.modifiers.neg |= u8::from(negate) << index;
@@ -231,11 +242,6 @@ pub fn vop3(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
         require(scalar(inst.src[1]) && scalar(inst.src[0]) != reads)?;
     }
     Ok(inst)
-}
-
-/// A lane mask in a 9-bit source field: a pair of scalar registers.
-fn sgpr_mask(value: u32) -> Decoded<Operand> {
-    scalar_source(value, DataType::B64, &mut Literal::none())
 }
 
 pub fn vop3p(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
@@ -302,7 +308,8 @@ fn accvgpr(mut inst: Inst, row: &Encoding, word: u32, second: u32) -> Decoded {
     if !write {
         inst.src[0] = accumulation(inst.src[0])?;
     }
-    require(field(word, 8, 7) == 0 && field(second, 9, 23) == 0)?;
+    // Compilers set the bits that say "high half" in packed operations; here they mean nothing.
+    require(field(word, 8, 6) == 0 && field(second, 9, 18) == 0 && field(second, 29, 3) == 0)?;
     Ok(inst)
 }
 

@@ -118,11 +118,11 @@ macro_rules! ds {
        0x7c 0x7c ds_add_rtn_f64          F64    [U32 F64]     {}
        0x7e 0x7e ds_condxchg32_rtn_b64   B64    [U32 B64]     {}
        0x98 0x98 ds_gws_sema_release_all _      []            {GDS_ONLY}
-       0x99 0x99 ds_gws_init             _      [_ B32]       {GDS_ONLY}
+       0x99 0x99 ds_gws_init             _      [B32]         {GDS_ONLY}
        0x9a 0x9a ds_gws_sema_v           _      []            {GDS_ONLY}
-       0x9b 0x9b ds_gws_sema_br          _      [_ B32]       {GDS_ONLY}
+       0x9b 0x9b ds_gws_sema_br          _      [B32]         {GDS_ONLY}
        0x9c 0x9c ds_gws_sema_p           _      []            {GDS_ONLY}
-       0x9d 0x9d ds_gws_barrier          _      [_ B32]       {GDS_ONLY}
+       0x9d 0x9d ds_gws_barrier          _      [B32]         {GDS_ONLY}
        0xb6 0xb6 ds_read_addtid_b32      B32    []            {}
        -    0xb7 ds_pk_add_rtn_f16       F16x2  [U32 F16x2]   {}
        -    0xb8 ds_pk_add_rtn_bf16      BF16x2 [U32 BF16x2]  {}

@@ -28,7 +28,12 @@ impl Family {
 }
 
 const fn family(
-    shift: u32, prefix: u32, name: &'static str, format: Option<Format>, low: u32, width: u32,
+    shift: u32,
+    prefix: u32,
+    name: &'static str,
+    format: Option<Format>,
+    low: u32,
+    width: u32,
 ) -> Family {
     Family { shift, prefix, name, format, opcode: (low, width) }
 }

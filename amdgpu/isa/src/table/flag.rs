@@ -35,6 +35,8 @@ flags! {
     /// The mnemonic never carries a suffix for its encoding.
     NO_SUFFIX
     SDWA
+    /// The SDWA form writes the whole destination.
+    SDWA_WHOLE_DST
     DPP
     // vector: unusual operands
     /// Writes a lane mask besides the vector result.
@@ -58,6 +60,7 @@ flags! {
     /// Mixed-precision FMA: `op_sel_hi` chooses the type of a source, and `neg_hi` is `abs`.
     MIX
     // scalar
+    /// The source is no constant.
     SGPR_ONLY
     GPR_IDX
     BRANCH

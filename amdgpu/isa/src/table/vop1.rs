@@ -84,9 +84,9 @@ macro_rules! vop1 {
        0x4f 0x4f v_sat_pk_u8_i16            B32   [I16x2] {SDWA DPP}
        0x51 0x51 v_swap_b32                 B32   [B32]   {NO_E64 NO_SUFFIX VGPR_ONLY}
        0x52 0x52 v_accvgpr_mov_b32          B32   [B32]   {NO_E64 NO_SUFFIX ACCVGPR}
-       -    0x54 v_cvt_f32_fp8              F32   [B32]   {CLAMP OMOD SDWA DPP}
-       -    0x55 v_cvt_f32_bf8              F32   [B32]   {CLAMP OMOD SDWA DPP}
-       -    0x56 v_cvt_pk_f32_fp8           F32x2 [B32]   {CLAMP OMOD SDWA DPP}
-       -    0x57 v_cvt_pk_f32_bf8           F32x2 [B32]   {CLAMP OMOD SDWA DPP}
+       -    0x54 v_cvt_f32_fp8              F32   [B32]   {CLAMP OMOD SDWA SDWA_WHOLE_DST DPP}
+       -    0x55 v_cvt_f32_bf8              F32   [B32]   {CLAMP OMOD SDWA SDWA_WHOLE_DST DPP}
+       -    0x56 v_cvt_pk_f32_fp8           F32x2 [B32]   {CLAMP OMOD SDWA SDWA_WHOLE_DST DPP}
+       -    0x57 v_cvt_pk_f32_bf8           F32x2 [B32]   {CLAMP OMOD SDWA SDWA_WHOLE_DST DPP}
     }] } };
 }

@@ -8,8 +8,8 @@ macro_rules! vopc {
        0x11 0x11 v_cmpx_class_f32 _   [F32 U32] {MODS0 SDWA}
        0x12 0x12 v_cmp_class_f64  _   [F64 U32] {MODS0}
        0x13 0x13 v_cmpx_class_f64 _   [F64 U32] {MODS0}
-       0x14 0x14 v_cmp_class_f16  _   [F16 U16] {MODS0 SDWA}
-       0x15 0x15 v_cmpx_class_f16 _   [F16 U16] {MODS0 SDWA}
+       0x14 0x14 v_cmp_class_f16  _   [F16 U32] {MODS0 SDWA}
+       0x15 0x15 v_cmpx_class_f16 _   [F16 U32] {MODS0 SDWA}
        0x20 0x20 v_cmp_f_f16      _   [F16 F16] {MODS CLAMP SDWA}
        0x21 0x21 v_cmp_lt_f16     _   [F16 F16] {MODS CLAMP SDWA}
        0x22 0x22 v_cmp_eq_f16     _   [F16 F16] {MODS CLAMP SDWA}

@@ -146,8 +146,7 @@ fn buffer_format(line: &mut Line, inst: &Inst) {
         "32_32_32_32",
         "RESERVED_15",
     ];
-    const NUMBER: [&str; 8] =
-        ["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "RESERVED_6", "FLOAT"];
+    const NUMBER: [&str; 8] = ["UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "RESERVED_6", "FLOAT"];
     let (data, number) = (inst.memory.dfmt, inst.memory.nfmt);
     let mut parts = Vec::new();
     if data != 1 {
@@ -193,7 +192,11 @@ fn register_run(first: Operand, dwords: u32) -> String {
         Operand::Vgpr(first) => ('v', first),
         _ => return operand(first, DataType::B32),
     };
-    if dwords == 1 { format!("{file}{first}") } else { format!("{file}[{first}:{}]", u32::from(first) + dwords - 1) }
+    if dwords == 1 {
+        format!("{file}{first}")
+    } else {
+        format!("{file}[{first}:{}]", u32::from(first) + dwords - 1)
+    }
 }
 
 #[cfg(test)]

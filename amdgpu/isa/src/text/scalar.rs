@@ -169,7 +169,11 @@ fn hwreg(arch: Arch, imm: u16) -> String {
         Some(name) if !name.is_empty() => name.to_string(),
         _ => register.to_string(),
     };
-    if (offset, size) == (0, 32) { format!("hwreg({name})") } else { format!("hwreg({name}, {offset}, {size})") }
+    if (offset, size) == (0, 32) {
+        format!("hwreg({name})")
+    } else {
+        format!("hwreg({name}, {offset}, {size})")
+    }
 }
 
 pub fn smem(inst: &Inst) -> String {

@@ -53,12 +53,14 @@ fn mnemonic(inst: &Inst) -> String {
 /// A source with its modifiers.
 fn source(inst: &Inst, index: usize) -> String {
     let row = inst.encoding();
-    let literal_only =
-        row.flags.has(Flags::LITERAL_LAST) && index == 2 || row.flags.has(Flags::LITERAL_MIDDLE) && index == 1;
+    let literal_only = row.flags.has(Flags::LITERAL_LAST) && index == 2
+        || row.flags.has(Flags::LITERAL_MIDDLE) && index == 1;
     if let (true, Operand::Literal(value)) = (literal_only, inst.src[index]) {
         return format!("{value:#x}");
     }
-    let text = operand(inst.src[index], row.src[index]);
+    // The 16-bit exponent of v_ldexp_f16 reads as a float.
+    let float_operation = row.flags.has(Flags::MODS) && row.src[index] == DataType::I16;
+    let text = operand(inst.src[index], if float_operation { DataType::F16 } else { row.src[index] });
     let sext = inst.modifiers.sext >> index & 1 != 0
         || inst.sdwa.is_some_and(|sdwa| [sdwa.src0_sext, sdwa.src1_sext, false][index]);
     let negate = inst.modifiers.neg >> index & 1 != 0;
@@ -89,7 +91,7 @@ fn op_sel(line: &mut Line, inst: &Inst) {
 fn selections(line: &mut Line, inst: &Inst, sdwa: Sdwa) {
     const SELECTIONS: [&str; 7] = ["BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD"];
     const UNUSED: [&str; 3] = ["UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE"];
-    if inst.format != Format::Vopc {
+    if inst.format != Format::Vopc && !inst.encoding().flags.has(Flags::SDWA_WHOLE_DST) {
         line.modifier(format!("dst_sel:{}", SELECTIONS[usize::from(sdwa.dst_sel)]));
         line.modifier(format!("dst_unused:{}", UNUSED[usize::from(sdwa.dst_unused)]));
     }

@@ -44,7 +44,8 @@ pub fn assemble(arch: Arch, lines: &[String]) -> Vec<Assembled> {
         else {
             continue;
         };
-        let (Ok(number), Some(message)) = (number.parse::<usize>(), rest.trim().strip_prefix("error:")) else {
+        let (Ok(number), Some(message)) = (number.parse::<usize>(), rest.trim().strip_prefix("error:"))
+        else {
             continue;
         };
         assembled[number - 1] = Some(Err(message.trim().to_string()));
@@ -56,7 +57,9 @@ pub fn assemble(arch: Arch, lines: &[String]) -> Vec<Assembled> {
     let assembled: Vec<Assembled> = assembled
         .into_iter()
         .zip(lines)
-        .map(|(known, line)| known.unwrap_or_else(|| Ok(encodings.next().unwrap_or_else(|| panic!("no bytes for {line}")))))
+        .map(|(known, line)| {
+            known.unwrap_or_else(|| Ok(encodings.next().unwrap_or_else(|| panic!("no bytes for {line}"))))
+        })
         .collect();
     assert_eq!(encodings.next(), None, "llvm-mc made more instructions than it was given lines");
     assembled

@@ -2,41 +2,52 @@
 
 use isa::Arch;
 
-/// A family of encodings: leading bits, the opcode field, and how many words carry fields.
+/// A family of encodings: leading bits, the opcode field, and what a second word holds.
 struct Family {
     prefix: u32,
     prefix_bits: u32,
     opcode_low: u32,
     opcode_bits: u32,
-    long: bool,
+    second: Second,
 }
 
-const fn family(prefix: u32, prefix_bits: u32, opcode_low: u32, opcode_bits: u32, long: bool) -> Family {
-    Family { prefix, prefix_bits, opcode_low, opcode_bits, long }
+/// The fields of a second word.
+#[derive(PartialEq)]
+enum Second {
+    None,
+    /// Three sources of 9 bits and modifiers.
+    Sources,
+    /// Four register numbers of 8 bits.
+    Registers,
+}
+
+use Second::{None, Registers, Sources};
+
+const fn family(prefix: u32, prefix_bits: u32, opcode_low: u32, opcode_bits: u32, second: Second) -> Family {
+    Family { prefix, prefix_bits, opcode_low, opcode_bits, second }
 }
 
 #[rustfmt::skip]
 const FAMILIES: &[Family] = &[
-    //     prefix      bits  opcode  long
-    family(0b10,          2, 23,  7, false), // SOP2
-    family(0b1011,        4, 23,  5, false), // SOPK
-    family(0b101111101,   9,  8,  8, false), // SOP1
-    family(0b101111110,   9, 16,  7, false), // SOPC
-    family(0b101111111,   9, 16,  7, false), // SOPP
-    family(0b110000,      6, 18,  8, true),  // SMEM
-    family(0b0,           1, 25,  6, false), // VOP2
-    family(0b0111111,     7,  9,  8, false), // VOP1
-    family(0b0111110,     7, 17,  8, false), // VOPC
-    family(0b110100,      6, 16, 10, true),  // VOP3
-    family(0b110100111,   9, 16,  7, true),  // VOP3P
-    family(0b110110,      6, 17,  8, true),  // DS
-    family(0b110111,      6, 18,  7, true),  // FLAT
-    family(0b11011100,    8, 14,  2, true),  // FLAT, by segment
-    family(0b111000,      6, 18,  7, true),  // MUBUF
-    family(0b111010,      6, 15,  4, true),  // MTBUF
-    family(0b111100,      6, 18,  7, true),  // MIMG
-    family(0b110001,      6,  0,  6, true),  // EXP
-    family(0b110101,      6, 16,  2, false), // VINTRP
+    //     prefix      bits  opcode  second word
+    family(0b10,          2, 23,  7, None), // SOP2
+    family(0b1011,        4, 23,  5, None), // SOPK
+    family(0b101111101,   9,  8,  8, None), // SOP1
+    family(0b101111110,   9, 16,  7, None), // SOPC
+    family(0b101111111,   9, 16,  7, None), // SOPP
+    family(0b110000,      6, 18,  8, Registers), // SMEM
+    family(0b0,           1, 25,  6, None), // VOP2
+    family(0b0111111,     7,  9,  8, None), // VOP1
+    family(0b0111110,     7, 17,  8, None), // VOPC
+    family(0b110100,      6, 16, 10, Sources), // VOP3
+    family(0b110100111,   9, 16,  7, Sources), // VOP3P
+    family(0b110110,      6, 17,  8, Registers), // DS
+    family(0b110111,      6, 18,  7, Registers), // FLAT
+    family(0b111000,      6, 18,  7, Registers), // MUBUF
+    family(0b111010,      6, 15,  4, Registers), // MTBUF
+    family(0b111100,      6, 18,  7, Registers), // MIMG
+    family(0b110001,      6,  0,  6, Registers), // EXP
+    family(0b110101,      6, 16,  2, None), // VINTRP
 ];
 
 /// A small generator with a fixed seed: the same words on every run.
@@ -58,67 +69,147 @@ impl Random {
         self.next() % limit
     }
 
-    /// Random bits, some nibbles of which are zero: many fields must be zero, or make sense only when small.
-    fn sparse(&mut self) -> u32 {
+    /// Random bits in which some fields are zero: many must be, or make sense only when small. The fields of `width`
+    /// bits begin at bit 0.
+    fn sparse(&mut self, width: u32) -> u32 {
         let mut word = self.next();
-        for nibble in 0..8 {
+        for low in (0..32).step_by(width as usize) {
             if self.below(2) == 0 {
-                word &= !(0xf << (4 * nibble));
+                word &= !(((1u64 << width) - 1) as u32) << low | !(u32::MAX << low);
             }
         }
         word
     }
+
+    /// A word of operands: now wholly random, now sparse in nibbles, bytes or the 9-bit sources of VOP3.
+    fn operands(&mut self) -> u32 {
+        match self.below(8) {
+            0 => self.next(),
+            1 => 0,
+            2 => self.below(256),
+            3 => self.below(0x2_0000),
+            4 => self.sparse(8),
+            5 => self.sparse(9) & 0x07ff_ffff,
+            _ => self.sparse(4),
+        }
+    }
 }
 
-/// `rounds` words of every opcode of every family, and as many wholly random ones.
+/// The first word of an opcode: the family's prefix, the opcode, and `fill` in all other bits.
+fn first_word(family: &Family, opcode: u32, fill: u32) -> u32 {
+    let own = u32::MAX >> family.prefix_bits;
+    let opcode_mask = ((1 << family.opcode_bits) - 1) << family.opcode_low;
+    fill & own & !opcode_mask | opcode << family.opcode_low | family.prefix << (32 - family.prefix_bits)
+}
+
+/// `rounds` words of every opcode of every family, and a tenth of that wholly random.
 pub fn every_opcode(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
     let mut words = Vec::new();
     for family in FAMILIES {
-        let own = (1u64 << (32 - family.prefix_bits)) as u32;
-        let own = own.wrapping_sub(1);
-        let opcode_mask = ((1u32 << family.opcode_bits) - 1) << family.opcode_low;
+        // Encodings of two words have more that can differ.
+        let rounds = if family.second == None { rounds } else { 2 * rounds };
         for opcode in 0..1 << family.opcode_bits {
-            for round in 0..rounds {
-                let fill = if round % 2 == 0 { random.sparse() } else { random.next() };
-                let mut first = fill & own & !opcode_mask;
-                first |= opcode << family.opcode_low;
-                first |= family.prefix << (32 - family.prefix_bits);
-                let mut second = if round % 4 < 3 { random.sparse() } else { random.next() };
-                if family.long && round % 8 == 5 {
-                    // Vector registers in all three sources, no modifiers.
-                    second = second & 0x03ff_ffff | 0x0402_0100;
-                }
-                if family.long && round % 8 == 7 {
-                    first &= !0xff00 | opcode_mask;
-                }
-                words.push([first, second, random.next()]);
+            words.push([first_word(family, opcode, 0), 0, 0]);
+            for _ in 0..rounds {
+                let fill = random.operands();
+                words.push([first_word(family, opcode, fill), random.operands(), random.next()]);
             }
         }
     }
-    let guided = words.len();
-    for _ in 0..guided / 10 {
+    for _ in 0..words.len() / 10 {
         words.push([random.next(), random.next(), random.next()]);
     }
     words
 }
 
+/// `rounds` words of every opcode with operands that assemblers accept: even registers, few modifiers. Opcodes of which
+/// `is_known` knows none of the first words get no more.
+pub fn every_opcode_well_formed(
+    random: &mut Random,
+    rounds: usize,
+    is_known: impl Fn(&[u32; 3]) -> bool,
+) -> Vec<[u32; 3]> {
+    const TRIAL: usize = 24;
+    let mut words = Vec::new();
+    for family in FAMILIES.iter().filter(|family| family.second != None) {
+        for opcode in 0..1 << family.opcode_bits {
+            for round in 0..rounds {
+                if round == TRIAL && !words[words.len() - TRIAL..].iter().any(&is_known) {
+                    break;
+                }
+                let (fill, second) = match family.second {
+                    Sources => three_sources(random, round),
+                    _ => four_registers(random, round),
+                };
+                words.push([first_word(family, opcode, fill), second, random.next()]);
+            }
+        }
+    }
+    words
+}
+
+fn even_register(random: &mut Random) -> u32 {
+    2 * random.below(48)
+}
+
+/// The fields of VOP3 and VOP3P. The first rounds are operands that some operations insist on.
+fn three_sources(random: &mut Random, round: usize) -> (u32, u32) {
+    match round {
+        // One source, and the bits that compilers set nevertheless.
+        0 => return (even_register(random) | 0x4000, 0x1800_0100 | even_register(random)),
+        // Three vector registers, the last of which is the destination.
+        1 => return (8, 0x108 << 18 | 0x104 << 9 | 0x102),
+        // Two scalars.
+        2 => return (even_register(random), 4 << 9 | 2),
+        _ => {}
+    }
+    // Bits 14, 27 and 28 are the high halves of packed operations, bit 15 chooses accumulators.
+    let flags = [0, 0, 0x4000, 0x8000][random.below(4) as usize];
+    let mut second = [0, 0x1800_0000][random.below(2) as usize];
+    for at in 0..3 {
+        let source = match random.below(6) {
+            0 | 1 if at > 0 => 0,
+            2 => even_register(random),
+            3 => 128 + random.below(64),
+            _ => 256 + even_register(random),
+        };
+        second |= source << (9 * at);
+    }
+    (even_register(random) | flags, second)
+}
+
+/// The fields of memory operations; the first rounds try each flag with nothing else.
+fn four_registers(random: &mut Random, round: usize) -> (u32, u32) {
+    const FLAGS: [u32; 9] = [0, 0x8000, 0x4000, 0x1_0000, 0x2_0000, 0x0100, 0x0300, 0x0f00, 0x6000];
+    if let Some(&flags) = FLAGS.get(round) {
+        return (flags, 0);
+    }
+    let mut second = [0, 0x007f_0000][random.below(2) as usize];
+    for at in 0..4 {
+        if random.below(2) == 0 {
+            second |= even_register(random) << (8 * at);
+        }
+    }
+    let offset = [0, random.below(256)][random.below(2) as usize];
+    (offset | FLAGS[random.below(9) as usize], second)
+}
+
 /// The SDWA and DPP forms of every short vector operation, which random sources rarely hit.
 pub fn every_selection(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
     let mut words = Vec::new();
-    for family in FAMILIES.iter().filter(|family| family.prefix >> (family.prefix_bits - 1) == 0) {
-        for opcode in 0..1u32 << family.opcode_bits {
+    let is_short_vector = |family: &&Family| family.prefix >> (family.prefix_bits - 1) == 0;
+    for family in FAMILIES.iter().filter(is_short_vector) {
+        for opcode in 0..1 << family.opcode_bits {
             for round in 0..rounds {
                 let marker = if round % 2 == 0 { 249 } else { 250 };
-                let own = ((1u64 << (32 - family.prefix_bits)) - 1) as u32;
-                let opcode_mask = ((1u32 << family.opcode_bits) - 1) << family.opcode_low;
-                let first = random.next() & own & !opcode_mask & !0x1ff | marker;
-                let first = first | opcode << family.opcode_low | family.prefix << (32 - family.prefix_bits);
-                let sparse = [random.next(), random.sparse()][round / 2 % 2];
-                // Half of the DPP controls are the one that 64-bit operations take.
+                let first = first_word(family, opcode, random.next() & !0x1ff | marker);
+                let second = [random.next(), random.sparse(4)][round / 2 % 2];
                 let second = match round % 8 {
-                    3 | 7 => sparse & !0x0001_ff00 | 0x0001_5000 | random.below(16) << 8,
-                    0 | 4 => sparse & 0x00ff_ffff,
-                    _ => sparse,
+                    // The one DPP control that 64-bit operations take.
+                    3 | 7 => second & !0x0001_ff00 | 0x0001_5000 | random.below(16) << 8,
+                    // No second source, as VOP1 wants it.
+                    0 | 4 => second & 0x00ff_ffff,
+                    _ => second,
                 };
                 words.push([first, second, random.next()]);
             }

@@ -1,6 +1,7 @@
 //! Copies. Where a pointer lies is looked up, not believed; what can be posted is posted.
 
 use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
 
 use hip_api::types::*;
 
@@ -30,8 +31,8 @@ struct Side {
 fn check_kind(kind: hipMemcpyKind, to: Place, from: Place, runtime: &Runtime, to_at: u64, from_at: u64) -> Status {
     let pinned = |at| runtime.memory.find(at).is_some();
     // Pinned host memory counts as memory a device knows, so directions that name it a device are let through.
-    let to_known = matches!(to, Place::Device(_)) || pinned(to_at);
-    let from_known = matches!(from, Place::Device(_)) || pinned(from_at);
+    let to_known = matches!(to, Place::Device) || pinned(to_at);
+    let from_known = matches!(from, Place::Device) || pinned(from_at);
     let fits = match kind {
         hipMemcpyDefault => true,
         hipMemcpyHostToHost => matches!((to, from), (Place::Host, Place::Host)),
@@ -63,22 +64,22 @@ fn copy(
     let from_place = runtime.memory.place(source, length)?;
     check_kind(kind, to_place, from_place, runtime, destination, source)?;
     match (to_place, from_place) {
-        (Place::Device(_), Place::Device(_)) => {
+        (Place::Device, Place::Device) => {
             runtime.post(&wire::Copy { stream: at.id, destination, source, bytes: length }, &[])
         }
-        (Place::Device(_), Place::Host) => {
+        (Place::Device, Place::Host) => {
             // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
             let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
-            runtime.write(&wire::Write { stream: at.id, destination }, body)
+            runtime.write(at.id, destination, body)
         }
-        (Place::Host, Place::Device(_)) if until == Until::Done => {
+        (Place::Host, Place::Device) if until == Until::Done => {
             // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
             let into = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes) };
-            runtime.read(&wire::Read { stream: at.id, source, bytes: length }, into)
+            runtime.read(at.id, source, into)
         }
-        (Place::Host, Place::Device(_)) => {
-            // SAFETY: the program promises `bytes` writable bytes at `to` until it synchronises.
-            unsafe { runtime.read_later(at.id, source, to.cast(), bytes) }
+        (Place::Host, Place::Device) => {
+            // SAFETY: not null; the program promises `bytes` writable bytes at `to` until it synchronises.
+            unsafe { runtime.read_later(at.id, source, NonNull::new_unchecked(to.cast()), bytes) }
         }
         (Place::Host, Place::Host) => {
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
@@ -115,7 +116,7 @@ fn copy_rect(
     check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
     let packed = width.checked_mul(height).ok_or(hipErrorInvalidValue)?;
     match (to_place, from_place) {
-        (Place::Device(_), Place::Device(_)) => {
+        (Place::Device, Place::Device) => {
             let operation = wire::CopyRect {
                 stream: at.id,
                 destination: to.address,
@@ -127,7 +128,7 @@ fn copy_rect(
             };
             runtime.post(&operation, &[])
         }
-        (Place::Device(_), Place::Host) => {
+        (Place::Device, Place::Host) => {
             let mut body = Vec::with_capacity(packed);
             for row in 0..height {
                 let start = (from.address as usize + row * from.pitch) as *const u8;
@@ -141,9 +142,9 @@ fn copy_rect(
                 width: width as u64,
                 height: height as u64,
             };
-            runtime.write(&operation, &body)
+            runtime.send(&operation, &body)
         }
-        (Place::Host, Place::Device(_)) => {
+        (Place::Host, Place::Device) => {
             let mut body = vec![0; packed];
             let operation = wire::ReadRect {
                 stream: at.id,
@@ -152,7 +153,7 @@ fn copy_rect(
                 width: width as u64,
                 height: height as u64,
             };
-            runtime.read(&operation, &mut body)?;
+            runtime.call_into(&operation, &mut body)?;
             for (row, bytes) in body.chunks_exact(width).enumerate() {
                 let start = (to.address as usize + row * to.pitch) as *mut u8;
                 // SAFETY: the program promises every row of the destination.

@@ -19,7 +19,7 @@ fn fill(runtime: &Runtime, at: StreamRef, destination: *mut c_void, value: u32, 
         return Err(hipErrorInvalidValue);
     }
     match runtime.memory.place(destination as u64, bytes)? {
-        Place::Device(_) => {
+        Place::Device => {
             let count = count as u64;
             runtime.post(&wire::Fill { stream: at.id, destination: destination as u64, value, width, count }, &[])
         }
@@ -61,7 +61,7 @@ fn fill_rect(
     }
     let bytes = pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width)).ok_or(hipErrorInvalidValue)?;
     match runtime.memory.place(destination as u64, bytes as u64)? {
-        Place::Device(_) => {
+        Place::Device => {
             let operation = wire::FillRect {
                 stream: at.id,
                 destination: destination as u64,

@@ -32,11 +32,6 @@ pub fn resolve(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipE
     Ok(StreamRef { id: found.id, device: found.device })
 }
 
-/// The same for the `_spt` functions, whose null stream is the thread's own.
-pub fn resolve_spt(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
-    if stream.is_null() { per_thread(runtime) } else { resolve(runtime, stream) }
-}
-
 /// The handle `_spt` functions stand for when they are given null.
 pub fn spt(stream: hipStream_t) -> hipStream_t {
     if stream.is_null() { hipStreamPerThread } else { stream }

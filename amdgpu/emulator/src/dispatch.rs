@@ -1,0 +1,467 @@
+//! Launching kernels: what a dispatch asks for, the grid it becomes, and the device that runs it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use code_object::ArgKind;
+use isa::Arch;
+use parking_lot::Mutex;
+
+use crate::buffer::Buffer;
+use crate::compile::{PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::fault::{Fault, FaultKind};
+use crate::hostcall::{Hostcall, Output, PACKETS};
+use crate::initial::{Initial, Pointers, work_item_ids};
+use crate::memory::{Access, Memory, Range};
+use crate::module::LoadedKernel;
+use crate::printf_buffer::PrintfBuffer;
+use crate::program::Program;
+use crate::schedule::{Pool, Schedule};
+use crate::workgroup::Workgroup;
+use crate::{Lanes, Level, Mode};
+
+/// What a device is like.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuConfig {
+    pub arch: Arch,
+    /// Threads that execute workgroups, the caller of [`Gpu::launch`] included.
+    pub threads: usize,
+    /// CPU level to run at; the best one of this machine if `None`. A level the machine lacks is lowered.
+    pub level: Option<Level>,
+    /// Local memory a workgroup may have.
+    pub lds_bytes: u32,
+    /// Stack of a work-item in kernels whose stack has no size known to the compiler.
+    pub stack_bytes: u32,
+    /// Register and scratch memory that workgroups of one dispatch may hold while they wait for each other.
+    pub resident_bytes: u64,
+}
+
+impl GpuConfig {
+    pub fn new(arch: Arch) -> GpuConfig {
+        GpuConfig {
+            arch,
+            threads: std::thread::available_parallelism().map_or(1, |threads| threads.get()),
+            level: None,
+            lds_bytes: 64 << 10,
+            stack_bytes: 16 << 10,
+            resident_bytes: 1 << 30,
+        }
+    }
+}
+
+/// One kernel launch.
+#[derive(Clone)]
+pub struct Dispatch {
+    pub kernel: Arc<LoadedKernel>,
+    /// Work-items in each dimension; the last workgroup is partial where this is no multiple of the workgroup's size.
+    pub grid: [u32; 3],
+    pub workgroup: [u32; 3],
+    /// Local memory beyond what the kernel declares.
+    pub dynamic_lds: u32,
+    /// The explicit arguments, laid out as the kernel's metadata says. Hidden arguments are filled in.
+    pub kernarg: Vec<u8>,
+    pub memory: Arc<Memory>,
+    /// Where the kernel's formatted output goes.
+    pub output: Option<Output>,
+    /// When the dispatch is given up.
+    pub deadline: Option<Instant>,
+    /// Set by anyone to end the dispatch early.
+    pub cancel: Option<Arc<AtomicBool>>,
+    /// All workgroups must be in flight together.
+    pub cooperative: bool,
+    /// Address of the device heap, for kernels that allocate; zero if there is none.
+    pub heap: u64,
+    /// Stack of a work-item if its kernel does not know how much it needs; the device's default if `None`.
+    pub stack_bytes: Option<u32>,
+}
+
+impl std::fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dispatch")
+            .field("kernel", &self.kernel.name())
+            .field("grid", &self.grid)
+            .field("workgroup", &self.workgroup)
+            .field("dynamic_lds", &self.dynamic_lds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Dispatch {
+    /// A launch of `kernel` without arguments, limits or output.
+    pub fn new(kernel: Arc<LoadedKernel>, memory: Arc<Memory>, grid: [u32; 3], workgroup: [u32; 3]) -> Dispatch {
+        Dispatch {
+            kernel,
+            grid,
+            workgroup,
+            dynamic_lds: 0,
+            kernarg: Vec::new(),
+            memory,
+            output: None,
+            deadline: None,
+            cancel: None,
+            cooperative: false,
+            heap: 0,
+            stack_bytes: None,
+        }
+    }
+}
+
+/// What a finished launch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchStats {
+    pub workgroups: u64,
+    pub waves: u64,
+    /// Instructions executed by waves; those without effect here (waits, cache control) are not counted.
+    pub instructions: u64,
+    pub elapsed: Duration,
+}
+
+/// A software GPU. Launches may come from several threads at once.
+#[derive(Debug)]
+pub struct Gpu {
+    config: GpuConfig,
+    level: Level,
+    pool: Pool,
+    dispatches: AtomicU64,
+}
+
+impl Gpu {
+    pub fn new(config: GpuConfig) -> Gpu {
+        let best = Level::detect();
+        let level = config.level.map_or(best, |level| level.min(best));
+        Gpu { config, level, pool: Pool::new(config.threads), dispatches: AtomicU64::new(0) }
+    }
+
+    pub fn config(&self) -> &GpuConfig {
+        &self.config
+    }
+
+    /// The CPU level kernels run at.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Runs a kernel to its end.
+    pub fn launch(&self, dispatch: &Dispatch) -> Result<LaunchStats, Fault> {
+        let start = Instant::now();
+        let id = self.dispatches.fetch_add(1, Ordering::Relaxed);
+        let grid = Grid::new(self, dispatch, id)?;
+        let grid = self.pool.run(grid);
+        if let Some(fault) = grid.fault.lock().take() {
+            return Err(fault);
+        }
+        if let Some(buffer) = &grid.printf {
+            buffer.drain(grid.kernel.printf_formats(), dispatch.output.as_ref());
+        }
+        let counts = grid.counts.lock();
+        Ok(LaunchStats { elapsed: start.elapsed(), ..*counts })
+    }
+}
+
+/// State of a barrier across the workgroups of a grid.
+#[derive(Debug, Default)]
+struct GridBarrier {
+    arrived: u32,
+    phase: u64,
+}
+
+/// A dispatch in flight.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    pub kernel: Arc<LoadedKernel>,
+    pub memory: Arc<Memory>,
+    pub level: Level,
+    /// Work-items, work-items of a whole workgroup, and workgroups.
+    pub grid_size: [u32; 3],
+    pub workgroup_size: [u32; 3],
+    pub workgroups: [u32; 3],
+    pub lds_size: u32,
+    pub private_size: u32,
+    pub vgpr_count: usize,
+    pub mode: Mode,
+    pub id_dims: u8,
+    pub initial: Initial,
+    /// v0 of each wave of a whole workgroup.
+    pub work_items: Vec<Lanes>,
+    entry: *const Program,
+    pub entry_index: usize,
+    /// Memory of the dispatch itself.
+    pub own: Vec<Range>,
+    pub hostcall: Option<Hostcall>,
+    printf: Option<PrintfBuffer>,
+    pub deadline: Option<Instant>,
+    cancel: Option<Arc<AtomicBool>>,
+    aborted: AtomicBool,
+    fault: Mutex<Option<Fault>>,
+    barrier: Mutex<GridBarrier>,
+    pub schedule: Schedule,
+    pub counts: Mutex<LaunchStats>,
+    _arguments: Buffer,
+}
+
+// SAFETY: the only pointer is to a program of the kernel, which the grid keeps alive; programs do not change.
+unsafe impl Send for Grid {}
+// SAFETY: as above; everything that changes is atomic or behind a lock.
+unsafe impl Sync for Grid {}
+
+/// Places in the block that holds the packet, the queue and the arguments.
+mod place {
+    pub const PACKET: usize = 0;
+    pub const QUEUE: usize = 64;
+    pub const QUEUE_APERTURES: usize = QUEUE + 64;
+    pub const MULTIGRID: usize = 384;
+    pub const KERNARG: usize = 512;
+}
+
+impl Grid {
+    fn new(gpu: &Gpu, dispatch: &Dispatch, id: u64) -> Result<Grid, Fault> {
+        let loaded = &dispatch.kernel;
+        let kernel = &loaded.kernel;
+        let descriptor = &kernel.descriptor;
+        let refuse = |kind: FaultKind| Fault {
+            kind,
+            kernel: loaded.name().to_owned(),
+            pc: 0,
+            offset: 0,
+            instruction: String::new(),
+            workgroup: [0; 3],
+            work_item: None,
+        };
+        let resources = |text: String| refuse(FaultKind::Resources { text });
+        if loaded.arch() != gpu.config.arch {
+            return Err(resources(format!("kernel is for {:?}, the device is {:?}", loaded.arch(), gpu.config.arch)));
+        }
+        if descriptor.wave32 {
+            return Err(resources("waves of 32 lanes do not exist on this device".to_owned()));
+        }
+        let items = dispatch.workgroup.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
+        if items == 0 || items > 1024 || dispatch.grid.contains(&0) {
+            return Err(resources(format!("grid {:?} in workgroups of {:?}", dispatch.grid, dispatch.workgroup)));
+        }
+        let lds_size = kernel.group_size.saturating_add(dispatch.dynamic_lds);
+        if lds_size > gpu.config.lds_bytes {
+            return Err(resources(format!("{lds_size} bytes of local memory, the device has {}", gpu.config.lds_bytes)));
+        }
+        let lds_size = lds_size.next_multiple_of(512);
+        let mut private_size = kernel.private_size.max(descriptor.private_segment_size);
+        if kernel.uses_dynamic_stack {
+            private_size = private_size.max(dispatch.stack_bytes.unwrap_or(gpu.config.stack_bytes));
+        }
+        if private_size > 1 << 20 {
+            return Err(resources(format!("{private_size} bytes of private memory per work-item")));
+        }
+        let private_size = private_size.next_multiple_of(4);
+        let mut workgroups = [0; 3];
+        for k in 0..3 {
+            workgroups[k] = dispatch.grid[k].div_ceil(dispatch.workgroup[k]);
+        }
+        let total = workgroups.iter().try_fold(1u64, |total, count| total.checked_mul(u64::from(*count)));
+        let total = total.ok_or_else(|| resources("grid is too large".to_owned()))?;
+        let entry_address = loaded.entry();
+        let entry = loaded.program_at(gpu.level, entry_address);
+        let entry_index = entry.and_then(|program| program.index_of(entry_address));
+        let (Some(entry), Some(entry_index)) = (entry, entry_index) else {
+            return Err(refuse(FaultKind::IllegalTarget { address: entry_address }));
+        };
+
+        let needs = |kind: ArgKind| kernel.has_arg(&kind);
+        let hostcall = needs(ArgKind::HiddenHostcallBuffer).then(|| Hostcall::new(dispatch.output.clone()));
+        let printf = needs(ArgKind::HiddenPrintfBuffer).then(PrintfBuffer::new);
+        if dispatch.kernarg.len() > kernel.kernarg_size as usize {
+            return Err(resources(format!(
+                "{} bytes of arguments, the kernel takes {}",
+                dispatch.kernarg.len(),
+                kernel.kernarg_size
+            )));
+        }
+        let mut arguments = Buffer::zeroed(place::KERNARG + kernel.kernarg_size.next_multiple_of(64) as usize + 64);
+        let base = arguments.address();
+        let pointers = Pointers {
+            dispatch: base + place::PACKET as u64,
+            queue: base + place::QUEUE as u64,
+            kernarg: base + place::KERNARG as u64,
+            dispatch_id: id,
+        };
+        arguments.write(place::PACKET, &packet(dispatch, loaded, &pointers, lds_size, private_size));
+        arguments.write(place::QUEUE_APERTURES, &SHARED_APERTURE.to_le_bytes());
+        arguments.write(place::QUEUE_APERTURES + 4, &PRIVATE_APERTURE.to_le_bytes());
+        arguments.write(place::MULTIGRID, &multigrid(dispatch, total));
+        arguments.write(place::KERNARG, &dispatch.kernarg);
+        for arg in kernel.hidden() {
+            let value = hidden(&arg.kind, dispatch, &workgroups, &pointers, base, |kind| match kind {
+                ArgKind::HiddenHostcallBuffer => hostcall.as_ref().map_or(0, Hostcall::address),
+                ArgKind::HiddenPrintfBuffer => printf.as_ref().map_or(0, PrintfBuffer::address),
+                _ => 0,
+            });
+            let size = (arg.size as usize).min(8);
+            arguments.write(place::KERNARG + arg.offset as usize, &value.to_le_bytes()[..size]);
+        }
+
+        let id_dims = descriptor.workitem_id_dims;
+        let waves = items.div_ceil(64);
+        let work_items = (0..waves).map(|wave| work_item_ids(dispatch.workgroup, id_dims, 64 * wave)).collect();
+        let vgpr_count = descriptor.vgpr_count as usize;
+        let mut own = vec![arguments.range(Access::ReadWrite)];
+        own.extend(hostcall.as_ref().map(Hostcall::range));
+        own.extend(printf.as_ref().map(PrintfBuffer::range));
+
+        let bytes_per_group = u64::from(waves) * (256 * vgpr_count as u64 + 64 * u64::from(private_size) + 8192)
+            + u64::from(lds_size);
+        let mut resident = (gpu.config.resident_bytes / bytes_per_group).max(1);
+        if hostcall.is_some() {
+            // A wave holds one packet at a time, and the device library does not wait for a free one.
+            resident = resident.min(PACKETS / u64::from(waves));
+        }
+        if dispatch.cooperative && total > resident {
+            return Err(resources(format!("{total} workgroups at once, the device holds {resident} of this kernel")));
+        }
+        Ok(Grid {
+            kernel: loaded.clone(),
+            memory: dispatch.memory.clone(),
+            level: gpu.level,
+            grid_size: dispatch.grid,
+            workgroup_size: dispatch.workgroup,
+            workgroups,
+            lds_size,
+            private_size,
+            vgpr_count,
+            mode: Mode::from_rsrc1(descriptor.rsrc1),
+            id_dims,
+            initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size),
+            work_items,
+            entry,
+            entry_index,
+            own,
+            hostcall,
+            printf,
+            deadline: dispatch.deadline,
+            cancel: dispatch.cancel.clone(),
+            aborted: AtomicBool::new(false),
+            fault: Mutex::new(None),
+            barrier: Mutex::default(),
+            schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative),
+            counts: Mutex::default(),
+            _arguments: arguments,
+        })
+    }
+
+    pub fn entry(&self) -> &Program {
+        // SAFETY: the program belongs to the kernel, which the grid keeps alive.
+        unsafe { &*self.entry }
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Relaxed)
+    }
+
+    /// Ends the dispatch; the first fault is kept.
+    pub fn abort(&self, fault: Fault) {
+        self.fault.lock().get_or_insert(fault);
+        self.aborted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the dispatch has to end now, because of its deadline or its owner.
+    pub fn expired(&self) -> Option<FaultKind> {
+        if self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Some(FaultKind::Cancelled);
+        }
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(FaultKind::Timeout)
+    }
+
+    /// Adds a finished workgroup to the counts.
+    pub fn count(&self, workgroup: &Workgroup) {
+        let mut counts = self.counts.lock();
+        counts.workgroups += 1;
+        counts.waves += workgroup.waves();
+        counts.instructions += workgroup.executed();
+    }
+
+    /// One of `members` arrives at the grid's barrier, or asks again whether all have: true when it may go on.
+    pub fn arrive(&self, waiting: &mut Option<u64>, members: u32) -> bool {
+        let mut barrier = self.barrier.lock();
+        match *waiting {
+            Some(phase) if phase != barrier.phase => {
+                *waiting = None;
+                true
+            }
+            Some(_) => false,
+            None => {
+                barrier.arrived += 1;
+                if barrier.arrived >= members {
+                    barrier.arrived = 0;
+                    barrier.phase += 1;
+                    return true;
+                }
+                *waiting = Some(barrier.phase);
+                false
+            }
+        }
+    }
+}
+
+/// The packet a real queue would hold.
+fn packet(dispatch: &Dispatch, kernel: &LoadedKernel, pointers: &Pointers, lds: u32, private: u32) -> [u8; 64] {
+    const KERNEL_DISPATCH: u16 = 2;
+    let mut packet = [0; 64];
+    let mut put = |at: usize, bytes: &[u8]| packet[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &KERNEL_DISPATCH.to_le_bytes());
+    put(2, &3u16.to_le_bytes());
+    for k in 0..3 {
+        put(4 + 2 * k, &(dispatch.workgroup[k] as u16).to_le_bytes());
+        put(12 + 4 * k, &dispatch.grid[k].to_le_bytes());
+    }
+    put(24, &private.to_le_bytes());
+    put(28, &lds.to_le_bytes());
+    put(32, &kernel.descriptor_address().to_le_bytes());
+    put(40, &pointers.kernarg.to_le_bytes());
+    packet
+}
+
+/// What grid-wide synchronisation reads: sums of work-items, and the counter of a single grid.
+fn multigrid(dispatch: &Dispatch, workgroups: u64) -> [u8; 64] {
+    let items: u64 = dispatch.grid.iter().map(|size| u64::from(*size)).product();
+    let mut info = [0; 64];
+    // Pointer to the shared counters and the position among several grids stay zero: there is one grid.
+    info[24..32].copy_from_slice(&items.to_le_bytes());
+    info[40..44].copy_from_slice(&(workgroups as u32).to_le_bytes());
+    info
+}
+
+fn hidden(
+    kind: &ArgKind,
+    dispatch: &Dispatch,
+    workgroups: &[u32; 3],
+    pointers: &Pointers,
+    base: u64,
+    buffer: impl Fn(&ArgKind) -> u64,
+) -> u64 {
+    // Counts are of whole workgroups; the partial one is the remainder.
+    let whole = |k: usize| u64::from(dispatch.grid[k] / dispatch.workgroup[k]);
+    let size = |k: usize| u64::from(dispatch.workgroup[k]);
+    let remainder = |k: usize| u64::from(dispatch.grid[k] % dispatch.workgroup[k]);
+    match kind {
+        ArgKind::HiddenBlockCountX => whole(0),
+        ArgKind::HiddenBlockCountY => whole(1),
+        ArgKind::HiddenBlockCountZ => whole(2),
+        ArgKind::HiddenGroupSizeX => size(0),
+        ArgKind::HiddenGroupSizeY => size(1),
+        ArgKind::HiddenGroupSizeZ => size(2),
+        ArgKind::HiddenRemainderX => remainder(0),
+        ArgKind::HiddenRemainderY => remainder(1),
+        ArgKind::HiddenRemainderZ => remainder(2),
+        ArgKind::HiddenGridDims => match workgroups {
+            _ if dispatch.grid[2] > 1 => 3,
+            _ if dispatch.grid[1] > 1 => 2,
+            _ => 1,
+        },
+        ArgKind::HiddenHostcallBuffer | ArgKind::HiddenPrintfBuffer => buffer(kind),
+        ArgKind::HiddenMultigridSyncArg if dispatch.cooperative => base + place::MULTIGRID as u64,
+        ArgKind::HiddenHeapV1 => dispatch.heap,
+        ArgKind::HiddenDynamicLdsSize => u64::from(dispatch.dynamic_lds),
+        ArgKind::HiddenPrivateBase => u64::from(PRIVATE_APERTURE),
+        ArgKind::HiddenSharedBase => u64::from(SHARED_APERTURE),
+        ArgKind::HiddenQueuePtr => pointers.queue,
+        _ => 0,
+    }
+}

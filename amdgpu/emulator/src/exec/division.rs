@@ -1,0 +1,143 @@
+//! The three steps of an IEEE division that need an instruction: scale, multiply-add with scale, fix-up.
+
+use super::float_math::{ldexp_f32, ldexp_f64};
+
+macro_rules! division {
+    (
+        $scale:ident, $fmas:ident, $fixup:ident, $float:ty, $ldexp:ident,
+        $exponent:expr, $bits:literal, $step:literal, $near_max:literal, $tiny:literal, $bias:literal, $indefinite:expr
+    ) => {
+        /// Scales numerator or denominator (whichever `a` is) so that the quotient's iteration neither overflows nor loses
+        /// bits; the flag asks the later steps to scale the quotient back.
+        #[inline(always)]
+        pub fn $scale(a: $float, denominator: $float, numerator: $float) -> ($float, bool) {
+            let exponent: fn($float) -> i32 = $exponent;
+            let subnormal = |x: $float| x != 0.0 && x.abs() < <$float>::MIN_POSITIVE;
+            let (is_denominator, is_numerator) = (a == denominator, a == numerator);
+            let up = $ldexp(a, $step);
+            let down = $ldexp(a, -$step);
+            let reciprocal_subnormal = subnormal(1.0 / denominator);
+            let quotient_subnormal = subnormal(numerator / denominator);
+            if numerator == 0.0 || denominator == 0.0 {
+                (<$float>::NAN, false)
+            } else if exponent(numerator) - exponent(denominator) >= $near_max {
+                (if is_denominator { up } else { a }, true)
+            } else if subnormal(denominator) {
+                (up, false)
+            } else if reciprocal_subnormal && quotient_subnormal {
+                (if is_denominator { down } else { a }, true)
+            } else if reciprocal_subnormal {
+                (down, false)
+            } else if quotient_subnormal {
+                (if is_numerator { up } else { a }, true)
+            } else if exponent(numerator) <= $tiny {
+                (up, false)
+            } else {
+                (a, false)
+            }
+        }
+
+        /// `a * b + c`, scaled back if the first step said so: the exponent of the quotient `c` tells which way.
+        #[inline(always)]
+        pub fn $fmas(a: $float, b: $float, c: $float, scaled: bool) -> $float {
+            let exponent: fn($float) -> i32 = $exponent;
+            let plain = a.mul_add(b, c);
+            let step = if exponent(c) > $bias { $step } else { -$step };
+            if scaled { $ldexp(plain, step) } else { plain }
+        }
+
+        /// Puts the special cases of numerator and denominator right; `quotient` is the result of the steps before.
+        #[inline(always)]
+        pub fn $fixup(quotient: $float, denominator: $float, numerator: $float) -> $float {
+            let negative = denominator.is_sign_negative() != numerator.is_sign_negative();
+            let signed = |x: $float| if negative { -x } else { x };
+            if numerator.is_nan() {
+                numerator + 0.0
+            } else if denominator.is_nan() {
+                denominator + 0.0
+            } else if numerator == 0.0 && denominator == 0.0 || numerator.is_infinite() && denominator.is_infinite() {
+                $indefinite
+            } else if denominator == 0.0 || numerator.is_infinite() {
+                signed(<$float>::INFINITY)
+            } else if denominator.is_infinite() || numerator == 0.0 {
+                signed(0.0)
+            } else {
+                signed(quotient.abs())
+            }
+        }
+    };
+}
+
+division!(
+    scale_f32, fmas_f32, fixup_f32, f32, ldexp_f32,
+    |x| (x.to_bits() >> 23 & 0xff) as i32, 23, 64, 96, 23, 127, f32::from_bits(0xffc0_0000)
+);
+division!(
+    scale_f64, fmas_f64, fixup_f64, f64, ldexp_f64,
+    |x| (x.to_bits() >> 52 & 0x7ff) as i32, 52, 128, 768, 53, 1023, f64::from_bits(0xfff8_0000_0000_0000)
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sequence compilers emit for `numerator / denominator`.
+    fn divide_f32(numerator: f32, denominator: f32) -> f32 {
+        let (d, _) = scale_f32(denominator, denominator, numerator);
+        let (n, scaled) = scale_f32(numerator, denominator, numerator);
+        let rcp = 1.0 / d;
+        let e = (-d).mul_add(rcp, 1.0);
+        let rcp = e.mul_add(rcp, rcp);
+        let q = n * rcp;
+        let r = (-d).mul_add(q, n);
+        let q = r.mul_add(rcp, q);
+        let r = (-d).mul_add(q, n);
+        fixup_f32(fmas_f32(r, rcp, q, scaled), denominator, numerator)
+    }
+
+    fn divide_f64(numerator: f64, denominator: f64) -> f64 {
+        let (d, _) = scale_f64(denominator, denominator, numerator);
+        let (n, scaled) = scale_f64(numerator, denominator, numerator);
+        let rcp = 1.0 / d;
+        let e = (-d).mul_add(rcp, 1.0);
+        let rcp = rcp.mul_add(e, rcp);
+        let e = (-d).mul_add(rcp, 1.0);
+        let rcp = rcp.mul_add(e, rcp);
+        let q = n * rcp;
+        let r = (-d).mul_add(q, n);
+        fixup_f64(fmas_f64(r, rcp, q, scaled), denominator, numerator)
+    }
+
+    fn random(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    #[test]
+    fn the_division_sequence_is_correctly_rounded_for_f32() {
+        let mut state = 1;
+        let mut specials = vec![0.0, -0.0, 1.0, f32::INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE, 1e-45, 3e-39];
+        specials.extend((0..2000).map(|_| f32::from_bits(random(&mut state) as u32)));
+        for &n in &specials {
+            for &d in &specials[..200] {
+                let (got, want) = (divide_f32(n, d), n / d);
+                assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e} / {d:e}: {got:e}, {want:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_division_sequence_is_correctly_rounded_for_f64() {
+        let mut state = 2;
+        let mut specials = vec![0.0, -0.0, 1.0, f64::INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE, 5e-324, 3e-310];
+        specials.extend((0..2000).map(|_| f64::from_bits(random(&mut state))));
+        for &n in &specials {
+            for &d in &specials[..200] {
+                let (got, want) = (divide_f64(n, d), n / d);
+                assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e} / {d:e}: {got:e}, {want:e}");
+            }
+        }
+    }
+}

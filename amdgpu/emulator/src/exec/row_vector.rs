@@ -1,0 +1,213 @@
+//! Sixteen lanes in vector registers: what the matrix product keeps its sums in.
+//!
+//! Left to the compiler, sums that live across a loop end up in memory; this names the registers for each CPU level.
+
+use super::lane_mask::{Cpu, Portable};
+
+/// Arithmetic on sixteen 32-bit lanes, or eight 64-bit ones.
+///
+/// # Safety
+/// All methods: only from handlers built for the level, with pointers valid for the lanes they name.
+pub trait RowVector: Cpu {
+    /// Sixteen lanes of 32 bits.
+    type Dwords: Copy;
+    /// Eight lanes of 64 bits.
+    type Doubles: Copy;
+
+    /// # Safety
+    /// See the trait.
+    unsafe fn load(from: *const u32) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn store(value: Self::Dwords, to: *mut u32);
+    /// `a * b + sum` of f32 bits, rounded once.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn multiply_f32(a: u32, b: Self::Dwords, sum: Self::Dwords) -> Self::Dwords;
+    /// `a * b + sum` of i32.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn multiply_i32(a: u32, b: Self::Dwords, sum: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn load_f64(from: *const f64) -> Self::Doubles;
+    /// # Safety
+    /// See the trait.
+    unsafe fn store_f64(value: Self::Doubles, to: *mut f64);
+    /// `a * b + sum`, rounded once.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn multiply_f64(a: f64, b: Self::Doubles, sum: Self::Doubles) -> Self::Doubles;
+}
+
+impl RowVector for Portable {
+    type Dwords = [u32; 16];
+    type Doubles = [f64; 8];
+
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> [u32; 16] {
+        // SAFETY: by contract.
+        unsafe { from.cast::<[u32; 16]>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(value: [u32; 16], to: *mut u32) {
+        // SAFETY: by contract.
+        unsafe { to.cast::<[u32; 16]>().write(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_f32(a: u32, b: [u32; 16], sum: [u32; 16]) -> [u32; 16] {
+        let a = f32::from_bits(a);
+        std::array::from_fn(|j| a.mul_add(f32::from_bits(b[j]), f32::from_bits(sum[j])).to_bits())
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_i32(a: u32, b: [u32; 16], sum: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a.wrapping_mul(b[j]).wrapping_add(sum[j]))
+    }
+
+    #[inline(always)]
+    unsafe fn load_f64(from: *const f64) -> [f64; 8] {
+        // SAFETY: by contract.
+        unsafe { from.cast::<[f64; 8]>().read() }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f64(value: [f64; 8], to: *mut f64) {
+        // SAFETY: by contract.
+        unsafe { to.cast::<[f64; 8]>().write(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply_f64(a: f64, b: [f64; 8], sum: [f64; 8]) -> [f64; 8] {
+        std::array::from_fn(|j| a.mul_add(b[j], sum[j]))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::super::lane_mask::{Avx2, Avx512};
+    use super::RowVector;
+
+    impl RowVector for Avx512 {
+        type Dwords = __m512i;
+        type Doubles = __m512d;
+
+        #[inline(always)]
+        unsafe fn load(from: *const u32) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_loadu_si512(from.cast()) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(value: __m512i, to: *mut u32) {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_storeu_si512(to.cast(), value) }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_f32(a: u32, b: __m512i, sum: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe {
+                let a = _mm512_castsi512_ps(_mm512_set1_epi32(a as i32));
+                _mm512_castps_si512(_mm512_fmadd_ps(a, _mm512_castsi512_ps(b), _mm512_castsi512_ps(sum)))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_i32(a: u32, b: __m512i, sum: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_add_epi32(_mm512_mullo_epi32(_mm512_set1_epi32(a as i32), b), sum) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_f64(from: *const f64) -> __m512d {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_loadu_pd(from) }
+        }
+
+        #[inline(always)]
+        unsafe fn store_f64(value: __m512d, to: *mut f64) {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_storeu_pd(to, value) }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_f64(a: f64, b: __m512d, sum: __m512d) -> __m512d {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_fmadd_pd(_mm512_set1_pd(a), b, sum) }
+        }
+    }
+
+    impl RowVector for Avx2 {
+        type Dwords = [__m256i; 2];
+        type Doubles = [__m256d; 2];
+
+        #[inline(always)]
+        unsafe fn load(from: *const u32) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8).cast())] }
+        }
+
+        #[inline(always)]
+        unsafe fn store(value: [__m256i; 2], to: *mut u32) {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                _mm256_storeu_si256(to.cast(), value[0]);
+                _mm256_storeu_si256(to.add(8).cast(), value[1]);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_f32(a: u32, b: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 and FMA by contract.
+            unsafe {
+                let a = _mm256_castsi256_ps(_mm256_set1_epi32(a as i32));
+                let one = |b, sum| {
+                    _mm256_castps_si256(_mm256_fmadd_ps(a, _mm256_castsi256_ps(b), _mm256_castsi256_ps(sum)))
+                };
+                [one(b[0], sum[0]), one(b[1], sum[1])]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_i32(a: u32, b: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                let a = _mm256_set1_epi32(a as i32);
+                let one = |b, sum| _mm256_add_epi32(_mm256_mullo_epi32(a, b), sum);
+                [one(b[0], sum[0]), one(b[1], sum[1])]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn load_f64(from: *const f64) -> [__m256d; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_loadu_pd(from), _mm256_loadu_pd(from.add(4))] }
+        }
+
+        #[inline(always)]
+        unsafe fn store_f64(value: [__m256d; 2], to: *mut f64) {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                _mm256_storeu_pd(to, value[0]);
+                _mm256_storeu_pd(to.add(4), value[1]);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn multiply_f64(a: f64, b: [__m256d; 2], sum: [__m256d; 2]) -> [__m256d; 2] {
+            // SAFETY: AVX2 and FMA by contract.
+            unsafe {
+                let a = _mm256_set1_pd(a);
+                [_mm256_fmadd_pd(a, b[0], sum[0]), _mm256_fmadd_pd(a, b[1], sum[1])]
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Calls from a kernel to the host: the packet buffer the device library fills, and the services behind it.
+//!
+//! Served: formatted output. Refused with a fault that names it: calls of host functions, device memory, sanitizer reports. A
+//! request is served on the wave's own thread, when it rings the doorbell or sleeps while waiting for the answer.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::buffer::Buffer;
+use crate::fault::FaultKind;
+use crate::memory::{Access, Range};
+use crate::printf::render_message;
+use crate::{Flow, Wave};
+
+/// Where formatted output goes.
+pub type Output = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
+/// Packets of a buffer: an upper bound of the waves that may be in flight in a kernel that calls the host.
+pub(crate) const PACKETS: u64 = 1024;
+
+/// Words one message may grow to, and messages that may be open.
+const MESSAGE_WORDS: usize = 1 << 17;
+const OPEN_MESSAGES: usize = 1 << 16;
+
+/// Layout of the buffer, which the device library knows.
+mod layout {
+    pub const HEADERS: usize = 0;
+    pub const PAYLOADS: usize = 8;
+    pub const DOORBELL: usize = 16;
+    pub const FREE_STACK: usize = 24;
+    pub const READY_STACK: usize = 32;
+    pub const INDEX_MASK: usize = 40;
+    /// An `amd_signal_t`, then its mailbox.
+    pub const SIGNAL: usize = 64;
+    pub const SIGNAL_KIND: usize = SIGNAL;
+    pub const SIGNAL_MAILBOX: usize = SIGNAL + 16;
+    pub const SIGNAL_EVENT: usize = SIGNAL + 24;
+    pub const MAILBOX: usize = 192;
+    pub const FIRST_HEADER: usize = 256;
+    pub const HEADER_BYTES: usize = 24;
+    pub const HEADER_NEXT: usize = 0;
+    pub const HEADER_ACTIVE: usize = 8;
+    pub const HEADER_SERVICE: usize = 16;
+    pub const HEADER_CONTROL: usize = 20;
+    pub const FIRST_PAYLOAD: usize = (FIRST_HEADER + super::PACKETS as usize * HEADER_BYTES).next_multiple_of(4096);
+    pub const PAYLOAD_BYTES: usize = 64 * 64;
+    pub const SIZE: usize = FIRST_PAYLOAD + super::PACKETS as usize * PAYLOAD_BYTES;
+}
+
+/// Service numbers of the device library.
+mod service {
+    pub const FUNCTION_CALL: u32 = 1;
+    pub const PRINTF: u32 = 2;
+    pub const DEVICE_MEMORY: u32 = 3;
+    pub const SANITIZER: u32 = 4;
+}
+
+/// Bits of a message descriptor.
+mod descriptor {
+    pub const BEGIN: u64 = 1;
+    pub const END: u64 = 2;
+    pub const LENGTH_SHIFT: u32 = 5;
+    pub const ID_SHIFT: u32 = 8;
+}
+
+/// The buffer of one dispatch and the messages being put together in it.
+pub(crate) struct Hostcall {
+    buffer: Buffer,
+    messages: Mutex<Messages>,
+    output: Option<Output>,
+}
+
+impl fmt::Debug for Hostcall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hostcall").field("buffer", &self.buffer).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Messages {
+    open: HashMap<u64, Vec<u64>>,
+    last: u64,
+}
+
+impl Hostcall {
+    pub fn new(output: Option<Output>) -> Hostcall {
+        let mut buffer = Buffer::zeroed(layout::SIZE);
+        let base = buffer.address();
+        let mut put = |at: usize, value: u64| buffer.write(at, &value.to_le_bytes());
+        put(layout::HEADERS, base + layout::FIRST_HEADER as u64);
+        put(layout::PAYLOADS, base + layout::FIRST_PAYLOAD as u64);
+        put(layout::DOORBELL, base + layout::SIGNAL as u64);
+        put(layout::INDEX_MASK, PACKETS - 1);
+        put(layout::SIGNAL_KIND, 1);
+        put(layout::SIGNAL_MAILBOX, base + layout::MAILBOX as u64);
+        put(layout::SIGNAL_EVENT, 1);
+        // Packet pointers carry a tag above the index; zero is the end of the list.
+        for index in 0..PACKETS {
+            let next = if index + 1 == PACKETS { 0 } else { PACKETS | (index + 1) };
+            put(layout::FIRST_HEADER + index as usize * layout::HEADER_BYTES + layout::HEADER_NEXT, next);
+        }
+        put(layout::FREE_STACK, PACKETS);
+        Hostcall { buffer, messages: Mutex::default(), output }
+    }
+
+    pub fn address(&self) -> u64 {
+        self.buffer.address()
+    }
+
+    pub fn range(&self) -> Range {
+        self.buffer.range(Access::ReadWrite)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        debug_assert!(at + 8 <= self.buffer.len() && at % 8 == 0);
+        // SAFETY: the word is inside the buffer and aligned; waves change it with atomic instructions or before they hand it over.
+        unsafe { AtomicU64::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
+    }
+
+    fn half(&self, at: usize) -> &AtomicU32 {
+        debug_assert!(at + 4 <= self.buffer.len() && at % 4 == 0);
+        // SAFETY: as for `word`.
+        unsafe { AtomicU32::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
+    }
+
+    /// Serves the requests that are ready.
+    fn serve(&self) -> Result<(), FaultKind> {
+        if self.word(layout::READY_STACK).load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        // Held throughout, so that output of different waves does not mix.
+        let mut messages = self.messages.lock();
+        let mut ready = self.word(layout::READY_STACK).swap(0, Ordering::AcqRel);
+        let mut packets = Vec::new();
+        while ready != 0 && packets.len() < PACKETS as usize {
+            let index = (ready & (PACKETS - 1)) as usize;
+            packets.push(index);
+            let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
+            ready = self.word(header + layout::HEADER_NEXT).load(Ordering::Acquire);
+        }
+        // The stack has the newest request on top.
+        for index in packets.into_iter().rev() {
+            let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
+            let active = self.word(header + layout::HEADER_ACTIVE).load(Ordering::Acquire);
+            match self.half(header + layout::HEADER_SERVICE).load(Ordering::Acquire) {
+                service::PRINTF => self.print(&mut messages, index, active)?,
+                service::FUNCTION_CALL => return Err(refused("calling a host function is not served")),
+                service::DEVICE_MEMORY => return Err(refused("device-side malloc is not served")),
+                service::SANITIZER => return Err(refused("sanitizer reports are not served")),
+                other => return Err(refused(&format!("unknown service {other}"))),
+            }
+            self.half(header + layout::HEADER_CONTROL).fetch_and(!1, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Adds each active lane's words to its message; finished messages are printed.
+    fn print(&self, messages: &mut Messages, index: usize, active: u64) -> Result<(), FaultKind> {
+        for lane in (0..64).filter(|lane| active >> lane & 1 != 0) {
+            let slot = layout::FIRST_PAYLOAD + index * layout::PAYLOAD_BYTES + lane * 64;
+            let read = |k: usize| self.word(slot + 8 * k).load(Ordering::Relaxed);
+            let mut message = read(0);
+            if message & descriptor::BEGIN != 0 {
+                if messages.open.len() >= OPEN_MESSAGES {
+                    return Err(refused("too many unfinished messages"));
+                }
+                messages.last += 1;
+                messages.open.insert(messages.last, Vec::new());
+                message = message & 0xff & !descriptor::BEGIN | messages.last << descriptor::ID_SHIFT;
+            }
+            let id = message >> descriptor::ID_SHIFT;
+            let Some(words) = messages.open.get_mut(&id) else { return Err(refused("unknown message")) };
+            let count = (message >> descriptor::LENGTH_SHIFT & 7) as usize;
+            if words.len() + count > MESSAGE_WORDS {
+                return Err(refused("message is too long"));
+            }
+            words.extend((1..=count).map(read));
+            let mut answer = message;
+            if message & descriptor::END != 0 {
+                let words = messages.open.remove(&id).unwrap_or_default();
+                // The first word says which stream; both go to the one output.
+                let text = render_message(words.get(1..).unwrap_or_default());
+                answer = text.len() as u64;
+                if let Some(output) = &self.output {
+                    output(&text);
+                }
+            }
+            self.word(slot).store(answer, Ordering::Relaxed);
+            self.word(slot + 8).store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+fn refused(text: &str) -> FaultKind {
+    FaultKind::Hostcall { text: text.to_owned() }
+}
+
+/// Serves what the wave's dispatch asked of the host; gives `otherwise` unless that fails.
+pub(crate) fn poll(wave: &mut Wave, otherwise: Flow) -> Flow {
+    // SAFETY: surroundings are null or those of the running workgroup.
+    let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return otherwise };
+    let Some(hostcall) = &surroundings.grid().hostcall else { return otherwise };
+    match hostcall.serve() {
+        Ok(()) => otherwise,
+        Err(kind) => {
+            wave.fault = Some((kind, None));
+            Flow::Fault
+        }
+    }
+}

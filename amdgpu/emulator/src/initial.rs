@@ -1,0 +1,115 @@
+//! The state a wave starts in: user SGPRs, workgroup ids, scratch set-up, work-item ids.
+
+use code_object::Descriptor;
+use isa::Arch;
+
+use crate::wave::sreg;
+use crate::{Lanes, Wave};
+
+/// Addresses the user SGPRs may hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pointers {
+    pub dispatch: u64,
+    pub queue: u64,
+    pub kernarg: u64,
+    pub dispatch_id: u64,
+}
+
+/// Scalar registers at the start of a wave, and where the parts go that differ from wave to wave.
+#[derive(Debug)]
+pub(crate) struct Initial {
+    sgprs: [u32; sreg::COUNT],
+    /// Register of the scratch buffer resource.
+    private_buffer: Option<usize>,
+    /// Register of the initial flat scratch address.
+    flat_scratch: Option<usize>,
+    /// Registers of the workgroup ids.
+    workgroup: [Option<usize>; 3],
+    /// The hardware presets FLAT_SCRATCH.
+    architected: bool,
+}
+
+impl Initial {
+    pub fn new(arch: Arch, descriptor: &Descriptor, pointers: &Pointers, private_size: u32) -> Initial {
+        let mut sgprs = [0; sreg::COUNT];
+        let mut next = 0;
+        let mut take = |count: usize| {
+            let at = next;
+            next += count;
+            at
+        };
+        let mut put = |at: usize, value: u64| {
+            sgprs[at] = value as u32;
+            sgprs[at + 1] = (value >> 32) as u32;
+        };
+        let private_buffer = descriptor.private_segment_buffer.then(|| take(4));
+        if descriptor.dispatch_ptr {
+            put(take(2), pointers.dispatch);
+        }
+        if descriptor.queue_ptr {
+            put(take(2), pointers.queue);
+        }
+        if descriptor.kernarg_ptr {
+            put(take(2), pointers.kernarg);
+        }
+        if descriptor.dispatch_id {
+            put(take(2), pointers.dispatch_id);
+        }
+        let flat_scratch = descriptor.flat_scratch_init.then(|| take(2));
+        if descriptor.private_segment_size_sgpr {
+            let at = take(1);
+            sgprs[at] = private_size;
+        }
+        // Preloaded arguments are left alone: the code at the entry loads them itself before it goes on.
+        let mut next = descriptor.user_sgpr_count as usize;
+        let mut id = |enabled: bool| {
+            enabled.then(|| {
+                next += 1;
+                next - 1
+            })
+        };
+        let workgroup =
+            [id(descriptor.workgroup_id_x), id(descriptor.workgroup_id_y), id(descriptor.workgroup_id_z)];
+        // Workgroup info and the scratch offset of the wave follow; both stay zero, since every wave's scratch has its own base.
+        Initial { sgprs, private_buffer, flat_scratch, workgroup, architected: arch == Arch::Gfx942 }
+    }
+
+    /// Fills in a wave's scalar registers.
+    pub fn apply(&self, wave: &mut Wave, workgroup: [u32; 3]) {
+        wave.sgprs = self.sgprs;
+        let private = wave.private as u64;
+        if let Some(at) = self.private_buffer {
+            wave.sgprs[at] = private as u32;
+            wave.sgprs[at + 1] = (private >> 32) as u32 & 0xffff | SWIZZLE_ENABLE;
+            wave.sgprs[at + 2] = u32::MAX;
+            wave.sgprs[at + 3] = INDEX_STRIDE_64 | ADD_TID_ENABLE;
+        }
+        if let Some(at) = self.flat_scratch {
+            wave.set_sgpr64(at, private);
+        }
+        if self.architected {
+            wave.set_sgpr64(sreg::FLAT_SCRATCH, private);
+        }
+        for (at, id) in self.workgroup.iter().zip(workgroup) {
+            if let Some(at) = at {
+                wave.sgprs[*at] = id;
+            }
+        }
+    }
+}
+
+/// Bits of the scratch buffer resource: dwords interleaved over 64 lanes by the lane's number.
+const SWIZZLE_ENABLE: u32 = 1 << 31;
+const INDEX_STRIDE_64: u32 = 3 << 21;
+const ADD_TID_ENABLE: u32 = 1 << 23;
+
+/// Packed work-item ids of the wave that starts at item `first` of a workgroup.
+pub(crate) fn work_item_ids(size: [u32; 3], dims: u8, first: u32) -> Lanes {
+    let mut lanes = Lanes::ZERO;
+    for (lane, id) in lanes.0.iter_mut().enumerate() {
+        let item = first + lane as u32;
+        let (x, y, z) = (item % size[0], item / size[0] % size[1], item / size[0] / size[1]);
+        *id = x | if dims > 1 { y << 10 } else { 0 } | if dims > 2 { z << 20 } else { 0 };
+    }
+    lanes
+}

@@ -1,0 +1,251 @@
+//! Loading code objects: copying segments, relocating, and the kernels a loaded module offers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use code_object::{CodeObject, Kernel, RelocationTarget, SymbolKind};
+use isa::Arch;
+use parking_lot::RwLock;
+
+use crate::Level;
+use crate::memory::{self, Access, Memory};
+use crate::program::{Options, Program};
+
+/// Why a module could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("code object is for {found}, the device is {device:?}")]
+    Architecture { found: String, device: Arch },
+    #[error("relocation at {address:#x} needs symbol {symbol}, which is not defined")]
+    UndefinedSymbol { address: u64, symbol: String },
+    #[error("relocation at {address:#x} is of an unknown kind")]
+    UnknownRelocation { address: u64 },
+    #[error("code object content lies outside its load range")]
+    OutOfRange,
+    #[error("memory of the module is already in use")]
+    Memory(#[from] memory::Error),
+}
+
+/// A code object at its place in memory.
+#[derive(Debug)]
+pub struct Module {
+    image: Arc<Image>,
+    kernels: HashMap<String, Arc<LoadedKernel>>,
+}
+
+/// What kernels of a module share.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub object: CodeObject,
+    pub base: u64,
+    pub arch: Arch,
+    /// Sorted starts of functions, as addresses relative to the base.
+    functions: Vec<u64>,
+}
+
+impl Module {
+    /// Copies a code object to `base`, zeroes what it leaves undefined, relocates it, and allows kernels to touch it.
+    ///
+    /// # Safety
+    /// `object.load_size()` bytes at `base` must be mapped, writable, and used by nothing else until the module is unloaded and
+    /// its last dispatch has ended.
+    pub unsafe fn load(object: CodeObject, arch: Arch, base: u64, memory: &Memory) -> Result<Module, Error> {
+        let processor = object.target().processor.as_str();
+        if !accepts(arch, processor) {
+            return Err(Error::Architecture { found: processor.to_owned(), device: arch });
+        }
+        let inside = |address: u64, len: u64| {
+            address.checked_add(len).is_some_and(|end| end <= object.load_size()).then_some(()).ok_or(Error::OutOfRange)
+        };
+        for segment in object.segments() {
+            inside(segment.vaddr, segment.memsz)?;
+            let bytes: &[u8] = &segment.bytes;
+            let len = bytes.len().min(segment.memsz as usize);
+            let to = (base + segment.vaddr) as *mut u8;
+            // SAFETY: the segment is inside the load range, which the caller owns and mapped.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+                std::ptr::write_bytes(to.add(len), 0, segment.memsz as usize - len);
+            }
+        }
+        for relocation in object.relocations() {
+            if let RelocationTarget::Undefined(symbol) = &relocation.target {
+                return Err(Error::UndefinedSymbol { address: relocation.address, symbol: symbol.clone() });
+            }
+            let Some((value, size)) = relocation.value(base) else {
+                return Err(Error::UnknownRelocation { address: relocation.address });
+            };
+            inside(relocation.address, size as u64)?;
+            let value = value.to_le_bytes();
+            let to = (base + relocation.address) as *mut u8;
+            // SAFETY: the word is inside the load range.
+            unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, size.min(8)) };
+        }
+        let mut registered: Vec<u64> = Vec::new();
+        for segment in object.segments().iter().filter(|segment| segment.memsz > 0) {
+            let access = if segment.is_writable() { Access::ReadWrite } else { Access::ReadOnly };
+            let start = base + segment.vaddr;
+            if let Err(error) = memory.insert(start, segment.memsz, access) {
+                for start in registered {
+                    memory.remove(start);
+                }
+                return Err(error.into());
+            }
+            registered.push(start);
+        }
+        let mut functions: Vec<u64> = object
+            .symbols()
+            .iter()
+            .filter(|symbol| symbol.kind == SymbolKind::Function)
+            .map(|symbol| symbol.value)
+            .chain(object.kernels().iter().map(|kernel| kernel.entry_address))
+            .collect();
+        functions.sort_unstable();
+        functions.dedup();
+        let image = Arc::new(Image { base, arch, functions, object });
+        let kernels = image
+            .object
+            .kernels()
+            .iter()
+            .map(|kernel| (kernel.name.clone(), Arc::new(LoadedKernel::new(image.clone(), kernel.clone()))))
+            .collect();
+        Ok(Module { image, kernels })
+    }
+
+    /// Forbids kernels to touch the module's memory. Its dispatches must have ended.
+    pub fn unload(&self, memory: &Memory) {
+        for segment in self.image.object.segments().iter().filter(|segment| segment.memsz > 0) {
+            memory.remove(self.image.base + segment.vaddr);
+        }
+    }
+
+    pub fn base(&self) -> u64 {
+        self.image.base
+    }
+
+    pub fn object(&self) -> &CodeObject {
+        &self.image.object
+    }
+
+    pub fn kernel(&self, name: &str) -> Option<&Arc<LoadedKernel>> {
+        self.kernels.get(name)
+    }
+
+    /// Address and size of a symbol (device globals, constants).
+    pub fn symbol_address(&self, name: &str) -> Option<(u64, u64)> {
+        let symbol = self.image.object.symbol(name)?;
+        Some((self.image.base + symbol.value, symbol.size))
+    }
+}
+
+/// Whether code for `processor` runs on `arch`.
+fn accepts(arch: Arch, processor: &str) -> bool {
+    match arch {
+        Arch::Gfx90a => processor == "gfx90a",
+        Arch::Gfx942 => matches!(processor, "gfx942" | "gfx9-4-generic"),
+    }
+}
+
+/// A kernel that can be launched. Its code is compiled at the first launch and kept.
+#[derive(Debug)]
+pub struct LoadedKernel {
+    pub kernel: Kernel,
+    image: Arc<Image>,
+    /// Programs by CPU level, since devices may run at different ones.
+    codes: [Code; 3],
+}
+
+impl LoadedKernel {
+    fn new(image: Arc<Image>, kernel: Kernel) -> LoadedKernel {
+        LoadedKernel { kernel, image, codes: Default::default() }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.kernel.name
+    }
+
+    pub fn arch(&self) -> Arch {
+        self.image.arch
+    }
+
+    /// Formats of buffered output of the module.
+    pub fn printf_formats(&self) -> &[String] {
+        self.image.object.printf_formats()
+    }
+
+    /// Address of the first instruction.
+    pub fn entry(&self) -> u64 {
+        self.image.base + self.kernel.entry_address
+    }
+
+    /// Address of the descriptor, which programs use as the kernel's handle.
+    pub fn descriptor_address(&self) -> u64 {
+        self.image.base + self.kernel.descriptor_address
+    }
+
+    pub(crate) fn code(&self, level: Level) -> &Code {
+        &self.codes[level as usize]
+    }
+
+    /// The program that contains `address`, compiled if this is the first time it is asked for.
+    pub(crate) fn program_at(&self, level: Level, address: u64) -> Option<&Program> {
+        let code = self.code(level);
+        if let Some(program) = code.find(address) {
+            return Some(program);
+        }
+        let (start, bytes) = self.image.function(address.checked_sub(self.image.base)?)?;
+        let descriptor = &self.kernel.descriptor;
+        let options = Options {
+            arch: self.image.arch,
+            level,
+            accum_offset: descriptor.accum_offset as u16,
+            vgpr_count: descriptor.vgpr_count as u16,
+        };
+        let program = Program::compile(options, self.image.base + start, bytes);
+        code.add(program);
+        code.find(address)
+    }
+
+    /// Compiles the kernel's own code and says which of its instructions are not executed.
+    pub fn unsupported(&self, level: Level) -> Vec<String> {
+        self.program_at(level, self.entry()).map_or(Vec::new(), |program| program.unsupported().to_vec())
+    }
+}
+
+impl Image {
+    /// Start (relative to the base) and bytes of the code from the last function start at or before `address` to the next one.
+    fn function(&self, address: u64) -> Option<(u64, &[u8])> {
+        let segment = self.object.segments().iter().find(|s| s.is_executable() && s.contains(address, 4))?;
+        let after = self.functions.partition_point(|start| *start <= address);
+        let start = after.checked_sub(1).map_or(segment.vaddr, |at| self.functions[at].max(segment.vaddr));
+        let file_end = segment.vaddr + segment.bytes.len() as u64;
+        let end = self.functions.get(after).map_or(file_end, |end| (*end).min(file_end));
+        let bytes = segment.bytes.get((start - segment.vaddr) as usize..(end.max(start) - segment.vaddr) as usize)?;
+        (address < start + bytes.len() as u64).then_some((start, bytes))
+    }
+}
+
+/// The programs of one kernel at one CPU level. Programs are added, never removed, so references to them stay good.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    programs: RwLock<Vec<Arc<Program>>>,
+}
+
+impl Code {
+    fn find(&self, address: u64) -> Option<&Program> {
+        let programs = self.programs.read();
+        let after = programs.partition_point(|program| program.base() <= address);
+        let program = programs.get(after.checked_sub(1)?)?;
+        // SAFETY: the program is never dropped before `self`.
+        program.contains(address).then(|| unsafe { &*Arc::as_ptr(program) })
+    }
+
+    fn add(&self, program: Program) {
+        let mut programs = self.programs.write();
+        let at = programs.partition_point(|other| other.base() < program.base());
+        // Another thread may have compiled the same code meanwhile; the first one wins.
+        if programs.get(at).is_none_or(|other| other.base() != program.base()) {
+            programs.insert(at, Arc::new(program));
+        }
+    }
+}

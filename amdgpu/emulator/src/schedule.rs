@@ -1,0 +1,306 @@
+//! Who runs which workgroup when: the pool of threads, and the order of a grid's workgroups.
+//!
+//! A workgroup runs on one thread for a slice at a time. Normally each runs to its end before the next starts. Workgroups that
+//! make no end are parked, and more and more of the grid is started beside them, so that a workgroup may wait for a later one;
+//! how many may be in flight is bounded by memory.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::dispatch::Grid;
+use crate::fault::{Fault, FaultKind};
+use crate::workgroup::{Outcome, Workgroup};
+
+/// Waves below which other threads are not woken: doing it costs more than running them.
+const WORTH_WAKING: u64 = 12;
+/// Workgroup storage kept for the next launch.
+const SPARES: usize = 64;
+
+/// The order of one grid's workgroups.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    total: u64,
+    waves: u64,
+    resident: u64,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// First workgroup not yet started.
+    next: u64,
+    /// Workgroups started and not ended, parked ones included.
+    in_flight: u64,
+    parked: VecDeque<Box<Workgroup>>,
+    /// Workgroups to have in flight even while some are parked.
+    target: u64,
+    /// Slices since the last workgroup ended, or since `target` grew.
+    stalls: u64,
+    /// Threads at work.
+    active: usize,
+}
+
+impl Schedule {
+    pub fn new(total: u64, waves: u64, resident: u64, cooperative: bool) -> Schedule {
+        Schedule {
+            total,
+            waves,
+            resident,
+            state: Mutex::new(State {
+                next: 0,
+                in_flight: 0,
+                parked: VecDeque::new(),
+                target: if cooperative { total } else { 0 },
+                stalls: 0,
+                active: 0,
+            }),
+            ended: Condvar::new(),
+        }
+    }
+}
+
+/// What a thread does next.
+enum Pick {
+    Start(u64),
+    Resume(Box<Workgroup>),
+    Nothing,
+}
+
+impl Grid {
+    fn pick(&self) -> Pick {
+        let schedule = &self.schedule;
+        let mut state = schedule.state.lock();
+        if self.is_aborted() {
+            return Pick::Nothing;
+        }
+        let may_start = state.next < schedule.total;
+        if may_start && (state.parked.is_empty() || state.in_flight < state.target) {
+            let linear = state.next;
+            state.next += 1;
+            state.in_flight += 1;
+            return Pick::Start(linear);
+        }
+        state.parked.pop_front().map_or(Pick::Nothing, Pick::Resume)
+    }
+
+    fn park(&self, workgroup: Box<Workgroup>) {
+        let schedule = &self.schedule;
+        let mut state = schedule.state.lock();
+        state.parked.push_back(workgroup);
+        state.stalls += 1;
+        // Everyone in flight had two turns and none ended: perhaps they wait for a workgroup that has not started.
+        if state.stalls > 2 * state.in_flight {
+            state.stalls = 0;
+            state.target = (state.target.max(state.in_flight) * 2).min(schedule.resident);
+        }
+    }
+
+    fn finish(&self, workgroup: &Workgroup) {
+        self.count(workgroup);
+        let mut state = self.schedule.state.lock();
+        state.in_flight -= 1;
+        state.stalls = 0;
+    }
+
+    fn wants_help(&self) -> bool {
+        let state = self.schedule.state.lock();
+        !self.is_aborted() && (state.next < self.schedule.total || !state.parked.is_empty())
+    }
+
+    /// Runs workgroups until there is none left to run.
+    fn work(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
+        self.schedule.state.lock().active += 1;
+        let done = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
+        if let Err(panic) = done {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                .unwrap_or_else(|| "a thread panicked".to_owned());
+            self.abort(self.fault(FaultKind::Internal { text }));
+        }
+        let mut state = self.schedule.state.lock();
+        state.active -= 1;
+        if state.active == 0 {
+            self.schedule.ended.notify_all();
+        }
+    }
+
+    fn run_workgroups(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
+        let mut spare: Option<Box<Workgroup>> = None;
+        let mut naps = 0;
+        loop {
+            let mut workgroup = match self.pick() {
+                Pick::Nothing => break,
+                Pick::Resume(workgroup) => workgroup,
+                Pick::Start(linear) => {
+                    let taken = spare.take().or_else(|| spares.lock().pop());
+                    let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
+                    workgroup.start(self, linear);
+                    workgroup
+                }
+            };
+            match workgroup.run() {
+                Outcome::Done => {
+                    naps = 0;
+                    self.finish(&workgroup);
+                    if let Some(spare) = spare.replace(workgroup) {
+                        keep(spares, spare);
+                    }
+                }
+                Outcome::Fault(fault) => {
+                    self.abort(*fault);
+                    keep(spares, workgroup);
+                }
+                Outcome::Parked { idle } => {
+                    if let Some(kind) = self.expired() {
+                        let place = workgroup.place(kind);
+                        self.abort(place);
+                        keep(spares, workgroup);
+                        break;
+                    }
+                    self.park(workgroup);
+                    // Everyone waits, perhaps for the host: do not burn the machine meanwhile.
+                    naps = if idle { naps + 1 } else { 0 };
+                    if naps > 64 {
+                        std::thread::sleep(Duration::from_micros(naps.min(1000)));
+                    } else if naps > 8 {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        }
+        if let Some(spare) = spare {
+            keep(spares, spare);
+        }
+    }
+
+    fn fault(&self, kind: FaultKind) -> Fault {
+        Fault {
+            kind,
+            kernel: self.kernel.name().to_owned(),
+            pc: 0,
+            offset: 0,
+            instruction: String::new(),
+            workgroup: [0; 3],
+            work_item: None,
+        }
+    }
+}
+
+fn keep(spares: &Mutex<Vec<Box<Workgroup>>>, workgroup: Box<Workgroup>) {
+    let mut spares = spares.lock();
+    if spares.len() < SPARES && workgroup.bytes() < 8 << 20 {
+        spares.push(workgroup);
+    }
+}
+
+/// Threads that help with the grids in flight.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<Work>,
+    wake: Condvar,
+    spares: Mutex<Vec<Box<Workgroup>>>,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    grids: Vec<Arc<Grid>>,
+    stop: bool,
+    /// Where the last search for work began, so that grids take turns.
+    turn: usize,
+}
+
+impl Pool {
+    /// A pool for `threads` threads, of which one is the caller's own.
+    pub fn new(threads: usize) -> Pool {
+        let shared = Arc::new(Shared::default());
+        let threads = (1..threads)
+            .map(|index| {
+                let shared = shared.clone();
+                std::thread::Builder::new()
+                    .name(format!("gpu-{index}"))
+                    .spawn(move || shared.serve())
+                    .expect("the operating system starts threads")
+            })
+            .collect();
+        Pool { shared, threads }
+    }
+
+    /// Runs a grid to its end on this thread and those of the pool that are free.
+    pub fn run(&self, grid: Grid) -> Arc<Grid> {
+        let grid = Arc::new(grid);
+        let shared = &self.shared;
+        let waves = grid.schedule.total.saturating_mul(grid.schedule.waves);
+        let helpers = (self.threads.len() as u64).min(grid.schedule.total - 1);
+        let with_help = helpers > 0 && waves >= WORTH_WAKING;
+        if with_help {
+            shared.state.lock().grids.push(grid.clone());
+            for _ in 0..helpers {
+                shared.wake.notify_one();
+            }
+        }
+        grid.work(&shared.spares);
+        if with_help {
+            shared.state.lock().grids.retain(|other| !Arc::ptr_eq(other, &grid));
+            let mut state = grid.schedule.state.lock();
+            while state.active > 0 {
+                grid.schedule.ended.wait(&mut state);
+            }
+        }
+        // What an abort left parked refers to the grid.
+        let left = std::mem::take(&mut grid.schedule.state.lock().parked);
+        drop(left);
+        grid
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.state.lock().stop = true;
+        self.shared.wake.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has reported it as a fault already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        let mut work = self.state.lock();
+        loop {
+            if work.stop {
+                return;
+            }
+            let count = work.grids.len();
+            let found = (0..count)
+                .map(|k| (work.turn + k) % count)
+                .find(|at| work.grids[*at].wants_help())
+                .map(|at| (at, work.grids[at].clone()));
+            match found {
+                Some((at, grid)) => {
+                    work.turn = at + 1;
+                    // The launch may end before this thread gets to work; then there is nothing left to pick.
+                    drop(work);
+                    grid.work(&self.spares);
+                    drop(grid);
+                    work = self.state.lock();
+                }
+                None => self.wake.wait(&mut work),
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! A workgroup in flight: its waves, local memory and barrier, and running it for a slice of time.
+
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::dispatch::Grid;
+use crate::fault::{Fault, FaultKind};
+use crate::memory::{Range, Table};
+use crate::wave::sreg;
+use crate::{Flow, Wave};
+
+/// Micro-ops a wave may run before others get their turn. Checked at jumps only.
+const QUANTUM: u32 = 8192;
+
+/// What is around a wave: the dispatch and the workgroup.
+#[derive(Debug)]
+pub struct Surroundings {
+    pub(crate) grid: *const Grid,
+    pub(crate) workgroup: [u32; 3],
+    /// Work-items per dimension, fewer than asked for in a partial workgroup.
+    pub(crate) size: [u32; 3],
+    pub(crate) linear_workgroup: u64,
+    table: Arc<Table>,
+    generation: u64,
+}
+
+impl Surroundings {
+    #[inline]
+    pub(crate) fn grid(&self) -> &Grid {
+        // SAFETY: a grid outlives its workgroups.
+        unsafe { &*self.grid }
+    }
+
+    /// The range a kernel of this dispatch may touch that contains `address`.
+    pub(crate) fn find(&self, address: u64) -> Option<Range> {
+        let own = self.grid().own.iter().find(|range| address >= range.start && address < range.end);
+        own.copied().or_else(|| self.table.find(address)).or_else(|| self.grid().memory.find(address))
+    }
+}
+
+/// Where a wave stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ready,
+    AtBarrier,
+    Ended,
+}
+
+#[derive(Debug)]
+struct Slot {
+    wave: Box<Wave>,
+    private: Buffer,
+    state: State,
+}
+
+/// How a slice ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// All waves ended.
+    Done,
+    /// There is more to run. `idle` says that all waves gave up their turn (they sleep or wait for other workgroups).
+    Parked { idle: bool },
+    Fault(Box<Fault>),
+}
+
+/// A workgroup in flight. Its storage is reused for the next one.
+#[derive(Debug)]
+pub(crate) struct Workgroup {
+    slots: Vec<Slot>,
+    live: usize,
+    lds: Buffer,
+    surroundings: Box<Surroundings>,
+}
+
+// SAFETY: one thread at a time runs a workgroup; what its pointers refer to outlives it and may be used from any thread.
+unsafe impl Send for Workgroup {}
+
+impl Workgroup {
+    /// Storage for workgroups of `grid`.
+    pub fn new(grid: &Grid) -> Workgroup {
+        Workgroup {
+            slots: Vec::new(),
+            live: 0,
+            lds: Buffer::zeroed(0),
+            surroundings: Box::new(Surroundings {
+                grid,
+                workgroup: [0; 3],
+                size: [1; 3],
+                linear_workgroup: 0,
+                table: grid.memory.snapshot(),
+                generation: grid.memory.generation(),
+            }),
+        }
+    }
+
+    /// Puts workgroup `linear` of `grid` at its start.
+    pub fn start(&mut self, grid: &Grid, linear: u64) {
+        let counts = grid.workgroups;
+        let workgroup = [
+            (linear % u64::from(counts[0])) as u32,
+            (linear / u64::from(counts[0]) % u64::from(counts[1])) as u32,
+            (linear / u64::from(counts[0]) / u64::from(counts[1])) as u32,
+        ];
+        let mut size = grid.workgroup_size;
+        for k in 0..3 {
+            size[k] = size[k].min(grid.grid_size[k] - workgroup[k] * grid.workgroup_size[k]);
+        }
+        let surroundings = &mut *self.surroundings;
+        surroundings.grid = grid;
+        surroundings.workgroup = workgroup;
+        surroundings.size = size;
+        surroundings.linear_workgroup = linear;
+        let items = size.iter().product::<u32>();
+        self.live = items.div_ceil(64) as usize;
+        if self.lds.len() < grid.lds_size as usize {
+            self.lds = Buffer::zeroed(grid.lds_size as usize);
+        }
+        while self.slots.len() < self.live {
+            self.slots.push(Slot {
+                wave: Box::new(Wave::new(grid.vgpr_count)),
+                private: Buffer::zeroed(0),
+                state: State::Ended,
+            });
+        }
+        let private_bytes = grid.private_size as usize * 64;
+        for (index, slot) in self.slots.iter_mut().enumerate().take(self.live) {
+            if slot.private.len() < private_bytes {
+                slot.private = Buffer::zeroed(private_bytes);
+            }
+            if slot.wave.vgprs.len() < grid.vgpr_count {
+                *slot.wave = Wave::new(grid.vgpr_count);
+            }
+            slot.state = State::Ready;
+            let wave = &mut *slot.wave;
+            wave.index = index as u32;
+            wave.lds = self.lds.as_mut_ptr();
+            wave.lds_size = grid.lds_size;
+            wave.private = slot.private.as_mut_ptr();
+            wave.private_size = grid.private_size;
+            wave.surroundings = surroundings;
+            wave.fault = None;
+            wave.executed = 0;
+            wave.gpr_index_mode = 0;
+            wave.arrived = None;
+            wave.scc = false;
+            wave.mode = grid.mode;
+            grid.initial.apply(wave, workgroup);
+            let first = 64 * index as u32;
+            let lanes = (items - first).min(64);
+            wave.set_sgpr64(sreg::EXEC, u64::MAX >> (64 - lanes));
+            if size == grid.workgroup_size {
+                wave.vgprs[0] = grid.work_items[index];
+            } else {
+                wave.vgprs[0] = crate::initial::work_item_ids(size, grid.id_dims, first);
+            }
+            grid.entry().enter(wave, grid.entry_index);
+        }
+        self.refresh();
+    }
+
+    /// Takes notice of changes of the memory table.
+    fn refresh(&mut self) {
+        let memory = &self.surroundings.grid().memory;
+        let generation = memory.generation();
+        if self.surroundings.generation != generation {
+            self.surroundings.table = memory.snapshot();
+            self.surroundings.generation = generation;
+        }
+        for slot in &mut self.slots[..self.live] {
+            if slot.wave.ranges.generation != generation {
+                slot.wave.ranges.clear(generation);
+            }
+        }
+    }
+
+    /// Runs every wave until it ends, waits at the barrier, or has used its turn.
+    pub fn run(&mut self) -> Outcome {
+        self.refresh();
+        let mut idle = true;
+        loop {
+            let mut runnable = false;
+            let mut at_barrier = 0;
+            let mut ended = 0;
+            for at in 0..self.live {
+                match self.slots[at].state {
+                    State::Ended => ended += 1,
+                    State::AtBarrier => at_barrier += 1,
+                    State::Ready => {
+                        let wave = &mut *self.slots[at].wave;
+                        wave.budget = QUANTUM;
+                        let flow = run_wave(wave);
+                        match flow {
+                            Flow::End => {
+                                self.slots[at].state = State::Ended;
+                                ended += 1;
+                                idle = false;
+                            }
+                            Flow::Barrier => {
+                                self.slots[at].state = State::AtBarrier;
+                                at_barrier += 1;
+                                idle = false;
+                            }
+                            Flow::Fault => return Outcome::Fault(Box::new(self.describe(at))),
+                            // Asked for its turn to end, or waits for other workgroups.
+                            Flow::Yield | Flow::Retry => runnable = true,
+                            // Ran out of its quantum.
+                            Flow::Next | Flow::Jump | Flow::Far => {
+                                runnable = true;
+                                idle = false;
+                            }
+                        }
+                    }
+                }
+            }
+            if ended == self.live {
+                return Outcome::Done;
+            }
+            if at_barrier > 0 && at_barrier + ended == self.live {
+                for slot in &mut self.slots[..self.live] {
+                    if slot.state == State::AtBarrier {
+                        slot.state = State::Ready;
+                    }
+                }
+                // Everyone is past the barrier: go on at once, unless the dispatch was aborted.
+                if self.surroundings.grid().is_aborted() {
+                    return Outcome::Parked { idle: false };
+                }
+                continue;
+            }
+            debug_assert!(runnable);
+            return Outcome::Parked { idle };
+        }
+    }
+
+    /// Micro-ops that waves of this workgroup ran.
+    pub fn executed(&self) -> u64 {
+        self.slots[..self.live].iter().map(|slot| slot.wave.executed).sum()
+    }
+
+    pub fn waves(&self) -> u64 {
+        self.live as u64
+    }
+
+    /// Memory the workgroup's storage takes.
+    pub fn bytes(&self) -> usize {
+        self.slots.iter().map(|slot| slot.wave.vgprs.len() * 256 + slot.private.len()).sum::<usize>() + self.lds.len()
+    }
+
+    /// A fault of the whole dispatch, placed at the first wave that is still running.
+    pub fn place(&mut self, kind: FaultKind) -> Fault {
+        let at = self.slots[..self.live].iter().position(|slot| slot.state != State::Ended).unwrap_or(0);
+        self.slots[at].wave.fault = Some((kind, None));
+        self.describe(at)
+    }
+
+    /// The fault of wave `at`, with its place.
+    fn describe(&mut self, at: usize) -> Fault {
+        let grid = self.surroundings.grid();
+        let wave = &mut *self.slots[at].wave;
+        let fault = wave.fault.take();
+        let (kind, lane) = fault.unwrap_or((FaultKind::Internal { text: "fault without a cause".to_owned() }, None));
+        // SAFETY: a wave that ran has a program, which outlives it.
+        let program = unsafe { &*wave.program };
+        let pc = program.address_of(wave.pc);
+        let instruction = match kind {
+            FaultKind::IllegalInstruction { .. } => String::new(),
+            _ => program.inst_of(wave.pc).map_or(String::new(), |inst| isa::disassemble(grid.kernel.arch(), inst, pc)),
+        };
+        let [x, y, _] = self.surroundings.size;
+        let work_item = lane.map(|lane| {
+            let item = 64 * wave.index + u32::from(lane);
+            [item % x, item / x % y, item / x / y]
+        });
+        Fault {
+            kind,
+            kernel: grid.kernel.name().to_owned(),
+            pc,
+            offset: pc.wrapping_sub(grid.kernel.entry()) as i64,
+            instruction,
+            workgroup: self.surroundings.workgroup,
+            work_item,
+        }
+    }
+}
+
+/// Runs a wave until something other than the next micro-op is due, or its budget is spent.
+fn run_wave(wave: &mut Wave) -> Flow {
+    // SAFETY: the wave entered a program of its kernel, which lives as long as the kernel. A program's last micro-op jumps, so
+    // `pc` stays inside it; branch targets were resolved to micro-ops of the same program.
+    unsafe {
+        let mut uops = (&(*wave.program).uops).as_ptr();
+        let mut pc = wave.pc;
+        let mut start = pc;
+        let mut left = i64::from(wave.budget);
+        loop {
+            let uop = &*uops.add(pc);
+            let flow = (uop.run)(wave, uop);
+            if flow == Flow::Next {
+                pc += 1;
+                continue;
+            }
+            let count = (pc + 1 - start) as u64;
+            wave.executed += count;
+            left -= count as i64;
+            match flow {
+                Flow::Jump => {
+                    pc = wave.pc;
+                    start = pc;
+                }
+                Flow::Far => {
+                    if !far(wave) {
+                        wave.pc = pc;
+                        return Flow::Fault;
+                    }
+                    uops = (&(*wave.program).uops).as_ptr();
+                    pc = wave.pc;
+                    start = pc;
+                }
+                Flow::Fault | Flow::Retry => {
+                    wave.pc = pc;
+                    return flow;
+                }
+                _ => {
+                    wave.pc = pc + 1;
+                    return flow;
+                }
+            }
+            if left <= 0 {
+                return Flow::Jump;
+            }
+        }
+    }
+}
+
+/// Enters the program at `wave.far`.
+fn far(wave: &mut Wave) -> bool {
+    let address = wave.far;
+    // SAFETY: the wave runs a program of its kernel.
+    let current = unsafe { &*wave.program };
+    if let Some(at) = current.index_of(address) {
+        wave.pc = at;
+        return true;
+    }
+    // SAFETY: a wave that runs programs has surroundings.
+    let grid = unsafe { &*wave.surroundings }.grid();
+    match grid.kernel.program_at(grid.level, address) {
+        Some(program) if program.index_of(address).is_some() => {
+            program.enter(wave, program.index_of(address).unwrap_or(0));
+            true
+        }
+        _ => {
+            wave.fault = Some((FaultKind::IllegalTarget { address }, None));
+            false
+        }
+    }
+}

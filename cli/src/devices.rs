@@ -1,0 +1,118 @@
+//! `remora devices`.
+
+use anyhow::Result;
+use backend_emulator::MODELS;
+use worker::{DeviceStatus, Status};
+
+use crate::env::Environment;
+use crate::inspect::inspect;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The worker to ask: host:port, tls://host:port or unix:/path
+    #[arg(long, value_name = "ENDPOINT")]
+    worker: Option<String>,
+    /// Print everything the worker tells, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
+    let Some(endpoint) = environment.worker(arguments.worker.as_deref())? else {
+        return show_models(arguments.json);
+    };
+    let status = inspect(&endpoint, environment)?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?);
+        return Ok(());
+    }
+    println!(
+        "{} at {endpoint}, up {}, {} of {} sessions",
+        status.worker,
+        duration(status.uptime_s),
+        status.sessions.len(),
+        status.max_sessions
+    );
+    print_table(&status);
+    Ok(())
+}
+
+/// Without a worker there are still the GPUs that `remora run` starts on its own.
+fn show_models(json: bool) -> Result<()> {
+    let devices: Vec<DeviceStatus> = MODELS
+        .iter()
+        .zip(0..)
+        .map(|(model, ordinal)| DeviceStatus {
+            ordinal,
+            name: model.name.to_owned(),
+            isa: model.isa(),
+            memory_total: model.memory_bytes,
+            compute_units: model.compute_units,
+            clock_mhz: model.clock_khz / 1000,
+            memory_clock_mhz: model.memory_clock_khz / 1000,
+            ..DeviceStatus::default()
+        })
+        .collect();
+    let status = Status { worker: "none".to_owned(), backend: "emulator".to_owned(), devices, ..Status::default() };
+    if json {
+        println!("{}", serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?);
+        return Ok(());
+    }
+    let keys: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
+    println!("No worker is named (--worker, REMORA_WORKER or TF_WORKER_HOST). `remora run` starts one of these");
+    println!("software GPUs by itself; choose with --device {}:", keys.join("|"));
+    print_table(&status);
+    Ok(())
+}
+
+fn print_table(status: &Status) {
+    let mut rows = vec![["#", "NAME", "ARCHITECTURE", "MEMORY", "USED", "CUs", "CLOCK", "MEM CLOCK", "LOAD", "SESSIONS"]
+        .map(str::to_owned)];
+    for device in &status.devices {
+        rows.push([
+            device.ordinal.to_string(),
+            device.name.clone(),
+            device.isa.clone(),
+            bytes(device.memory_total),
+            bytes(device.memory_used),
+            device.compute_units.to_string(),
+            format!("{} MHz", device.clock_mhz),
+            format!("{} MHz", device.memory_clock_mhz),
+            format!("{:.0} %", device.load_percent),
+            device.sessions.to_string(),
+        ]);
+    }
+    let widths: Vec<usize> =
+        (0..10).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (cell, width))| {
+                let right = column == 0 || (3..=8).contains(&column);
+                if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            })
+            .collect();
+        println!("{}", cells.join("  ").trim_end());
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        bytes if bytes % (1 << 30) == 0 => format!("{} GiB", bytes >> 30),
+        bytes if bytes >= 1 << 30 => format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64),
+        bytes if bytes >= 1 << 20 => format!("{:.1} MiB", bytes as f64 / (1u64 << 20) as f64),
+        bytes => format!("{:.1} KiB", bytes as f64 / 1024.0),
+    }
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86400 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86400),
+    }
+}

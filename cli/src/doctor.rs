@@ -1,0 +1,178 @@
+//! `remora doctor`: what is there, what is not, and what to do about it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use worker::Toolchain;
+
+use crate::env::Environment;
+use crate::inspect::inspect;
+use crate::library;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The worker to look for: host:port, tls://host:port or unix:/path
+    #[arg(long, value_name = "ENDPOINT")]
+    worker: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    Good,
+    /// Not there, and not needed by everyone.
+    Absent,
+    /// Nothing works without it.
+    Broken,
+}
+
+/// What has been found so far.
+#[derive(Default)]
+struct Report {
+    broken: usize,
+}
+
+impl Report {
+    fn add(&mut self, finding: Finding, what: &str, found: &str, remedy: &str) {
+        let mark = match finding {
+            Finding::Good => "ok     ",
+            Finding::Absent => "absent ",
+            Finding::Broken => "MISSING",
+        };
+        println!("{mark}  {what}: {found}");
+        if finding != Finding::Good && !remedy.is_empty() {
+            println!("         -> {remedy}");
+        }
+        self.broken += usize::from(finding == Finding::Broken);
+    }
+}
+
+pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
+    let mut report = Report::default();
+    check_libraries(&mut report, environment);
+    check_processor(&mut report);
+    check_worker(&mut report, arguments, environment);
+    check_compiler(&mut report, environment);
+    check_rocm(&mut report);
+    if report.broken == 0 {
+        println!("\nEverything needed is there.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("\n{} essential part{} missing.", report.broken, if report.broken == 1 { " is" } else { "s are" });
+    Ok(ExitCode::FAILURE)
+}
+
+fn check_libraries(report: &mut Report, environment: &Environment) {
+    let build = "build them with `cargo xtask build`, or point HIP_REMOTE_LIB_DIR at them";
+    let Some(dir) = library::find(environment) else {
+        let places: Vec<String> =
+            library::places(environment).iter().map(|place| place.display().to_string()).collect();
+        let found = format!("no libamdhip64.so.* in {}", places.join(", "));
+        return report.add(Finding::Broken, "client libraries", &found, build);
+    };
+    for name in library::SONAMES {
+        let path = dir.join(name);
+        match library::problem(&path) {
+            None => report.add(Finding::Good, name, &path.display().to_string(), ""),
+            Some(problem) => report.add(Finding::Broken, name, &format!("{}: {problem}", path.display()), build),
+        }
+    }
+}
+
+fn check_processor(report: &mut Report) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let levels = [
+            ("AVX-512", std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bw")),
+            ("AVX2", std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")),
+        ];
+        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+        match levels.iter().find(|(_, has)| *has) {
+            Some((level, _)) => {
+                report.add(Finding::Good, "processor", &format!("{level}, {threads} threads for software GPUs"), "");
+            }
+            None => report.add(
+                Finding::Absent,
+                "processor",
+                "neither AVX-512 nor AVX2",
+                "software GPUs run, but several times slower; in a virtual machine, pass the host's CPU through",
+            ),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    report.add(Finding::Good, "processor", std::env::consts::ARCH, "");
+}
+
+fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Environment) {
+    let endpoint = match environment.worker(arguments.worker.as_deref()) {
+        Ok(Some(endpoint)) => endpoint,
+        Ok(None) => {
+            let found = "none is named, so `remora run` starts a software GPU for each program";
+            let remedy = "to use another machine, start `remora worker` there and set REMORA_WORKER=host:port";
+            return report.add(Finding::Absent, "worker", found, remedy);
+        }
+        Err(error) => return report.add(Finding::Broken, "worker", &format!("{error:#}"), "correct the address"),
+    };
+    match inspect(&endpoint, environment) {
+        Ok(status) => {
+            let devices: Vec<&str> = status.devices.iter().map(|device| device.name.as_str()).collect();
+            let found = format!("{endpoint} answers: {} with {}", status.worker, devices.join(", "));
+            report.add(Finding::Good, "worker", &found, "");
+        }
+        Err(error) => {
+            let text = format!("{error:#}");
+            let remedy = if text.contains("access denied") || text.contains("token") {
+                "set REMORA_TOKEN (or REMORA_TOKEN_FILE) to the worker's token"
+            } else if text.contains("TLS") || text.contains("ertificate") {
+                "use tls://host:port and set REMORA_TLS_CA to the worker's certificate or sha256:FINGERPRINT"
+            } else {
+                "start `remora worker` there, and check address, port and firewall"
+            };
+            report.add(Finding::Broken, "worker", &text, remedy);
+        }
+    }
+}
+
+fn check_compiler(report: &mut Report, environment: &Environment) {
+    match Toolchain::find(environment.toolchain.as_deref()) {
+        Ok(found) => {
+            report.add(Finding::Good, "hiprtc compiler", &found.clang.display().to_string(), "");
+            report.add(Finding::Good, "HIP headers", &found.hip.join("include").display().to_string(), "");
+            report.add(Finding::Good, "device libraries", &found.device_libs.display().to_string(), "");
+        }
+        Err(problem) => report.add(
+            Finding::Absent,
+            "hiprtc compiler",
+            &problem.to_string(),
+            "only programs that compile kernels at run time need it: run `cargo xtask setup`, install ROCm, or set \
+             REMORA_TOOLCHAIN",
+        ),
+    }
+}
+
+fn check_rocm(report: &mut Report) {
+    let kfd = Path::new("/dev/kfd").exists();
+    // In a process of its own: a runtime without its driver may crash.
+    let probe = std::env::current_exe().and_then(|program| Command::new(program).arg("probe-hip").output());
+    let text = probe.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let finding = if text.starts_with("ready") { Finding::Good } else { Finding::Absent };
+    let found = match text.as_str() {
+        "" => "the runtime crashed when it was loaded",
+        text => text,
+    };
+    let remedy = if kfd {
+        "install ROCm's libamdhip64 to use this machine's AMD GPU with `remora worker --backend hip`"
+    } else {
+        "only `remora worker --backend hip` needs an AMD GPU and ROCm; software GPUs need neither"
+    };
+    report.add(finding, "AMD's runtime", found, remedy);
+}
+
+/// Loads AMD's runtime and says what came of it.
+pub fn probe_hip(library: Option<&Path>) -> Result<ExitCode> {
+    match backend_hip::Hip::open(library, None) {
+        Ok(hip) => println!("ready: {hip:?}"),
+        Err(error) => println!("{} (status {})", error.text, error.code.0),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,103 @@
+//! The environment, read once.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use transport::{DEFAULT_PORT, Endpoint, tls};
+
+/// What the environment says.
+#[derive(Debug, Default)]
+pub struct Environment {
+    worker: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    tls_ca: Option<String>,
+    connect_timeout: Option<String>,
+    pub library_dir: Option<PathBuf>,
+    pub toolchain: Option<PathBuf>,
+    pub log: Option<String>,
+    pub loader_path: Option<OsString>,
+    pub search_path: Option<OsString>,
+    cache_home: Option<PathBuf>,
+    home: Option<PathBuf>,
+}
+
+impl Environment {
+    pub fn read() -> Environment {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Environment {
+            worker: text("REMORA_WORKER"),
+            host: text("TF_WORKER_HOST"),
+            port: text("TF_WORKER_PORT"),
+            token: text("REMORA_TOKEN"),
+            token_file: path("REMORA_TOKEN_FILE"),
+            tls_ca: text("REMORA_TLS_CA"),
+            connect_timeout: text("REMORA_CONNECT_TIMEOUT"),
+            library_dir: path("HIP_REMOTE_LIB_DIR"),
+            toolchain: path("REMORA_TOOLCHAIN"),
+            log: text("REMORA_LOG"),
+            loader_path: std::env::var_os("LD_LIBRARY_PATH"),
+            search_path: std::env::var_os("PATH"),
+            cache_home: path("XDG_CACHE_HOME"),
+            home: path("HOME"),
+        }
+    }
+
+    /// The worker to use: the one named on the command line, else the environment's, else none.
+    pub fn worker(&self, named: Option<&str>) -> Result<Option<Endpoint>> {
+        let parse = |text: &str, from: &str| {
+            text.parse::<Endpoint>().with_context(|| format!("{from} names no worker"))
+        };
+        if let Some(text) = named {
+            return parse(text, "--worker").map(Some);
+        }
+        if let Some(text) = &self.worker {
+            return parse(text, "REMORA_WORKER").map(Some);
+        }
+        let Some(host) = &self.host else { return Ok(None) };
+        let port = match &self.port {
+            Some(port) => port.parse().with_context(|| format!("TF_WORKER_PORT is \"{port}\""))?,
+            None => DEFAULT_PORT,
+        };
+        Ok(Some(Endpoint::tcp(host, port)))
+    }
+
+    /// The secret shared between clients and workers.
+    pub fn token(&self, file: Option<&std::path::Path>) -> Result<Option<Vec<u8>>> {
+        let read = |path: &std::path::Path| -> Result<Vec<u8>> {
+            let mut token = std::fs::read(path).with_context(|| format!("token file {}", path.display()))?;
+            token.truncate(token.trim_ascii_end().len());
+            anyhow::ensure!(!token.is_empty(), "token file {} is empty", path.display());
+            Ok(token)
+        };
+        match (file, &self.token, &self.token_file) {
+            (Some(path), _, _) => read(path).map(Some),
+            (None, Some(token), _) => Ok(Some(token.clone().into_bytes())),
+            (None, None, Some(path)) => read(path).map(Some),
+            (None, None, None) => Ok(None),
+        }
+    }
+
+    pub fn trust(&self) -> Result<Option<tls::Trust>> {
+        let Some(text) = &self.tls_ca else { return Ok(None) };
+        let trust = tls::Trust::parse(text);
+        Ok(Some(trust.with_context(|| format!("REMORA_TLS_CA \"{text}\" is neither a file nor sha256:FINGERPRINT"))?))
+    }
+
+    pub fn connect_timeout(&self) -> Duration {
+        let seconds = self.connect_timeout.as_deref().and_then(|text| text.parse::<f64>().ok());
+        let seconds = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+        Duration::from_secs_f64(seconds.unwrap_or(3.0).min(3600.0))
+    }
+
+    /// Where results of the run-time compiler are kept.
+    pub fn compile_cache(&self) -> Option<PathBuf> {
+        let base = self.cache_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
+        base.map(|base| base.join("remora/compile"))
+    }
+}

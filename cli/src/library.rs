@@ -1,0 +1,52 @@
+//! The client's drop-in libraries: where they are and whether they are whole.
+
+use std::path::{Path, PathBuf};
+
+use object::elf::{FileHeader64, SHT_GNU_VERDEF};
+use object::read::elf::{FileHeader, SectionHeader};
+
+use crate::env::Environment;
+
+/// The sonames programs ask for.
+pub const SONAMES: &[&str] = &["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"];
+
+/// Where the libraries may be, in order of preference.
+pub fn places(environment: &Environment) -> Vec<PathBuf> {
+    if let Some(dir) = &environment.library_dir {
+        return vec![dir.clone()];
+    }
+    let program = std::env::current_exe().and_then(|path| path.canonicalize());
+    let Some(dir) = program.ok().and_then(|path| path.parent().map(Path::to_owned)) else { return Vec::new() };
+    let mut places = vec![dir.join("lib")];
+    places.extend(dir.parent().into_iter().flat_map(|up| [up.join("lib/remora"), up.join("lib")]));
+    places.push(dir);
+    places
+}
+
+/// The first place that has a library.
+pub fn find(environment: &Environment) -> Option<PathBuf> {
+    let has_one = |dir: &PathBuf| SONAMES.iter().any(|name| dir.join(name).is_file());
+    let found = places(environment).into_iter().find(has_one)?;
+    Some(found.canonicalize().unwrap_or(found))
+}
+
+/// What is wrong with a library; `None` if it is whole.
+pub fn problem(path: &Path) -> Option<String> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return Some(error.to_string()),
+    };
+    match has_version_nodes(&bytes) {
+        Ok(true) => None,
+        Ok(false) => Some("its symbols have no versions".to_owned()),
+        Err(error) => Some(format!("not a library: {error}")),
+    }
+}
+
+/// Whether an ELF file defines symbol versions.
+fn has_version_nodes(bytes: &[u8]) -> object::Result<bool> {
+    let header = FileHeader64::<object::LittleEndian>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    Ok(sections.iter().any(|section| section.sh_type(endian) == SHT_GNU_VERDEF))
+}

@@ -1,0 +1,185 @@
+//! `remora worker`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use transport::{DEFAULT_PORT, Endpoint, tls};
+use worker::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig};
+
+use crate::env::Environment;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    /// Software GPUs on this machine's CPU
+    Emulator,
+    /// AMD's own runtime and GPUs
+    Hip,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Where to listen: host:port, tls://host:port or unix:/path; port 0 takes a free one. Any address that other
+    /// machines can reach needs a token. Repeatable
+    #[arg(long, value_name = "ENDPOINT")]
+    listen: Vec<String>,
+    /// What to offer
+    #[arg(long, value_enum, default_value = "emulator")]
+    backend: Backend,
+    /// A GPU to emulate: mi300x, mi300a, mi325x, mi210 or mi250x. Repeatable
+    #[arg(long, value_name = "MODEL")]
+    device: Vec<String>,
+    /// Memory of each emulated GPU, such as 16G; the model's own by default
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory: Option<u64>,
+    /// The libamdhip64 to load with --backend hip
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// A file with the secret that clients must prove to know (else REMORA_TOKEN)
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// A certificate chain (PEM) for TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Speak TLS with a certificate made now; its fingerprint is logged for clients to pin
+    #[arg(long, conflicts_with = "tls_cert")]
+    tls_self_signed: bool,
+    /// Seconds a session is kept after its connection was lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    grace: f64,
+    /// Seconds a session is kept after its client closed the connection without ending the session
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    grace_closed: f64,
+    /// Seconds after which a kernel is aborted; 0 lets it run for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+    watchdog: f64,
+    /// Sessions at the same time
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_sessions: usize,
+    /// Seconds a connection may take to prove itself
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    handshake_timeout: f64,
+    /// Where clang, HIP headers and device libraries for hiprtc are (else REMORA_TOOLCHAIN, or beside the program)
+    #[arg(long, value_name = "DIR")]
+    toolchain: Option<PathBuf>,
+    /// Where compiled programs are kept
+    #[arg(long, value_name = "DIR")]
+    compile_cache: Option<PathBuf>,
+    /// Print `listening on ADDRESS` to standard output when clients may come
+    #[arg(long)]
+    ready: bool,
+    /// Stop when the process that started this one ends
+    #[arg(long)]
+    exit_with_parent: bool,
+}
+
+pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
+    if arguments.exit_with_parent {
+        exit_with_parent();
+    }
+    let mut listen = Vec::new();
+    for text in &arguments.listen {
+        listen.push(text.parse::<Endpoint>()?);
+    }
+    if listen.is_empty() {
+        listen.push(Endpoint::tcp("127.0.0.1", DEFAULT_PORT));
+    }
+    let identity = identity(arguments, &listen)?;
+    let backend = match arguments.backend {
+        Backend::Hip => BackendConfig::Hip { library: arguments.library.clone() },
+        Backend::Emulator => {
+            let models = if arguments.device.is_empty() { vec!["mi300x".to_owned()] } else { arguments.device.clone() };
+            let device = |model| DeviceConfig { model, memory: arguments.memory };
+            BackendConfig::Emulator { devices: models.into_iter().map(device).collect() }
+        }
+    };
+    let session = SessionConfig {
+        backend,
+        watchdog: if arguments.watchdog > 0.0 { Some(seconds(arguments.watchdog, "--watchdog")?) } else { None },
+        grace_closed: seconds(arguments.grace_closed, "--grace-closed")?,
+        grace_lost: seconds(arguments.grace, "--grace")?,
+        toolchain: arguments.toolchain.clone().or_else(|| environment.toolchain.clone()),
+        cache: arguments.compile_cache.clone().or_else(|| environment.compile_cache()),
+    };
+    let program = std::env::current_exe().context("this program does not know where it is")?;
+    worker::supervise(WorkerConfig {
+        listen,
+        token: environment.token(arguments.token_file.as_deref())?,
+        tls: identity,
+        max_sessions: arguments.max_sessions.max(1),
+        handshake_timeout: seconds(arguments.handshake_timeout, "--handshake-timeout")?,
+        executor: vec![program, "executor".into()],
+        session,
+        announce: arguments.ready,
+    })?;
+    Ok(())
+}
+
+fn identity(arguments: &Arguments, listen: &[Endpoint]) -> Result<Option<tls::Identity>> {
+    if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
+        return Ok(Some(tls::Identity::from_files(certificate, key)?));
+    }
+    if !arguments.tls_self_signed {
+        return Ok(None);
+    }
+    let mut names = vec!["localhost".to_owned()];
+    for endpoint in listen {
+        if let Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } = endpoint {
+            names.push(host.clone());
+        }
+    }
+    let identity = tls::Identity::self_signed(&names)?;
+    tracing::info!("clients pin this worker with REMORA_TLS_CA={}", identity.fingerprint_text());
+    Ok(Some(identity))
+}
+
+fn seconds(seconds: f64, option: &str) -> Result<Duration> {
+    ensure!(seconds.is_finite() && (0.0..=1e9).contains(&seconds), "{option} {seconds} is no time span");
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// `16G`, `512M`, `1024K` or plain bytes.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is no size; write for example 16G");
+    let digits = text.trim_end_matches(['i', 'B', 'b']);
+    let (number, shift) = match digits.chars().last() {
+        Some('k' | 'K') => (&digits[..digits.len() - 1], 10),
+        Some('m' | 'M') => (&digits[..digits.len() - 1], 20),
+        Some('g' | 'G') => (&digits[..digits.len() - 1], 30),
+        Some('t' | 'T') => (&digits[..digits.len() - 1], 40),
+        _ => (digits, 0),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
+/// Asks for SIGTERM when the parent ends, and looks whether it has already.
+fn exit_with_parent() {
+    // SAFETY: plain system calls; the signal is the one this process stops on.
+    unsafe {
+        let parent = libc::getppid();
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+        if libc::getppid() != parent {
+            libc::_exit(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(parse_bytes("16G"), Ok(16 << 30));
+        assert_eq!(parse_bytes("16GiB"), Ok(16 << 30));
+        assert_eq!(parse_bytes("512m"), Ok(512 << 20));
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        for wrong in ["", "G", "-1", "0", "9999999999T", "1X"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

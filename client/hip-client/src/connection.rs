@@ -1,0 +1,485 @@
+//! The one connection of this process to its worker: requests posted or called, replies, pushes.
+//!
+//! Owns how requests reach the worker exactly once and in order, whatever happens to the network: frames are
+//! numbered into a [`Ring`](crate::ring::Ring) and kept until acknowledged; a broken connection is replaced and
+//! the session goes on. Knows nothing of what HIP means.
+//!
+//! Who does what: any thread appends; whoever finds the socket free sends (normally the sender thread for
+//! posted requests, the caller itself for calls); one of the waiting threads reads for all. Nobody waits for
+//! the socket to take bytes without also taking what it brings, so the two sides cannot block each other.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use transport::tls::Trust;
+use transport::{DEFAULT_PORT, Endpoint, Link};
+use wire::{Failure, Flags, Header, LateError, Operation, Read, ReadLater, Sink, Welcome, Write};
+
+use crate::callback::Callbacks;
+use crate::incoming::{Deliveries, Desk, Destination, Incoming};
+use crate::outgoing::{Outgoing, Sender};
+use crate::reattach::{self, Session};
+use crate::ring::{Full, Ring};
+use crate::trace::{Counters, Statistics};
+use crate::{exit, trace};
+
+/// hipErrorUnknown: what a lost session answers.
+const STATUS_LOST: i32 = 999;
+/// hipErrorDeinitialized: what a closed session answers.
+const STATUS_CLOSED: i32 = 4;
+/// Bodies up to this are copied and posted; larger ones are sent from where they lie.
+const COPIED_BODY: usize = 256 << 10;
+/// Bulk travels in pieces of this, so that other threads' requests get in between.
+const PIECE: usize = 4 << 20;
+/// Pieces asked for before the first has arrived.
+const PIECES_AHEAD: usize = 4;
+
+/// How long a thread that ends the session waits for the one that reads.
+const ABANDON_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Where and how to connect.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub endpoint: Endpoint,
+    pub token: Option<Vec<u8>>,
+    /// Whom to believe, for a TLS endpoint.
+    pub trust: Option<Trust>,
+    pub connect_timeout: Duration,
+    /// Wait for the answer of every request.
+    pub strict: bool,
+    /// The name the worker logs.
+    pub program: String,
+    /// How many bytes, and how many frames, may be unacknowledged. Powers of two.
+    pub window_bytes: usize,
+    pub window_frames: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let program = std::env::current_exe().ok();
+        let program = program.as_ref().and_then(|path| path.file_name()).unwrap_or_default();
+        Config {
+            endpoint: Endpoint::tcp("127.0.0.1", DEFAULT_PORT),
+            token: None,
+            trust: None,
+            connect_timeout: Duration::from_secs(3),
+            strict: false,
+            program: program.to_string_lossy().into_owned(),
+            window_bytes: 8 << 20,
+            window_frames: 32 << 10,
+        }
+    }
+}
+
+/// No session could be had. The text has been shown to the user already.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct OpenError(pub String);
+
+/// A session with a worker, shared by all threads. Dropping it abandons the session; [`Connection::close`]
+/// ends it.
+#[derive(Debug)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+/// What all threads of a session share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub config: Config,
+    pub session: Session,
+    pub ring: Ring,
+    pub outgoing: Mutex<Outgoing>,
+    pub sender: Sender,
+    pub incoming: Mutex<Incoming>,
+    pub desk: Mutex<Desk>,
+    pub desk_changed: Condvar,
+    /// How many threads want the reader's role, or room in the window, but wait for no reply.
+    pub seekers: AtomicUsize,
+    /// The link in use, for whoever must wake its reader.
+    pub link: Mutex<Link>,
+    pub deliveries: Deliveries,
+    pub callbacks: Callbacks,
+    pub counters: Counters,
+    /// How many connections this session has had, so that two threads do not mend the same break.
+    pub generation: AtomicU64,
+    /// The session is over: lost or closed. `ending` says why.
+    pub over: AtomicBool,
+    pub ending: Mutex<Option<Failure>>,
+    /// No reconnecting any more: the process exits.
+    pub closing: AtomicBool,
+    late: Mutex<Vec<LateError>>,
+    late_there: AtomicBool,
+    next_token: AtomicU64,
+}
+
+impl Connection {
+    /// Opens the session the environment describes, ends it when the process exits, and abandons it in forked
+    /// children. A failure is told on stderr once and remembered for a few seconds.
+    pub fn open() -> Result<(Connection, Welcome), OpenError> {
+        reattach::remember_failures(|| {
+            let config = crate::env::config().map_err(OpenError)?;
+            let (connection, welcome) = Connection::open_with(config)?;
+            exit::register(&connection.shared);
+            Ok((connection, welcome))
+        })
+    }
+
+    /// Opens a session. Shows nothing and registers nothing.
+    pub fn open_with(config: Config) -> Result<(Connection, Welcome), OpenError> {
+        let (link, session, welcome) = reattach::open(&config)?;
+        let failed = |error| OpenError(format!("no memory for the request window: {error}"));
+        let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
+        let shared = Arc::new(Shared {
+            config,
+            session,
+            ring,
+            outgoing: Mutex::new(Outgoing::new(link.clone())),
+            sender: Sender::default(),
+            incoming: Mutex::new(Incoming::new(link.clone())),
+            desk: Mutex::default(),
+            desk_changed: Condvar::new(),
+            seekers: AtomicUsize::new(0),
+            link: Mutex::new(link),
+            deliveries: Deliveries::default(),
+            callbacks: Callbacks::default(),
+            counters: Counters::default(),
+            generation: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            ending: Mutex::new(None),
+            closing: AtomicBool::new(false),
+            late: Mutex::default(),
+            late_there: AtomicBool::new(false),
+            next_token: AtomicU64::new(1),
+        });
+        Sender::start(&shared)
+            .map_err(|error| OpenError(format!("the sender thread cannot start: {error}")))?;
+        Ok((Connection { shared }, welcome))
+    }
+
+    /// What client and worker both can do, see [`wire::capability`].
+    pub fn capabilities(&self) -> u64 {
+        self.shared.session.capabilities
+    }
+
+    /// Sends a request without waiting. `cause` is the number of the HIP function on whose behalf. The body is
+    /// copied. Fails only if the session is over; a failure of the request itself is a late error.
+    #[inline]
+    pub fn post<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
+        let shared = &*self.shared;
+        let inline = Header::BYTES + operation.size() + body.len();
+        if shared.config.strict || inline > shared.ring.largest() {
+            return self.call_with_body(operation, body, cause).map(drop);
+        }
+        loop {
+            if shared.over.load(Ordering::Relaxed) {
+                return Err(shared.ending());
+            }
+            // SAFETY: nothing is lent.
+            let appended = unsafe {
+                shared.ring.append(inline, &[], |number, sink| {
+                    wire::encode_request(operation, body, Flags::POSTED, number as u32, cause, sink);
+                })
+            };
+            match appended {
+                Ok(_) => break,
+                Err(Full) => shared.make_room()?,
+            }
+        }
+        shared.sender.wake();
+        Ok(())
+    }
+
+    /// Sends a request and waits for its reply.
+    #[inline]
+    pub fn call<O: Operation>(&self, operation: &O, cause: u16) -> Result<O::Reply, Failure> {
+        self.call_with_body(operation, &[], cause)
+    }
+
+    /// The same with a body of any size, sent from where it lies.
+    pub fn call_with_body<O: Operation>(
+        &self,
+        operation: &O,
+        body: &[u8],
+        cause: u16,
+    ) -> Result<O::Reply, Failure> {
+        // SAFETY: this thread holds the body until the reply has come or the session is over.
+        let number = unsafe { self.shared.request(operation, body, None, Flags::NONE, cause) }?;
+        self.finish::<O>(number)
+    }
+
+    /// Sends a request and waits for its reply, whose body must be as long as `destination` and is read
+    /// straight into it.
+    pub fn call_into<O: Operation>(
+        &self,
+        operation: &O,
+        destination: &mut [u8],
+        cause: u16,
+    ) -> Result<O::Reply, Failure> {
+        let number = self.ask_into(operation, destination, cause)?;
+        self.finish::<O>(number)
+    }
+
+    /// Writes device memory in stream order. When this returns the bytes may change: they were copied, or have
+    /// arrived.
+    pub fn write(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
+        if bytes.len() <= COPIED_BODY {
+            return self.post(&Write { stream, destination }, bytes, cause);
+        }
+        let mut pieces = bytes.chunks(PIECE).enumerate().peekable();
+        while let Some((index, piece)) = pieces.next() {
+            let operation = Write { stream, destination: destination + (index * PIECE) as u64 };
+            if pieces.peek().is_some() {
+                // SAFETY: the last piece is waited for below, which waits for all before it.
+                unsafe { self.shared.request(&operation, piece, None, Flags::POSTED, cause) }?;
+            } else {
+                self.call_with_body(&operation, piece, cause)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads device memory in stream order, straight into `destination`.
+    pub fn read(&self, stream: u64, source: u64, destination: &mut [u8], cause: u16) -> Result<(), Failure> {
+        let mut asked = std::collections::VecDeque::with_capacity(PIECES_AHEAD);
+        let mut result = Ok(());
+        for (index, piece) in destination.chunks_mut(PIECE).enumerate() {
+            if asked.len() == PIECES_AHEAD
+                && let Some(number) = asked.pop_front()
+            {
+                result = result.and(self.finish::<Read>(number).map(drop));
+            }
+            if result.is_err() {
+                break;
+            }
+            let source = source + (index * PIECE) as u64;
+            let operation = Read { stream, source, bytes: piece.len() as u64 };
+            match self.ask_into(&operation, piece, cause) {
+                Ok(number) => asked.push_back(number),
+                Err(failure) => result = Err(failure),
+            }
+        }
+        // Even after a failure: nothing may be written to the destination once this has returned.
+        for number in asked {
+            result = result.and(self.finish::<Read>(number).map(drop));
+        }
+        result
+    }
+
+    /// Asks for device memory without waiting: the bytes are in `destination` once a later call that waits for
+    /// the stream has returned.
+    ///
+    /// # Safety
+    /// `destination` must be valid for writes of `bytes` bytes until then.
+    pub unsafe fn read_later(
+        &self,
+        stream: u64,
+        source: u64,
+        destination: NonNull<u8>,
+        bytes: u64,
+        cause: u16,
+    ) -> Result<(), Failure> {
+        let token = self.token();
+        self.shared.deliveries.expect(token, Destination::new(destination, bytes as usize));
+        self.post(&ReadLater { stream, source, bytes, token }, &[], cause)
+            .inspect_err(|_| self.shared.deliveries.forget(token))
+    }
+
+    /// Runs a function on the host in stream order; the stream waits for it. It is told 0, or the error that
+    /// keeps the stream from getting there. It runs on a thread of its own.
+    pub fn host_function(
+        &self,
+        stream: u64,
+        cause: u16,
+        function: impl FnOnce(i32) + Send + 'static,
+    ) -> Result<(), Failure> {
+        let token = self.token();
+        Callbacks::expect(&self.shared, token, Box::new(function))?;
+        self.post(&wire::HostFunction { stream, token }, &[], cause)
+            .inspect_err(|_| self.shared.callbacks.forget(token))
+    }
+
+    /// The oldest failure of a posted request that nobody has taken yet.
+    #[inline]
+    pub fn take_late_error(&self) -> Option<LateError> {
+        if !self.shared.late_there.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut late = self.shared.late.lock();
+        let error = (!late.is_empty()).then(|| late.remove(0));
+        self.shared.late_there.store(!late.is_empty(), Ordering::Release);
+        error
+    }
+
+    /// Whether the session is over, and why.
+    pub fn ending(&self) -> Option<Failure> {
+        self.shared.over.load(Ordering::Acquire).then(|| self.shared.ending())
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        self.shared.statistics()
+    }
+
+    /// Ends the session: everything posted is sent, and the worker frees it all. Gives up at the deadline.
+    pub fn close(&self, deadline: Duration) {
+        self.shared.close(Instant::now() + deadline);
+    }
+
+    fn token(&self) -> u64 {
+        self.shared.next_token.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends a request whose reply's body goes to `destination`. The caller must `finish` it, whatever happens.
+    fn ask_into<O: Operation>(
+        &self,
+        operation: &O,
+        destination: &mut [u8],
+        cause: u16,
+    ) -> Result<u64, Failure> {
+        let destination = Destination::new(NonNull::from(&mut *destination).cast(), destination.len());
+        // SAFETY: nothing is lent, and callers keep the destination until they have finished.
+        unsafe { self.shared.request(operation, &[], Some(destination), Flags::NONE, cause) }
+    }
+
+    fn finish<O: Operation>(&self, number: u64) -> Result<O::Reply, Failure> {
+        let (header, payload) = self.shared.wait_for(number, None)?;
+        match wire::decode_reply::<O>(&header, &payload) {
+            Ok(Ok((reply, _))) => Ok(reply),
+            Ok(Err(failure)) => Err(failure),
+            Err(error) => Err(Failure {
+                status: STATUS_LOST,
+                text: format!("the reply to {} makes no sense: {error}", O::OPCODE.name()),
+            }),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.abandon("the session was dropped");
+    }
+}
+
+impl Shared {
+    /// Appends a request with a lent body. Without `POSTED` a reply is awaited under the number returned.
+    ///
+    /// # Safety
+    /// Body and destination must stay valid until the reply has come (for a posted request: the reply of a
+    /// later one) or the session is over.
+    pub unsafe fn request<O: Operation>(
+        &self,
+        operation: &O,
+        body: &[u8],
+        destination: Option<Destination>,
+        flags: Flags,
+        cause: u16,
+    ) -> Result<u64, Failure> {
+        let inline = Header::BYTES + operation.size();
+        let thread = (flags == Flags::NONE).then(std::thread::current);
+        loop {
+            if self.over.load(Ordering::Acquire) {
+                return Err(self.ending());
+            }
+            // SAFETY: the caller's promise.
+            let appended = unsafe {
+                self.ring.append(inline, body, |number, sink| {
+                    let length = (operation.size() + body.len()) as u64;
+                    let mut header = Header::new(O::OPCODE, flags, number as u32, length);
+                    header.function = cause;
+                    sink.put(&header.encode());
+                    operation.put(sink);
+                    if let Some(thread) = &thread {
+                        self.desk.lock().expect(number, thread.clone(), destination);
+                    }
+                })
+            };
+            match appended {
+                Ok(number) => {
+                    if thread.is_some() {
+                        Counters::add(&self.counters.round_trips, 1);
+                    }
+                    // A broken connection is mended by whoever waits for a reply, or by the sender.
+                    let _ = self.drain(number);
+                    return Ok(number);
+                }
+                Err(Full) => self.make_room()?,
+            }
+        }
+    }
+
+    pub fn ending(&self) -> Failure {
+        self.ending
+            .lock()
+            .clone()
+            .unwrap_or_else(|| Failure { status: STATUS_CLOSED, text: "the session is closed".to_owned() })
+    }
+
+    /// The session cannot go on: everyone waiting hears it, now and ever after. Only the holder of the reader's
+    /// role calls this.
+    pub fn lose(&self, text: String) {
+        if !self.closing.load(Ordering::Relaxed) {
+            trace::line(format_args!("{text}"));
+        }
+        self.end(Failure { status: STATUS_LOST, text });
+    }
+
+    fn end(&self, failure: Failure) {
+        self.ending.lock().get_or_insert_with(|| failure.clone());
+        self.over.store(true, Ordering::SeqCst);
+        self.desk.lock().fail_all(&failure);
+        self.desk_changed.notify_all();
+        self.callbacks.fail_all(failure.status);
+        self.sender.wake();
+    }
+
+    /// Stops using the connection without a word to the worker, which keeps the session for its grace period.
+    fn abandon(&self, text: &str) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.over.store(true, Ordering::SeqCst);
+        // Wakes whoever reads, who then lets go of the role and of the memory it may be writing to.
+        self.link.lock().shutdown();
+        self.sender.wake();
+        if let Some(_role) = self.incoming.try_lock_for(ABANDON_PATIENCE) {
+            self.end(Failure { status: STATUS_CLOSED, text: text.to_owned() });
+        }
+    }
+
+    pub fn close(&self, deadline: Instant) {
+        self.closing.store(true, Ordering::SeqCst);
+        if self.over.load(Ordering::SeqCst) {
+            return;
+        }
+        // SAFETY: nothing is lent.
+        let goodbye = unsafe { self.request(&wire::Goodbye {}, &[], None, Flags::NONE, 0) };
+        if let Ok(number) = goodbye {
+            // The reply, the end of the stream or the deadline: all are good enough.
+            let _ = self.wait_for(number, Some(deadline));
+        }
+        self.abandon("the session is closed");
+    }
+
+    pub fn late(&self, error: LateError) {
+        let name = hip_api::meta::function_name(error.function).unwrap_or("a posted call");
+        trace::line(format_args!("{name} failed on the worker: {} (error {})", error.text, error.code));
+        let mut late = self.late.lock();
+        // A program that never looks must not fill its memory with its own failures.
+        if late.len() < 1024 {
+            late.push(error);
+        }
+        self.late_there.store(true, Ordering::Release);
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let round_trips = self.counters.round_trips.load(Ordering::Relaxed);
+        Statistics {
+            round_trips,
+            posted: self.ring.appended().saturating_sub(round_trips),
+            bytes_sent: self.counters.bytes_sent.load(Ordering::Relaxed),
+            bytes_received: self.counters.bytes_received.load(Ordering::Relaxed),
+            reconnects: self.counters.reconnects.load(Ordering::Relaxed),
+        }
+    }
+}

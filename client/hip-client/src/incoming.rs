@@ -1,0 +1,487 @@
+//! The receiving side of a connection: one of the threads that wait reads for all of them.
+//!
+//! The lock of [`Incoming`] is the reader's role. A thread that waits for a reply takes the role if it is free
+//! and hands other threads what is theirs; when it has its own, it passes the role on. So a lone thread reads
+//! its reply itself, without a switch of threads, and many never read past each other.
+
+use std::collections::HashMap;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use transport::Link;
+use wire::{
+    Ack, Callback, Deliver, Failure, Field, Header, LateError, MAX_HEAD_BYTES, Opcode, Output, ReceiveCounter,
+    WireError, decode_request, widen,
+};
+
+use crate::connection::Shared;
+use crate::trace::Counters;
+
+const BUFFER: usize = 64 << 10;
+/// Memory for a payload is taken in steps of this as the bytes arrive, not as the header claims.
+const STEP: usize = 1 << 20;
+/// How often a thread without the role looks again, should a wake-up have gone to another.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Where a body goes: memory of a thread that waits for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: whoever made it keeps the memory until the bytes have arrived or the session is over; only the holder
+// of the reader's role writes to it.
+unsafe impl Send for Destination {}
+
+impl Destination {
+    pub fn new(start: NonNull<u8>, bytes: usize) -> Destination {
+        Destination { start, bytes }
+    }
+}
+
+/// What came of a request.
+#[derive(Debug)]
+enum Outcome {
+    Reply(Header, Vec<u8>),
+    Failed(Failure),
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    thread: Thread,
+    destination: Option<Destination>,
+    outcome: Option<Outcome>,
+}
+
+/// Who waits for which reply. Few at any time, so a list.
+#[derive(Debug, Default)]
+pub struct Desk {
+    waiters: Vec<Waiter>,
+    over: Option<Failure>,
+}
+
+impl Desk {
+    pub fn expect(&mut self, number: u64, thread: Thread, destination: Option<Destination>) {
+        let outcome = self.over.clone().map(Outcome::Failed);
+        self.waiters.push(Waiter { number, thread, destination, outcome });
+    }
+
+    pub fn fail_all(&mut self, failure: &Failure) {
+        self.over = Some(failure.clone());
+        for waiter in &mut self.waiters {
+            waiter.outcome.get_or_insert_with(|| Outcome::Failed(failure.clone()));
+            waiter.thread.unpark();
+        }
+    }
+
+    fn take(&mut self, number: u64) -> Option<Outcome> {
+        let index = self.waiters.iter().position(|waiter| waiter.number == number)?;
+        self.waiters[index].outcome.as_ref()?;
+        self.waiters.swap_remove(index).outcome
+    }
+
+    fn destination(&self, number: u64) -> Option<Destination> {
+        self.waiters.iter().find(|waiter| waiter.number == number)?.destination
+    }
+
+    fn settle(&mut self, number: u64, outcome: Outcome) {
+        if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.number == number) {
+            waiter.outcome = Some(outcome);
+            if waiter.thread.id() != std::thread::current().id() {
+                waiter.thread.unpark();
+            }
+        }
+    }
+}
+
+/// Bytes asked for ahead of time, by token.
+#[derive(Debug, Default)]
+pub struct Deliveries {
+    expected: Mutex<HashMap<u64, (Destination, usize)>>,
+}
+
+impl Deliveries {
+    pub fn expect(&self, token: u64, destination: Destination) {
+        if destination.bytes > 0 {
+            self.expected.lock().insert(token, (destination, destination.bytes));
+        }
+    }
+
+    pub fn forget(&self, token: u64) {
+        self.expected.lock().remove(&token);
+    }
+
+    fn find(&self, token: u64, offset: u64, bytes: usize) -> Option<Destination> {
+        let expected = self.expected.lock();
+        let (destination, _) = expected.get(&token)?;
+        let offset = usize::try_from(offset).ok()?;
+        if offset.checked_add(bytes)? > destination.bytes {
+            return None;
+        }
+        // SAFETY: within the destination, as just checked.
+        Some(Destination { start: unsafe { destination.start.add(offset) }, bytes })
+    }
+
+    fn delivered(&self, token: u64, bytes: usize) {
+        let mut expected = self.expected.lock();
+        if let Some((_, left)) = expected.get_mut(&token) {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
+                expected.remove(&token);
+            }
+        }
+    }
+}
+
+/// Why reading stopped.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The connection is gone; another may take its place.
+    Broken(io::Error),
+    /// The worker breaks the rules; no connection will mend that.
+    Wire(WireError),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> ReadError {
+        ReadError::Broken(error)
+    }
+}
+
+impl From<WireError> for ReadError {
+    fn from(error: WireError) -> ReadError {
+        ReadError::Wire(error)
+    }
+}
+
+/// The state of the receiving side; whoever holds its lock is the one that reads.
+#[derive(Debug)]
+pub struct Incoming {
+    link: Link,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    pub counter: ReceiveCounter,
+    bytes: u64,
+}
+
+impl Incoming {
+    pub fn new(link: Link) -> Incoming {
+        Incoming {
+            link,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            counter: ReceiveCounter::new(),
+            bytes: 0,
+        }
+    }
+
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Goes on with a new connection: what was read of an unfinished frame comes again.
+    pub fn resume(&mut self, link: Link) {
+        self.link = link;
+        self.start = 0;
+        self.end = 0;
+        self.counter.told_by_handshake();
+    }
+
+    pub fn has_buffered(&self) -> bool {
+        self.start < self.end
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+        match self.link.read(&mut self.buffer[self.end..])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => {
+                self.end += bytes;
+                self.bytes += bytes as u64;
+                Ok(())
+            }
+        }
+    }
+
+    fn header(&mut self) -> Result<Header, ReadError> {
+        loop {
+            if let Some(head) = self.buffer[self.start..self.end].first_chunk() {
+                let header = Header::decode(head)?;
+                self.start += Header::BYTES;
+                return Ok(header);
+            }
+            if self.buffer.len() - self.start < Header::BYTES {
+                self.buffer.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            }
+            self.receive()?;
+        }
+    }
+
+    /// Fills a stretch of memory with the next bytes, the larger part without a copy.
+    fn read_into(&mut self, destination: &mut [u8]) -> io::Result<()> {
+        let buffered = destination.len().min(self.end - self.start);
+        let (front, rest) = destination.split_at_mut(buffered);
+        front.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
+        self.start += buffered;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        // A short rest comes along with what follows it in one system call.
+        if rest.len() <= BUFFER / 4 {
+            while self.end - self.start < rest.len() {
+                self.receive()?;
+            }
+            rest.copy_from_slice(&self.buffer[self.start..self.start + rest.len()]);
+            self.start += rest.len();
+            return Ok(());
+        }
+        self.bytes += rest.len() as u64;
+        self.link.read_exact(rest)
+    }
+
+    fn payload(&mut self, bytes: u64) -> Result<Vec<u8>, ReadError> {
+        if bytes > MAX_HEAD_BYTES {
+            let what = "a payload without a destination";
+            return Err(WireError::TooLarge { what, bytes, limit: MAX_HEAD_BYTES }.into());
+        }
+        let mut payload = Vec::new();
+        while (payload.len() as u64) < bytes {
+            let before = payload.len();
+            payload.resize(before + STEP.min(bytes as usize - before), 0);
+            self.read_into(&mut payload[before..])?;
+        }
+        Ok(payload)
+    }
+
+    fn skip(&mut self, mut bytes: u64) -> Result<(), ReadError> {
+        let mut sink = [0; 4096];
+        while bytes > 0 {
+            let step = bytes.min(sink.len() as u64) as usize;
+            self.read_into(&mut sink[..step])?;
+            bytes -= step as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads a body into memory lent for it.
+    fn body(&mut self, destination: Destination) -> io::Result<()> {
+        // SAFETY: `Destination` promises valid memory that only the reader writes, and we are the reader.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(destination.start.as_ptr(), destination.bytes) };
+        self.read_into(bytes)
+    }
+}
+
+impl Shared {
+    /// Waits for the reply to a request, reading for everyone while it is our turn.
+    pub fn wait_for(&self, number: u64, deadline: Option<Instant>) -> Result<(Header, Vec<u8>), Failure> {
+        loop {
+            let settled = self.desk.lock().take(number);
+            if let Some(outcome) = settled {
+                self.pass_role();
+                return match outcome {
+                    Outcome::Reply(header, payload) => Ok((header, payload)),
+                    Outcome::Failed(failure) => Err(failure),
+                };
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Failure { status: 999, text: "there was no answer in time".to_owned() });
+            }
+            match self.incoming.try_lock() {
+                Some(mut incoming) => {
+                    loop {
+                        if let Some(deadline) = deadline
+                            && !incoming.has_buffered()
+                        {
+                            let left = deadline.saturating_duration_since(Instant::now());
+                            let ready = incoming.link.wait(true, false, Some(left));
+                            if left.is_zero() || ready.is_ok_and(|ready| !ready.readable) {
+                                break;
+                            }
+                        }
+                        if self.read(&mut incoming) == Some(number) || self.over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                }
+                None => match deadline {
+                    Some(_) => std::thread::park_timeout(PATIENCE),
+                    None => std::thread::park(),
+                },
+            }
+        }
+    }
+
+    /// Somebody must read while others wait: whoever lets go of the role, or leaves, calls this.
+    pub fn pass_role(&self) {
+        let desk = self.desk.lock();
+        if !self.incoming.is_locked()
+            && let Some(waiter) = desk.waiters.iter().find(|waiter| waiter.outcome.is_none())
+        {
+            waiter.thread.unpark();
+        }
+        drop(desk);
+        if self.seekers.load(Ordering::SeqCst) > 0 {
+            self.desk_changed.notify_all();
+        }
+    }
+
+    /// Waits until the worker has acknowledged something, reading if nobody else does.
+    pub fn make_room(&self) -> Result<(), Failure> {
+        let before = self.ring.freed();
+        self.sender.wake();
+        self.seek(|| self.ring.freed() != before);
+        if self.over.load(Ordering::Acquire) { Err(self.ending()) } else { Ok(()) }
+    }
+
+    /// Reads whenever nobody else does, until `done` or the session is over.
+    pub fn seek(&self, done: impl Fn() -> bool) {
+        self.seekers.fetch_add(1, Ordering::SeqCst);
+        while !done() && !self.over.load(Ordering::Acquire) {
+            if let Some(mut incoming) = self.incoming.try_lock() {
+                self.read(&mut incoming);
+                drop(incoming);
+                self.pass_role();
+                continue;
+            }
+            let mut desk = self.desk.lock();
+            if !done() && self.incoming.is_locked() {
+                self.desk_changed.wait_for(&mut desk, PATIENCE);
+            }
+        }
+        self.seekers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Reads one frame, and replaces the connection if that fails. Returns the request that was answered.
+    fn read(&self, incoming: &mut Incoming) -> Option<u64> {
+        match self.read_frame(incoming) {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.recover(incoming, error);
+                None
+            }
+        }
+    }
+
+    /// Reads one frame and gives it to whom it is for.
+    pub fn read_frame(&self, incoming: &mut Incoming) -> Result<Option<u64>, ReadError> {
+        let header = incoming.header()?;
+        let mut answered = None;
+        match header.known() {
+            Ok(opcode) if header.is_reply() => answered = Some(self.take_reply(incoming, &header, opcode)?),
+            Ok(Opcode::Deliver) => self.take_delivery(incoming, &header)?,
+            Ok(opcode) => self.take_push(incoming, &header, opcode)?,
+            // From a newer worker that should know better; it does no harm.
+            Err(_) => incoming.skip(header.payload_len)?,
+        }
+        if header.is_sequenced() {
+            incoming.counter.count(header.payload_len);
+            if incoming.counter.ack_due()
+                && let Some(ack) = incoming.counter.take_ack()
+            {
+                self.sender.acknowledge(ack.received);
+            }
+        }
+        Counters::add(&self.counters.bytes_received, std::mem::take(&mut incoming.bytes));
+        Ok(answered)
+    }
+
+    fn take_reply(
+        &self,
+        incoming: &mut Incoming,
+        header: &Header,
+        opcode: Opcode,
+    ) -> Result<u64, ReadError> {
+        let number = widen(header.request_id, self.ring.claimed());
+        // A reply to a request says that all up to it have arrived.
+        self.acknowledged(number)?;
+        let destination = self.desk.lock().destination(number);
+        let payload = match destination {
+            Some(destination) if !header.is_error() => {
+                let head = (size_of::<i32>() + opcode.reply_head_bytes().unwrap_or(0)) as u64;
+                let expected = head + destination.bytes as u64;
+                if header.payload_len != expected {
+                    let (what, value) = ("the length of a reply with a body", header.payload_len);
+                    return Err(WireError::Value { what, value }.into());
+                }
+                let payload = incoming.payload(head)?;
+                incoming.body(destination)?;
+                payload
+            }
+            _ => incoming.payload(header.payload_len)?,
+        };
+        self.desk.lock().settle(number, Outcome::Reply(*header, payload));
+        Ok(number)
+    }
+
+    fn take_delivery(&self, incoming: &mut Incoming, header: &Header) -> Result<(), ReadError> {
+        const HEAD: usize = 16;
+        let mut head = [0; HEAD];
+        let Some(bytes) = header.payload_len.checked_sub(HEAD as u64) else {
+            let (needed, found) = (HEAD as u64, header.payload_len);
+            return Err(WireError::Truncated { what: "Deliver", needed, found }.into());
+        };
+        incoming.read_into(&mut head)?;
+        let Deliver { token, offset } = Deliver::take(&mut wire::Reader::new(&head))?;
+        match self.deliveries.find(token, offset, bytes as usize) {
+            Some(destination) => {
+                incoming.body(destination)?;
+                self.deliveries.delivered(token, bytes as usize);
+            }
+            None => incoming.skip(bytes)?,
+        }
+        Ok(())
+    }
+
+    fn take_push(
+        &self,
+        incoming: &mut Incoming,
+        header: &Header,
+        opcode: Opcode,
+    ) -> Result<(), ReadError> {
+        let payload = incoming.payload(header.payload_len)?;
+        match opcode {
+            Opcode::Ack => {
+                let (Ack { received }, _) = decode_request(&payload)?;
+                self.acknowledged(received)?;
+            }
+            Opcode::Ping => self.sender.pong(),
+            Opcode::Output => {
+                let (Output { fd }, text) = decode_request(&payload)?;
+                crate::output::write(fd, text);
+            }
+            Opcode::Callback => {
+                let (Callback { token, status }, _) = decode_request(&payload)?;
+                self.callbacks.arrived(token, status);
+            }
+            Opcode::LateError => {
+                let (error, _) = decode_request::<LateError>(&payload)?;
+                self.late(error);
+            }
+            // A Pong, or something that makes no sense here and harms nobody.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn acknowledged(&self, received: u64) -> Result<(), ReadError> {
+        self.ring.acknowledge(received)?;
+        if self.seekers.load(Ordering::SeqCst) > 0 {
+            drop(self.desk.lock());
+            self.desk_changed.notify_all();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! The sending side of a connection: who writes the socket, and the thread that does it when nobody else will.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use transport::Link;
+use wire::{Ack, Flags, Pong};
+
+use crate::connection::Shared;
+use crate::ring::{Cursor, Slices};
+use crate::trace::Counters;
+
+/// How long the sender looks for more before it sleeps. Waking it costs the application a system call.
+const SPIN: Duration = Duration::from_micros(50);
+/// How often a writer that waits for the socket looks whether it should read as well.
+const WRITER_PATIENCE: Duration = Duration::from_millis(10);
+
+/// The state of the sending side; whoever holds its lock is the one that writes.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub link: Link,
+    pub cursor: Cursor,
+    /// Unsequenced frames under way, which go between others.
+    control: Vec<u8>,
+    control_sent: usize,
+    lengths: Vec<u64>,
+    /// The connection failed; nothing is sent until it is replaced.
+    pub broken: bool,
+}
+
+/// The connection failed.
+#[derive(Debug)]
+pub struct Broken;
+
+impl Outgoing {
+    pub fn new(link: Link) -> Outgoing {
+        Outgoing {
+            link,
+            cursor: Cursor { number: 1, offset: 0 },
+            control: Vec::new(),
+            control_sent: 0,
+            lengths: Vec::new(),
+            broken: false,
+        }
+    }
+
+    /// Goes on with a new connection: `received` frames have arrived there.
+    pub fn resume(&mut self, link: Link, received: u64) {
+        self.link = link;
+        self.cursor = Cursor { number: received + 1, offset: 0 };
+        self.control.clear();
+        self.control_sent = 0;
+        self.broken = false;
+    }
+}
+
+/// What other threads know of the sending side without its lock.
+#[derive(Debug, Default)]
+pub struct Sender {
+    thread: OnceLock<Thread>,
+    parked: AtomicBool,
+    /// The last frame that was given to the kernel whole.
+    sent: AtomicU64,
+    /// An acknowledgement to be sent, or 0.
+    acknowledgement: AtomicU64,
+    pong: AtomicBool,
+}
+
+impl Sender {
+    pub fn start(shared: &Arc<Shared>) -> io::Result<()> {
+        let thread = spawn_quietly("remora-sender", {
+            let shared = shared.clone();
+            move || shared.run_sender()
+        })?;
+        let _ = shared.sender.thread.set(thread);
+        Ok(())
+    }
+
+    /// Makes sure that the sender will look at what was just appended. No system call unless it sleeps.
+    #[inline]
+    pub fn wake(&self) {
+        // Pairs with the fence in `run_sender`: either we see it parked, or it sees what we appended.
+        fence(Ordering::SeqCst);
+        if self.parked.load(Ordering::Relaxed) {
+            self.unpark();
+        }
+    }
+
+    #[cold]
+    fn unpark(&self) {
+        if self.parked.swap(false, Ordering::Relaxed)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Has an acknowledgement sent along with the next write; if the last one is still waiting for such a
+    /// write, there are none, and the sender is woken.
+    pub fn acknowledge(&self, received: u64) {
+        if self.acknowledgement.swap(received, Ordering::AcqRel) != 0 {
+            self.wake();
+        }
+    }
+
+    pub fn pong(&self) {
+        self.pong.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub fn resume(&self, received: u64) {
+        self.sent.store(received, Ordering::Release);
+        self.acknowledgement.store(0, Ordering::Release);
+    }
+}
+
+impl Shared {
+    /// Sends what there is to send, at least up to frame `until`, unless another thread is at it: that one
+    /// will not stop before it has seen our frames.
+    pub fn drain(&self, until: u64) -> Result<(), Broken> {
+        loop {
+            let Some(mut outgoing) = self.outgoing.try_lock() else { return Ok(()) };
+            let result = self.drain_locked(&mut outgoing, until);
+            drop(outgoing);
+            result?;
+            // Pairs with the failed `try_lock` of a thread that appended while we were finishing.
+            fence(Ordering::SeqCst);
+            if !self.has_work() {
+                return Ok(());
+            }
+            if self.sender.sent.load(Ordering::Acquire) >= until {
+                self.sender.wake();
+                return Ok(());
+            }
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.ring.appended() > self.sender.sent.load(Ordering::Acquire)
+            || self.sender.acknowledgement.load(Ordering::Relaxed) != 0
+            || self.sender.pong.load(Ordering::Relaxed)
+    }
+
+    fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
+        loop {
+            if outgoing.broken {
+                return Err(Broken);
+            }
+            if outgoing.cursor.offset == 0 && outgoing.control.is_empty() {
+                self.take_control(&mut outgoing.control);
+            }
+            let mut slices = Slices::new();
+            slices.push(&outgoing.control[outgoing.control_sent..]);
+            self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
+            let result = if slices.all().is_empty() {
+                match outgoing.link.try_flush() {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+                    Err(error) => Err(error),
+                }
+            } else {
+                outgoing.link.try_write_vectored(slices.all())
+            };
+            match result {
+                Ok(sent) => {
+                    Counters::add(&self.counters.bytes_sent, sent as u64);
+                    let control = sent.min(outgoing.control.len() - outgoing.control_sent);
+                    outgoing.control_sent += control;
+                    if outgoing.control_sent == outgoing.control.len() {
+                        outgoing.control.clear();
+                        outgoing.control_sent = 0;
+                    }
+                    outgoing.cursor.advance(&outgoing.lengths, (sent - control) as u64);
+                    self.sender.sent.store(outgoing.cursor.number - 1, Ordering::Release);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_writable(outgoing)?,
+                Err(_) => return Err(self.break_off(outgoing)),
+            }
+            if outgoing.cursor.number > until && outgoing.control.is_empty() {
+                match outgoing.link.try_flush() {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => {}
+                    Err(_) => return Err(self.break_off(outgoing)),
+                }
+            }
+        }
+    }
+
+    /// Waits until the socket takes bytes again; reads meanwhile if nobody else does, for the worker may be
+    /// waiting for exactly that.
+    fn wait_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
+        loop {
+            let Some(mut incoming) = self.incoming.try_lock() else {
+                match outgoing.link.wait(false, true, Some(WRITER_PATIENCE)) {
+                    Ok(ready) if ready.writable => return Ok(()),
+                    Ok(_) => continue,
+                    Err(_) => return Err(self.break_off(outgoing)),
+                }
+            };
+            let result = outgoing.link.wait(true, true, Some(WRITER_PATIENCE));
+            let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
+            let failed = readable && self.read_frame(&mut incoming).is_err();
+            drop(incoming);
+            self.pass_role();
+            match result {
+                _ if failed => return Err(self.break_off(outgoing)),
+                Ok(ready) if ready.writable => return Ok(()),
+                Ok(_) => {}
+                Err(_) => return Err(self.break_off(outgoing)),
+            }
+            if self.over.load(Ordering::Relaxed) {
+                return Err(self.break_off(outgoing));
+            }
+        }
+    }
+
+    /// Gives the connection up. Shutting it down makes whoever reads find out, and mend it.
+    fn break_off(&self, outgoing: &mut Outgoing) -> Broken {
+        outgoing.broken = true;
+        outgoing.link.shutdown();
+        Broken
+    }
+
+    fn take_control(&self, control: &mut Vec<u8>) {
+        let received = self.sender.acknowledgement.swap(0, Ordering::AcqRel);
+        if received != 0 {
+            wire::encode_request(&Ack { received }, &[], Flags::UNSEQUENCED, 0, 0, control);
+        }
+        if self.sender.pong.swap(false, Ordering::AcqRel) {
+            wire::encode_request(&Pong {}, &[], Flags::UNSEQUENCED, 0, 0, control);
+        }
+    }
+
+    fn run_sender(self: &Arc<Shared>) {
+        while !self.over.load(Ordering::Acquire) {
+            let generation = self.generation.load(Ordering::Acquire);
+            if self.drain(u64::MAX).is_err() {
+                self.mend(generation);
+                continue;
+            }
+            let start = Instant::now();
+            loop {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+                if self.has_work() || start.elapsed() > SPIN {
+                    break;
+                }
+            }
+            if self.has_work() {
+                continue;
+            }
+            self.sender.parked.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if self.has_work() || self.over.load(Ordering::Relaxed) {
+                self.sender.parked.store(false, Ordering::Relaxed);
+                continue;
+            }
+            std::thread::park();
+            self.sender.parked.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Starts a thread that takes none of the program's signals: its handlers expect its own threads.
+pub fn spawn_quietly(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+    // SAFETY: both sets are local; the mask of this thread is put back as it was.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        Ok(thread?.thread().clone())
+    }
+}

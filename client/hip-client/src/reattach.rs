@@ -1,0 +1,232 @@
+//! How a session begins, and how it goes on when its connection breaks.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use transport::greet::{self, Credentials};
+use transport::{Endpoint, Link, TransportError, tls};
+use wire::{Hello, MAX_VERSION, MIN_VERSION, Purpose, RejectCode, Welcome, WireError, capability};
+
+use crate::connection::{Config, OpenError, Shared};
+use crate::incoming::{Incoming, ReadError};
+use crate::reserve::Reservation;
+use crate::trace::{self, Counters};
+
+/// A worker that answered the Hello is alive; it may still have to start a device.
+const WELCOME_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a failure to open a session answers all further attempts.
+const FAILURE_MEMORY: Duration = Duration::from_secs(5);
+/// Between attempts to reconnect: doubled each time, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A host that refuses connections this long has no worker any more, whatever the grace period.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What identifies the session across connections.
+#[derive(Debug)]
+pub struct Session {
+    id: u64,
+    secret: [u8; 32],
+    grace: Duration,
+    pub capabilities: u64,
+    /// Held as long as the session.
+    _arena: Reservation,
+}
+
+/// Connects and opens a new session.
+pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
+    let reservation = Reservation::find()
+        .map_err(|error| OpenError(format!("no address range for device memory can be reserved: {error}")))?;
+    let hello = Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? };
+    let (link, welcome) =
+        connect(config, &hello, None).map_err(|error| OpenError(explain(config, &error)))?;
+    let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
+        reservation
+    } else {
+        drop(reservation);
+        Reservation::at(welcome.arena_base, welcome.arena_bytes).map_err(|error| {
+            OpenError(format!(
+                "the worker's address range {:#x} + {:#x} is taken in this process: {error}",
+                welcome.arena_base, welcome.arena_bytes
+            ))
+        })?
+    };
+    let session = Session {
+        id: welcome.session_id,
+        secret: welcome.session_secret,
+        grace: Duration::from_millis(welcome.grace_ms.into()),
+        capabilities: hello.capabilities & welcome.capabilities,
+        _arena: arena,
+    };
+    trace::debug(format_args!(
+        "session {} on {} ({}), {} devices",
+        session.id,
+        welcome.worker,
+        config.endpoint,
+        welcome.devices.len()
+    ));
+    Ok((link, session, welcome))
+}
+
+/// Answers attempts that follow a failed one closely with that failure, and shows each failure once.
+pub fn remember_failures<T>(attempt: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    static LAST: Mutex<Option<(Instant, OpenError)>> = Mutex::new(None);
+    let mut last = LAST.lock();
+    if let Some((when, error)) = &*last
+        && when.elapsed() < FAILURE_MEMORY
+    {
+        return Err(error.clone());
+    }
+    let result = attempt();
+    *last = result.as_ref().err().map(|error| {
+        trace::line(format_args!("{error}"));
+        (Instant::now(), error.clone())
+    });
+    result
+}
+
+impl Shared {
+    /// Replaces a broken connection and goes on where the session was, or ends the session. The caller holds
+    /// the reader's role; taking the writer's as well keeps everyone off the socket meanwhile.
+    pub fn recover(&self, incoming: &mut Incoming, error: ReadError) {
+        incoming.link().shutdown();
+        let mut outgoing = self.outgoing.lock();
+        let result = match &error {
+            _ if self.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
+            ReadError::Wire(error) => Err(format!(
+                "the worker at {} breaks the protocol, the session is lost: {error}",
+                self.config.endpoint
+            )),
+            ReadError::Broken(error) => {
+                trace::debug(format_args!("the connection broke ({error}), reconnecting"));
+                self.reconnect(incoming, error)
+            }
+        };
+        let resumed = result.and_then(|(link, welcome)| {
+            if welcome.received < self.ring.freed() {
+                let (first, last) = (welcome.received + 1, self.ring.freed());
+                return Err(format!("the session is lost: {}", WireError::NotKept { first, last }));
+            }
+            self.ring.acknowledge(welcome.received).map_err(|error| format!("the session is lost: {error}"))?;
+            Ok((link, welcome.received))
+        });
+        match resumed {
+            Ok((link, received)) => {
+                *self.link.lock() = link.clone();
+                outgoing.resume(link.clone(), received);
+                self.sender.resume(received);
+                incoming.resume(link);
+                Counters::add(&self.counters.reconnects, 1);
+                self.generation.fetch_add(1, Ordering::AcqRel);
+                drop(outgoing);
+                self.sender.wake();
+                let desk = self.desk.lock();
+                self.desk_changed.notify_all();
+                drop(desk);
+            }
+            Err(text) => {
+                outgoing.broken = true;
+                drop(outgoing);
+                self.lose(text);
+            }
+        }
+    }
+
+    fn reconnect(&self, incoming: &Incoming, cause: &std::io::Error) -> Result<(Link, Welcome), String> {
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut attempts = 0;
+        loop {
+            let hello = Hello {
+                session_id: self.session.id,
+                received: incoming.counter.received(),
+                ..hello(&self.config).map_err(|error| error.0)?
+            };
+            attempts += 1;
+            let error = match connect(&self.config, &hello, Some(&self.session.secret)) {
+                Ok(resumed) => {
+                    crate::exit::replaced(self, resumed.0.raw_fd());
+                    return Ok(resumed);
+                }
+                Err(error) => error,
+            };
+            let refused = matches!(&error, TransportError::Connect { source, .. }
+                if matches!(source.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound));
+            let hopeless = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
+                if *code != RejectCode::Full && *code != RejectCode::Failed)
+                || (refused && start.elapsed() > REFUSAL_PATIENCE)
+                || start.elapsed() > self.session.grace
+                || self.closing.load(Ordering::Relaxed);
+            if hopeless {
+                return Err(format!(
+                    "the session with {} is lost: the connection broke ({cause}) and {attempts} attempts in \
+                     {:.1} s did not bring it back: {}",
+                    self.config.endpoint,
+                    start.elapsed().as_secs_f64(),
+                    error.line()
+                ));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Sees to it that the connection of this generation is replaced, by whoever reads or by this thread.
+    pub fn mend(&self, generation: u64) {
+        self.seek(|| self.generation.load(Ordering::Acquire) != generation);
+    }
+}
+
+fn hello(config: &Config) -> Result<Hello, OpenError> {
+    Ok(Hello {
+        min_version: MIN_VERSION,
+        max_version: MAX_VERSION,
+        capabilities: capability::PLACED_MODULES | capability::COMPILE,
+        purpose: Purpose::Session as u8,
+        client: config.program.clone(),
+        pid: std::process::id(),
+        nonce: greet::nonce().map_err(|error| OpenError(error.line()))?,
+        ..Hello::default()
+    })
+}
+
+fn connect(
+    config: &Config,
+    hello: &Hello,
+    secret: Option<&[u8; 32]>,
+) -> Result<(Link, Welcome), TransportError> {
+    let start = Instant::now();
+    let mut link = config.endpoint.connect(config.connect_timeout)?;
+    let left =
+        || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+    if let Endpoint::Tls { host, .. } = &config.endpoint {
+        let trust = config
+            .trust
+            .as_ref()
+            .ok_or_else(|| TransportError::NoTrust { endpoint: config.endpoint.to_string() })?;
+        link = tls::connect(link, host, tls::client_config(trust)?, left())?;
+    }
+    let credentials = Credentials { token: config.token.as_deref(), secret };
+    let welcome = greet::open_session(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
+    Ok((link, welcome))
+}
+
+/// What was tried, what was found, what to do.
+fn explain(config: &Config, error: &TransportError) -> String {
+    let endpoint = &config.endpoint;
+    let advice = match error {
+        TransportError::Wire(WireError::Rejected { code: RejectCode::Access, .. }) => {
+            "set REMORA_TOKEN or REMORA_TOKEN_FILE to the worker's token"
+        }
+        TransportError::Wire(WireError::Rejected { code: RejectCode::Version, .. }) => {
+            "use the client and the worker of one release"
+        }
+        TransportError::NoTrust { .. } => {
+            "set REMORA_TLS_CA to the file, or to the sha256:... the worker shows when it starts"
+        }
+        TransportError::Wire(_) => "see the worker's log, or try `remora doctor`",
+        _ => "start one with `remora worker`, or name one in TF_WORKER_HOST and TF_WORKER_PORT or REMORA_WORKER",
+    };
+    format!("no session with a worker at {endpoint}: {}; {advice}", error.line())
+}

@@ -1,0 +1,335 @@
+//! A worker made of nothing but the protocol: one flat memory, a digest of the launches in the order they
+//! arrived, and every rule of sessions. What the connection is tested and measured against.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use transport::greet;
+use transport::{Endpoint, Link, Listener};
+use wire::*;
+
+pub const MEMORY: usize = 64 << 20;
+pub const BAD_ADDRESS: u64 = 0xbad;
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub memory: Vec<u8>,
+    pub digest: u64,
+    pub launches: u64,
+    pub host_functions_done: Vec<u64>,
+    pub released: u64,
+    pub goodbye: bool,
+}
+
+struct Session {
+    secret: [u8; 32],
+    serving: Mutex<ReceiveCounter>,
+    out: Mutex<Out>,
+    state: Mutex<State>,
+    arena: u64,
+}
+
+struct Out {
+    link: Option<Link>,
+    window: SendWindow<Vec<u8>>,
+}
+
+pub struct Simulated {
+    pub endpoint: Endpoint,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    next: AtomicU64,
+    token: Option<Vec<u8>>,
+    tls: Option<Arc<transport::tls::Identity>>,
+    grace: Duration,
+    patience_ms: AtomicU64,
+}
+
+impl Simulated {
+    pub fn start() -> Simulated {
+        Simulated::start_with(None, None, Duration::from_secs(20))
+    }
+
+    pub fn start_with(
+        token: Option<&str>,
+        tls: Option<Arc<transport::tls::Identity>>,
+        grace: Duration,
+    ) -> Simulated {
+        let listener = Listener::bind(&Endpoint::tcp("127.0.0.1", 0)).unwrap();
+        let endpoint = listener.endpoint().unwrap();
+        let shared = Arc::new(Shared {
+            sessions: Mutex::default(),
+            next: AtomicU64::new(1),
+            token: token.map(|token| token.as_bytes().to_vec()),
+            tls,
+            grace,
+            patience_ms: AtomicU64::new(0),
+        });
+        let serving = shared.clone();
+        thread::spawn(move || {
+            while let Ok((link, _)) = listener.accept() {
+                let shared = serving.clone();
+                thread::spawn(move || shared.serve(link));
+            }
+        });
+        Simulated { endpoint, shared }
+    }
+
+    /// Looks at the state of the only session.
+    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        let sessions = self.shared.sessions.lock().unwrap();
+        look(&sessions.values().next().expect("a session").state.lock().unwrap())
+    }
+
+    pub fn sessions(&self) -> usize {
+        self.shared.sessions.lock().unwrap().len()
+    }
+
+    /// Forgets all sessions: reattaching will fail.
+    pub fn forget(&self) {
+        for session in self.shared.sessions.lock().unwrap().drain() {
+            if let Some(link) = session.1.out.lock().unwrap().link.take() {
+                link.shutdown();
+            }
+        }
+    }
+
+    /// From now on every request takes this long.
+    pub fn dawdle(&self, time: Duration) {
+        self.shared.patience_ms.store(time.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn serve(&self, link: Link) {
+        let link = match &self.tls {
+            Some(identity) => {
+                match transport::tls::accept(link, identity.server_config().unwrap(), Duration::from_secs(5)) {
+                    Ok(link) => link,
+                    Err(_) => return,
+                }
+            }
+            None => link,
+        };
+        if let Ok((session, link)) = self.greet(link) {
+            // However it ends, the session stays for the next connection.
+            let _ = self.serve_session(&session, &link);
+            link.shutdown();
+        }
+    }
+
+    fn greet(&self, link: Link) -> Result<(Arc<Session>, Link), transport::TransportError> {
+        link.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let hello: Hello = greet::expect(&link, MAX_HANDSHAKE_BYTES)?;
+        let reject = |reject: Reject| -> Result<_, transport::TransportError> {
+            greet::send(&link, &reject)?;
+            Err(WireError::from(reject).into())
+        };
+        let greeting = match Greeting::new(hello, greet::nonce()?, self.token.is_some()) {
+            Ok(greeting) => greeting,
+            Err(why) => return reject(why),
+        };
+        greet::send(&link, greeting.challenge())?;
+        let proof: Proof = greet::expect(&link, MAX_HANDSHAKE_BYTES)?;
+        let known = self.sessions.lock().unwrap().get(&greeting.hello().session_id).cloned();
+        let secret = known.as_ref().map(|session| session.secret);
+        let hello = match greeting.accept(&proof, self.token.as_deref(), secret.as_ref()) {
+            Ok(hello) => hello,
+            Err(why) => return reject(why),
+        };
+        link.set_read_timeout(None)?;
+        let (id, session) = match known {
+            Some(session) => (hello.session_id, session),
+            None => {
+                let id = self.next.fetch_add(1, Ordering::Relaxed);
+                let session = Arc::new(Session {
+                    secret: greet::nonce()?,
+                    serving: Mutex::new(ReceiveCounter::new()),
+                    out: Mutex::new(Out { link: None, window: SendWindow::new(u64::MAX) }),
+                    state: Mutex::new(State { memory: vec![0; MEMORY], ..State::default() }),
+                    arena: hello.arena_base,
+                });
+                self.sessions.lock().unwrap().insert(id, session.clone());
+                (id, session)
+            }
+        };
+        // The old connection must be done before we can say how far it got.
+        let old = session.out.lock().unwrap().link.take();
+        if let Some(old) = old {
+            old.shutdown();
+        }
+        let received = session.serving.lock().unwrap().received();
+        let welcome = Welcome {
+            version: greeting_version(),
+            capabilities: capability::PLACED_MODULES,
+            session_id: id,
+            session_secret: session.secret,
+            received,
+            arena_base: hello.arena_base.max(session.arena),
+            arena_bytes: 1 << 36,
+            grace_ms: self.grace.as_millis() as u32,
+            worker: "simulated".to_owned(),
+            devices: vec![],
+        };
+        let mut out = session.out.lock().unwrap();
+        greet::send(&link, &welcome)?;
+        for (_, frame) in out.window.resume(hello.received)? {
+            link.write_all(frame)?;
+        }
+        out.link = Some(link.clone());
+        drop(out);
+        Ok((session, link))
+    }
+
+    fn serve_session(&self, session: &Session, link: &Link) -> Result<(), transport::TransportError> {
+        let mut counter = session.serving.lock().unwrap();
+        let mut reader = io::BufReader::with_capacity(64 << 10, link);
+        let mut payload = Vec::new();
+        loop {
+            let mut head = [0; Header::BYTES];
+            io::Read::read_exact(&mut reader, &mut head)?;
+            let header = Header::decode(&head)?;
+            payload.resize(header.payload_len as usize, 0);
+            io::Read::read_exact(&mut reader, &mut payload)?;
+            let opcode = header.known()?;
+            match counter.arrive_request(&header)? {
+                Arrival::Next(_) => counter.count(header.payload_len),
+                Arrival::Duplicate => continue,
+                Arrival::Unsequenced => {
+                    if opcode == Opcode::Ack {
+                        let (ack, _) = decode_request::<Ack>(&payload)?;
+                        session.out.lock().unwrap().window.acknowledge(ack.received)?;
+                    }
+                    continue;
+                }
+            }
+            let dawdle = self.patience_ms.load(Ordering::Relaxed);
+            if dawdle > 0 {
+                thread::sleep(Duration::from_millis(dawdle));
+            }
+            let bye = session.handle(opcode, &header, &payload)?;
+            if counter.ack_due()
+                && let Some(ack) = counter.take_ack()
+            {
+                greet::send(link, &ack)?;
+            }
+            if bye {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Session {
+    fn handle(&self, opcode: Opcode, header: &Header, payload: &[u8]) -> Result<bool, WireError> {
+        let mut state = self.state.lock().unwrap();
+        let at = |address: u64| (address - self.arena) as usize;
+        match opcode {
+            Opcode::Write => {
+                let (Write { destination, .. }, body) = decode_request(payload)?;
+                state.memory[at(destination)..][..body.len()].copy_from_slice(body);
+                self.reply(header, &reply::Write {}, &[]);
+            }
+            Opcode::Read => {
+                let (Read { source, bytes, .. }, _) = decode_request(payload)?;
+                self.reply(header, &reply::Read {}, &state.memory[at(source)..][..bytes as usize]);
+            }
+            Opcode::ReadLater => {
+                let (ReadLater { source, bytes, token, .. }, _) = decode_request(payload)?;
+                let bytes = &state.memory[at(source)..][..bytes as usize];
+                for (index, piece) in bytes.chunks(1 << 20).enumerate() {
+                    self.push(&Deliver { token, offset: (index as u64) << 20 }, piece);
+                }
+            }
+            Opcode::Launch => {
+                let (launch, body) = decode_request::<Launch>(payload)?;
+                let argument = u64::from_le_bytes(*body.first_chunk().unwrap_or(&[0; 8]));
+                state.digest = (state.digest ^ argument ^ launch.function)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(23);
+                state.launches += 1;
+                self.reply(header, &reply::Launch {}, &[]);
+            }
+            Opcode::MemoryInfo => {
+                let reply = reply::MemoryInfo { free: state.digest, total: state.launches };
+                self.reply(header, &reply, &[]);
+            }
+            Opcode::HostFunction => {
+                let (HostFunction { token, .. }, _) = decode_request(payload)?;
+                self.push(&Callback { token, status: 0 }, &[]);
+            }
+            Opcode::HostFunctionDone => {
+                let (HostFunctionDone { token }, _) = decode_request(payload)?;
+                state.host_functions_done.push(token);
+            }
+            Opcode::Release => {
+                let (Release { address }, _) = decode_request(payload)?;
+                if address == BAD_ADDRESS {
+                    self.fail(header, 1, "nothing lies at that address");
+                } else {
+                    state.released += 1;
+                    self.reply(header, &reply::Release {}, &[]);
+                }
+            }
+            Opcode::Goodbye => {
+                state.goodbye = true;
+                self.reply(header, &reply::Goodbye {}, &[]);
+                return Ok(true);
+            }
+            Opcode::SynchronizeStream => self.reply(header, &reply::SynchronizeStream {}, &[]),
+            other => self.fail(header, 801, &format!("{} is not simulated", other.name())),
+        }
+        Ok(false)
+    }
+
+    fn reply<R: Field>(&self, header: &Header, fields: &R, body: &[u8]) {
+        if header.is_posted() {
+            return;
+        }
+        let mut head = Vec::new();
+        encode_reply_head(fields, &mut head);
+        self.send(header.known().unwrap(), Flags::REPLY, header.request_id, &head, body);
+    }
+
+    fn fail(&self, header: &Header, status: i32, text: &str) {
+        if header.is_posted() {
+            let (request_id, function) = (header.request_id, header.function);
+            return self.push(&LateError { request_id, function, code: status, text: text.to_owned() }, &[]);
+        }
+        let mut head = Vec::new();
+        Failure { status, text: text.to_owned() }.encode(&mut head);
+        self.send(header.known().unwrap(), Flags::REPLY.with(Flags::ERROR), header.request_id, &head, &[]);
+    }
+
+    fn push<O: Operation>(&self, fields: &O, body: &[u8]) {
+        let mut head = Vec::new();
+        fields.put(&mut head);
+        self.send(O::OPCODE, Flags::NONE, 0, &head, body);
+    }
+
+    fn send(&self, opcode: Opcode, flags: Flags, request_id: u32, head: &[u8], body: &[u8]) {
+        let header = Header::new(opcode, flags, request_id, (head.len() + body.len()) as u64);
+        let mut out = self.out.lock().unwrap();
+        let header = header.encode();
+        let frame = [&header[..], head, body].concat();
+        if let Some(link) = &out.link {
+            // A lost connection is no concern here: the frame is kept and comes again.
+            let _ = link.write_all_vectored(&mut [IoSlice::new(&frame)]);
+        }
+        let bytes = frame.len() as u64;
+        out.window.push(frame, bytes);
+    }
+}
+
+fn greeting_version() -> u16 {
+    MAX_VERSION
+}

@@ -1,0 +1,271 @@
+//! The [`Device`] trait over streams, memory, modules and the emulator.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use backend::{
+    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId, MemoryKind,
+    MemoryUse, ModuleId, Notifier, Placement, Scope, StreamId, Tag,
+};
+use hip_api::types::{hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitStackSize};
+use isa::Arch;
+use parking_lot::Mutex;
+
+use crate::launch::{Engine, Runner};
+use crate::memory::{GRANULARITY, Memory};
+use crate::model::{MODELS, Model};
+use crate::module::{self, Modules};
+use crate::stream::Scheduler;
+
+/// The largest stack a work-item may be given.
+const MAX_STACK_BYTES: u64 = 128 << 10;
+
+/// One GPU to emulate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceConfig {
+    /// The model's key, such as `mi300x`.
+    pub model: String,
+    /// Bytes of memory, if not the model's own.
+    pub memory: Option<u64>,
+}
+
+/// How to open a session's devices.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub devices: Vec<DeviceConfig>,
+    /// The address range to use, if it is free here.
+    pub arena: Option<Arena>,
+    /// Kernels are aborted after this long.
+    pub watchdog: Option<Duration>,
+}
+
+/// The emulated GPUs of one session.
+pub struct Emulator {
+    info: Vec<DeviceInfo>,
+    memory: Arc<Memory>,
+    scheduler: Scheduler<Runner>,
+}
+
+impl std::fmt::Debug for Emulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.info.iter().map(|info| info.name.as_str()).collect();
+        write!(f, "Emulator({names:?})")
+    }
+}
+
+impl Emulator {
+    pub fn open(options: &Options) -> Result<Emulator, DeviceError> {
+        let host = host_memory();
+        let mut info = Vec::new();
+        let mut engines = Vec::new();
+        for (device, ordinal) in options.devices.iter().zip(0..) {
+            let model = Model::find(&device.model).ok_or_else(|| {
+                let known: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
+                let text = format!("there is no model \"{}\"; known are {}", device.model, known.join(", "));
+                DeviceError::new(hipErrorInvalidDevice, text)
+            })?;
+            let total = device.memory.unwrap_or(model.memory_bytes);
+            // More than the machine has could be promised, but not kept.
+            let quota = device.memory.unwrap_or(total.min(host));
+            info.push(model.describe(ordinal, total, quota));
+            engines.push(Engine::new(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 }));
+        }
+        let quotas = info.iter().map(|info| info.quota).collect();
+        let totals = info.iter().map(|info| info.total_memory).collect();
+        let wanted = options.arena.filter(|arena| arena.bytes > 0);
+        let memory = Arc::new(Memory::new(wanted, quotas, totals)?);
+        let runner = Runner {
+            memory: Arc::clone(&memory),
+            modules: Mutex::new(Modules::default()),
+            engines,
+            watchdog: options.watchdog,
+            cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
+            notifier: std::sync::OnceLock::new(),
+        };
+        let scheduler = Scheduler::new(info.len() as u32, runner);
+        Ok(Emulator { info, memory, scheduler })
+    }
+
+    fn runner(&self) -> &Runner {
+        self.scheduler.work()
+    }
+
+    fn engine(&self, device: u32) -> Result<&Engine, DeviceError> {
+        self.runner().engines.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device))
+    }
+}
+
+impl Device for Emulator {
+    fn info(&self) -> &[DeviceInfo] {
+        &self.info
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { placed_modules: true, direct_writes: true }
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Caller { granularity: GRANULARITY }
+    }
+
+    fn arena(&self) -> Arena {
+        self.memory.arena()
+    }
+
+    fn notify(&self, notifier: Arc<dyn Notifier>) {
+        // One listener per session; a second one is a mistake of the caller and changes nothing.
+        let _ = self.runner().notifier.set(notifier);
+    }
+
+    fn map(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.memory.map(device, kind, address, bytes)
+    }
+
+    fn unmap(&self, address: u64) -> Result<(), DeviceError> {
+        self.memory.leave(address)?;
+        let memory = Arc::clone(&self.memory);
+        self.scheduler.after(Scope::Everything, move || memory.unmap(address));
+        Ok(())
+    }
+
+    fn memory(&self, device: u32) -> Result<MemoryUse, DeviceError> {
+        self.memory.usage(device)
+    }
+
+    fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.memory.check(address, bytes)
+    }
+
+    fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError> {
+        self.memory.check(address, bytes)?;
+        // SAFETY: just checked; the caller of `peek` is the caller of `unmap`, so the range stays mapped meanwhile.
+        show(unsafe { self.memory.bytes(address, bytes) });
+        Ok(())
+    }
+
+    fn direct(
+        &self,
+        stream: StreamId,
+        destination: u64,
+        bytes: u64,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Option<bool> {
+        self.memory.check(destination, bytes).ok()?;
+        self.scheduler.run_if_idle(stream, || {
+            // SAFETY: just checked; `unmap` waits for the command that this counts as.
+            fill(unsafe { self.memory.bytes_mut(destination, bytes) })
+        })
+    }
+
+    fn create_stream(
+        &self,
+        device: u32,
+        stream: StreamId,
+        non_blocking: bool,
+        priority: i32,
+    ) -> Result<(), DeviceError> {
+        self.scheduler.create_stream(device, stream, non_blocking, priority)
+    }
+
+    fn destroy_stream(&self, stream: StreamId) -> Result<(), DeviceError> {
+        self.scheduler.destroy_stream(stream)
+    }
+
+    fn enqueue(&self, stream: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError> {
+        match self.runner().check(&command) {
+            Ok(()) => self.scheduler.enqueue(stream, tag, command),
+            Err(error) => crate::stream::refuse(command, error),
+        }
+    }
+
+    fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
+        self.scheduler.host_function_done(token)
+    }
+
+    fn synchronize(&self, scope: Scope, done: Completion) {
+        self.scheduler.synchronize(scope, done);
+    }
+
+    fn query(&self, scope: Scope) -> Result<bool, DeviceError> {
+        self.scheduler.query(scope)
+    }
+
+    fn create_event(&self, event: EventId, device: u32, flags: u32) -> Result<(), DeviceError> {
+        self.scheduler.create_event(event, device, flags)
+    }
+
+    fn destroy_event(&self, event: EventId) -> Result<(), DeviceError> {
+        self.scheduler.destroy_event(event)
+    }
+
+    fn elapsed(&self, start: EventId, stop: EventId) -> Result<f32, DeviceError> {
+        self.scheduler.elapsed(start, stop)
+    }
+
+    fn load_module(&self, device: u32, module: ModuleId, base: u64, image: &[u8]) -> Result<(), DeviceError> {
+        let arch = self.engine(device)?.arch;
+        self.runner().modules.lock().load(&self.memory, device, arch, module, base, image)
+    }
+
+    fn unload_module(&self, module: ModuleId) -> Result<(), DeviceError> {
+        let loaded = self.runner().modules.lock().unload(module)?;
+        self.memory.leave(loaded.module.base())?;
+        let memory = Arc::clone(&self.memory);
+        self.scheduler.after(Scope::Everything, move || module::release(&memory, &loaded));
+        Ok(())
+    }
+
+    fn global(&self, module: ModuleId, name: &str) -> Result<(u64, u64), DeviceError> {
+        self.runner().modules.lock().global(module, name)
+    }
+
+    fn define_function(&self, function: FunctionId, module: ModuleId, name: &str) -> Result<(), DeviceError> {
+        self.runner().modules.lock().define(function, module, name)
+    }
+
+    fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError> {
+        let engine = self.engine(device)?;
+        if limit == hipLimitStackSize.0 as i32 {
+            let value = value.min(MAX_STACK_BYTES);
+            engine.stack_bytes.store(value, Ordering::Relaxed);
+            return Ok(value);
+        }
+        // Known to every device, but nothing here is sized by them: the value in force is the one asked for.
+        let known = self.info[device as usize].limits.iter().any(|(known, _)| *known == limit);
+        if known { Ok(value) } else { Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit}"))) }
+    }
+
+    fn reset(&self, device: u32) -> Result<(), DeviceError> {
+        self.engine(device)?;
+        let runner = self.runner();
+        runner.cancel.lock().store(true, Ordering::Relaxed);
+        self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the device was reset"));
+        self.scheduler.drain();
+        for loaded in runner.modules.lock().take_device(device) {
+            module::release(&self.memory, &loaded);
+        }
+        self.memory.clear(device);
+        *runner.cancel.lock() = Arc::new(AtomicBool::new(false));
+        self.scheduler.reset(device);
+        Ok(())
+    }
+
+    fn busy_ns(&self, device: u32) -> u64 {
+        self.scheduler.busy_ns(device)
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.runner().cancel.lock().store(true, Ordering::Relaxed);
+        self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the session is over"));
+    }
+}
+
+/// Bytes of this machine's memory.
+fn host_memory() -> u64 {
+    // SAFETY: plain queries.
+    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    if pages <= 0 || size <= 0 { u64::MAX } else { pages as u64 * size as u64 }
+}

@@ -1,0 +1,198 @@
+//! Running commands: copies and fills on host memory that is device memory, kernels on the emulator.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use backend::{Command, DeviceError, Launch, Notifier, ReadSink, Tag};
+use emulator::{Dispatch, Gpu, GpuConfig};
+use isa::Arch;
+use parking_lot::Mutex;
+
+use crate::error::{Failure, from_fault};
+use crate::memory::Memory;
+use crate::module::Modules;
+use crate::stream::Work;
+
+/// One emulated GPU; its threads start with its first kernel.
+pub(crate) struct Engine {
+    pub(crate) arch: Arch,
+    gpu: OnceLock<Gpu>,
+    /// The stack limit a program has set; 0 for the device's own.
+    pub(crate) stack_bytes: AtomicU64,
+}
+
+impl Engine {
+    pub(crate) fn new(arch: Arch) -> Engine {
+        Engine { arch, gpu: OnceLock::new(), stack_bytes: AtomicU64::new(0) }
+    }
+
+    fn gpu(&self) -> &Gpu {
+        self.gpu.get_or_init(|| Gpu::new(GpuConfig::new(self.arch)))
+    }
+}
+
+/// Everything a command may touch.
+pub(crate) struct Runner {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) modules: Mutex<Modules>,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) watchdog: Option<Duration>,
+    /// Ends the kernels that run now; replaced when the device is reset.
+    pub(crate) cancel: Mutex<Arc<AtomicBool>>,
+    pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
+}
+
+impl Runner {
+    /// Finds what is wrong with a command before it is queued.
+    pub(crate) fn check(&self, command: &Command) -> Result<(), DeviceError> {
+        let memory = &self.memory;
+        let rect = |address: u64, pitch: u64, width: u64, height: u64| memory.check(address, span(pitch, width, height)?);
+        match command {
+            Command::Launch(launch) => self.modules.lock().function(launch.function).map(|_| ()),
+            Command::Copy { destination, source, bytes } => {
+                memory.check(*destination, *bytes)?;
+                memory.check(*source, *bytes)
+            }
+            Command::Fill { destination, width, count, .. } => {
+                if ![1, 2, 4].contains(width) {
+                    return Err(DeviceError::invalid_value(format!("a fill of width {width}")));
+                }
+                memory.check(*destination, count.saturating_mul(u64::from(*width)))
+            }
+            Command::Write { destination, data } => memory.check(*destination, data.len() as u64),
+            Command::Read { source, bytes, .. } => memory.check(*source, *bytes),
+            Command::WriteRect { destination, pitch, width, height, data } => {
+                if Some(data.len() as u64) != width.checked_mul(*height) {
+                    return Err(DeviceError::invalid_value("the data does not fill the rectangle"));
+                }
+                rect(*destination, *pitch, *width, *height)
+            }
+            Command::ReadRect { source, pitch, width, height, .. } => rect(*source, *pitch, *width, *height),
+            Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
+                rect(*destination, *destination_pitch, *width, *height)?;
+                rect(*source, *source_pitch, *width, *height)
+            }
+            Command::FillRect { destination, pitch, width, height, .. } => rect(*destination, *pitch, *width, *height),
+            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => Ok(()),
+        }
+    }
+
+    fn launch(&self, device: u32, launch: Launch) -> Result<(), Failure> {
+        let kernel = self.modules.lock().function(launch.function)?;
+        let engine = &self.engines[device as usize];
+        let mut dispatch = Dispatch::new(kernel, Arc::clone(self.memory.table()), launch.grid, launch.block);
+        dispatch.dynamic_lds = launch.shared_bytes;
+        dispatch.kernarg = launch.arguments;
+        dispatch.cooperative = launch.cooperative;
+        dispatch.deadline = self.watchdog.map(|limit| Instant::now() + limit);
+        dispatch.cancel = Some(Arc::clone(&self.cancel.lock()));
+        if let Some(notifier) = self.notifier.get() {
+            let notifier = Arc::clone(notifier);
+            dispatch.output = Some(Arc::new(move |text: &[u8]| notifier.output(text)));
+        }
+        let stack = engine.stack_bytes.load(Ordering::Relaxed);
+        dispatch.stack_bytes = u32::try_from(stack).ok().filter(|stack| *stack > 0);
+        match engine.gpu().launch(&dispatch) {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(from_fault(&fault, launch.cooperative)),
+        }
+    }
+
+    /// Copies rows to packed rows and hands them over.
+    fn read_rect(&self, source: u64, pitch: u64, width: u64, height: u64, sink: ReadSink) {
+        let mut packed = Vec::with_capacity((width * height) as usize);
+        for row in 0..height {
+            // SAFETY: the whole rectangle was checked when the command was queued; `unmap` waits for it.
+            packed.extend_from_slice(unsafe { self.memory.bytes(source + row * pitch, width) });
+        }
+        sink(Ok(&packed));
+    }
+
+    fn copy(&self, destination: u64, source: u64, bytes: u64) {
+        // SAFETY: both ranges were checked when the command was queued, and `unmap` waits for it; `copy` may overlap.
+        unsafe { std::ptr::copy(source as *const u8, destination as *mut u8, bytes as usize) };
+    }
+
+    fn write(&self, destination: u64, data: &[u8]) {
+        // SAFETY: as for `copy`; `data` is memory of this process outside the arena.
+        unsafe { self.memory.bytes_mut(destination, data.len() as u64) }.copy_from_slice(data);
+    }
+
+    fn fill(&self, destination: u64, value: u32, width: u32, count: u64) {
+        // SAFETY: as for `copy`.
+        let bytes = unsafe { self.memory.bytes_mut(destination, count * u64::from(width)) };
+        let pattern = &value.to_le_bytes()[..width as usize];
+        if pattern.iter().all(|byte| *byte == pattern[0]) {
+            bytes.fill(pattern[0]);
+        } else {
+            bytes.chunks_exact_mut(pattern.len()).for_each(|chunk| chunk.copy_from_slice(pattern));
+        }
+    }
+}
+
+impl Work for Runner {
+    fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure> {
+        if let Some(fault) = fault {
+            if let Command::Read { sink, .. } | Command::ReadRect { sink, .. } = command {
+                sink(Err(fault.clone()));
+            }
+            return Ok(());
+        }
+        match command {
+            Command::Launch(launch) => return self.launch(device, launch),
+            Command::Copy { destination, source, bytes } => self.copy(destination, source, bytes),
+            Command::Fill { destination, value, width, count } => self.fill(destination, value, width, count),
+            Command::Write { destination, data } => self.write(destination, &data),
+            // SAFETY: checked when the command was queued; `unmap` waits for it.
+            Command::Read { source, bytes, sink } => sink(Ok(unsafe { self.memory.bytes(source, bytes) })),
+            Command::WriteRect { destination, pitch, width, data, .. } => {
+                if width > 0 {
+                    for (row, data) in data.chunks_exact(width as usize).enumerate() {
+                        self.write(destination + row as u64 * pitch, data);
+                    }
+                }
+            }
+            Command::ReadRect { source, pitch, width, height, sink } => {
+                self.read_rect(source, pitch, width, height, sink);
+            }
+            Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
+                for row in 0..height {
+                    self.copy(destination + row * destination_pitch, source + row * source_pitch, width);
+                }
+            }
+            Command::FillRect { destination, pitch, value, width, height } => {
+                for row in 0..height {
+                    self.fill(destination + row * pitch, value & 0xff, 1, width);
+                }
+            }
+            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn failed(&self, tag: Tag, error: &DeviceError) {
+        tracing::debug!("{error}");
+        if let Some(notifier) = self.notifier.get() {
+            notifier.failed(tag, error);
+        }
+    }
+
+    fn host_function(&self, token: u64, fault: Option<&DeviceError>) {
+        if let Some(notifier) = self.notifier.get() {
+            notifier.host_function(token, fault.cloned().map_or(Ok(()), Err));
+        }
+    }
+}
+
+/// Bytes from the first to the last of a rectangle.
+fn span(pitch: u64, width: u64, height: u64) -> Result<u64, DeviceError> {
+    let wrong = || DeviceError::invalid_value(format!("{height} rows of {width} bytes, {pitch} apart"));
+    if height == 0 || width == 0 {
+        return Ok(0);
+    }
+    if height > 1 && width > pitch {
+        return Err(wrong());
+    }
+    pitch.checked_mul(height - 1).and_then(|bytes| bytes.checked_add(width)).ok_or_else(wrong)
+}

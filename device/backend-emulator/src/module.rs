@@ -1,0 +1,104 @@
+//! Loaded code objects and their kernels, by minted number.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use backend::{DeviceError, FunctionId, ModuleId};
+use code_object::CodeObject;
+use emulator::{LoadedKernel, Module};
+use hip_api::types::{hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorNotFound};
+use isa::Arch;
+
+use crate::memory::Memory;
+
+pub(crate) struct Loaded {
+    pub(crate) device: u32,
+    pub(crate) module: Module,
+}
+
+/// The modules and functions of a session.
+#[derive(Default)]
+pub(crate) struct Modules {
+    modules: HashMap<ModuleId, Loaded>,
+    functions: HashMap<FunctionId, (ModuleId, Arc<LoadedKernel>)>,
+}
+
+impl Modules {
+    /// Parses, places and relocates an image at `base`.
+    pub(crate) fn load(
+        &mut self,
+        memory: &Memory,
+        device: u32,
+        arch: Arch,
+        id: ModuleId,
+        base: u64,
+        image: &[u8],
+    ) -> Result<(), DeviceError> {
+        if self.modules.contains_key(&id) {
+            return Err(DeviceError::invalid_handle(format!("module {id:#x} exists already")));
+        }
+        let object = CodeObject::parse(Arc::from(image))
+            .map_err(|error| DeviceError::new(hipErrorInvalidImage, format!("not a usable code object: {error}")))?;
+        memory.map_module(device, base, object.load_size())?;
+        // SAFETY: the range was just mapped for this module alone; it is unmapped only after the module is unloaded and all
+        // work has ended.
+        let loaded = unsafe { Module::load(object, arch, base, memory.table()) };
+        match loaded {
+            Ok(module) => {
+                self.modules.insert(id, Loaded { device, module });
+                Ok(())
+            }
+            Err(error) => {
+                memory.unmap(base);
+                let code = match error {
+                    emulator::module::Error::Architecture { .. } => hipErrorNoBinaryForGpu,
+                    _ => hipErrorInvalidImage,
+                };
+                Err(DeviceError::new(code, error.to_string()))
+            }
+        }
+    }
+
+    /// Takes a module from new work; its memory is given back with [`release`] when old work has ended.
+    pub(crate) fn unload(&mut self, id: ModuleId) -> Result<Loaded, DeviceError> {
+        let loaded = self.modules.remove(&id).ok_or_else(|| unknown_module(id))?;
+        self.functions.retain(|_, (module, _)| *module != id);
+        Ok(loaded)
+    }
+
+    pub(crate) fn take_device(&mut self, device: u32) -> Vec<Loaded> {
+        let gone: Vec<ModuleId> =
+            self.modules.iter().filter(|(_, loaded)| loaded.device == device).map(|(id, _)| *id).collect();
+        gone.into_iter().filter_map(|id| self.unload(id).ok()).collect()
+    }
+
+    pub(crate) fn global(&self, id: ModuleId, name: &str) -> Result<(u64, u64), DeviceError> {
+        let loaded = self.modules.get(&id).ok_or_else(|| unknown_module(id))?;
+        let found = loaded.module.symbol_address(name);
+        found.ok_or_else(|| DeviceError::new(hipErrorNotFound, format!("the module has no symbol {name}")))
+    }
+
+    pub(crate) fn define(&mut self, id: FunctionId, module: ModuleId, name: &str) -> Result<(), DeviceError> {
+        let loaded = self.modules.get(&module).ok_or_else(|| unknown_module(module))?;
+        let kernel = loaded.module.kernel(name).or_else(|| loaded.module.kernel(name.strip_suffix(".kd")?));
+        let kernel = kernel
+            .ok_or_else(|| DeviceError::new(hipErrorNotFound, format!("the module has no kernel {name}")))?;
+        self.functions.insert(id, (module, Arc::clone(kernel)));
+        Ok(())
+    }
+
+    pub(crate) fn function(&self, id: FunctionId) -> Result<Arc<LoadedKernel>, DeviceError> {
+        let found = self.functions.get(&id).map(|(_, kernel)| Arc::clone(kernel));
+        found.ok_or_else(|| DeviceError::invalid_handle(format!("there is no function {id:#x}")))
+    }
+}
+
+/// Gives the memory of an unloaded module back.
+pub(crate) fn release(memory: &Memory, loaded: &Loaded) {
+    loaded.module.unload(memory.table());
+    memory.unmap(loaded.module.base());
+}
+
+fn unknown_module(id: ModuleId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no module {id:#x}"))
+}

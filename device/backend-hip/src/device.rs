@@ -1,0 +1,620 @@
+//! The [`Device`] trait over HIP calls.
+//!
+//! The runtime orders work by itself; what would wait here waits on a thread of its own, so that the caller never does.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use backend::{
+    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId, MemoryKind,
+    MemoryUse, ModuleId, Notifier, Placement, ReadSink, Scope, StreamId, Tag,
+};
+use hip_api::types::*;
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::call;
+use crate::event::Events;
+use crate::functions::Functions;
+use crate::launch::launch;
+use crate::memory::Memory;
+use crate::module::Modules;
+use crate::stream::{Stream, Streams};
+
+/// The GPUs of this machine through AMD's runtime.
+pub struct Hip {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    functions: Arc<Functions>,
+    devices: Vec<DeviceInfo>,
+    memory: Memory,
+    streams: Mutex<Streams>,
+    events: Mutex<Events>,
+    modules: Mutex<Modules>,
+    notifier: OnceLock<Arc<dyn Notifier>>,
+    /// Host functions that have been called back and not yet answered.
+    pending: Mutex<HashMap<u64, bool>>,
+    answered: Condvar,
+}
+
+impl std::fmt::Debug for Hip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hip({:?})", self.shared.functions)
+    }
+}
+
+impl Hip {
+    /// Loads the runtime and initialises it. No GPU is the runtime's own `hipErrorNoDevice`.
+    pub fn open(library: Option<&Path>, arena: Option<Arena>) -> Result<Hip, DeviceError> {
+        let functions = Arc::new(Functions::load(library)?);
+        tracing::info!("loaded {functions:?}");
+        // Initialises the runtime too, and is the call that says hipErrorNoDevice in every version of it.
+        let mut count = 0;
+        call!(functions, hipGetDeviceCount(&raw mut count))?;
+        if count <= 0 {
+            return Err(DeviceError::new(hipErrorNoDevice, "AMD's runtime sees no GPU"));
+        }
+        let devices = (0..count).map(|device| describe(&functions, device)).collect::<Result<Vec<_>, _>>()?;
+        let memory = Memory::new(&functions, count as u32, arena)?;
+        let shared = Arc::new(Shared {
+            functions,
+            devices,
+            memory,
+            streams: Mutex::default(),
+            events: Mutex::default(),
+            modules: Mutex::default(),
+            notifier: OnceLock::new(),
+            pending: Mutex::default(),
+            answered: Condvar::new(),
+        });
+        capture_output(&shared);
+        Ok(Hip { shared })
+    }
+}
+
+impl Shared {
+    fn count(&self) -> u32 {
+        self.devices.len() as u32
+    }
+
+    fn on(&self, device: u32) -> Result<(), DeviceError> {
+        if device >= self.count() {
+            return Err(DeviceError::invalid_device(device));
+        }
+        call!(self.functions, hipSetDevice(device as c_int))
+    }
+
+    /// The stream, with its device made current.
+    fn stream(&self, id: StreamId) -> Result<Stream, DeviceError> {
+        let stream = self.streams.lock().get(id, self.count())?;
+        self.on(stream.device)?;
+        Ok(stream)
+    }
+
+    fn wait(&self, scope: Scope) -> Result<(), DeviceError> {
+        match scope {
+            Scope::Stream(id) => {
+                let stream = self.stream(id)?;
+                call!(self.functions, hipStreamSynchronize(stream.handle()))
+            }
+            Scope::Event(id) => {
+                let event = self.events.lock().get(id)?;
+                call!(self.functions, hipEventSynchronize(event))
+            }
+            Scope::Device(device) => {
+                self.on(device)?;
+                call!(self.functions, hipDeviceSynchronize())
+            }
+            Scope::Everything => {
+                for device in 0..self.count() {
+                    self.on(device)?;
+                    call!(self.functions, hipDeviceSynchronize())?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn is_done(&self, scope: Scope) -> Result<bool, DeviceError> {
+        let state = match scope {
+            Scope::Stream(id) => {
+                let stream = self.stream(id)?;
+                call!(self.functions, hipStreamQuery(stream.handle()))
+            }
+            Scope::Event(id) => {
+                let event = self.events.lock().get(id)?;
+                call!(self.functions, hipEventQuery(event))
+            }
+            Scope::Device(_) | Scope::Everything => return Ok(false),
+        };
+        match state {
+            Ok(()) => Ok(true),
+            Err(error) if error.code == hipErrorNotReady => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Copies to a buffer in stream order and hands it over when the stream is there.
+    fn read(self: &Arc<Shared>, stream: Stream, rect: Rect, sink: ReadSink) {
+        let mut buffer = vec![0u8; (rect.width * rect.height) as usize];
+        let queued = call!(
+            self.functions,
+            hipMemcpy2DAsync(
+                buffer.as_mut_ptr().cast(),
+                rect.width as usize,
+                rect.address as *const c_void,
+                rect.pitch as usize,
+                rect.width as usize,
+                rect.height as usize,
+                hipMemcpyDeviceToHost,
+                stream.handle()
+            )
+        );
+        if let Err(error) = queued {
+            return sink(Err(error));
+        }
+        let shared = Arc::clone(self);
+        off_thread(move || {
+            let done = shared
+                .on(stream.device)
+                .and_then(|()| call!(shared.functions, hipStreamSynchronize(stream.handle())));
+            match done {
+                Ok(()) => sink(Ok(&buffer)),
+                Err(error) => sink(Err(error)),
+            }
+        });
+    }
+
+    fn run(self: &Arc<Shared>, stream: Stream, command: Command) -> Result<(), DeviceError> {
+        let functions = &self.functions;
+        let handle = stream.handle();
+        let memory = &self.memory;
+        match command {
+            Command::Launch(mut it) => {
+                let function = self.modules.lock().function(it.function)?;
+                let (start, stop) = {
+                    let events = self.events.lock();
+                    (events.optional(it.start_event)?, events.optional(it.stop_event)?)
+                };
+                launch(functions, function, handle, &mut it, start, stop)
+            }
+            Command::Copy { destination, source, bytes } => {
+                memory.check(destination, bytes)?;
+                memory.check(source, bytes)?;
+                let (to, from) = (destination as *mut c_void, source as *const c_void);
+                call!(functions, hipMemcpyAsync(to, from, bytes as usize, hipMemcpyDeviceToDevice, handle))
+            }
+            Command::Fill { destination, value, width, count } => {
+                memory.check(destination, count.saturating_mul(u64::from(width)))?;
+                let to = destination as hipDeviceptr_t;
+                let count = count as usize;
+                match width {
+                    1 => call!(functions, hipMemsetD8Async(to, value as u8, count, handle)),
+                    2 => call!(functions, hipMemsetD16Async(to, value as u16, count, handle)),
+                    4 => call!(functions, hipMemsetD32Async(to, value as c_int, count, handle)),
+                    _ => Err(DeviceError::invalid_value(format!("a fill of width {width}"))),
+                }
+            }
+            Command::Write { destination, data } => {
+                memory.check(destination, data.len() as u64)?;
+                let (to, from) = (destination as *mut c_void, data.as_ptr().cast());
+                // From pageable memory, the call returns only when the bytes have been taken.
+                call!(functions, hipMemcpyAsync(to, from, data.len(), hipMemcpyHostToDevice, handle))
+            }
+            Command::WriteRect { destination, pitch, width, height, data } => {
+                let rect = Rect { address: destination, pitch, width, height };
+                memory.check(destination, rect.span()?)?;
+                if data.len() as u64 != width * height {
+                    return Err(DeviceError::invalid_value("the data does not fill the rectangle"));
+                }
+                call!(
+                    functions,
+                    hipMemcpy2DAsync(
+                        destination as *mut c_void,
+                        pitch as usize,
+                        data.as_ptr().cast(),
+                        width as usize,
+                        width as usize,
+                        height as usize,
+                        hipMemcpyHostToDevice,
+                        handle
+                    )
+                )
+            }
+            Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
+                memory.check(destination, Rect { address: destination, pitch: destination_pitch, width, height }.span()?)?;
+                memory.check(source, Rect { address: source, pitch: source_pitch, width, height }.span()?)?;
+                call!(
+                    functions,
+                    hipMemcpy2DAsync(
+                        destination as *mut c_void,
+                        destination_pitch as usize,
+                        source as *const c_void,
+                        source_pitch as usize,
+                        width as usize,
+                        height as usize,
+                        hipMemcpyDeviceToDevice,
+                        handle
+                    )
+                )
+            }
+            Command::FillRect { destination, pitch, value, width, height } => {
+                memory.check(destination, Rect { address: destination, pitch, width, height }.span()?)?;
+                let (to, pitch) = (destination as *mut c_void, pitch as usize);
+                let (value, width, height) = (value as u8 as c_int, width as usize, height as usize);
+                call!(functions, hipMemset2DAsync(to, pitch, value, width, height, handle))
+            }
+            Command::RecordEvent(id) => {
+                let event = self.events.lock().get(id)?;
+                call!(functions, hipEventRecord(event, handle))
+            }
+            Command::WaitEvent(id) => {
+                let event = self.events.lock().get(id)?;
+                call!(functions, hipStreamWaitEvent(handle, event, 0))
+            }
+            Command::HostFunction { token } => {
+                self.pending.lock().insert(token, false);
+                let call = Box::into_raw(Box::new(HostCall { shared: Arc::clone(self), token }));
+                let queued = call!(functions, hipLaunchHostFunc(handle, Some(host_function), call.cast()));
+                if queued.is_err() {
+                    // SAFETY: the runtime refused the call, so the box is still ours alone.
+                    drop(unsafe { Box::from_raw(call) });
+                    self.pending.lock().remove(&token);
+                }
+                queued
+            }
+            Command::Read { source, bytes, sink } => {
+                let rect = Rect { address: source, pitch: bytes, width: bytes, height: 1 };
+                self.checked_read(stream, rect, sink);
+                Ok(())
+            }
+            Command::ReadRect { source, pitch, width, height, sink } => {
+                self.checked_read(stream, Rect { address: source, pitch, width, height }, sink);
+                Ok(())
+            }
+        }
+    }
+
+    fn checked_read(self: &Arc<Shared>, stream: Stream, rect: Rect, sink: ReadSink) {
+        match rect.span().and_then(|span| self.memory.check(rect.address, span)) {
+            Ok(()) if rect.width == 0 || rect.height == 0 => sink(Ok(&[])),
+            Ok(()) => self.read(stream, rect, sink),
+            Err(error) => sink(Err(error)),
+        }
+    }
+}
+
+/// Rows of `width` bytes, `pitch` apart.
+#[derive(Clone, Copy, Debug)]
+struct Rect {
+    address: u64,
+    pitch: u64,
+    width: u64,
+    height: u64,
+}
+
+impl Rect {
+    /// Bytes from the first to the last.
+    fn span(&self) -> Result<u64, DeviceError> {
+        let wrong = || DeviceError::invalid_value("the rectangle makes no sense");
+        if self.height > 1 && self.width > self.pitch {
+            return Err(wrong());
+        }
+        let rows = self.height.saturating_sub(1);
+        self.pitch.checked_mul(rows).and_then(|bytes| bytes.checked_add(self.width)).ok_or_else(wrong)
+    }
+}
+
+struct HostCall {
+    shared: Arc<Shared>,
+    token: u64,
+}
+
+/// Called by the runtime when a stream reaches a host function; the stream waits until it returns.
+unsafe extern "C" fn host_function(data: *mut c_void) {
+    // SAFETY: `data` is the box made for this one call.
+    let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
+    let Some(notifier) = call.shared.notifier.get() else { return };
+    notifier.host_function(call.token, Ok(()));
+    let mut pending = call.shared.pending.lock();
+    while pending.get(&call.token) == Some(&false) {
+        call.shared.answered.wait(&mut pending);
+    }
+    pending.remove(&call.token);
+}
+
+impl Device for Hip {
+    fn info(&self) -> &[DeviceInfo] {
+        &self.shared.devices
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { placed_modules: false, direct_writes: false }
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Caller { granularity: 4096 }
+    }
+
+    fn arena(&self) -> Arena {
+        self.shared.memory.arena()
+    }
+
+    fn notify(&self, notifier: Arc<dyn Notifier>) {
+        // Set once per session; a second one would be a second session, which has its own process.
+        let _ = self.shared.notifier.set(notifier);
+    }
+
+    fn map(&self, device: u32, _kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.shared.on(device)?;
+        self.shared.memory.map(device, address, bytes)
+    }
+
+    fn unmap(&self, address: u64) -> Result<(), DeviceError> {
+        let device = self.shared.memory.device_of(address);
+        let device = device.ok_or_else(|| DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")))?;
+        // As hipFree does.
+        self.shared.wait(Scope::Device(device))?;
+        self.shared.memory.unmap(address)
+    }
+
+    fn memory(&self, device: u32) -> Result<MemoryUse, DeviceError> {
+        self.shared.on(device)?;
+        let (mut free, mut total) = (0, 0);
+        call!(self.shared.functions, hipMemGetInfo(&raw mut free, &raw mut total))?;
+        Ok(MemoryUse { free: free as u64, total: total as u64, used: self.shared.memory.used(device) })
+    }
+
+    fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.shared.memory.check(address, bytes)
+    }
+
+    fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError> {
+        self.check(address, bytes)?;
+        let mut buffer = vec![0u8; bytes as usize];
+        let (to, from) = (buffer.as_mut_ptr().cast(), address as *const c_void);
+        call!(self.shared.functions, hipMemcpy(to, from, buffer.len(), hipMemcpyDeviceToHost))?;
+        show(&buffer);
+        Ok(())
+    }
+
+    fn direct(
+        &self,
+        _stream: StreamId,
+        _destination: u64,
+        _bytes: u64,
+        _fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Option<bool> {
+        None
+    }
+
+    fn create_stream(
+        &self,
+        device: u32,
+        id: StreamId,
+        non_blocking: bool,
+        priority: i32,
+    ) -> Result<(), DeviceError> {
+        if !self.shared.streams.lock().is_free(id) {
+            return Err(DeviceError::invalid_handle(format!("stream {id:#x} exists already or is reserved")));
+        }
+        self.shared.on(device)?;
+        let flags = if non_blocking { hipStreamNonBlocking } else { hipStreamDefault };
+        let mut handle = std::ptr::null_mut();
+        call!(self.shared.functions, hipStreamCreateWithPriority(&raw mut handle, flags, priority))?;
+        self.shared.streams.lock().insert(id, device, handle);
+        Ok(())
+    }
+
+    fn destroy_stream(&self, id: StreamId) -> Result<(), DeviceError> {
+        let stream = self.shared.streams.lock().remove(id)?;
+        self.shared.on(stream.device)?;
+        call!(self.shared.functions, hipStreamDestroy(stream.handle()))
+    }
+
+    fn enqueue(&self, stream: StreamId, _tag: Tag, command: Command) -> Result<(), DeviceError> {
+        match self.shared.stream(stream) {
+            Ok(stream) => self.shared.run(stream, command),
+            Err(error) => match command {
+                Command::Read { sink, .. } | Command::ReadRect { sink, .. } => {
+                    sink(Err(error));
+                    Ok(())
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
+        let mut pending = self.shared.pending.lock();
+        let Some(done) = pending.get_mut(&token) else {
+            return Err(DeviceError::invalid_value(format!("no stream waits for host function {token:#x}")));
+        };
+        *done = true;
+        self.shared.answered.notify_all();
+        Ok(())
+    }
+
+    fn synchronize(&self, scope: Scope, done: Completion) {
+        match self.shared.is_done(scope) {
+            Ok(true) => return done(Ok(())),
+            Ok(false) => {}
+            Err(error) => return done(Err(error)),
+        }
+        let shared = Arc::clone(&self.shared);
+        off_thread(move || done(shared.wait(scope)));
+    }
+
+    fn query(&self, scope: Scope) -> Result<bool, DeviceError> {
+        self.shared.is_done(scope)
+    }
+
+    fn create_event(&self, id: EventId, device: u32, flags: u32) -> Result<(), DeviceError> {
+        if !self.shared.events.lock().is_free(id) {
+            return Err(DeviceError::invalid_handle(format!("event {id:#x} exists already or is reserved")));
+        }
+        self.shared.on(device)?;
+        let mut handle = std::ptr::null_mut();
+        call!(self.shared.functions, hipEventCreateWithFlags(&raw mut handle, flags))?;
+        self.shared.events.lock().insert(id, device, handle);
+        Ok(())
+    }
+
+    fn destroy_event(&self, id: EventId) -> Result<(), DeviceError> {
+        let event = self.shared.events.lock().remove(id)?;
+        call!(self.shared.functions, hipEventDestroy(event))
+    }
+
+    fn elapsed(&self, start: EventId, stop: EventId) -> Result<f32, DeviceError> {
+        let (start, stop) = {
+            let events = self.shared.events.lock();
+            (events.get(start)?, events.get(stop)?)
+        };
+        let mut milliseconds = 0.0;
+        call!(self.shared.functions, hipEventElapsedTime(&raw mut milliseconds, start, stop))?;
+        Ok(milliseconds)
+    }
+
+    fn load_module(&self, device: u32, id: ModuleId, _base: u64, image: &[u8]) -> Result<(), DeviceError> {
+        if !self.shared.modules.lock().is_free(id) {
+            return Err(DeviceError::invalid_handle(format!("module {id:#x} exists already")));
+        }
+        self.shared.on(device)?;
+        let mut handle = std::ptr::null_mut();
+        call!(self.shared.functions, hipModuleLoadData(&raw mut handle, image.as_ptr().cast()))?;
+        self.shared.modules.lock().insert(id, device, handle);
+        Ok(())
+    }
+
+    fn unload_module(&self, id: ModuleId) -> Result<(), DeviceError> {
+        let module = self.shared.modules.lock().remove(id)?;
+        self.shared.wait(Scope::Device(module.device))?;
+        call!(self.shared.functions, hipModuleUnload(module.handle()))
+    }
+
+    fn global(&self, id: ModuleId, name: &str) -> Result<(u64, u64), DeviceError> {
+        let module = self.shared.modules.lock().get(id)?;
+        self.shared.on(module.device)?;
+        let name = c_name(name)?;
+        let (mut address, mut bytes) = (std::ptr::null_mut(), 0);
+        call!(
+            self.shared.functions,
+            hipModuleGetGlobal(&raw mut address, &raw mut bytes, module.handle(), name.as_ptr())
+        )?;
+        Ok((address as u64, bytes as u64))
+    }
+
+    fn define_function(&self, id: FunctionId, of: ModuleId, name: &str) -> Result<(), DeviceError> {
+        let module = self.shared.modules.lock().get(of)?;
+        self.shared.on(module.device)?;
+        let name = c_name(name)?;
+        let mut handle = std::ptr::null_mut();
+        call!(self.shared.functions, hipModuleGetFunction(&raw mut handle, module.handle(), name.as_ptr()))?;
+        self.shared.modules.lock().define(id, of, handle);
+        Ok(())
+    }
+
+    fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError> {
+        self.shared.on(device)?;
+        let limit = hipLimit_t(limit as u32);
+        call!(self.shared.functions, hipDeviceSetLimit(limit, value as usize))?;
+        let mut now = 0;
+        call!(self.shared.functions, hipDeviceGetLimit(&raw mut now, limit))?;
+        Ok(now as u64)
+    }
+
+    fn reset(&self, device: u32) -> Result<(), DeviceError> {
+        self.shared.on(device)?;
+        call!(self.shared.functions, hipDeviceReset())?;
+        self.shared.streams.lock().forget_device(device);
+        self.shared.events.lock().forget_device(device);
+        self.shared.modules.lock().forget_device(device);
+        Ok(())
+    }
+
+    fn busy_ns(&self, _device: u32) -> u64 {
+        0
+    }
+}
+
+fn describe(functions: &Functions, device: c_int) -> Result<DeviceInfo, DeviceError> {
+    let mut properties = Box::<hipDeviceProp_tR0600>::default();
+    call!(functions, hipGetDevicePropertiesR0600(&raw mut *properties, device))?;
+    let mut attributes = Vec::new();
+    for (_, number) in hipDeviceAttribute_t::CONSTANTS {
+        let mut value = 0;
+        let asked = call!(functions, hipDeviceGetAttribute(&raw mut value, hipDeviceAttribute_t(*number), device));
+        if asked.is_ok() && !attributes.contains(&(*number as i32, value)) {
+            attributes.push((*number as i32, value));
+        }
+    }
+    call!(functions, hipSetDevice(device))?;
+    let mut limits = Vec::new();
+    for limit in [hipLimitStackSize, hipLimitPrintfFifoSize, hipLimitMallocHeapSize] {
+        let mut value = 0;
+        if call!(functions, hipDeviceGetLimit(&raw mut value, limit)).is_ok() {
+            limits.push((limit.0 as i32, value as u64));
+        }
+    }
+    let (mut least, mut greatest, mut driver, mut runtime) = (0, 0, 0, 0);
+    call!(functions, hipDeviceGetStreamPriorityRange(&raw mut least, &raw mut greatest))?;
+    call!(functions, hipDriverGetVersion(&raw mut driver))?;
+    call!(functions, hipRuntimeGetVersion(&raw mut runtime))?;
+    let text = |field: &[c_char]| -> String {
+        field.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
+    };
+    Ok(DeviceInfo {
+        name: text(&properties.name),
+        isa: text(&properties.gcnArchName),
+        attributes,
+        limits,
+        total_memory: properties.totalGlobalMem as u64,
+        quota: properties.totalGlobalMem as u64,
+        least_priority: least,
+        greatest_priority: greatest,
+        driver_version: driver,
+        runtime_version: runtime,
+        properties,
+    })
+}
+
+/// Kernels print through the runtime to standard output: sends that to the client instead.
+fn capture_output(shared: &Arc<Shared>) {
+    let mut ends = [0; 2];
+    // SAFETY: a fresh pipe takes the place of standard output, which a session's process uses for nothing else.
+    let ready = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) == 0 && libc::dup2(ends[1], 1) >= 0 };
+    if !ready {
+        tracing::warn!("output of kernels cannot be captured: {}", std::io::Error::last_os_error());
+        return;
+    }
+    // SAFETY: both ends were just made; the write end lives on as descriptor 1.
+    let mut pipe = unsafe {
+        libc::close(ends[1]);
+        std::fs::File::from_raw_fd(ends[0])
+    };
+    let shared = Arc::downgrade(shared);
+    off_thread(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(bytes @ 1..) = pipe.read(&mut buffer) {
+            let Some(shared) = shared.upgrade() else { return };
+            if let Some(notifier) = shared.notifier.get() {
+                notifier.output(&buffer[..bytes]);
+            }
+        }
+    });
+}
+
+fn off_thread(body: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name("hip-wait".to_owned()).spawn(body) {
+        tracing::error!("no thread to wait on: {error}");
+    }
+}
+
+fn c_name(name: &str) -> Result<CString, DeviceError> {
+    CString::new(name).map_err(|_| DeviceError::invalid_value("a name with a zero byte in it"))
+}

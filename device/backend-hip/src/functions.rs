@@ -1,0 +1,99 @@
+//! The functions of a libamdhip64, resolved by name: one field per row of the table.
+
+use std::path::{Path, PathBuf};
+
+use hip_api::types::*;
+
+/// Names tried when no path is given, newest first.
+const LIBRARIES: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+const FOLDERS: &[&str] = &["/opt/rocm/lib"];
+
+/// Why no runtime was loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("AMD's HIP runtime could not be loaded (tried {tried})")]
+    Library { tried: String, source: libloading::Error },
+    #[error("{library} lacks {function}")]
+    Missing { library: String, function: &'static str },
+}
+
+macro_rules! functions {
+    ($($family:ident { $(
+        [$number:literal $node:literal ($($soname:literal)*) $class:ident]
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;
+    )* })*) => {
+        /// What the library exports; a field is `None` where it does not.
+        #[allow(non_snake_case, reason = "vendor names stay exact in vendor places")]
+        pub struct Functions {
+            $($(pub $name: Option<unsafe extern "C" fn($($ty),*) -> $ret>,)*)*
+            path: PathBuf,
+            /// Keeps the code mapped as long as the pointers above.
+            _library: libloading::Library,
+        }
+
+        impl Functions {
+            fn resolve(library: libloading::Library, path: PathBuf) -> Functions {
+                Functions {
+                    $($(
+                        // SAFETY: the row states the function's C signature, checked against the vendor's header; the
+                        // pointer lives as long as the library beside it.
+                        $name: unsafe {
+                            library.get(concat!(stringify!($name), "\0").as_bytes()).ok().map(|symbol| *symbol)
+                        },
+                    )*)*
+                    path,
+                    _library: library,
+                }
+            }
+
+            /// How many functions of the table the library has.
+            pub fn count(&self) -> usize {
+                let mut count = 0;
+                $($(count += usize::from(self.$name.is_some());)*)*
+                count
+            }
+        }
+    };
+}
+
+hip_api::for_each_hip_fn! { functions }
+
+impl std::fmt::Debug for Functions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} functions)", self.path.display(), self.count())
+    }
+}
+
+impl Functions {
+    /// Opens `path`, or AMD's runtime where the system or ROCm keeps it.
+    pub fn load(path: Option<&Path>) -> Result<Functions, LoadError> {
+        let candidates: Vec<PathBuf> = match path {
+            Some(path) => vec![path.to_owned()],
+            None => {
+                let bare = LIBRARIES.iter().map(PathBuf::from);
+                let full = FOLDERS.iter().flat_map(|dir| LIBRARIES.iter().map(move |name| Path::new(dir).join(name)));
+                bare.chain(full).collect()
+            }
+        };
+        let mut failure = None;
+        for path in &candidates {
+            // SAFETY: runs the library's constructors, which is what loading AMD's runtime means.
+            match unsafe { libloading::Library::new(path) } {
+                Ok(library) => return Ok(Functions::resolve(library, path.clone())),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let tried: Vec<String> = candidates.iter().map(|path| path.display().to_string()).collect();
+        let source = failure.unwrap_or(libloading::Error::DlOpenUnknown);
+        Err(LoadError::Library { tried: tried.join(", "), source })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The error for a function the library does not have.
+    pub fn missing(&self, function: &'static str) -> LoadError {
+        LoadError::Missing { library: self.path.display().to_string(), function }
+    }
+}

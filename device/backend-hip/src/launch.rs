@@ -1,0 +1,58 @@
+//! Kernel launches with arguments that are laid out already.
+
+use std::ffi::c_void;
+
+use backend::{DeviceError, Launch};
+use hip_api::types::{hipErrorCooperativeLaunchTooLarge, hipEvent_t, hipFunction_t, hipStream_t};
+
+use crate::error::call;
+use crate::functions::Functions;
+
+/// Markers of the `extra` array: buffer, its size, end.
+const BUFFER_POINTER: usize = 1;
+const BUFFER_SIZE: usize = 2;
+const END: usize = 3;
+
+pub(crate) fn launch(
+    functions: &Functions,
+    function: hipFunction_t,
+    stream: hipStream_t,
+    launch: &mut Launch,
+    start: hipEvent_t,
+    stop: hipEvent_t,
+) -> Result<(), DeviceError> {
+    if launch.cooperative {
+        // The runtime takes cooperative arguments one by one only, and their layout is not known here.
+        let text = "cooperative launches are not forwarded to AMD's runtime";
+        return Err(DeviceError::new(hipErrorCooperativeLaunchTooLarge, text));
+    }
+    let mut size = launch.arguments.len();
+    let mut extra: [*mut c_void; 5] = [
+        BUFFER_POINTER as *mut c_void,
+        launch.arguments.as_mut_ptr().cast(),
+        BUFFER_SIZE as *mut c_void,
+        (&raw mut size).cast(),
+        END as *mut c_void,
+    ];
+    let [gx, gy, gz] = launch.grid;
+    let [bx, by, bz] = launch.block;
+    call!(
+        functions,
+        hipExtModuleLaunchKernel(
+            function,
+            gx,
+            gy,
+            gz,
+            bx,
+            by,
+            bz,
+            launch.shared_bytes as usize,
+            stream,
+            std::ptr::null_mut(),
+            extra.as_mut_ptr(),
+            start,
+            stop,
+            0
+        )
+    )
+}

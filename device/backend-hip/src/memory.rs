@@ -1,0 +1,231 @@
+//! Memory at minted addresses: a reserved range, with physical memory mapped in chunks where allocations are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use backend::{Arena, DeviceError};
+use hip_api::types::*;
+use parking_lot::Mutex;
+
+use crate::error::call;
+use crate::functions::Functions;
+
+/// The size asked for when the client offers no range.
+const DEFAULT_ARENA_BYTES: u64 = 1 << 40;
+const LOCATION_DEVICE: u32 = 1;
+const ALLOCATION_PINNED: u32 = 1;
+const ACCESS_READ_WRITE: u32 = 3;
+
+/// `hipMemAllocationProp`, which the table leaves opaque.
+#[repr(C)]
+struct AllocationProperties {
+    kind: u32,
+    handle_types: u32,
+    location: [u32; 2],
+    win32: *mut c_void,
+    flags: [u8; 4],
+    padding: [u8; 4],
+}
+
+impl AllocationProperties {
+    fn on(device: u32) -> AllocationProperties {
+        AllocationProperties {
+            kind: ALLOCATION_PINNED,
+            handle_types: 0,
+            location: [LOCATION_DEVICE, device],
+            win32: std::ptr::null_mut(),
+            flags: [0; 4],
+            padding: [0; 4],
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Allocation {
+    bytes: u64,
+    device: u32,
+}
+
+struct Chunk {
+    handle: usize,
+    users: u32,
+}
+
+#[derive(Default)]
+struct State {
+    allocations: BTreeMap<u64, Allocation>,
+    chunks: HashMap<u64, Chunk>,
+    used: HashMap<u32, u64>,
+}
+
+/// The address space of a session on real hardware.
+pub(crate) struct Memory {
+    functions: Arc<Functions>,
+    arena: Arena,
+    chunk: u64,
+    devices: u32,
+    state: Mutex<State>,
+}
+
+impl Memory {
+    /// Reserves the range, at `wanted` if the driver agrees.
+    pub(crate) fn new(
+        functions: &Arc<Functions>,
+        devices: u32,
+        wanted: Option<Arena>,
+    ) -> Result<Memory, DeviceError> {
+        let mut supported = 0;
+        call!(
+            functions,
+            hipDeviceGetAttribute(&raw mut supported, hipDeviceAttributeVirtualMemoryManagementSupported, 0)
+        )?;
+        if supported == 0 || functions.hipMemAddressReserve.is_none() {
+            return Err(DeviceError::not_supported(format!(
+                "{} has no virtual memory management on this GPU, so memory cannot be placed; use a newer ROCm",
+                functions.path().display()
+            )));
+        }
+        let properties = AllocationProperties::on(0);
+        let mut chunk = 0usize;
+        call!(
+            functions,
+            hipMemGetAllocationGranularity(
+                &raw mut chunk,
+                (&raw const properties).cast(),
+                hipMemAllocationGranularity_flags(1)
+            )
+        )?;
+        let chunk = (chunk as u64).max(4096);
+        let (base, bytes) = wanted.map_or((0, DEFAULT_ARENA_BYTES), |arena| (arena.base, arena.bytes));
+        let bytes = bytes.next_multiple_of(chunk);
+        let mut address = std::ptr::null_mut();
+        call!(
+            functions,
+            hipMemAddressReserve(&raw mut address, bytes as usize, chunk as usize, base as *mut c_void, 0)
+        )?;
+        let arena = Arena { base: address as u64, bytes };
+        let functions = Arc::clone(functions);
+        Ok(Memory { functions, arena, chunk, devices, state: Mutex::new(State::default()) })
+    }
+
+    pub(crate) fn arena(&self) -> Arena {
+        self.arena
+    }
+
+    pub(crate) fn map(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        if bytes == 0 || !self.arena.contains(address, bytes) {
+            return Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not in the arena")));
+        }
+        let mut state = self.state.lock();
+        let before = state.allocations.range(..address + bytes).next_back();
+        if before.is_some_and(|(start, it)| start + it.bytes > address) {
+            return Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} overlap another allocation")));
+        }
+        let mut mapped = Vec::new();
+        for chunk in self.chunks(address, bytes) {
+            let result = match state.chunks.get_mut(&chunk) {
+                Some(chunk) => {
+                    chunk.users += 1;
+                    Ok(())
+                }
+                None => self.back(device, chunk).map(|handle| {
+                    state.chunks.insert(chunk, Chunk { handle, users: 1 });
+                }),
+            };
+            if let Err(error) = result {
+                for chunk in mapped {
+                    self.drop_user(&mut state, chunk);
+                }
+                return Err(error);
+            }
+            mapped.push(chunk);
+        }
+        state.allocations.insert(address, Allocation { bytes, device });
+        *state.used.entry(device).or_default() += bytes;
+        Ok(())
+    }
+
+    /// Gives an allocation back. All work that may touch it must have ended.
+    pub(crate) fn unmap(&self, address: u64) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        let Some(it) = state.allocations.remove(&address) else {
+            return Err(DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")));
+        };
+        *state.used.entry(it.device).or_default() -= it.bytes;
+        for chunk in self.chunks(address, it.bytes) {
+            self.drop_user(&mut state, chunk);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn device_of(&self, address: u64) -> Option<u32> {
+        self.state.lock().allocations.get(&address).map(|it| it.device)
+    }
+
+    pub(crate) fn used(&self, device: u32) -> u64 {
+        self.state.lock().used.get(&device).copied().unwrap_or(0)
+    }
+
+    /// Addresses outside the arena belong to modules, which only the runtime knows.
+    pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        let end = address.checked_add(bytes);
+        if end.is_none() || address < 4096 {
+            return Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory")));
+        }
+        if !self.arena.contains(address, 0) {
+            return Ok(());
+        }
+        let state = self.state.lock();
+        let owner = state.allocations.range(..=address).next_back();
+        match owner {
+            Some((start, it)) if end.is_some_and(|end| end <= start + it.bytes.next_multiple_of(256)) => Ok(()),
+            _ => Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory"))),
+        }
+    }
+
+    fn chunks(&self, address: u64, bytes: u64) -> impl Iterator<Item = u64> + use<> {
+        let first = address / self.chunk * self.chunk;
+        (first..address + bytes).step_by(self.chunk as usize)
+    }
+
+    /// Puts physical memory of `device` behind a chunk and lets every device use it.
+    fn back(&self, device: u32, chunk: u64) -> Result<usize, DeviceError> {
+        let functions = &self.functions;
+        let properties = AllocationProperties::on(device);
+        let mut handle: hipMemGenericAllocationHandle_t = std::ptr::null_mut();
+        let size = self.chunk as usize;
+        call!(functions, hipMemCreate(&raw mut handle, size, (&raw const properties).cast(), 0))?;
+        let at = chunk as *mut c_void;
+        if let Err(error) = call!(functions, hipMemMap(at, size, 0, handle, 0)) {
+            let _ = call!(functions, hipMemRelease(handle));
+            return Err(error);
+        }
+        let access: Vec<hipMemAccessDesc> = (0..self.devices)
+            .map(|device| hipMemAccessDesc {
+                location: hipMemLocation { r#type: hipMemLocationType(LOCATION_DEVICE), id: device as c_int },
+                flags: hipMemAccessFlags(ACCESS_READ_WRITE),
+            })
+            .collect();
+        if let Err(error) = call!(functions, hipMemSetAccess(at, size, access.as_ptr(), access.len())) {
+            let _ = call!(functions, hipMemUnmap(at, size));
+            let _ = call!(functions, hipMemRelease(handle));
+            return Err(error);
+        }
+        Ok(handle as usize)
+    }
+
+    fn drop_user(&self, state: &mut State, chunk: u64) {
+        let Some(it) = state.chunks.get_mut(&chunk) else { return };
+        it.users -= 1;
+        if it.users > 0 {
+            return;
+        }
+        let handle = it.handle as hipMemGenericAllocationHandle_t;
+        state.chunks.remove(&chunk);
+        let functions = &self.functions;
+        // Failure here leaves memory mapped until the session's process ends, which frees it.
+        let _ = call!(functions, hipMemUnmap(chunk as *mut c_void, self.chunk as usize));
+        let _ = call!(functions, hipMemRelease(handle));
+    }
+}

@@ -1,0 +1,352 @@
+//! The process of one session: opens the device, serves the client's connections one after another, and ends.
+//!
+//! The main thread reads requests. A control thread hears the supervisor, a housekeeper acknowledges and measures. Whatever
+//! ends the session ends the process, and with it everything the session had.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use backend::{Arena, Device, DeviceError};
+use parking_lot::{Condvar, Mutex};
+use transport::{Link, greet};
+use wire::{Arrival, Header, Hello, Opcode, ReceiveCounter, RejectCode, Welcome, capability, decode_request};
+
+use crate::compile::Compiler;
+use crate::config::{BackendConfig, SessionConfig, WorkerError};
+use crate::control::{Answer, CONTROL_FD, Control, Order};
+use crate::dispatch::{Dispatcher, Next};
+use crate::inbox::{Broken, Inbox};
+use crate::outbox::Outbox;
+use crate::status::SessionReport;
+
+/// How often the housekeeper looks around.
+const TICK: Duration = Duration::from_millis(50);
+/// Ticks between two measurements of the load.
+const LOAD_TICKS: u32 = 20;
+/// After a goodbye the client gets this long for its queued work.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// Serves one session over the control socket inherited as descriptor 3. Returns only if the session cannot begin.
+pub fn execute() -> Result<(), WorkerError> {
+    // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
+    let control = unsafe { Control::from_raw(CONTROL_FD) };
+    let failed = |source| WorkerError::Io { what: "the control socket failed", source };
+    let Some((Order::Start { config, session_id, secret, worker }, _)) = control.receive().map_err(failed)?
+    else {
+        return Err(WorkerError::Control("the first order is not a start".to_owned()));
+    };
+    let Some((Order::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
+        return Err(WorkerError::Control("the second order is not a connection".to_owned()));
+    };
+    let link = Link::from_fd(fd);
+    let hello = decode_hello(&hello)?;
+    let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
+    let device = match open_device(&config, Some(offered)) {
+        Ok(device) => device,
+        Err(error) => {
+            tracing::error!("session {session_id}: {error}");
+            let _ = greet::send(&link, &RejectCode::Failed.reject(error.to_string()));
+            return Err(WorkerError::Device(error));
+        }
+    };
+    let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
+    let shared = Arc::new(Shared {
+        outbox: Arc::new(Outbox::new(Arc::clone(&device))),
+        device,
+        session_id,
+        secret,
+        worker,
+        has_compiler: compiler.is_available(),
+        grace_lost: config.grace_lost,
+        next: Mutex::new(Some(Attachment { link, hello, version })),
+        arrived: Condvar::new(),
+        ending: AtomicBool::new(false),
+        loads: Mutex::new(Vec::new()),
+        requests: AtomicU64::new(0),
+    });
+    spawn("control", &shared, move |shared| shared.obey(&control));
+    spawn("housekeeper", &shared, Shared::keep_house);
+    shared.serve(&config, compiler)
+}
+
+/// Opens the devices of a session.
+pub(crate) fn open_device(
+    config: &SessionConfig,
+    arena: Option<Arena>,
+) -> Result<Arc<dyn Device>, DeviceError> {
+    Ok(match &config.backend {
+        BackendConfig::Emulator { devices } => {
+            let devices = devices
+                .iter()
+                .map(|device| backend_emulator::DeviceConfig {
+                    model: device.model.clone(),
+                    memory: device.memory,
+                })
+                .collect();
+            let options = backend_emulator::Options { devices, arena, watchdog: config.watchdog };
+            Arc::new(backend_emulator::Emulator::open(&options)?)
+        }
+        BackendConfig::Hip { library } => Arc::new(backend_hip::Hip::open(library.as_deref(), arena)?),
+    })
+}
+
+/// A connection that belongs to this session.
+struct Attachment {
+    link: Link,
+    hello: Hello,
+    version: u16,
+}
+
+struct Shared {
+    device: Arc<dyn Device>,
+    outbox: Arc<Outbox>,
+    session_id: u64,
+    secret: [u8; 32],
+    worker: String,
+    has_compiler: bool,
+    grace_lost: Duration,
+    next: Mutex<Option<Attachment>>,
+    arrived: Condvar,
+    ending: AtomicBool,
+    loads: Mutex<Vec<f32>>,
+    requests: AtomicU64,
+}
+
+impl Shared {
+    /// The main thread: one connection after another until the session ends.
+    fn serve(self: &Arc<Shared>, config: &SessionConfig, compiler: Arc<Compiler>) -> ! {
+        let ender = Arc::clone(self);
+        let farewell = Arc::new(move || end(&ender.outbox, "the client said goodbye"));
+        let mut dispatcher =
+            Dispatcher::new(Arc::clone(&self.device), Arc::clone(&self.outbox), compiler, farewell);
+        let mut counter = ReceiveCounter::new();
+        let mut grace = Duration::ZERO;
+        loop {
+            let Some(attachment) = self.wait_for_connection(grace) else {
+                end(&self.outbox, "its client did not come back");
+            };
+            let link = attachment.link.clone();
+            let welcome = self.welcome(&attachment, counter.received());
+            if let Err(error) = self.outbox.attach(link.clone(), &welcome, attachment.hello.received) {
+                tracing::warn!("session {}: cannot be continued: {error}", self.session_id);
+                let _ = greet::send(&link, &RejectCode::UnknownSession.reject(error.to_string()));
+                end(&self.outbox, "its client lost track of it");
+            }
+            counter.told_by_handshake();
+            let broken = self.read(Inbox::new(link), &mut dispatcher, &mut counter);
+            self.outbox.detach();
+            if self.ending.load(Ordering::Relaxed) {
+                end(&self.outbox, "the client left after its goodbye");
+            }
+            match &broken {
+                Broken::Protocol(error) => {
+                    tracing::warn!("session {}: connection closed: {error}", self.session_id);
+                }
+                other => tracing::debug!("session {}: {other}", self.session_id),
+            }
+            grace = if broken.is_closed() { config.grace_closed } else { config.grace_lost };
+        }
+    }
+
+    /// Handles the requests of one connection until it breaks.
+    fn read(&self, mut inbox: Inbox, dispatcher: &mut Dispatcher, counter: &mut ReceiveCounter) -> Broken {
+        loop {
+            let step = self.read_one(&mut inbox, dispatcher, counter);
+            match step {
+                Ok(Next::GoOn) => {}
+                Ok(Next::End) => {
+                    self.ending.store(true, Ordering::Relaxed);
+                    let shared = Arc::clone(&self.outbox);
+                    // Work that never ends must not keep the process: the client has gone.
+                    let _ = std::thread::Builder::new().spawn(move || {
+                        std::thread::sleep(FAREWELL);
+                        end(&shared, "its last work did not end");
+                    });
+                }
+                Err(broken) => return broken,
+            }
+        }
+    }
+
+    fn read_one(
+        &self,
+        inbox: &mut Inbox,
+        dispatcher: &mut Dispatcher,
+        counter: &mut ReceiveCounter,
+    ) -> Result<Next, Broken> {
+        let header = inbox.header()?;
+        match counter.arrive_request(&header)? {
+            Arrival::Duplicate => {
+                inbox.skip(header.payload_len)?;
+                Ok(Next::GoOn)
+            }
+            Arrival::Unsequenced => {
+                let payload = inbox.read_vec(header.payload_len)?;
+                self.unsequenced(&header, &payload)?;
+                Ok(Next::GoOn)
+            }
+            Arrival::Next(_) => {
+                let mut due = false;
+                let next = dispatcher.request(&header, inbox, &mut || {
+                    counter.count(header.payload_len);
+                    self.outbox.count(counter.received());
+                    due = counter.ack_due();
+                })?;
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                if due && counter.take_ack().is_some() {
+                    self.outbox.acknowledge();
+                }
+                Ok(next)
+            }
+        }
+    }
+
+    fn unsequenced(&self, header: &Header, payload: &[u8]) -> Result<(), Broken> {
+        match header.known() {
+            Ok(Opcode::Ack) => {
+                let (ack, _) = decode_request::<wire::Ack>(payload)?;
+                self.outbox.acknowledged(ack.received)?;
+            }
+            Ok(Opcode::Ping) => self.outbox.send_unsequenced(&wire::Pong {}),
+            Ok(Opcode::Pong) => {}
+            _ => tracing::warn!("session {}: {} ignored", self.session_id, wire::name(header.opcode)),
+        }
+        Ok(())
+    }
+
+    fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
+        let mut capabilities = 0;
+        if self.device.capabilities().placed_modules {
+            capabilities |= capability::PLACED_MODULES;
+        }
+        if self.has_compiler {
+            capabilities |= capability::COMPILE;
+        }
+        let arena = self.device.arena();
+        let devices = self.device.info().iter().zip(0..).map(|(info, ordinal)| wire::DeviceSnapshot {
+            ordinal,
+            isa: info.isa.clone(),
+            properties: wire::Bytes(info.properties_bytes().to_vec()),
+            attributes: info.attributes.clone(),
+            limits: info.limits.clone(),
+            total_memory: info.total_memory,
+            quota: info.quota,
+            least_priority: info.least_priority,
+            greatest_priority: info.greatest_priority,
+            driver_version: info.driver_version,
+            runtime_version: info.runtime_version,
+        });
+        Welcome {
+            version: attachment.version,
+            capabilities,
+            session_id: self.session_id,
+            session_secret: self.secret,
+            received,
+            arena_base: arena.base,
+            arena_bytes: arena.bytes,
+            grace_ms: u32::try_from(self.grace_lost.as_millis()).unwrap_or(u32::MAX),
+            worker: self.worker.clone(),
+            devices: devices.collect(),
+        }
+    }
+
+    /// The next connection, if it comes in time.
+    fn wait_for_connection(&self, grace: Duration) -> Option<Attachment> {
+        let deadline = Instant::now() + grace;
+        let mut next = self.next.lock();
+        loop {
+            if let Some(attachment) = next.take() {
+                return Some(attachment);
+            }
+            if self.arrived.wait_until(&mut next, deadline).timed_out() {
+                return next.take();
+            }
+        }
+    }
+
+    /// The control thread. When the supervisor is gone, so is the session.
+    fn obey(&self, control: &Control) {
+        loop {
+            match control.receive::<Order>() {
+                Ok(Some((Order::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
+                Ok(Some((Order::Report { ticket }, _))) => {
+                    let _ = control.send(&Answer::Report { ticket, report: self.report() }, None);
+                }
+                Ok(Some((order, _))) => tracing::warn!("order ignored: {order:?}"),
+                Ok(None) | Err(_) => end(&self.outbox, "the supervisor is gone"),
+            }
+        }
+    }
+
+    /// Hands a new connection to the main thread, which the old one's end wakes.
+    fn adopt(&self, hello: &[u8], version: u16, fd: OwnedFd) {
+        let Ok(hello) = decode_hello(hello) else { return };
+        let attachment = Attachment { link: Link::from_fd(fd), hello, version };
+        *self.next.lock() = Some(attachment);
+        self.outbox.detach();
+        self.arrived.notify_all();
+    }
+
+    fn report(&self) -> SessionReport {
+        let devices = 0..self.device.info().len() as u32;
+        SessionReport {
+            memory_used: devices.map(|at| self.device.memory(at).map_or(0, |memory| memory.used)).collect(),
+            load_percent: self.loads.lock().clone(),
+            connected: self.outbox.is_connected(),
+            requests: self.requests.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Acknowledges requests that nothing else has, and measures how busy the devices are.
+    fn keep_house(&self) {
+        let devices = self.device.info().len() as u32;
+        let mut before: Vec<u64> = vec![0; devices as usize];
+        let mut measured = Instant::now();
+        let mut seen = 0;
+        for tick in 0u32.. {
+            std::thread::sleep(TICK);
+            let received = self.outbox.received();
+            if received == seen {
+                // Nothing came for a whole tick: the client is idle and may forget what it kept.
+                self.outbox.acknowledge();
+            }
+            seen = received;
+            if tick % LOAD_TICKS == 0 {
+                let elapsed = measured.elapsed().as_nanos().max(1) as f32;
+                measured = Instant::now();
+                let now: Vec<u64> = (0..devices).map(|device| self.device.busy_ns(device)).collect();
+                let load = now.iter().zip(&before).map(|(now, before)| {
+                    (now.saturating_sub(*before) as f32 / elapsed * 100.0).clamp(0.0, 100.0)
+                });
+                *self.loads.lock() = load.collect();
+                before = now;
+            }
+        }
+    }
+}
+
+fn spawn(name: &str, shared: &Arc<Shared>, body: impl FnOnce(&Shared) + Send + 'static) {
+    let shared = Arc::clone(shared);
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared));
+    if let Err(error) = spawned {
+        tracing::error!("no thread for the {name}: {error}");
+        std::process::exit(1);
+    }
+}
+
+fn decode_hello(bytes: &[u8]) -> Result<Hello, WorkerError> {
+    match decode_request::<Hello>(bytes) {
+        Ok((hello, _)) => Ok(hello),
+        Err(error) => Err(WorkerError::Control(error.to_string())),
+    }
+}
+
+/// The end of the session and of the process. Destructors are skipped: the system takes everything back at once.
+fn end(outbox: &Outbox, why: &str) -> ! {
+    tracing::info!("session over: {why}");
+    outbox.close();
+    // SAFETY: ends the process; threads inside device code must not run on while statics are torn down.
+    unsafe { libc::_exit(0) }
+}

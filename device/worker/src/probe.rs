@@ -1,0 +1,47 @@
+//! What a back end has to offer, found out before the first session.
+
+use backend::DeviceInfo;
+use serde::{Deserialize, Serialize};
+
+use crate::config::{BackendConfig, SessionConfig, WorkerError};
+use crate::executor::open_device;
+
+/// A GPU in a few words.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSummary {
+    pub name: String,
+    pub isa: String,
+    pub memory: u64,
+    pub compute_units: u32,
+    pub clock_mhz: u32,
+    pub memory_clock_mhz: u32,
+}
+
+impl From<&DeviceInfo> for DeviceSummary {
+    fn from(info: &DeviceInfo) -> DeviceSummary {
+        DeviceSummary {
+            name: info.name.clone(),
+            isa: info.isa.clone(),
+            memory: info.total_memory,
+            compute_units: info.properties.multiProcessorCount.max(0) as u32,
+            clock_mhz: (info.properties.clockRate.max(0) / 1000) as u32,
+            memory_clock_mhz: (info.properties.memoryClockRate.max(0) / 1000) as u32,
+        }
+    }
+}
+
+/// Lists the GPUs a back end would give to a session.
+///
+/// For AMD's runtime this loads and initialises it in the calling process.
+pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> {
+    if let BackendConfig::Emulator { devices } = &config.backend {
+        for device in devices {
+            if backend_emulator::Model::find(&device.model).is_none() {
+                let known: Vec<&str> = backend_emulator::MODELS.iter().map(|model| model.key).collect();
+                return Err(WorkerError::UnknownModel { model: device.model.clone(), known: known.join(", ") });
+            }
+        }
+    }
+    let device = open_device(config, None).map_err(WorkerError::Device)?;
+    Ok(device.info().iter().map(DeviceSummary::from).collect())
+}

@@ -1,0 +1,225 @@
+//! The sessions of a worker as the supervisor sees them: one process each, reached through its control socket.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use wire::{Field, Hello};
+
+use crate::config::{SessionConfig, WorkerError};
+use crate::control::{Answer, CONTROL_FD, Control, Order};
+use crate::status::{SessionReport, SessionStatus};
+
+/// A session that does not report in this time is shown without numbers.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
+
+struct Session {
+    secret: [u8; 32],
+    control: Arc<Control>,
+    client: String,
+    pid: u32,
+    peer: String,
+    since: Instant,
+    report: Arc<(Mutex<(u64, SessionReport)>, Condvar)>,
+}
+
+/// Every session, by its id.
+pub(crate) struct Sessions {
+    sessions: Mutex<HashMap<u64, Session>>,
+    gone: Condvar,
+    limit: usize,
+    program: Vec<PathBuf>,
+    config: SessionConfig,
+    worker: String,
+    tickets: AtomicU64,
+}
+
+impl Sessions {
+    pub(crate) fn new(limit: usize, program: Vec<PathBuf>, config: SessionConfig, worker: String) -> Sessions {
+        Sessions {
+            sessions: Mutex::new(HashMap::new()),
+            gone: Condvar::new(),
+            limit,
+            program,
+            config,
+            worker,
+            tickets: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn secret_of(&self, id: u64) -> Option<[u8; 32]> {
+        self.sessions.lock().get(&id).map(|session| session.secret)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.sessions.lock().len() >= self.limit
+    }
+
+    /// Starts a process for a new session and gives it the connection.
+    pub(crate) fn start(
+        self: &Arc<Sessions>,
+        hello: &Hello,
+        version: u16,
+        peer: &str,
+        connection: OwnedFd,
+    ) -> Result<u64, WorkerError> {
+        let failed = |what| move |source| WorkerError::Io { what, source };
+        let mut random = [0; 40];
+        getrandom::fill(&mut random)
+            .map_err(|error| failed("no randomness")(std::io::Error::other(error.to_string())))?;
+        let (secret, id) = random.split_at(32);
+        let mut key = [0; 32];
+        key.copy_from_slice(secret);
+        // Never 0, which means "no session yet".
+        let id = id.iter().fold(0u64, |id, byte| id << 8 | u64::from(*byte)) | 1;
+
+        let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
+        let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
+        drop(theirs);
+        let config = Box::new(self.config.clone());
+        let start = Order::Start { config, session_id: id, secret: key, worker: self.worker.clone() };
+        let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
+        sent.map_err(failed("the session's process took no orders"))?;
+
+        let control = Arc::new(ours);
+        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
+        let session = Session {
+            secret: key,
+            control: Arc::clone(&control),
+            client: hello.client.clone(),
+            pid: hello.pid,
+            peer: peer.to_owned(),
+            since: Instant::now(),
+            report: Arc::clone(&report),
+        };
+        self.sessions.lock().insert(id, session);
+        let sessions = Arc::clone(self);
+        let watch = move || sessions.watch(id, child, &control, &report);
+        std::thread::Builder::new()
+            .name("session".to_owned())
+            .spawn(watch)
+            .map_err(failed("no thread for the session"))?;
+        Ok(id)
+    }
+
+    /// Gives a new connection to a running session.
+    pub(crate) fn reattach(
+        &self,
+        id: u64,
+        hello: &Hello,
+        version: u16,
+        peer: &str,
+        connection: &OwnedFd,
+    ) -> bool {
+        let mut sessions = self.sessions.lock();
+        let Some(session) = sessions.get_mut(&id) else { return false };
+        session.peer = peer.to_owned();
+        attach(&session.control, hello, version, connection).is_ok()
+    }
+
+    /// Asks every session how it is.
+    pub(crate) fn report(&self) -> Vec<(SessionStatus, SessionReport)> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut asked = Vec::new();
+        for (id, session) in self.sessions.lock().iter() {
+            let _ = session.control.send(&Order::Report { ticket }, None);
+            let status = SessionStatus {
+                id: *id,
+                client: session.client.clone(),
+                pid: session.pid,
+                peer: session.peer.clone(),
+                age_s: session.since.elapsed().as_secs(),
+                ..SessionStatus::default()
+            };
+            asked.push((status, Arc::clone(&session.report)));
+        }
+        let deadline = Instant::now() + REPORT_TIMEOUT;
+        let mut reports = Vec::new();
+        for (mut status, slot) in asked {
+            let mut report = slot.0.lock();
+            while report.0 < ticket && !slot.1.wait_until(&mut report, deadline).timed_out() {}
+            let report = report.1.clone();
+            status.connected = report.connected;
+            status.requests = report.requests;
+            status.memory_used = report.memory_used.clone();
+            reports.push((status, report));
+        }
+        reports.sort_by_key(|(status, _)| std::cmp::Reverse(status.age_s));
+        reports
+    }
+
+    /// Ends every session and waits a moment for their processes.
+    pub(crate) fn end_all(&self) {
+        let mut sessions = self.sessions.lock();
+        for session in sessions.values() {
+            // SAFETY: the descriptor is open as long as the session is in the map.
+            unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
+        }
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while !sessions.is_empty() && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
+    }
+
+    fn spawn(&self, theirs: &Control) -> std::io::Result<Child> {
+        let Some((program, arguments)) = self.program.split_first() else {
+            return Err(std::io::Error::other("no program is configured for sessions"));
+        };
+        let fd = theirs.raw_fd();
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        // SAFETY: only async-signal-safe calls between fork and exec: the control socket moves to its place, and the
+        // supervisor's blocked signals are unblocked.
+        unsafe {
+            command.pre_exec(move || {
+                if fd == CONTROL_FD {
+                    if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+                        return Err(std::io::Error::last_os_error());
+                    }
+                } else if libc::dup2(fd, CONTROL_FD) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                let mut none: libc::sigset_t = std::mem::zeroed();
+                libc::sigemptyset(&raw mut none);
+                libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+                // A Ctrl-C at the terminal is the supervisor's to act on.
+                libc::setpgid(0, 0);
+                Ok(())
+            });
+        }
+        command.spawn()
+    }
+
+    /// Follows a session until its process has ended.
+    fn watch(
+        &self,
+        id: u64,
+        mut child: Child,
+        control: &Control,
+        report: &(Mutex<(u64, SessionReport)>, Condvar),
+    ) {
+        while let Ok(Some((Answer::Report { ticket, report: fresh }, _))) = control.receive::<Answer>() {
+            *report.0.lock() = (ticket, fresh);
+            report.1.notify_all();
+        }
+        let ended = child.wait();
+        let session = self.sessions.lock().remove(&id);
+        self.gone.notify_all();
+        let client = session.map(|session| session.client).unwrap_or_default();
+        match ended {
+            Ok(status) if status.success() => tracing::info!("session {id:016x} of {client} ended"),
+            Ok(status) => tracing::error!("session {id:016x} of {client} died: {status}"),
+            Err(error) => tracing::error!("session {id:016x} of {client}: {error}"),
+        }
+    }
+}
+
+fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    hello.put(&mut bytes);
+    control.send(&Order::Attach { hello: bytes, version }, Some(connection.as_raw_fd()))
+}

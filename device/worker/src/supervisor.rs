@@ -1,0 +1,264 @@
+//! The process that listens: accepts, checks who is there, and hands connections to sessions.
+//!
+//! It never touches a device. A connection that misbehaves costs one thread for at most the handshake's time limit.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use transport::{Endpoint, Link, Listener, greet, tls};
+use wire::{Purpose, RejectCode};
+
+use crate::config::{WorkerConfig, WorkerError};
+use crate::greeting::{self, Guest, Refusal};
+use crate::probe::{DeviceSummary, probe};
+use crate::proxy;
+use crate::sessions::Sessions;
+use crate::status::{DeviceStatus, Status};
+
+/// Connections that may be in their handshake at the same time.
+const MAX_HANDSHAKES: usize = 256;
+
+/// Listens and serves until SIGTERM or SIGINT.
+pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
+    // Before any thread exists, so that every thread inherits it and only the descriptor below sees the signals.
+    let signals = block_signals()?;
+    let devices = probe(&config.session)?;
+    let server = config.tls.as_ref().map(tls::Identity::server_config).transpose()?;
+    let mut listeners = Vec::new();
+    for endpoint in &config.listen {
+        let listener = Listener::bind(endpoint)?;
+        if !listener.is_local() && config.token.is_none() {
+            return Err(WorkerError::TokenRequired { endpoint: endpoint.to_string() });
+        }
+        if matches!(endpoint, Endpoint::Tls { .. }) && server.is_none() {
+            return Err(WorkerError::NoCertificate { endpoint: endpoint.to_string() });
+        }
+        listeners.push((listener, endpoint.clone()));
+    }
+    let worker = format!("remora {} ({})", env!("CARGO_PKG_VERSION"), config.session.backend.name());
+    let supervisor = Arc::new(Supervisor {
+        sessions: Arc::new(Sessions::new(
+            config.max_sessions,
+            config.executor.clone(),
+            config.session.clone(),
+            worker.clone(),
+        )),
+        tls: server,
+        devices,
+        worker,
+        started: Instant::now(),
+        handshakes: AtomicUsize::new(0),
+        config,
+    });
+    for (listener, asked) in &listeners {
+        supervisor.announce(listener, asked)?;
+    }
+    let result = supervisor.accept_until_signalled(&listeners, signals);
+    drop(listeners);
+    supervisor.sessions.end_all();
+    result
+}
+
+struct Supervisor {
+    config: WorkerConfig,
+    sessions: Arc<Sessions>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    devices: Vec<DeviceSummary>,
+    worker: String,
+    started: Instant,
+    handshakes: AtomicUsize,
+}
+
+impl Supervisor {
+    fn announce(&self, listener: &Listener, asked: &Endpoint) -> Result<(), WorkerError> {
+        let io = |source| WorkerError::Io { what: "the address cannot be announced", source };
+        let bound = match (listener.endpoint().map_err(io)?, self.speaks_tls(asked)) {
+            (Endpoint::Tcp { host, port }, true) => Endpoint::Tls { host, port },
+            (endpoint, _) => endpoint,
+        };
+        tracing::info!("{} listening on {bound}", self.worker);
+        if self.config.announce {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "listening on {bound}").and_then(|()| out.flush()).map_err(io)?;
+        }
+        Ok(())
+    }
+
+    fn speaks_tls(&self, endpoint: &Endpoint) -> bool {
+        self.tls.is_some() && !matches!(endpoint, Endpoint::Unix { .. })
+    }
+
+    fn accept_until_signalled(
+        self: &Arc<Supervisor>,
+        listeners: &[(Listener, Endpoint)],
+        signals: libc::c_int,
+    ) -> Result<(), WorkerError> {
+        let mut polls: Vec<libc::pollfd> = listeners
+            .iter()
+            .map(|(listener, _)| listener.raw_fd())
+            .chain([signals])
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        loop {
+            // SAFETY: the array is valid for its length.
+            let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, -1) };
+            if ready < 0 {
+                let source = std::io::Error::last_os_error();
+                if source.kind() == std::io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(WorkerError::Io { what: "waiting for connections failed", source });
+            }
+            if polls[listeners.len()].revents != 0 {
+                tracing::info!("told to stop");
+                return Ok(());
+            }
+            for (poll, (listener, endpoint)) in polls.iter().zip(listeners) {
+                if poll.revents == 0 {
+                    continue;
+                }
+                match listener.accept() {
+                    Ok((link, peer)) => self.receive(link, peer, self.speaks_tls(endpoint)),
+                    Err(error) => {
+                        tracing::warn!("accept failed: {error}");
+                        // Out of descriptors, most likely: let some close instead of spinning.
+                        std::thread::sleep(std::time::Duration::from_millis(20));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Greets a connection on a thread of its own.
+    fn receive(self: &Arc<Supervisor>, link: Link, peer: String, encrypted: bool) {
+        if self.handshakes.fetch_add(1, Ordering::Relaxed) >= MAX_HANDSHAKES {
+            self.handshakes.fetch_sub(1, Ordering::Relaxed);
+            tracing::warn!("{peer} refused: {MAX_HANDSHAKES} handshakes are under way");
+            return;
+        }
+        let supervisor = Arc::clone(self);
+        let greet = move || {
+            let done = supervisor.greet(link, &peer, encrypted);
+            supervisor.handshakes.fetch_sub(1, Ordering::Relaxed);
+            if let Err(refusal) = done {
+                tracing::warn!("{peer} refused: {}", line(&refusal));
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("greeting".to_owned()).spawn(greet) {
+            self.handshakes.fetch_sub(1, Ordering::Relaxed);
+            tracing::error!("no thread for a connection: {error}");
+        }
+    }
+
+    fn greet(&self, link: Link, peer: &str, encrypted: bool) -> Result<(), Refusal> {
+        let timeout = self.config.handshake_timeout;
+        let link = match &self.tls {
+            Some(config) if encrypted => tls::accept(link, Arc::clone(config), timeout)?,
+            _ => link,
+        };
+        let token = self.config.token.as_deref();
+        let guest = greeting::welcome(&link, timeout, token, |id| self.sessions.secret_of(id))?;
+        if guest.hello.purpose == Purpose::Inspect as u8 {
+            let text = self.status().to_json();
+            return Ok(greet::send(&link, &wire::Status { text })?);
+        }
+        self.open(&link, peer, &guest)
+    }
+
+    /// Gives a connection to a new session, or to the one it belongs to.
+    fn open(&self, link: &Link, peer: &str, guest: &Guest) -> Result<(), Refusal> {
+        let Guest { hello, version } = guest;
+        let reject = |code: RejectCode, text: String| {
+            let reject = code.reject(text);
+            let _ = greet::send(link, &reject);
+            Err(Refusal::Rejected(reject))
+        };
+        if hello.session_id == 0 && self.sessions.is_full() {
+            let text = format!("{} sessions are running, which is this worker's limit", self.config.max_sessions);
+            return reject(RejectCode::Full, text);
+        }
+        let connection =
+            if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
+        let connection = connection.map_err(transport::TransportError::from)?;
+        if hello.session_id != 0 {
+            if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
+                tracing::info!("session {:016x} of {} continues from {peer}", hello.session_id, hello.client);
+                return Ok(());
+            }
+            return reject(RejectCode::UnknownSession, "the session has ended".to_owned());
+        }
+        match self.sessions.start(hello, *version, peer, connection) {
+            Ok(id) => {
+                tracing::info!("session {id:016x} of {} (pid {}) from {peer}", hello.client, hello.pid);
+                Ok(())
+            }
+            Err(error) => reject(RejectCode::Failed, line(&error)),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let reports = self.sessions.report();
+        let devices = self.devices.iter().enumerate().map(|(at, device)| {
+            let used = |report: &crate::status::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
+            let load = |report: &crate::status::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
+            DeviceStatus {
+                ordinal: at as u32,
+                name: device.name.clone(),
+                isa: device.isa.clone(),
+                memory_total: device.memory,
+                memory_used: reports.iter().map(|(_, report)| used(report)).sum(),
+                compute_units: device.compute_units,
+                clock_mhz: device.clock_mhz,
+                memory_clock_mhz: device.memory_clock_mhz,
+                load_percent: reports.iter().map(|(_, report)| load(report)).sum::<f32>().min(100.0),
+                sessions: reports
+                    .iter()
+                    .filter(|(_, report)| used(report) > 0 || load(report) > 0.0)
+                    .count() as u32,
+            }
+        });
+        Status {
+            worker: self.worker.clone(),
+            backend: self.config.session.backend.name().to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.started.elapsed().as_secs(),
+            max_sessions: self.config.max_sessions,
+            devices: devices.collect(),
+            sessions: reports.iter().map(|(status, _)| status.clone()).collect(),
+        }
+    }
+}
+
+fn block_signals() -> Result<libc::c_int, WorkerError> {
+    // SAFETY: plain system calls on a set that lives through them.
+    let fd = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigaddset(&raw mut set, libc::SIGINT);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        libc::signalfd(-1, &set, libc::SFD_CLOEXEC)
+    };
+    if fd < 0 {
+        let source = std::io::Error::last_os_error();
+        return Err(WorkerError::Io { what: "signals cannot be watched", source });
+    }
+    Ok(fd)
+}
+
+/// An error with its causes on one line.
+fn line(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        cause = error.source();
+    }
+    line
+}

@@ -1,0 +1,124 @@
+//! The parts the run-time compiler needs: clang with the AMDGPU target, HIP headers, device libraries.
+
+use std::path::{Path, PathBuf};
+
+/// Where LLVM's own packages put a compiler that reads the device libraries, newest first.
+const CLANGS: &[&str] = &[
+    "/usr/lib/llvm-19/bin/clang++",
+    "/usr/bin/clang++-19",
+    "/usr/lib/llvm-20/bin/clang++",
+    "/usr/lib/llvm-21/bin/clang++",
+    "/usr/lib/llvm-18/bin/clang++",
+];
+const ROCM: &str = "/opt/rocm";
+
+/// A compiler with everything it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    pub clang: PathBuf,
+    /// The directory with `include/hip/hip_runtime.h`.
+    pub hip: PathBuf,
+    /// The directory with `ocml.bc` and its like.
+    pub device_libs: PathBuf,
+}
+
+/// What is missing for a compiler, and where it was looked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolchainProblem {
+    #[error("no clang++ with the AMDGPU target was found (looked at {0})")]
+    Clang(String),
+    #[error("the HIP headers were not found (looked at {0})")]
+    Headers(String),
+    #[error("the device libraries (ocml.bc) were not found (looked at {0})")]
+    DeviceLibs(String),
+}
+
+impl Toolchain {
+    /// Looks in `root` if one is named, else beside the program, then where ROCm installs itself.
+    pub fn find(root: Option<&Path>) -> Result<Toolchain, ToolchainProblem> {
+        let mut roots: Vec<PathBuf> = Vec::new();
+        match root {
+            Some(root) => roots.push(root.to_owned()),
+            None => {
+                if let Ok(program) = std::env::current_exe() {
+                    roots.extend(program.ancestors().skip(1).take(3).map(|dir| dir.join("toolchain")));
+                }
+                roots.push(ROCM.into());
+            }
+        }
+        let hip = roots.iter().flat_map(|root| [root.join("hip/usr"), root.clone()]);
+        let hip = first(hip, |dir| dir.join("include/hip/hip_runtime.h").is_file());
+        let libs = roots.iter().flat_map(|root| {
+            llvm_bitcode(&root.join("device-libs/usr/lib")).into_iter().chain([root.join("amdgcn/bitcode")])
+        });
+        let libs = first(libs, |dir| dir.join("ocml.bc").is_file());
+        let own = roots.iter().flat_map(|root| {
+            ["bin/clang++-19", "llvm/bin/clang++", "lib/llvm/bin/clang++"].map(|path| root.join(path))
+        });
+        let clang = first(own.chain(CLANGS.iter().map(PathBuf::from)), |path| path.is_file());
+        Ok(Toolchain {
+            clang: clang.map_err(ToolchainProblem::Clang)?,
+            hip: hip.map_err(ToolchainProblem::Headers)?,
+            device_libs: libs.map_err(ToolchainProblem::DeviceLibs)?,
+        })
+    }
+}
+
+/// `llvm-*/lib/clang/*/amdgcn/bitcode` below a directory, newest first.
+fn llvm_bitcode(lib: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for llvm in list(lib) {
+        for version in list(&llvm.join("lib/clang")) {
+            found.push(version.join("amdgcn/bitcode"));
+        }
+    }
+    found.sort();
+    found.reverse();
+    found
+}
+
+fn list(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
+}
+
+/// The first path that will do, or all that were tried.
+fn first(paths: impl Iterator<Item = PathBuf>, good: impl Fn(&Path) -> bool) -> Result<PathBuf, String> {
+    let mut tried = Vec::new();
+    for path in paths {
+        if good(&path) {
+            return Ok(path);
+        }
+        tried.push(path.display().to_string());
+    }
+    Err(tried.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_part_is_named_with_the_places_looked_at() {
+        let empty = tempfile::tempdir().unwrap();
+        let problem = Toolchain::find(Some(empty.path())).unwrap_err();
+        let looked = empty.path().display().to_string();
+        assert!(problem.to_string().contains(&looked) || matches!(problem, ToolchainProblem::Clang(_)));
+    }
+
+    #[test]
+    fn an_unpacked_toolchain_is_found_by_its_root() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        };
+        put("hip/usr/include/hip/hip_runtime.h");
+        put("device-libs/usr/lib/llvm-17/lib/clang/17/amdgcn/bitcode/ocml.bc");
+        put("bin/clang++-19");
+        let found = Toolchain::find(Some(root.path())).unwrap();
+        assert_eq!(found.clang, root.path().join("bin/clang++-19"));
+        assert_eq!(found.hip, root.path().join("hip/usr"));
+        assert!(found.device_libs.ends_with("17/amdgcn/bitcode"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Finding every process that descends from one, however it was started: they inherit a mark in their environment.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A variable that no other process has.
+#[derive(Debug, Clone)]
+pub struct Marker {
+    value: String,
+}
+
+impl Default for Marker {
+    fn default() -> Marker {
+        Marker::new()
+    }
+}
+
+impl Marker {
+    pub const NAME: &str = "REMORA_TEST_MARKER";
+
+    pub fn new() -> Marker {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Marker { value: format!("{}-{number}", std::process::id()) }
+    }
+
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// The processes that carry the mark and have not ended, with their names.
+    pub fn processes(&self) -> Vec<(u32, String)> {
+        let wanted = format!("{}={}", Marker::NAME, self.value).into_bytes();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").expect("/proc lists processes").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // A process that has ended, a zombie too, has no environment any more.
+            let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+            if environment.split(|byte| *byte == 0).any(|variable| variable == wanted) {
+                let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let command = String::from_utf8_lossy(&command).replace('\0', " ");
+                found.push((pid, command.trim_end().to_owned()));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_marked_process_is_found_until_it_ends() {
+        let marker = Marker::new();
+        let mut child = Command::new("cat")
+            .env(Marker::NAME, marker.value())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        crate::eventually("the mark shows", || {
+            marker.processes().iter().any(|(pid, command)| *pid == child.id() && command == "cat")
+        });
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(marker.processes().is_empty());
+    }
+}

@@ -1,0 +1,118 @@
+//! Who may use a worker: the token is proved, TLS is checked, and nothing but loopback is open without a token.
+
+use std::fs;
+use std::process::Command;
+
+use e2e::{Ended, Program, Running, Status, Worker, WorkerOptions, remora};
+use transport::Endpoint;
+
+fn with_token(token: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    fs::write(&path, format!("{token}\n")).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+fn run(command: &mut Command) -> Ended {
+    Running::start(command).finish()
+}
+
+fn expect_refusal(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.value("result0"), "hipErrorNoDevice");
+    assert_eq!(ended.stderr.lines().count(), 1, "one line:\n{}", ended.stderr);
+    for word in words {
+        assert!(ended.stderr.contains(word), "{word} is not in: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn only_the_right_token_opens_a_session() {
+    let (_folder, path) = with_token("open sesame");
+    let worker = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
+    let count = Program::own("device_count");
+    expect_refusal(&run(&mut count.on(&worker)), &["token", "REMORA_TOKEN"]);
+    expect_refusal(&run(count.on(&worker).env("REMORA_TOKEN", "open barley")), &["token", "REMORA_TOKEN"]);
+    assert!(!worker.log().contains("open"), "no token is logged:\n{}", worker.log());
+
+    let vector_add = Program::example("vector_add");
+    for (name, value) in [("REMORA_TOKEN", "open sesame"), ("REMORA_TOKEN_FILE", path.as_str())] {
+        let ended = run(vector_add.on(&worker).env(name, value));
+        ended.expect_silent_success().expect_line("PASS vector_add");
+    }
+
+    let endpoint = worker.endpoint().to_string();
+    let devices = || {
+        let mut command = Command::new(remora());
+        command.args(["devices", "--json", "--worker", &endpoint]);
+        command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE");
+        command
+    };
+    let refused = run(&mut devices());
+    assert!(!refused.status.success() && refused.stderr.contains("token"), "{refused:?}");
+    let status = Status::ask(devices().env("REMORA_TOKEN", "open sesame"));
+    assert_eq!(status.devices().len(), 1);
+}
+
+#[test]
+fn an_address_that_others_can_reach_needs_a_token() {
+    let options = WorkerOptions { listen: "0.0.0.0:0".into(), ..WorkerOptions::default() };
+    let refused = run(&mut options.command());
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(refused.stderr.contains("token") && refused.stderr.contains("0.0.0.0"), "{}", refused.stderr);
+    assert!(!refused.stdout.contains("listening"), "{}", refused.stdout);
+}
+
+#[test]
+fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
+    let (_folder, path) = with_token("open sesame");
+    let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed", "--token-file", &path]));
+    assert!(matches!(worker.endpoint(), Endpoint::Tls { .. }), "{}", worker.endpoint());
+    let shown = worker.said() + &worker.log();
+    let start = shown.find("sha256:").expect("the worker shows the fingerprint to pin");
+    let fingerprint = &shown[start..start + "sha256:".len() + 64];
+
+    let over_tls = |program: &Program, trust: Option<&str>| {
+        let mut command = program.command();
+        command.env("REMORA_WORKER", worker.endpoint().to_string()).env("REMORA_TOKEN", "open sesame");
+        command.envs(trust.map(|trust| ("REMORA_TLS_CA", trust)));
+        run(&mut command)
+    };
+    for name in ["vector_add", "launch_storm"] {
+        let ended = over_tls(&Program::example(name), Some(fingerprint));
+        ended.expect_silent_success().expect_line(&format!("PASS {name}"));
+    }
+    let count = Program::own("device_count");
+    let other = format!("sha256:{}", "5a".repeat(32));
+    expect_refusal(&over_tls(&count, Some(&other)), &["certificate"]);
+    expect_refusal(&over_tls(&count, None), &["REMORA_TLS_CA"]);
+    // Without TLS there is nobody to talk to.
+    let mut plain = count.command();
+    plain.env("REMORA_WORKER", format!("127.0.0.1:{}", worker.port())).env("REMORA_TOKEN", "open sesame");
+    plain.env("REMORA_CONNECT_TIMEOUT", "1");
+    expect_refusal(&run(&mut plain), &[]);
+}
+
+#[test]
+fn tls_with_an_authority_file_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let worker = Worker::start_with(&WorkerOptions::with(&["--tls-cert", certificate, "--tls-key", key]));
+    let mut command = Program::example("vector_add").command();
+    command.env("REMORA_WORKER", worker.endpoint().to_string()).env("REMORA_TLS_CA", certificate);
+    run(&mut command).expect_silent_success().expect_line("PASS vector_add");
+}
+
+#[test]
+fn a_unix_socket_serves_like_a_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}", folder.path().join("socket").display());
+    let worker = Worker::start_with(&WorkerOptions { listen: listen.clone(), ..WorkerOptions::default() });
+    let mut command = Program::example("vector_add").command();
+    run(command.env("REMORA_WORKER", listen)).expect_silent_success().expect_line("PASS vector_add");
+    drop(worker);
+}

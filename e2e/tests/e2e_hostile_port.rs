@@ -1,0 +1,266 @@
+//! Whatever arrives on the port is answered or closed; the worker keeps serving and no process of it dies.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use e2e::{Program, Worker, eventually};
+use transport::greet::{self, Credentials};
+use transport::{Link, TransportError};
+use wire::{Flags, Header, Hello, Opcode, Operation, RejectCode, WireError};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn connect(worker: &Worker) -> TcpStream {
+    let stream = TcpStream::connect((worker.host(), worker.port())).expect("the worker accepts");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// The worker serves a real program, and none of its processes was hurt.
+fn expect_service(worker: &Worker) {
+    Program::example("vector_add").run(worker, &[]).expect_silent_success().expect_line("PASS vector_add");
+    let log = worker.log();
+    assert!(!log.contains("panicked") && !log.contains("died"), "{log}");
+}
+
+/// Everything the worker says until it closes.
+fn everything(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        // Closed with our bytes unread: the system says so to us.
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the worker neither answered nor closed: {error}"),
+    }
+    bytes
+}
+
+/// The rejection in what the worker said, if it said anything.
+fn rejection(bytes: &[u8]) -> Option<wire::Reject> {
+    let (frame, _) = wire::Frame::take(bytes).expect("the worker's own frames are whole")?;
+    assert!(frame.header.is(Opcode::Reject), "{}", wire::name(frame.header.opcode));
+    Some(wire::decode_request::<wire::Reject>(&frame.payload).unwrap().0)
+}
+
+fn hello() -> Hello {
+    Hello {
+        min_version: wire::MIN_VERSION,
+        max_version: wire::MAX_VERSION,
+        client: "intruder".to_owned(),
+        pid: std::process::id(),
+        ..Hello::default()
+    }
+}
+
+fn frame<O: Operation>(fields: &O) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::encode_request(fields, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+    bytes
+}
+
+/// A session opened by hand, to misbehave in.
+fn session(worker: &Worker) -> Link {
+    let link = Link::from_tcp(connect(worker)).unwrap();
+    let welcome = greet::open_session(&link, &hello(), &Credentials::default(), PATIENCE, PATIENCE).unwrap();
+    assert_ne!(welcome.session_id, 0);
+    link.set_read_timeout(Some(PATIENCE)).unwrap();
+    link
+}
+
+fn request(opcode: u16, number: u32, flags: Flags, payload: &[u8]) -> Vec<u8> {
+    let mut header = Header::new(Opcode::Goodbye, flags, number, payload.len() as u64);
+    header.opcode = opcode;
+    let mut bytes = header.encode().to_vec();
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A small generator, the same on every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+}
+
+#[test]
+fn garbage_instead_of_a_greeting_is_closed() {
+    let worker = Worker::start();
+    let mut random = Random(1);
+    for length in [24, 100, 4096, 100_000] {
+        let mut stream = connect(&worker);
+        let _ = stream.write_all(&random.bytes(length));
+        if let Some(reject) = rejection(&everything(&mut stream)) {
+            assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
+        }
+    }
+    let mut stream = connect(&worker);
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    everything(&mut stream);
+    expect_service(&worker);
+    assert!(worker.log().contains("refused"), "it is logged:\n{}", worker.log());
+}
+
+#[test]
+fn truncated_greetings_are_closed() {
+    let worker = Worker::start();
+    let whole = frame(&hello());
+    for length in [0, 1, 23, 24, 25, whole.len() - 1] {
+        let mut stream = connect(&worker);
+        stream.write_all(&whole[..length]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        everything(&mut stream);
+    }
+    // A greeting whose payload ends inside a field, though its header is honest.
+    let mut stream = connect(&worker);
+    let payload = &whole[Header::BYTES..whole.len() - 7];
+    stream.write_all(&request(Opcode::Hello.number(), 0, Flags::UNSEQUENCED, payload)).unwrap();
+    let reject = rejection(&everything(&mut stream)).expect("a whole frame is answered");
+    assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
+    expect_service(&worker);
+}
+
+#[test]
+fn absurd_lengths_are_refused_before_anything_is_read() {
+    let worker = Worker::start();
+    for length in [1 << 20, 1 << 40, u64::MAX] {
+        let mut stream = connect(&worker);
+        let header = Header::new(Opcode::Hello, Flags::UNSEQUENCED, 0, length);
+        stream.write_all(&header.encode()).unwrap();
+        let reject = rejection(&everything(&mut stream)).expect("it is answered");
+        assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
+    }
+    for opcode in [Opcode::Write, Opcode::LoadModule, Opcode::Allocate] {
+        let link = session(&worker);
+        link.write_all(&Header::new(opcode, Flags::NONE, 1, u64::MAX / 2).encode()).unwrap();
+        let mut buffer = [0; 256];
+        while !matches!(link.read(&mut buffer), Ok(0) | Err(_)) {}
+    }
+    expect_service(&worker);
+}
+
+#[test]
+fn versions_that_do_not_meet_are_refused_with_both_ranges() {
+    let worker = Worker::start();
+    for (min_version, max_version) in [(100, 200), (0, 0), (7, 3)] {
+        let mut stream = connect(&worker);
+        stream.write_all(&frame(&Hello { min_version, max_version, ..hello() })).unwrap();
+        let reject = rejection(&everything(&mut stream)).expect("it is answered");
+        assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::Version), "{}", reject.text);
+        assert!(reject.text.contains(&format!("{min_version}..={max_version}")), "{}", reject.text);
+    }
+    expect_service(&worker);
+}
+
+#[test]
+fn frames_out_of_turn_and_forged_sessions_are_refused() {
+    let worker = Worker::start();
+    let mut stream = connect(&worker);
+    stream.write_all(&request(Opcode::SynchronizeDevice.number(), 1, Flags::NONE, &[0; 4])).unwrap();
+    let reject = rejection(&everything(&mut stream)).expect("it is answered");
+    assert_eq!(RejectCode::from_number(reject.code), Some(RejectCode::BadRequest), "{}", reject.text);
+
+    let link = Link::from_tcp(connect(&worker)).unwrap();
+    let forged = Hello { session_id: 4711, ..hello() };
+    let secret = [7; 32];
+    let credentials = Credentials { token: None, secret: Some(&secret) };
+    let error = greet::open_session(&link, &forged, &credentials, PATIENCE, PATIENCE).unwrap_err();
+    let TransportError::Wire(WireError::Rejected { code, text }) = error else { panic!("{error}") };
+    assert_eq!(code, RejectCode::UnknownSession, "{text}");
+    expect_service(&worker);
+}
+
+#[test]
+fn unknown_operations_and_flags_are_answered_with_an_error_and_the_session_goes_on() {
+    let worker = Worker::start();
+    let link = session(&worker);
+    for (number, opcode, flags) in [
+        (1, 0x0999, Flags::NONE),
+        (2, 0xffff, Flags::NONE),
+        (3, Opcode::SynchronizeDevice.number(), Flags(0x4000)),
+        // A push, which only workers send, and a frame of the handshake, in its sequence.
+        (4, Opcode::Output.number(), Flags::NONE),
+    ] {
+        link.write_all(&request(opcode, number, flags, &[0; 4])).unwrap();
+        let reply = next_reply(&link);
+        assert!(reply.header.is_reply() && reply.header.is_error(), "{opcode:#x}: {:?}", reply.header);
+        assert_eq!(reply.header.request_id, number, "{opcode:#x}");
+    }
+    link.write_all(&request(Opcode::MemoryInfo.number(), 5, Flags::NONE, &[0; 4])).unwrap();
+    let reply = next_reply(&link);
+    assert!(!reply.header.is_error(), "the session still answers");
+    let info = wire::decode_reply::<wire::MemoryInfo>(&reply.header, &reply.payload).unwrap().unwrap().0;
+    assert!(info.total > 0);
+    expect_service(&worker);
+}
+
+fn next_reply(link: &Link) -> wire::Frame {
+    loop {
+        let frame = greet::receive(link, 1 << 20).expect("the worker answers");
+        if frame.header.is_reply() {
+            return frame;
+        }
+    }
+}
+
+#[test]
+fn a_frame_cut_short_inside_a_session_ends_only_that_session() {
+    let worker = Worker::start();
+    let link = session(&worker);
+    link.write_all(&Header::new(Opcode::Write, Flags::POSTED, 1, 1 << 20).encode()).unwrap();
+    link.write_all(&[1; 1000]).unwrap();
+    link.shutdown();
+    drop(link);
+    expect_service(&worker);
+    eventually("the session that was cut is given up", || worker.status().sessions().is_empty());
+}
+
+#[test]
+fn random_requests_in_a_session_hurt_nobody() {
+    let worker = Worker::start();
+    let known: Vec<u16> = Opcode::ALL
+        .iter()
+        .filter(|opcode| **opcode != Opcode::Goodbye)
+        .map(|opcode| opcode.number())
+        .collect();
+    for seed in 1..=6 {
+        let mut random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+        let link = session(&worker);
+        // Replies are not read, but the worker must not choke on that either.
+        link.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        for number in 1..=300u32 {
+            let opcode = known[random.next() as usize % known.len()];
+            // Field values are mostly small, so that some of them mean something.
+            let length = random.next() as usize % 120;
+            let mut payload = random.bytes(length);
+            for (at, byte) in payload.iter_mut().enumerate() {
+                if at % 8 != 0 || random.next().is_multiple_of(4) {
+                    *byte = 0;
+                }
+            }
+            let flags = [Flags::NONE, Flags::POSTED][random.next() as usize % 2];
+            if link.write_all(&request(opcode, number, flags, &payload)).is_err() {
+                break;
+            }
+        }
+        link.shutdown();
+    }
+    expect_service(&worker);
+}
+
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let worker = Worker::start();
+    let silent: Vec<TcpStream> = (0..100).map(|_| connect(&worker)).collect();
+    expect_service(&worker);
+    drop(silent);
+}

@@ -1,0 +1,92 @@
+//! What a client held is given back when it ends, however it ends, and no other client notices.
+
+use std::time::{Duration, Instant};
+
+use e2e::{Program, Running, Worker, eventually};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn killing_a_client_frees_its_memory_and_disturbs_no_other() {
+    let worker = Worker::start();
+    let steady = Running::start(&mut Program::own("steady").on(&worker));
+    steady.wait_for_line("round 0");
+    let others = worker.status().memory_used();
+
+    let held = Running::start(Program::own("hold_memory").on(&worker).arg("256"));
+    held.wait_for_line("holding");
+    let status = worker.status();
+    assert!(status.memory_used() >= others + 256 * MIB, "{status:?}");
+    let session = status.session_of(held.pid()).expect("the client has a session");
+    assert_eq!((session.client.as_str(), session.connected), ("hold_memory", true));
+    assert!(session.memory_used >= 256 * MIB, "{session:?}");
+
+    let killed = Instant::now();
+    held.signal(libc::SIGKILL);
+    eventually("the killed client's memory is free again", || worker.status().memory_used() == others);
+    assert!(killed.elapsed() < Duration::from_secs(8), "it took {:?}", killed.elapsed());
+    eventually("its session is gone", || worker.status().session_of(held.pid()).is_none());
+
+    // The other client works on: it has to get through new rounds now.
+    let before = rounds(&steady);
+    eventually("the other client goes on", || rounds(&steady) > before + 2);
+    assert_eq!(worker.status().sessions().len(), 1);
+    steady.finish().expect_silent_success().expect_line("PASS steady");
+}
+
+fn rounds(steady: &Running) -> usize {
+    steady.stdout_so_far().lines().count()
+}
+
+#[test]
+fn a_process_that_exits_without_reset_leaves_no_session_behind() {
+    let worker = Worker::start();
+    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    holding.wait_for_line("holding");
+    assert_eq!(worker.status().sessions().len(), 1);
+    let pid = holding.pid();
+    holding.finish().expect_silent_success().expect_line("leaving");
+    // It has said goodbye, so no grace period passes. Two seconds are for slow machines.
+    let ended = Instant::now();
+    eventually("the session is gone", || worker.status().sessions().is_empty());
+    assert!(ended.elapsed() < Duration::from_secs(2), "it took {:?}", ended.elapsed());
+    assert_eq!(worker.status().memory_used(), 0);
+    assert!(!worker.log().contains("did not come back"), "pid {pid}:\n{}", worker.log());
+}
+
+#[test]
+fn a_worker_told_to_stop_ends_all_its_processes() {
+    let worker = Worker::start();
+    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    holding.wait_for_line("holding");
+    let processes = worker.processes();
+    assert!(processes.len() >= 2, "a worker and a session: {processes:?}");
+    worker.stop().expect_success();
+    for (pid, command) in processes {
+        eventually(&format!("process {pid} ({command}) is gone"), || is_gone(pid));
+    }
+    // Its client is told, and ends like any program whose device is gone.
+    holding.finish();
+}
+
+fn is_gone(pid: u32) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')),
+        Err(_) => true,
+    }
+}
+
+#[test]
+fn a_forked_child_starts_anew_and_its_parent_goes_on() {
+    let worker = Worker::start();
+    let ended = Program::own("fork").run(&worker, &["use"]);
+    ended.expect_silent_success().expect_line("child 0 is right").expect_line("child 1 is right");
+    ended.expect_line("PASS fork");
+    eventually("no session is left of parent or children", || worker.status().sessions().is_empty());
+}
+
+#[test]
+fn a_forked_child_that_only_exits_does_not_end_its_parents_session() {
+    let worker = Worker::start();
+    Program::own("fork").run(&worker, &["exit"]).expect_silent_success().expect_line("PASS fork");
+}

@@ -1,0 +1,105 @@
+//! A bad network changes when a result comes, never what it is; no network at all is said at once and once.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::{Ended, Program, Running, Worker};
+use transport::impair::{Impair, Impairment};
+
+fn through(proxy: &Impair, program: &Program) -> Command {
+    let mut command = program.command();
+    command.env("REMORA_WORKER", proxy.endpoint().to_string());
+    command
+}
+
+#[test]
+fn a_connection_cut_again_and_again_leaves_ten_thousand_launches_bit_identical() {
+    let worker = Worker::start();
+    let program = Program::example("launch_storm");
+    let uncut = program.run(&worker, &["10000"]);
+    uncut.expect_silent_success().expect_line("PASS launch_storm");
+
+    // Odd numbers, so that cuts fall inside headers, fields and bodies alike.
+    let cuts = vec![20_001, 77_773, 150_011, 3_333, 200_003, 99_991];
+    let proxy =
+        Impair::start(worker.endpoint().clone(), Impairment { cuts: cuts.clone(), ..Impairment::default() })
+            .unwrap();
+    let cut = Running::start(through(&proxy, &program).arg("10000").env("REMORA_STATS", "1")).finish();
+    cut.expect_success();
+    assert_eq!(cut.stdout, uncut.stdout);
+    assert_eq!(proxy.accepted() as usize, cuts.len() + 1, "every cut was met and mended\n{}", cut.stderr);
+    assert!(cut.stderr.contains(&format!("{} reconnects", cuts.len())), "{}", cut.stderr);
+}
+
+#[test]
+fn a_worker_out_of_reach_for_a_while_is_waited_for() {
+    let worker = Worker::start();
+    let steady = Program::own("steady");
+    let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+    let running = Running::start(&mut through(&proxy, &steady));
+    running.wait_for_line("round 0");
+    proxy.refuse(true);
+    proxy.cut();
+    let before = running.stdout_so_far().lines().count();
+    std::thread::sleep(Duration::from_millis(700));
+    proxy.refuse(false);
+    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    running.finish().expect_silent_success().expect_line("PASS steady");
+}
+
+#[test]
+fn without_a_worker_there_is_no_device_and_one_line_says_why() {
+    // A port that nobody listens on: it was ours a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let ended = ask_for_devices(port);
+    expect_no_device(&ended, port);
+}
+
+#[test]
+fn a_port_that_never_answers_is_given_up_after_the_connect_timeout() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let ended = ask_for_devices(port);
+    expect_no_device(&ended, port);
+}
+
+#[test]
+fn something_else_on_the_port_is_recognised() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            answer_like_a_web_server(stream);
+        }
+    });
+    expect_no_device(&ask_for_devices(port), port);
+}
+
+fn answer_like_a_web_server(mut stream: TcpStream) {
+    use std::io::{Read, Write};
+    let _ = stream.read(&mut [0; 512]);
+    let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}
+
+fn ask_for_devices(port: u16) -> Ended {
+    let mut command = Program::own("device_count").command();
+    command.env("TF_WORKER_HOST", "127.0.0.1").env("TF_WORKER_PORT", port.to_string());
+    command.env("REMORA_CONNECT_TIMEOUT", "1");
+    Running::start(&mut command).finish()
+}
+
+fn expect_no_device(ended: &Ended, port: u16) {
+    ended.expect_success();
+    for time in 0..3 {
+        assert_eq!(ended.value(&format!("result{time}")), "hipErrorNoDevice");
+        assert_eq!(ended.value(&format!("count{time}")), "0");
+    }
+    assert_eq!(ended.value("malloc"), "hipErrorNoDevice");
+    let took: u64 = ended.value("milliseconds0").parse().unwrap();
+    assert!(took < 1500, "the time-out is one second, and it took {took} ms");
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "exactly one line:\n{}", ended.stderr);
+    let address = format!("127.0.0.1:{port}");
+    assert!(lines[0].starts_with("remora: ") && lines[0].contains(&address), "{}", lines[0]);
+}

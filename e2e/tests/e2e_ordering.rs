@@ -1,0 +1,59 @@
+//! What reaches the program comes in the order HIP promises, and threads do not wait for one another.
+
+use e2e::{Program, Recipe, Running, Worker};
+
+#[test]
+fn kernel_printf_keeps_its_place_between_synchronisations() {
+    let worker = Worker::start();
+    let ended = Program::own("printf_order").run(&worker, &[]);
+    ended.expect_silent_success();
+    let mut wanted: Vec<String> =
+        (0..20).flat_map(|turn| [format!("host {turn}"), format!("kernel {turn}")]).collect();
+    wanted.push("PASS printf_order".to_owned());
+    assert_eq!(ended.stdout.lines().collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn host_functions_and_callbacks_run_here_in_stream_order() {
+    let worker = Worker::start();
+    Program::own("host_functions")
+        .run(&worker, &[])
+        .expect_silent_success()
+        .expect_line("PASS host_functions");
+}
+
+#[test]
+fn a_thread_in_a_long_synchronisation_holds_no_other_up() {
+    let worker = Worker::start();
+    Program::own("threads").run(&worker, &[]).expect_silent_success().expect_line("PASS threads");
+}
+
+#[test]
+fn making_and_unmaking_things_uses_no_round_trip() {
+    let worker = Worker::start();
+    let kernels = Recipe::own("module_kernels").as_code_object().build();
+    let creation = Program::own("creation");
+    let run = |program: &Program, variables: &[(&str, &str)]| {
+        let mut command = program.on(&worker);
+        command.arg(kernels.path()).env("REMORA_STATS", "1").envs(variables.iter().copied());
+        let ended = Running::start(&mut command).finish();
+        ended.expect_success();
+        round_trips(&ended.stderr)
+    };
+    // What any program needs that has a session: to ask for it and to end it.
+    let least = run(&Program::own("device_count"), &[]);
+    assert!(least <= 1, "a session alone takes {least} round trips");
+    assert_eq!(run(&creation, &[]), least);
+    // Were the counter blind, this would not see anything either.
+    let strict = run(&creation, &[("REMORA_STRICT", "1")]);
+    assert!(strict > 100, "when every call waits there are only {strict} round trips");
+}
+
+/// The counter in the line that REMORA_STATS=1 asks for.
+fn round_trips(stderr: &str) -> u64 {
+    let count = stderr.lines().find_map(|line| {
+        let (before, _) = line.strip_prefix("remora: ")?.split_once(" round trips")?;
+        before.rsplit(' ').next()?.parse().ok()
+    });
+    count.unwrap_or_else(|| panic!("no counters in\n{stderr}"))
+}

@@ -1,0 +1,105 @@
+//! `cargo xtask bench`: what Remora costs and how fast its software GPU is, beside the limits of this machine.
+//!
+//! Everything is measured in one run. What has a reference (a raw TCP connection on the loopback interface) is
+//! measured in turns with it, so that whatever else the machine does strikes both.
+
+mod affinity;
+mod calls;
+mod kernels;
+mod loops;
+mod machine;
+mod peer;
+mod plot;
+mod program;
+mod report;
+mod sample;
+mod svg;
+
+use crate::build::{self, Built};
+use crate::local_worker::LocalWorker;
+use crate::repo::Repo;
+use crate::setup;
+use crate::step;
+use anyhow::{Context, Result};
+use machine::Machine;
+use program::Programs;
+use report::Report;
+use std::fs;
+use std::path::PathBuf;
+
+/// The device that is measured, and its architecture.
+const DEVICE: &str = "mi300x";
+const ARCHITECTURE: &str = "gfx942";
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Write the numbers to a file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw the plots of docs/performance.md anew
+    #[arg(long)]
+    plot: bool,
+    /// A quick look: fewer and shorter measurements
+    #[arg(long)]
+    quick: bool,
+    /// Be the other end of the raw TCP measurements; the bench starts itself like this
+    #[arg(long, hide = true)]
+    peer: bool,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// How often each thing is measured.
+    pub rounds: usize,
+    /// Waiting calls in one measurement.
+    pub calls: u64,
+    /// The largest copy.
+    pub largest_copy: u64,
+    /// A divisor for the work of kernels.
+    pub lightness: u64,
+}
+
+impl Effort {
+    const FULL: Effort = Effort { rounds: 11, calls: 2000, largest_copy: 256 << 20, lightness: 1 };
+    const QUICK: Effort = Effort { rounds: 3, calls: 500, largest_copy: 64 << 20, lightness: 8 };
+}
+
+pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
+    if arguments.peer {
+        return peer::serve();
+    }
+    let toolchain = setup::run(repo)?;
+    let built = build::run(repo, &build::Arguments::default())?;
+    let programs = Programs::compile(repo, &toolchain, &built)?;
+    let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
+    let report = measure(repo, &built, &programs, effort)?;
+    println!("{}", report.table());
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report.json())?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.plot {
+        let folder = repo.root.join("docs/performance");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        for (name, text) in plot::all(&report) {
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            step::detail(&format!("drew {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
+    let machine = Machine::look();
+    let mut report = Report::new(machine);
+    let worker = LocalWorker::start(&built.remora, DEVICE, &repo.logs().join("bench-worker.log"))?;
+    step::say(&format!("measuring calls against a software {DEVICE}, port {}", worker.port()));
+    calls::measure(programs, &worker, effort, &mut report)?;
+    drop(worker);
+    step::say(&format!("measuring kernels on a software {DEVICE}"));
+    kernels::measure(repo, built, programs, effort, &mut report)?;
+    report.close();
+    Ok(report)
+}

@@ -1,0 +1,76 @@
+//! Confining what is started to some of the machine's processors.
+
+use anyhow::{Result, bail};
+use std::io;
+
+/// The calling thread, and every process it starts meanwhile, run on few processors until this is dropped.
+#[derive(Debug)]
+pub struct Confined {
+    before: libc::cpu_set_t,
+}
+
+impl Confined {
+    /// To the first `count` of the processors this thread may use.
+    pub fn to(count: usize) -> Result<Confined> {
+        let before = current()?;
+        // SAFETY: a processor set is a plain array of bits, for which zero is the empty set.
+        let mut few: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        for processor in members(&before).into_iter().take(count) {
+            // SAFETY: the index comes from a set of the same size.
+            unsafe { libc::CPU_SET(processor, &mut few) };
+        }
+        confine(&few)?;
+        Ok(Confined { before })
+    }
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        // The set was in force before, so it is a valid one.
+        let _ = confine(&self.before);
+    }
+}
+
+/// How many processors this thread may use.
+pub fn processors() -> usize {
+    current().map_or(1, |set| members(&set).len())
+}
+
+fn current() -> Result<libc::cpu_set_t> {
+    // SAFETY: a processor set is a plain array of bits; the call writes at most its size.
+    let (result, set) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set), set)
+    };
+    if result != 0 {
+        bail!("the processors of this thread are not known: {}", io::Error::last_os_error());
+    }
+    Ok(set)
+}
+
+fn confine(set: &libc::cpu_set_t) -> Result<()> {
+    // SAFETY: the call reads a set of the size it is told.
+    if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } != 0 {
+        bail!("the processors of this thread cannot be chosen: {}", io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn members(set: &libc::cpu_set_t) -> Vec<usize> {
+    // SAFETY: every index is below the size of the set.
+    (0..libc::CPU_SETSIZE as usize).filter(|&processor| unsafe { libc::CPU_ISSET(processor, set) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confinement_ends_when_it_is_dropped() {
+        let before = processors();
+        let confined = Confined::to(1).unwrap();
+        assert_eq!(processors(), 1);
+        drop(confined);
+        assert_eq!(processors(), before);
+    }
+}

@@ -1,0 +1,224 @@
+//! Calls: waiting, posting, copying, making things.
+
+use super::Effort;
+use super::peer::Peer;
+use super::program::{Asked, Counters, Programs};
+use super::report::{Aim, Copies, Report, Row};
+use super::sample::{Pair, Sample};
+use crate::local_worker::LocalWorker;
+use crate::step;
+use anyhow::{Result, bail};
+
+const MICRO: f64 = 1e6;
+const GIGA: f64 = 1e-9;
+/// Launches in one measurement: far fewer than the window takes, so that none has to wait for the device.
+const LAUNCHES: u64 = 1000;
+/// Things made for counting round trips.
+const THINGS: u64 = 200;
+
+/// The copies whose bandwidth has an aim.
+const LARGE: &[u64] = &[64 << 20, 256 << 20];
+
+pub fn measure(programs: &Programs, worker: &LocalWorker, effort: Effort, report: &mut Report) -> Result<()> {
+    let bench = Bench { programs, worker, effort };
+    step::detail("waiting calls, in turns with raw TCP");
+    bench.waiting(report)?;
+    step::detail("launches");
+    bench.posting(report)?;
+    step::detail("copies, in turns with raw TCP");
+    bench.copying(report)?;
+    step::detail("round trips");
+    bench.making(report)
+}
+
+struct Bench<'a> {
+    programs: &'a Programs,
+    worker: &'a LocalWorker,
+    effort: Effort,
+}
+
+impl Bench<'_> {
+    fn start(&self) -> Result<Asked> {
+        self.programs.start(&self.programs.calls, self.worker)
+    }
+
+    /// What a program that executes these commands costs in all.
+    fn counters(&self, commands: &[String]) -> Result<Counters> {
+        let mut program = self.start()?;
+        for command in commands {
+            program.ask(command)?;
+        }
+        program.finish()
+    }
+
+    fn waiting(&self, report: &mut Report) -> Result<()> {
+        for (call, name) in [("query", "hipStreamQuery"), ("synchronize", "hipStreamSynchronize")] {
+            let (sent, received) = self.frame_sizes(call)?;
+            let mut program = self.start()?;
+            let mut peer = Peer::start()?;
+            let count = self.effort.calls;
+            let mut pair = Pair::default();
+            program.seconds(&format!("{call} {count}"))?;
+            for _ in 0..3 * self.effort.rounds {
+                let reference = peer.echo(sent, received, count)? / count as f64;
+                pair.push(program.seconds(&format!("{call} {count}"))? / count as f64, reference);
+            }
+            program.finish()?;
+            report.push(Row {
+                best: pair.ours.best() * MICRO,
+                median: pair.ours.median() * MICRO,
+                reference: Some(pair.reference.best() * MICRO),
+                ratio: Some(pair.ratio()),
+                best_ratio: Some(pair.best_ratio()),
+                aim: Some(Aim::AtMost(1.3)),
+                ..Row::plain(
+                    "a call that waits",
+                    call,
+                    format!("{name}, {sent} bytes there, {received} back"),
+                    "us",
+                )
+            });
+        }
+        Ok(())
+    }
+
+    /// Bytes that one waiting call sends and receives, and that it is one round trip.
+    fn frame_sizes(&self, call: &str) -> Result<(u64, u64)> {
+        const MORE: u64 = 1000;
+        let few = self.counters(&[format!("{call} 100")])?;
+        let many = self.counters(&[format!("{call} {}", 100 + MORE)])?;
+        if many.round_trips - few.round_trips != MORE {
+            bail!("{MORE} waiting calls took {} round trips", many.round_trips - few.round_trips);
+        }
+        Ok(((many.sent - few.sent) / MORE, (many.received - few.received) / MORE))
+    }
+
+    fn posting(&self, report: &mut Report) -> Result<()> {
+        let group = "a launch, in the thread that calls";
+        let mut program = self.start()?;
+        let kinds = [
+            ("launch", "hipLaunchKernel", Some(Aim::AtMost(0.5))),
+            ("expression", "kernel<<<...>>>(...), three calls", None),
+        ];
+        for (command, name, aim) in kinds {
+            let mut sample = Sample::default();
+            for _ in 0..10 * self.effort.rounds {
+                sample.push(program.seconds(&format!("{command} {LAUNCHES}"))? / LAUNCHES as f64);
+            }
+            report.push(Row {
+                best: sample.best() * MICRO,
+                median: sample.median() * MICRO,
+                aim,
+                ..Row::plain(group, command, name, "us")
+            });
+        }
+        let mut sample = Sample::default();
+        for nanoseconds in program.ask(&format!("lone {}", 10 * self.effort.rounds))? {
+            sample.push(nanoseconds as f64 * 1e-9);
+        }
+        report.push(Row {
+            best: sample.best() * MICRO,
+            median: sample.median() * MICRO,
+            ..Row::plain(group, "lone", "the first after a pause of 2 ms", "us")
+        });
+        program.finish().map(drop)
+    }
+
+    fn copying(&self, report: &mut Report) -> Result<()> {
+        let mut program = self.start()?;
+        let mut peer = Peer::start()?;
+        let mut bytes = 4 << 10;
+        while bytes <= self.effort.largest_copy {
+            let count = ((16 << 20) / bytes).clamp(1, 1000);
+            let total = (bytes * count) as f64;
+            let (mut up, mut down) = (Pair::default(), Pair::default());
+            // Once for the page tables, not counted.
+            program.seconds(&format!("upload {bytes} 1"))?;
+            program.seconds(&format!("download {bytes} 1"))?;
+            for _ in 0..self.effort.rounds {
+                let raw = peer.upload(bytes, count)?;
+                up.push(program.seconds(&format!("upload {bytes} {count}"))?, raw);
+                let raw = peer.download(bytes, count)?;
+                down.push(program.seconds(&format!("download {bytes} {count}"))?, raw);
+            }
+            let speeds =
+                |pair: &Pair| (total / pair.ours.median() * GIGA, total / pair.reference.median() * GIGA);
+            report.copies.push(Copies { bytes, upload: speeds(&up), download: speeds(&down) });
+            if LARGE.contains(&bytes) {
+                for (direction, pair) in [("upload", &up), ("download", &down)] {
+                    report.push(copy_row(direction, bytes, total, pair));
+                }
+            }
+            bytes *= 4;
+        }
+        program.finish().map(drop)
+    }
+
+    fn making(&self, report: &mut Report) -> Result<()> {
+        let code_object = self.programs.code_object.display().to_string();
+        let trips = |command: &str, kind: &str, count: u64| -> Result<f64> {
+            let base =
+                self.counters(&["make nothing 1 -".to_owned(), format!("{command} {kind} 1 {code_object}")])?;
+            let more = self.counters(&[
+                "make nothing 1 -".to_owned(),
+                format!("{command} {kind} {count} {code_object}"),
+            ])?;
+            Ok(more.round_trips.saturating_sub(base.round_trips) as f64 / (count - 1) as f64)
+        };
+        let kinds = [
+            ("memory", "hipMalloc", Some("hipFree")),
+            ("stream", "hipStreamCreate", Some("hipStreamDestroy")),
+            ("event", "hipEventCreate", Some("hipEventDestroy")),
+            ("module", "hipModuleLoad", Some("hipModuleUnload")),
+            ("function", "hipModuleGetFunction", None),
+        ];
+        for (kind, make, unmake) in kinds {
+            let made = trips("make", kind, THINGS)?;
+            report.push(trips_row(make, made));
+            if let Some(unmake) = unmake {
+                report.push(trips_row(unmake, (trips("unmake", kind, THINGS)? - made).max(0.0)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn copy_row(direction: &str, bytes: u64, total: f64, pair: &Pair) -> Row {
+    let name = match direction {
+        "upload" => "host to device",
+        _ => "device to host",
+    };
+    let mib = bytes >> 20;
+    Row {
+        best: total / pair.ours.best() * GIGA,
+        median: total / pair.ours.median() * GIGA,
+        reference: Some(total / pair.reference.best() * GIGA),
+        // Times in the pair, speeds here.
+        ratio: Some(1.0 / pair.ratio()),
+        best_ratio: Some(1.0 / pair.best_ratio()),
+        aim: Some(Aim::AtLeast(0.9)),
+        ..Row::plain("copies", format!("{direction}_{mib}_mib"), format!("{name}, {mib} MiB"), "GB/s")
+    }
+}
+
+fn trips_row(function: &str, trips: f64) -> Row {
+    Row {
+        best: trips,
+        aim: Some(Aim::AtMost(0.0)),
+        ..Row::plain("round trips of a call", format!("trips_{function}"), function, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_takes_twice_as_long_has_half_the_speed() {
+        let mut pair = Pair::default();
+        pair.push(2.0, 1.0);
+        let row = copy_row("upload", 64 << 20, 4e9, &pair);
+        assert_eq!((row.best, row.reference, row.ratio), (2.0, Some(4.0), Some(0.5)));
+        assert_eq!(row.is_met(), Some(false));
+    }
+}

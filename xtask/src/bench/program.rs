@@ -1,0 +1,181 @@
+//! The bench programs: compiling them, and asking them to measure.
+
+use super::ARCHITECTURE;
+use crate::build::Built;
+use crate::examples::{ARCHITECTURES, checked};
+use crate::local_worker::LocalWorker;
+use crate::repo::Repo;
+use crate::stamp::{Inputs, Stamp};
+use crate::step;
+use crate::toolchain::Toolchain;
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// The compiled programs.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    pub calls: PathBuf,
+    pub kernels: PathBuf,
+    /// The device code of `kernels` alone.
+    pub code_object: PathBuf,
+    lib: PathBuf,
+    logs: PathBuf,
+}
+
+impl Programs {
+    pub fn compile(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<Programs> {
+        let folder = repo.target.join("bench");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let source = |name: &str| repo.root.join("bench").join(name);
+        let programs = Programs {
+            calls: folder.join("calls"),
+            kernels: folder.join("kernels"),
+            code_object: folder.join("kernels.co"),
+            lib: built.lib.clone(),
+            logs: repo.logs(),
+        };
+        let inputs = Inputs::new()
+            .file(&source("command.h"))?
+            .file(&source("calls.hip"))?
+            .file(&source("kernels.hip"))?
+            .text(&step::shown(&clang(toolchain)));
+        let stamp = Stamp::new(folder.join("stamp"), inputs);
+        let there = [&programs.calls, &programs.kernels, &programs.code_object].iter().all(|p| p.exists());
+        if stamp.is_fresh() && there {
+            return Ok(programs);
+        }
+        step::say("compiling the bench programs");
+        for (name, program) in [("calls", &programs.calls), ("kernels", &programs.kernels)] {
+            let object = program.with_extension("o");
+            let source = source(&format!("{name}.hip"));
+            checked(clang(toolchain).arg("-c").arg(source).arg("-o").arg(&object))?;
+            let mut link = Command::new(&toolchain.clang);
+            link.arg(&object).arg("-o").arg(program).arg("-L").arg(&built.lib).arg("-l:libamdhip64.so.6");
+            checked(&mut link)?;
+        }
+        let mut device = flags(toolchain.compile_hip(&[ARCHITECTURE]));
+        device.args(["--offload-device-only", "--no-gpu-bundle-output", "-c"]).arg(source("kernels.hip"));
+        checked(device.arg("-o").arg(&programs.code_object))?;
+        stamp.write()?;
+        Ok(programs)
+    }
+
+    /// Start one of the programs against a worker.
+    pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<Asked> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let log = self.logs.join(format!("bench-{name}.log"));
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new(program);
+        command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
+        command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        let stdin = child.stdin.take().context("the program has no standard input")?;
+        let stdout = child.stdout.take().context("the program has no standard output")?;
+        Ok(Asked { child, stdin: Some(stdin), stdout: BufReader::new(stdout), log })
+    }
+}
+
+fn clang(toolchain: &Toolchain) -> Command {
+    let names: Vec<&str> = ARCHITECTURES.iter().map(|(architecture, _)| *architecture).collect();
+    flags(toolchain.compile_hip(&names))
+}
+
+/// Pairs of instructions are not to be merged behind the back of a kernel that counts them.
+fn flags(mut command: Command) -> Command {
+    command.arg("-fno-slp-vectorize");
+    command
+}
+
+/// A bench program that waits for commands.
+#[derive(Debug)]
+pub struct Asked {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    log: PathBuf,
+}
+
+impl Asked {
+    /// Have a command executed; the numbers it answers with.
+    pub fn ask(&mut self, command: &str) -> Result<Vec<u64>> {
+        let stdin = self.stdin.as_mut().context("the program was told to end")?;
+        writeln!(stdin, "{command}").and_then(|()| stdin.flush()).with_context(|| self.gone(command))?;
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        match line.trim().strip_prefix("ok") {
+            Some(numbers) => Ok(numbers.split_whitespace().map(str::parse).collect::<Result<_, _>>()?),
+            None => bail!("{}: {}", self.gone(command), line.trim()),
+        }
+    }
+
+    /// The one time that a command answers with, in seconds.
+    pub fn seconds(&mut self, command: &str) -> Result<f64> {
+        match self.ask(command)?[..] {
+            [nanoseconds] => Ok(nanoseconds as f64 * 1e-9),
+            ref others => bail!("`{command}` was answered with {} numbers", others.len()),
+        }
+    }
+
+    /// Let the program end, and read what its client library counted.
+    pub fn finish(mut self) -> Result<Counters> {
+        self.stdin = None;
+        let status = self.child.wait()?;
+        let said = fs::read_to_string(&self.log).unwrap_or_default();
+        if !status.success() {
+            bail!("a bench program ended with {status}:\n{said}");
+        }
+        said.lines()
+            .find_map(counters)
+            .with_context(|| format!("no counters in {}:\n{said}", self.log.display()))
+    }
+
+    fn gone(&self, command: &str) -> String {
+        format!("`{command}` was not answered; log: {}", self.log.display())
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// What the client library counted over the life of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    pub round_trips: u64,
+    pub posted: u64,
+    pub sent: u64,
+    pub received: u64,
+}
+
+/// `remora: 5 round trips, 7 posted, 99 bytes sent, 88 received, 0 reconnects`
+fn counters(line: &str) -> Option<Counters> {
+    let line = line.strip_prefix("remora: ")?;
+    let number = |suffix: &str| {
+        line.split(", ").find_map(|part| part.strip_suffix(suffix)).and_then(|text| text.trim().parse().ok())
+    };
+    Some(Counters {
+        round_trips: number(" round trips")?,
+        posted: number(" posted")?,
+        sent: number(" bytes sent")?,
+        received: number(" received")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counters_are_found_in_their_line() {
+        let line = "remora: 5 round trips, 7 posted, 99 bytes sent, 88 received, 0 reconnects";
+        assert_eq!(counters(line), Some(Counters { round_trips: 5, posted: 7, sent: 99, received: 88 }));
+        assert_eq!(counters("remora: connected"), None);
+    }
+}
