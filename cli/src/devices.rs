@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use backend_emulator::MODELS;
+use transport::TransportError;
 use worker::{DeviceStatus, Status};
 
 use crate::env::Environment;
@@ -21,7 +22,12 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let Some(endpoint) = environment.worker(arguments.worker.as_deref())? else {
         return show_models(arguments.json);
     };
-    let status = inspect(&endpoint, environment)?;
+    let status = inspect(&endpoint, environment).map_err(|error| match error.downcast_ref() {
+        Some(TransportError::Connect { .. } | TransportError::Resolve { .. }) => {
+            error.context("no worker is there; start one with `remora worker`, or name another with --worker")
+        }
+        _ => error,
+    })?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?);
         return Ok(());

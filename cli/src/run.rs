@@ -67,7 +67,17 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
     let mut command = Command::new(program);
     command.args(rest);
     set_environment(&mut command, &endpoint, &libraries, environment);
-    let code = run_child(command).with_context(|| format!("{} did not start", Path::new(program).display()))?;
+    let program = Path::new(program).display();
+    let code = run_child(command).or_else(|error| {
+        // As shells answer.
+        let code = match error.downcast_ref().map(std::io::Error::kind) {
+            Some(std::io::ErrorKind::NotFound) => 127,
+            Some(std::io::ErrorKind::PermissionDenied) => 126,
+            _ => return Err(error.context(format!("{program} did not start"))),
+        };
+        eprintln!("remora: {program} did not start: {error}");
+        Ok(ExitCode::from(code))
+    })?;
     drop(worker);
     Ok(code)
 }
@@ -97,7 +107,7 @@ fn model_for(program: &OsString, environment: &Environment) -> &'static str {
     let Some(bytes) = small.then(|| std::fs::read(&path).ok()).flatten() else { return default };
     // A script, or a program whose kernels are in libraries, has no targets of its own.
     let targets = code_object::embedded_targets(&bytes).unwrap_or_default();
-    let models = targets.iter().filter_map(|target| Model::for_processor(target.processor()));
+    let models = targets.iter().filter_map(|target| Model::for_processor(&target.processor));
     let keys: Vec<&'static str> = models.map(|model| model.key).collect();
     if keys.contains(&default) { default } else { keys.first().copied().unwrap_or(default) }
 }

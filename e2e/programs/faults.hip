@@ -23,7 +23,9 @@ static void tell(const char *what, hipError_t error) {
 
 int main(int argc, char **argv) {
   const char *which = argc > 1 ? argv[1] : "";
-  int *data = nullptr;
+  // The other one is below, so that nothing lies behind the one that is overrun.
+  int *other = nullptr, *data = nullptr;
+  HIP_OK(hipMalloc(&other, 4096));
   HIP_OK(hipMalloc(&data, 4096));
   HIP_OK(hipMemset(data, 0, 4096));
   HIP_OK(hipDeviceSynchronize());
@@ -32,7 +34,7 @@ int main(int argc, char **argv) {
     std::printf("address=0x%llx\n", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(data + index)));
     write_out_of_bounds<<<1, 64>>>(data, index);
   } else if (std::strcmp(which, "overrun") == 0) {
-    // The first word behind the only allocation there is.
+    // The first word behind the allocation.
     std::printf("address=0x%llx\n", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(data) + 4096));
     write_out_of_bounds<<<1, 1>>>(data, 1024);
   } else if (std::strcmp(which, "null") == 0) {
@@ -51,8 +53,8 @@ int main(int argc, char **argv) {
   tell("synchronize", hipDeviceSynchronize());
   // A device that has faulted stays so: neither new work nor old data can be trusted.
   int host = 0;
-  tell("copy", hipMemcpy(&host, data, sizeof host, hipMemcpyDeviceToHost));
-  well_behaved<<<1, 1>>>(data);
+  tell("copy", hipMemcpy(&host, other, sizeof host, hipMemcpyDeviceToHost));
+  well_behaved<<<1, 1>>>(other);
   (void)hipGetLastError();
   tell("again", hipDeviceSynchronize());
   return 0;

@@ -24,7 +24,9 @@ int main() {
   std::memcpy(image.data(), "\x7f" "ELF\x02\x01\x01\x40\x04", 9);
   tell("elf", image);
   std::fill(image.begin(), image.end(), 0);
-  std::memcpy(image.data(), "__CLANG_OFFLOAD_BUNDLE__\x01", 25);
+  std::memcpy(image.data(), "__CLANG_OFFLOAD_BUNDLE__", 24);
+  tell("empty_bundle", image);
+  std::memset(image.data() + 24, 0x7f, 8);
   tell("bundle", image);
   std::memcpy(image.data(), "CCOB\x02\x00\x01\x00\xff\xff\xff\x7f", 12);
   tell("compressed", image);

@@ -18,6 +18,11 @@ pub fn library_folder() -> PathBuf {
     folder
 }
 
+/// The unpacked HIP headers and device libraries.
+pub fn toolchain_folder() -> PathBuf {
+    toolchain("")
+}
+
 /// A file of the unpacked toolchain.
 pub(crate) fn toolchain(file: &str) -> PathBuf {
     present(env::toolchain().join(file), "cargo xtask setup")

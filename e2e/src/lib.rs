@@ -11,7 +11,7 @@ mod program;
 mod status;
 mod worker;
 
-pub use artefact::{library_folder, remora};
+pub use artefact::{library_folder, remora, toolchain_folder};
 pub use marker::Marker;
 pub use process::{Ended, Running, eventually};
 pub use program::{Program, Recipe, version_needs};

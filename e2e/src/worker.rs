@@ -30,8 +30,10 @@ impl WorkerOptions {
     /// The command, for those that are expected not to get as far as listening.
     pub fn command(&self) -> Command {
         let mut command = Command::new(artefact::remora());
-        command.args(["worker", "--listen", &self.listen, "--device", &self.device]).args(&self.arguments);
-        command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE");
+        command
+            .args(["worker", "--ready", "--listen", &self.listen, "--device", &self.device])
+            .args(&self.arguments);
+        command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE").env_remove("REMORA_LOG");
         command
     }
 }

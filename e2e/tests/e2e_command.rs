@@ -3,7 +3,9 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use e2e::{Ended, Marker, Program, Recipe, Running, Worker, WorkerOptions, eventually, remora};
+use e2e::{
+    Ended, Marker, Program, Recipe, Running, Worker, WorkerOptions, eventually, remora, toolchain_folder,
+};
 
 /// `remora run -- program arguments`, with every process it starts marked.
 struct Run {
@@ -145,7 +147,7 @@ fn doctor_tells_what_is_installed_and_whether_the_worker_answers() {
     let endpoint = worker.endpoint().to_string();
     let doctor = |endpoint: &str| {
         let mut command = Command::new(remora());
-        command.arg("doctor").env("REMORA_WORKER", endpoint).env_remove("TF_WORKER_HOST");
+        command.arg("doctor").env("REMORA_WORKER", endpoint).env("REMORA_TOOLCHAIN", toolchain_folder());
         Running::start(&mut command).finish()
     };
     let well = doctor(&endpoint);

@@ -15,6 +15,7 @@ fn fault(worker: &Worker, which: &str) -> Ended {
     let ended = FAULTS.run(worker, &[which]);
     ended.expect_success();
     assert_eq!(ended.value("launch"), "hipSuccess", "a launch is only posted");
+    assert_eq!(ended.stderr.lines().count(), 1, "one line tells it:\n{}", ended.stderr);
     ended
 }
 
@@ -93,6 +94,7 @@ fn what_is_no_code_object_is_refused_and_does_no_harm() {
     let worker = worker();
     let ended = Program::own("junk_module").run(&worker, &[]);
     ended.expect_success().expect_line("PASS junk_module");
+    assert_eq!(ended.value("empty_bundle"), "hipErrorNoBinaryForGpu", "{}", ended.stderr);
     for image in ["noise", "zeros", "elf", "bundle", "compressed"] {
         assert_eq!(ended.value(image), "hipErrorInvalidImage", "{image}\n{}", ended.stderr);
     }

@@ -233,7 +233,7 @@ fn random_requests_in_a_session_hurt_nobody() {
         .map(|opcode| opcode.number())
         .collect();
     for seed in 1..=6 {
-        let mut random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         let link = session(&worker);
         // Replies are not read, but the worker must not choke on that either.
         link.set_write_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -27,7 +27,7 @@ impl LocalWorker {
         }
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = Command::new(remora)
-            .args(["worker", "--listen", "127.0.0.1:0", "--device", device])
+            .args(["worker", "--ready", "--listen", "127.0.0.1:0", "--device", device])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(file)

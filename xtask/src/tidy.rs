@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["transport", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"],
     ),
     ("remora", &["worker", "transport", "wire", "code-object"]),
+    ("e2e", &["transport", "wire"]),
     ("xtask", &["hip-api"]),
 ];
 

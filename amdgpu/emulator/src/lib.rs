@@ -19,6 +19,7 @@ pub mod module;
 mod printf;
 mod printf_buffer;
 mod program;
+pub mod rate;
 mod schedule;
 mod uop;
 mod wave;

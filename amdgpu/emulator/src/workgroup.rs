@@ -284,7 +284,7 @@ impl Workgroup {
 }
 
 /// Runs a wave until something other than the next micro-op is due, or its budget is spent.
-fn run_wave(wave: &mut Wave) -> Flow {
+pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
     // SAFETY: the wave entered a program of its kernel, which lives as long as the kernel. A program's last micro-op jumps, so
     // `pc` stays inside it; branch targets were resolved to micro-ops of the same program.
     unsafe {

@@ -3,6 +3,9 @@
 //! Owns every byte that crosses the wire and every rule about its order. Does no I/O, reads no clock, keeps no
 //! globals: callers bring bytes, randomness and time.
 
+#[doc(hidden)]
+pub mod exercise;
+
 mod codec;
 mod error;
 mod frame;

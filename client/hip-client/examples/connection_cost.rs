@@ -20,14 +20,15 @@ fn main() {
     let config = Config { endpoint: worker.endpoint.clone(), ..Config::default() };
     let (connection, welcome) = Connection::open_with(config).expect("the simulated worker");
 
-    let raw = raw_ping_pong();
     let info = MemoryInfo { device: 0 };
     let mut calls = Vec::new();
     let mut pings = Vec::new();
-    let mut raw = raw;
+    let mut raw = raw_ping_pong();
     for _ in 0..40 {
-        pings.push(time(500, || raw()));
-        calls.push(time(500, || drop(connection.call(&info, 0).expect("a reply"))));
+        pings.push(time(500, &mut raw));
+        calls.push(time(500, || {
+            connection.call(&info, 0).expect("a reply");
+        }));
     }
     let (ping, call) = (best(&pings), best(&calls));
     println!("raw ping-pong      {:8.2} us (median {:.2})", us(ping), us(median(&mut pings)));
@@ -41,7 +42,11 @@ fn main() {
         posts.push(time(2000, || connection.post(&launch, &arguments, 1).expect("a session")));
         connection.call(&SynchronizeStream { stream: 0 }, 0).expect("a reply");
     }
-    println!("posted launch      {:8.3} us (median of bursts of 2000: {:.3})", us(best(&posts)), us(median(&mut posts)));
+    println!(
+        "posted launch      {:8.3} us (median of bursts of 2000: {:.3})",
+        us(best(&posts)),
+        us(median(&mut posts))
+    );
     let mut sparse = Vec::new();
     for _ in 0..200 {
         std::thread::sleep(Duration::from_micros(300));
@@ -61,8 +66,16 @@ fn main() {
     assert!(bytes == back);
     let rate = |time: Duration| BULK as f64 / time.as_secs_f64() / 1e9;
     println!("raw stream         {:8.2} GB/s", rate(best(&raws)));
-    println!("host to device     {:8.2} GB/s, ratio {:.2}", rate(best(&ups)), rate(best(&ups)) / rate(best(&raws)));
-    println!("device to host     {:8.2} GB/s, ratio {:.2}", rate(best(&downs)), rate(best(&downs)) / rate(best(&raws)));
+    println!(
+        "host to device     {:8.2} GB/s, ratio {:.2}",
+        rate(best(&ups)),
+        rate(best(&ups)) / rate(best(&raws))
+    );
+    println!(
+        "device to host     {:8.2} GB/s, ratio {:.2}",
+        rate(best(&downs)),
+        rate(best(&downs)) / rate(best(&raws))
+    );
     println!("{}", connection.statistics());
     connection.close(Duration::from_secs(2));
 }

@@ -93,6 +93,11 @@ impl Arena {
     }
 }
 
+/// What an allocation costs of a device's memory: whole granules, as the worker counts.
+pub fn charge(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX)
+}
+
 /// Room an allocation takes: whole granules and one more, never mapped, so that a run past the end is a fault.
 fn span_of(bytes: u64) -> Option<u64> {
     bytes.max(1).checked_next_multiple_of(GRANULE)?.checked_add(GRANULE)

@@ -59,15 +59,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        let program = std::env::current_exe().ok();
-        let program = program.as_ref().and_then(|path| path.file_name()).unwrap_or_default();
         Config {
             endpoint: Endpoint::tcp("127.0.0.1", DEFAULT_PORT),
             token: None,
             trust: None,
             connect_timeout: Duration::from_secs(3),
             strict: false,
-            program: program.to_string_lossy().into_owned(),
+            program: crate::env::program(),
             window_bytes: 8 << 20,
             window_frames: 32 << 10,
         }
@@ -113,6 +111,7 @@ pub(crate) struct Shared {
     pub closing: AtomicBool,
     late: Mutex<Vec<LateError>>,
     late_there: AtomicBool,
+    late_shown: Mutex<String>,
     next_token: AtomicU64,
 }
 
@@ -120,6 +119,7 @@ impl Connection {
     /// Opens the session the environment describes, ends it when the process exits, and abandons it in forked
     /// children. A failure is told on stderr once and remembered for a few seconds.
     pub fn open() -> Result<(Connection, Welcome), OpenError> {
+        exit::watch();
         reattach::remember_failures(|| {
             let config = crate::env::config().map_err(OpenError)?;
             let (connection, welcome) = Connection::open_with(config)?;
@@ -153,6 +153,7 @@ impl Connection {
             closing: AtomicBool::new(false),
             late: Mutex::default(),
             late_there: AtomicBool::new(false),
+            late_shown: Mutex::default(),
             next_token: AtomicU64::new(1),
         });
         Sender::start(&shared)
@@ -463,7 +464,13 @@ impl Shared {
 
     pub fn late(&self, error: LateError) {
         let name = hip_api::meta::function_name(error.function).unwrap_or("a posted call");
-        trace::line(format_args!("{name} failed on the worker: {} (error {})", error.text, error.code));
+        // A fault sticks: whatever is posted after it fails with the same text, which is worth one line.
+        let mut shown = self.late_shown.lock();
+        if *shown != error.text {
+            trace::line(format_args!("{name} failed on the worker: {} (error {})", error.text, error.code));
+            shown.clone_from(&error.text);
+        }
+        drop(shown);
         let mut late = self.late.lock();
         // A program that never looks must not fill its memory with its own failures.
         if late.len() < 1024 {

@@ -46,6 +46,12 @@ pub fn visible_devices() -> Option<Vec<usize>> {
     }
 }
 
+/// The name of the running program, for the worker's log.
+pub fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Where and how to connect.
 pub fn config() -> Result<Config, String> {
     let endpoint = match text("REMORA_WORKER") {

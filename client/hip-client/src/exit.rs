@@ -19,6 +19,10 @@ static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 pub fn register(shared: &Arc<Shared>) {
     DESCRIPTOR.store(shared.link.lock().raw_fd(), Ordering::Release);
     CURRENT.store(Arc::into_raw(shared.clone()).cast_mut(), Ordering::Release);
+}
+
+/// Asks to be told of forks and of the end. Done before the first session is opened: a fork may come meanwhile.
+pub fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: both handlers are plain functions of this library; they touch only what is never freed.
@@ -38,6 +42,7 @@ pub fn replaced(shared: &Shared, descriptor: i32) {
 
 /// In the child. Locks may be held by threads that do not exist here, so only atomics are touched.
 extern "C" fn forked() {
+    crate::reattach::forget_failures_after_fork();
     let current = CURRENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: null or leaked.
     if let Some(shared) = unsafe { current.as_ref() } {

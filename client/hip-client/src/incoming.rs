@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use transport::Link;
 use wire::{
-    Ack, Callback, Deliver, Failure, Field, Header, LateError, MAX_HEAD_BYTES, Opcode, Output, ReceiveCounter,
-    WireError, decode_request, widen,
+    Ack, Callback, Deliver, Failure, Field, Header, LateError, MAX_HEAD_BYTES, Opcode, Output,
+    ReceiveCounter, WireError, decode_request, widen,
 };
 
 use crate::connection::Shared;
@@ -93,9 +93,7 @@ impl Desk {
     fn settle(&mut self, number: u64, outcome: Outcome) {
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.number == number) {
             waiter.outcome = Some(outcome);
-            if waiter.thread.id() != std::thread::current().id() {
-                waiter.thread.unpark();
-            }
+            waiter.thread.unpark();
         }
     }
 }
@@ -300,22 +298,20 @@ impl Shared {
                 return Err(Failure { status: 999, text: "there was no answer in time".to_owned() });
             }
             match self.incoming.try_lock() {
-                Some(mut incoming) => {
-                    loop {
-                        if let Some(deadline) = deadline
-                            && !incoming.has_buffered()
-                        {
-                            let left = deadline.saturating_duration_since(Instant::now());
-                            let ready = incoming.link.wait(true, false, Some(left));
-                            if left.is_zero() || ready.is_ok_and(|ready| !ready.readable) {
-                                break;
-                            }
-                        }
-                        if self.read(&mut incoming) == Some(number) || self.over.load(Ordering::Relaxed) {
+                Some(mut incoming) => loop {
+                    if let Some(deadline) = deadline
+                        && !incoming.has_buffered()
+                    {
+                        let left = deadline.saturating_duration_since(Instant::now());
+                        let ready = incoming.link.wait(true, false, Some(left));
+                        if left.is_zero() || ready.is_ok_and(|ready| !ready.readable) {
                             break;
                         }
                     }
-                }
+                    if self.read(&mut incoming) == Some(number) || self.over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                },
                 None => match deadline {
                     Some(_) => std::thread::park_timeout(PATIENCE),
                     None => std::thread::park(),
@@ -398,12 +394,7 @@ impl Shared {
         Ok(answered)
     }
 
-    fn take_reply(
-        &self,
-        incoming: &mut Incoming,
-        header: &Header,
-        opcode: Opcode,
-    ) -> Result<u64, ReadError> {
+    fn take_reply(&self, incoming: &mut Incoming, header: &Header, opcode: Opcode) -> Result<u64, ReadError> {
         let number = widen(header.request_id, self.ring.claimed());
         // A reply to a request says that all up to it have arrived.
         self.acknowledged(number)?;
@@ -445,12 +436,7 @@ impl Shared {
         Ok(())
     }
 
-    fn take_push(
-        &self,
-        incoming: &mut Incoming,
-        header: &Header,
-        opcode: Opcode,
-    ) -> Result<(), ReadError> {
+    fn take_push(&self, incoming: &mut Incoming, header: &Header, opcode: Opcode) -> Result<(), ReadError> {
         let payload = incoming.payload(header.payload_len)?;
         match opcode {
             Opcode::Ack => {

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use wire::capability;
 
+use crate::arena::charge;
 use crate::memory::Kind;
 use crate::registry::{self, Symbol};
 use crate::report;
@@ -69,7 +70,12 @@ impl Runtime {
 
     fn place_module(&self, device: usize, code: CodeObject) -> Result<Arc<Module>, hipError_t> {
         let bytes = code.load_size().max(1);
-        let place = self.memory.reserve(bytes, Kind::Module, device, 0, 0).ok_or(hipErrorOutOfMemory)?;
+        let ledger = &self.devices[device].ledger;
+        ledger.book(charge(bytes))?;
+        let Some(place) = self.memory.reserve(bytes, Kind::Module, device, 0, 0) else {
+            ledger.give_back(charge(bytes));
+            return Err(hipErrorOutOfMemory);
+        };
         let hash: [u8; 32] = Sha256::digest(&code.image()[..]).into();
         let image = Arc::clone(code.image());
         let (id, module) = self
@@ -90,7 +96,9 @@ impl Runtime {
         for function in module.functions.lock().values() {
             self.functions.remove(function.id);
         }
-        self.memory.remove(module.base);
+        if let Some(place) = self.memory.remove(module.base) {
+            self.devices[module.device].ledger.give_back(charge(place.bytes));
+        }
         self.post(&wire::UnloadModule { module: id }, &[])
     }
 

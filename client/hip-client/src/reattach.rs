@@ -69,10 +69,20 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
     Ok((link, session, welcome))
 }
 
+/// The last failure to open a session, for a while. Held while a session is being opened.
+static LAST_FAILURE: Mutex<Option<(Instant, OpenError)>> = Mutex::new(None);
+
+/// In a forked child: the thread that may have been opening a session does not exist here.
+pub fn forget_failures_after_fork() {
+    if LAST_FAILURE.is_locked() {
+        // SAFETY: the child has one thread, and it is not inside `remember_failures`: it was in fork.
+        unsafe { LAST_FAILURE.force_unlock() };
+    }
+}
+
 /// Answers attempts that follow a failed one closely with that failure, and shows each failure once.
 pub fn remember_failures<T>(attempt: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
-    static LAST: Mutex<Option<(Instant, OpenError)>> = Mutex::new(None);
-    let mut last = LAST.lock();
+    let mut last = LAST_FAILURE.lock();
     if let Some((when, error)) = &*last
         && when.elapsed() < FAILURE_MEMORY
     {
@@ -108,7 +118,9 @@ impl Shared {
                 let (first, last) = (welcome.received + 1, self.ring.freed());
                 return Err(format!("the session is lost: {}", WireError::NotKept { first, last }));
             }
-            self.ring.acknowledge(welcome.received).map_err(|error| format!("the session is lost: {error}"))?;
+            self.ring
+                .acknowledge(welcome.received)
+                .map_err(|error| format!("the session is lost: {error}"))?;
             Ok((link, welcome.received))
         });
         match resumed {
@@ -198,8 +210,7 @@ fn connect(
 ) -> Result<(Link, Welcome), TransportError> {
     let start = Instant::now();
     let mut link = config.endpoint.connect(config.connect_timeout)?;
-    let left =
-        || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+    let left = || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
     if let Endpoint::Tls { host, .. } = &config.endpoint {
         let trust = config
             .trust
@@ -226,7 +237,9 @@ fn explain(config: &Config, error: &TransportError) -> String {
             "set REMORA_TLS_CA to the file, or to the sha256:... the worker shows when it starts"
         }
         TransportError::Wire(_) => "see the worker's log, or try `remora doctor`",
-        _ => "start one with `remora worker`, or name one in TF_WORKER_HOST and TF_WORKER_PORT or REMORA_WORKER",
+        _ => {
+            "start one with `remora worker`, or name one in TF_WORKER_HOST and TF_WORKER_PORT or REMORA_WORKER"
+        }
     };
     format!("no session with a worker at {endpoint}: {}; {advice}", error.line())
 }

@@ -35,8 +35,7 @@ impl Reservation {
 
     /// Exactly this range, if nothing lies in it.
     pub fn at(base: u64, bytes: u64) -> io::Result<Reservation> {
-        let flags =
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: the mapping replaces nothing, by its flags, and gives no access to anything.
         let mapped = unsafe { libc::mmap(base as *mut _, bytes as usize, libc::PROT_NONE, flags, -1, 0) };
         if mapped == libc::MAP_FAILED {
@@ -80,7 +79,9 @@ mod tests {
     fn two_reservations_never_overlap_and_a_dropped_one_is_free_again() {
         let first = Reservation::find().unwrap();
         let second = Reservation::find().unwrap();
-        assert!(first.base() + first.bytes() <= second.base() || second.base() + second.bytes() <= first.base());
+        assert!(
+            first.base() + first.bytes() <= second.base() || second.base() + second.bytes() <= first.base()
+        );
         assert!(Reservation::at(first.base(), 4096).is_err());
         let (base, bytes) = (second.base(), second.bytes());
         assert!(second.contains(base + 4096, bytes - 4096));

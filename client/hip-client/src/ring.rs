@@ -158,8 +158,12 @@ impl Ring {
         let mut sink = RingSink { at: start, left: inline };
         fill(number, &mut sink);
         assert_eq!(sink.left, 0, "a frame must be as long as announced");
-        let slot =
-            Slot { start: tail.position, inline: inline as u64, lent: lent.as_ptr(), lent_bytes: lent.len() as u64 };
+        let slot = Slot {
+            start: tail.position,
+            inline: inline as u64,
+            lent: lent.as_ptr(),
+            lent_bytes: lent.len() as u64,
+        };
         // SAFETY: the slot is not in use: fewer than all frames are unacknowledged, and we hold the lock.
         unsafe { *self.slot(number).get() = slot };
         tail.number = number;
@@ -205,11 +209,7 @@ impl Ring {
         // The stretch of ring not yet put in a slice.
         let mut run = (0, 0);
         lengths.clear();
-        while number <= appended
-            && bytes < MOST_BYTES
-            && slices.has_room()
-            && lengths.len() < MOST_FRAMES
-        {
+        while number <= appended && bytes < MOST_BYTES && slices.has_room() && lengths.len() < MOST_FRAMES {
             let slot = self.read(number);
             lengths.push(slot.inline + slot.lent_bytes - offset);
             if offset < slot.inline {

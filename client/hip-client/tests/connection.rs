@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use hip_client::connection::{Config, Connection};
 use simulated::{BAD_ADDRESS, Simulated};
+use transport::greet;
 use transport::impair::{Impair, Impairment};
 use transport::tls::{Identity, Trust};
 use wire::{Launch, MemoryInfo, Release, SynchronizeStream, Welcome};
@@ -408,4 +409,26 @@ fn a_listener_that_says_nothing_is_an_error_within_the_time_out() {
     };
     assert!(Connection::open_with(config).is_err());
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_worker_that_talks_nonsense_loses_the_session_at_once() {
+    let listener = transport::Listener::bind(&transport::Endpoint::tcp("127.0.0.1", 0)).unwrap();
+    let endpoint = listener.endpoint().unwrap();
+    let worker = thread::spawn(move || {
+        let (link, _) = listener.accept().unwrap();
+        let hello: wire::Hello = greet::expect(&link, wire::MAX_HANDSHAKE_BYTES).unwrap();
+        let greeting = wire::Greeting::new(hello.clone(), [0; 32], false).unwrap();
+        greet::send(&link, greeting.challenge()).unwrap();
+        let _: wire::Proof = greet::expect(&link, wire::MAX_HANDSHAKE_BYTES).unwrap();
+        let (arena_base, arena_bytes) = (hello.arena_base, hello.arena_bytes);
+        greet::send(&link, &Welcome { session_id: 1, arena_base, arena_bytes, ..Welcome::default() })
+            .unwrap();
+        link.write_all(&[0x55; 64]).unwrap();
+        link.read(&mut [0; 1000]).unwrap();
+    });
+    let (connection, _) = open(&endpoint);
+    let failure = connection.call(&MemoryInfo { device: 0 }, 0).unwrap_err();
+    assert!(failure.status == 999 && failure.text.contains("breaks the protocol"), "{failure}");
+    worker.join().unwrap();
 }

@@ -63,6 +63,15 @@ impl Link {
         Link { inner: Arc::new(Inner { socket, tls: None }) }
     }
 
+    /// Takes over a descriptor by number, such as one inherited at a known place.
+    ///
+    /// # Safety
+    /// The descriptor must be open, a connected stream socket, and owned by nobody else.
+    pub unsafe fn from_raw_fd(descriptor: RawFd) -> Link {
+        // SAFETY: passed on to the caller.
+        Link::from_fd(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    }
+
     /// Two connected links in this process.
     pub fn pair() -> io::Result<(Link, Link)> {
         let (left, right) = UnixStream::pair()?;
@@ -290,17 +299,6 @@ impl Socket {
                 return Err(error);
             }
         }
-    }
-}
-
-/// Takes over a descriptor by number, such as one inherited at a known place.
-///
-/// # Safety
-/// The descriptor must be open, a connected stream socket, and owned by nobody else.
-impl Link {
-    pub unsafe fn from_raw_fd(descriptor: RawFd) -> Link {
-        // SAFETY: passed on to the caller.
-        Link::from_fd(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 }
 

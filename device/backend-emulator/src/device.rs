@@ -91,6 +91,12 @@ impl Emulator {
         self.scheduler.work()
     }
 
+    /// Waits for an earlier owner of a range that is still leaving. If the work it waits for waits for a host function, whose
+    /// answer only the caller can bring, the range is refused instead.
+    fn settle(&self, address: u64, bytes: u64) {
+        self.memory.wait_for(address, bytes, || self.scheduler.waits_for_host());
+    }
+
     fn engine(&self, device: u32) -> Result<&Engine, DeviceError> {
         self.runner().engines.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device))
     }
@@ -119,6 +125,7 @@ impl Device for Emulator {
     }
 
     fn map(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.settle(address, bytes);
         self.memory.map(device, kind, address, bytes)
     }
 
@@ -205,6 +212,7 @@ impl Device for Emulator {
 
     fn load_module(&self, device: u32, module: ModuleId, base: u64, image: &[u8]) -> Result<(), DeviceError> {
         let arch = self.engine(device)?.arch;
+        self.settle(base, image.len() as u64);
         self.runner().modules.lock().load(&self.memory, device, arch, module, base, image)
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use backend::{Arena, DeviceError, MemoryKind, MemoryUse};
 use emulator::{Access, Memory as Table};
@@ -16,6 +17,8 @@ pub(crate) const GRANULARITY: u64 = 4096;
 const CHUNK: u64 = 2 << 20;
 /// Kernels may touch an allocation up to a multiple of this past its size, as on the hardware, where no allocation is finer.
 const SLACK: u64 = 256;
+/// How often a wait for memory that is leaving is questioned.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Sizes to try when the range that was asked for is taken, largest first.
 const ARENA_BYTES: &[u64] = &[1 << 42, 1 << 40, 1 << 38, 1 << 36];
 
@@ -129,7 +132,20 @@ impl Memory {
         &self.table
     }
 
-    /// Commits `bytes` at `address`. Waits for an earlier owner of the range that is leaving.
+    /// Waits until no earlier owner of a range is still leaving, or `give_up` says that waiting is vain.
+    pub(crate) fn wait_for(&self, address: u64, bytes: u64, give_up: impl Fn() -> bool) {
+        let end = address.saturating_add(bytes);
+        let mut state = self.state.lock();
+        loop {
+            let before = state.allocations.range(..end).next_back();
+            let leaving = before.is_some_and(|(start, it)| it.leaving && start + it.bytes > address);
+            if !leaving || (self.left.wait_for(&mut state, LOOK_AGAIN).timed_out() && give_up()) {
+                return;
+            }
+        }
+    }
+
+    /// Commits `bytes` at `address`.
     pub(crate) fn map(
         &self,
         device: u32,
@@ -161,22 +177,14 @@ impl Memory {
         };
         let span = bytes.next_multiple_of(GRANULARITY);
         let mut state = self.state.lock();
-        loop {
-            let mut overlapping = state
-                .allocations
-                .range(..address + span)
-                .next_back()
-                .filter(|(start, it)| *start + it.bytes.next_multiple_of(GRANULARITY) > address);
-            match overlapping.take() {
-                None => break,
-                Some((_, it)) if it.leaving => self.left.wait(&mut state),
-                Some((start, it)) => {
-                    return Err(DeviceError::invalid_value(format!(
-                        "memory of {bytes} bytes at {address:#x} overlaps {} bytes at {start:#x}",
-                        it.bytes
-                    )));
-                }
-            }
+        let before = state.allocations.range(..address + span).next_back();
+        if let Some((start, it)) = before
+            && start + it.bytes.next_multiple_of(GRANULARITY) > address
+        {
+            return Err(DeviceError::invalid_value(format!(
+                "memory of {bytes} bytes at {address:#x} overlaps {} bytes at {start:#x}",
+                it.bytes
+            )));
         }
         if kind != MemoryKind::PinnedHost {
             let used = &mut state.used[device as usize];

@@ -386,6 +386,11 @@ impl<W: Work> Scheduler<W> {
         }
     }
 
+    /// Whether a stream waits for a host function, and so for the caller.
+    pub(crate) fn waits_for_host(&self) -> bool {
+        !self.shared.state.lock().paused.is_empty()
+    }
+
     /// Waits until nothing is queued or running.
     pub(crate) fn drain(&self) {
         let gate = Arc::new((Mutex::new(false), Condvar::new()));

@@ -284,8 +284,9 @@ impl Shared {
     fn adopt(&self, hello: &[u8], version: u16, fd: OwnedFd) {
         let Ok(hello) = decode_hello(hello) else { return };
         let attachment = Attachment { link: Link::from_fd(fd), hello, version };
-        *self.next.lock() = Some(attachment);
+        // First, so that it is the old connection that ends.
         self.outbox.detach();
+        *self.next.lock() = Some(attachment);
         self.arrived.notify_all();
     }
 

@@ -34,6 +34,8 @@ struct State {
 /// The sending half of a session.
 pub(crate) struct Outbox {
     state: Mutex<State>,
+    /// The connection in use, to be cut without waiting for whoever is writing to it.
+    current: Mutex<Option<Link>>,
     room: Condvar,
     device: Arc<dyn Device>,
     /// The thread that reads acknowledgements, and so must never wait for them.
@@ -48,6 +50,7 @@ impl Outbox {
     pub(crate) fn new(device: Arc<dyn Device>) -> Outbox {
         Outbox {
             state: Mutex::new(State { link: None, window: SendWindow::new(WINDOW_BYTES), closed: false }),
+            current: Mutex::new(None),
             room: Condvar::new(),
             device,
             reader: std::thread::current().id(),
@@ -59,7 +62,8 @@ impl Outbox {
     /// A connection begins: says welcome, then sends again what the client has not received.
     pub(crate) fn attach(&self, link: Link, welcome: &wire::Welcome, received: u64) -> Result<(), WireError> {
         let mut state = self.state.lock();
-        state.window.resume(received)?;
+        *self.current.lock() = Some(link.clone());
+        drop(state.window.resume(received)?);
         let mut bytes = Vec::new();
         wire::encode_request(welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
         let mut sent = link.write_all(&bytes);
@@ -86,9 +90,10 @@ impl Outbox {
 
     /// The connection is gone; frames are kept for the next one.
     pub(crate) fn detach(&self) {
-        if let Some(link) = self.state.lock().link.take() {
+        if let Some(link) = self.current.lock().take() {
             link.shutdown();
         }
+        drop_link(&mut self.state.lock());
     }
 
     /// The session ends: nobody waits for room any more.

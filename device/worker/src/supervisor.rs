@@ -212,7 +212,7 @@ impl Supervisor {
                 compute_units: device.compute_units,
                 clock_mhz: device.clock_mhz,
                 memory_clock_mhz: device.memory_clock_mhz,
-                load_percent: reports.iter().map(|(_, report)| load(report)).sum::<f32>().min(100.0),
+                load_percent: reports.iter().map(|(_, report)| load(report)).sum::<f32>().clamp(0.0, 100.0),
                 sessions: reports
                     .iter()
                     .filter(|(_, report)| used(report) > 0 || load(report) > 0.0)

@@ -1,6 +1,6 @@
 //! The plots of docs/performance.md.
 
-use super::report::{Aim, Report, Row, number};
+use super::report::{Aim, Copies, Report, Row, number};
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
 const BLUE: &str = "#0969da";
@@ -85,15 +85,16 @@ fn bandwidth(report: &Report) -> String {
     for (index, copies) in copies.iter().enumerate() {
         svg.text((x(index), BOTTOM + 20.0), Anchor::Middle, 12, INK, &size(copies.bytes));
     }
-    let kinds: [(&str, &str, bool, fn(&super::report::Copies) -> f64); 4] = [
-        ("host to device", BLUE, false, |copies| copies.upload.0),
-        ("device to host", ORANGE, false, |copies| copies.download.0),
-        ("raw TCP there", BLUE, true, |copies| copies.upload.1),
-        ("raw TCP back", ORANGE, true, |copies| copies.download.1),
+    let speeds = |select: fn(&Copies) -> f64| -> Vec<f64> { copies.iter().map(select).collect() };
+    let kinds = [
+        ("host to device", BLUE, false, speeds(|copies| copies.upload.0)),
+        ("device to host", ORANGE, false, speeds(|copies| copies.download.0)),
+        ("raw TCP there", BLUE, true, speeds(|copies| copies.upload.1)),
+        ("raw TCP back", ORANGE, true, speeds(|copies| copies.download.1)),
     ];
-    for (index, (name, colour, dashed, speed)) in kinds.into_iter().enumerate() {
+    for (index, (name, colour, dashed, speeds)) in kinds.into_iter().enumerate() {
         let points: Vec<(f64, f64)> =
-            copies.iter().enumerate().map(|(index, copies)| (x(index), y(speed(copies)))).collect();
+            speeds.iter().enumerate().map(|(index, &speed)| (x(index), y(speed))).collect();
         svg.curve(&points, colour, dashed);
         let at = LEFT + 160.0 * index as f64;
         svg.line((at, 46.0), (at + 26.0, 46.0), colour, dashed);
@@ -150,7 +151,6 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::machine::Machine;
-    use super::super::report::Copies;
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::fault::FaultKind;
 use crate::memory::{Range, RangeCache};
-use crate::{Flow, Lanes, Uop, Wave};
+use crate::{Flow, Lanes, Level, Uop, Wave};
 
 /// One host address per lane.
 #[derive(Clone, Copy)]
@@ -296,23 +296,23 @@ pub(super) fn blend(exec: u64, from: &[u32; 64], to: &mut [u32; 64]) {
     }
 }
 
-/// Loads into the active lanes of `dst` and the registers after it. `STRIDE` is the distance of an element's dwords in memory.
+/// Loads into the active lanes of `dst` and the registers after it. `stride` is the distance of an element's dwords in memory.
 ///
 /// # Safety
 /// Every address (also of inactive lanes) must be readable for `K::BYTES`; `dst` must name `K::REGISTERS` registers that are not
 /// borrowed elsewhere.
 #[inline(always)]
-pub(super) unsafe fn load<K: Load, const STRIDE: usize>(dst: *mut Lanes, addresses: &Addresses, exec: u64) {
-    let lane_step = if STRIDE == 4 { K::BYTES } else { 4 };
+unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, stride: usize) {
+    let lane_step = if stride == 4 { K::BYTES } else { 4 };
     // SAFETY: promised by the caller; all accesses are at the lanes' addresses, or between those of adjacent ones that touch.
     unsafe {
         if K::WHOLE && exec == !0 && addresses.is_unit(lane_step) {
             let from = addresses.0[0] as *const u8;
             if K::REGISTERS == 1 {
                 (*dst).0.copy_from_slice(&from.cast::<[u32; 64]>().read_unaligned());
-            } else if STRIDE != 4 {
+            } else if stride != 4 {
                 for register in 0..K::REGISTERS {
-                    let from = from.add(register * STRIDE).cast::<[u32; 64]>();
+                    let from = from.add(register * stride).cast::<[u32; 64]>();
                     (*dst.add(register)).0 = from.read_unaligned();
                 }
             } else {
@@ -327,7 +327,7 @@ pub(super) unsafe fn load<K: Load, const STRIDE: usize>(dst: *mut Lanes, address
             return;
         }
         for register in 0..K::REGISTERS {
-            let offset = register * STRIDE;
+            let offset = register * stride;
             let mut fetched = [0u32; 64];
             let first = addresses.0[0];
             let mut different = 0;
@@ -376,17 +376,17 @@ pub(super) unsafe fn load<K: Load, const STRIDE: usize>(dst: *mut Lanes, address
 /// # Safety
 /// Every active lane's address must be writable for `K::BYTES`; `src` must name `K::REGISTERS` registers.
 #[inline(always)]
-pub(super) unsafe fn store<K: Store, const STRIDE: usize>(src: *const Lanes, addresses: &Addresses, exec: u64) {
-    let lane_step = if STRIDE == 4 { K::BYTES } else { 4 };
+unsafe fn store<K: Store>(src: *const Lanes, addresses: &Addresses, exec: u64, stride: usize) {
+    let lane_step = if stride == 4 { K::BYTES } else { 4 };
     // SAFETY: promised by the caller; all accesses are at the lanes' addresses, or between those of adjacent ones that touch.
     unsafe {
         if K::WHOLE && exec == !0 && addresses.is_unit(lane_step) {
             let to = addresses.0[0] as *mut u8;
             if K::REGISTERS == 1 {
                 to.cast::<[u32; 64]>().write_unaligned((*src).0);
-            } else if STRIDE != 4 {
+            } else if stride != 4 {
                 for register in 0..K::REGISTERS {
-                    let to = to.add(register * STRIDE).cast::<[u32; 64]>();
+                    let to = to.add(register * stride).cast::<[u32; 64]>();
                     to.write_unaligned((*src.add(register)).0);
                 }
             } else {
@@ -403,7 +403,7 @@ pub(super) unsafe fn store<K: Store, const STRIDE: usize>(src: *const Lanes, add
             for lane in 0..64 {
                 let to = addresses.0[lane] as *mut u8;
                 for register in 0..K::REGISTERS {
-                    K::put(to.add(register * STRIDE), (*src.add(register)).0[lane]);
+                    K::put(to.add(register * stride), (*src.add(register)).0[lane]);
                 }
             }
             return;
@@ -414,69 +414,238 @@ pub(super) unsafe fn store<K: Store, const STRIDE: usize>(src: *const Lanes, add
             lanes &= lanes - 1;
             let to = addresses.0[lane] as *mut u8;
             for register in 0..K::REGISTERS {
-                K::put(to.add(register * STRIDE), (*src.add(register)).0[lane]);
+                K::put(to.add(register * stride), (*src.add(register)).0[lane]);
             }
         }
     }
 }
 
+/// Moves one element per lane between registers and the given addresses, under EXEC.
+/// The last argument is the distance of an element's dwords: 4, or 256 in private memory.
+type Loader = unsafe fn(*mut Lanes, &Addresses, u64, usize);
+type Storer = unsafe fn(*const Lanes, &Addresses, u64, usize);
+
+/// What a load does after its addresses are known. One per kind and CPU level; a micro-op points to its own.
+#[derive(Debug)]
+pub(super) struct LoadElement {
+    pub bytes: u64,
+    pub registers: usize,
+    /// Whole dwords, which may be moved one by one.
+    pub whole: bool,
+    /// To be called only on a machine that has the element's level, with addresses that are readable.
+    pub run: Loader,
+    /// A register's new value from its old one and up to a dword of memory.
+    pub one: unsafe fn(old: u32, from: *const u8) -> u32,
+}
+
+/// What a store does after its addresses are known.
+#[derive(Debug)]
+pub(super) struct StoreElement {
+    pub bytes: u64,
+    pub registers: usize,
+    pub whole: bool,
+    pub run: Storer,
+    pub one: unsafe fn(to: *mut u8, value: u32),
+}
+
+/// One function per CPU level around an `#[inline(always)]` one.
+macro_rules! leveled {
+    ($base:ident $v3:ident $v4:ident = $inner:ident <$bound:ident> ($registers:ty)) => {
+        unsafe fn $base<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
+            // SAFETY: the contract is that of the wrapped function.
+            unsafe { $inner::<K>(registers, addresses, exec, stride) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        unsafe fn $v3<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
+            // SAFETY: the contract is that of the wrapped function.
+            unsafe { $inner::<K>(registers, addresses, exec, stride) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        unsafe fn $v4<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
+            // SAFETY: the contract is that of the wrapped function.
+            unsafe { $inner::<K>(registers, addresses, exec, stride) }
+        }
+    };
+}
+
+leveled!(load_base load_v3 load_v4 = load <Load> (*mut Lanes));
+leveled!(store_base store_v3 store_v4 = store <Store> (*const Lanes));
+
+unsafe fn load_one<K: Load>(old: u32, from: *const u8) -> u32 {
+    // SAFETY: promised by the caller.
+    K::merge(old, unsafe { K::fetch(from) })
+}
+
+struct Elements<K>(std::marker::PhantomData<K>);
+
+impl<K: Load> Elements<K> {
+    const fn load(run: Loader) -> LoadElement {
+        let registers = K::REGISTERS;
+        LoadElement { bytes: K::BYTES, registers, whole: K::WHOLE, run, one: load_one::<K> }
+    }
+    const LOAD_BASE: LoadElement = Self::load(load_base::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const LOAD_V3: LoadElement = Self::load(load_v3::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const LOAD_V4: LoadElement = Self::load(load_v4::<K>);
+}
+
+impl<K: Store> Elements<K> {
+    const fn store(run: Storer) -> StoreElement {
+        let registers = K::REGISTERS;
+        StoreElement { bytes: K::BYTES, registers, whole: K::WHOLE, run, one: K::put }
+    }
+    const STORE_BASE: StoreElement = Self::store(store_base::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const STORE_V3: StoreElement = Self::store(store_v3::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const STORE_V4: StoreElement = Self::store(store_v4::<K>);
+}
+
+/// The load of kind `K` at a CPU level.
+pub(super) fn load_element<K: Load>(level: Level) -> &'static LoadElement {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::V4 => &Elements::<K>::LOAD_V4,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => &Elements::<K>::LOAD_V3,
+        _ => &Elements::<K>::LOAD_BASE,
+    }
+}
+
+/// The store of kind `K` at a CPU level.
+pub(super) fn store_element<K: Store>(level: Level) -> &'static StoreElement {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::V4 => &Elements::<K>::STORE_V4,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => &Elements::<K>::STORE_V3,
+        _ => &Elements::<K>::STORE_BASE,
+    }
+}
+
+/// A memory micro-op keeps its element in `imm`, and its offset in `flags` above the eight bits of the format's own.
+#[inline(always)]
+pub(super) fn offset(uop: &Uop) -> i64 {
+    i64::from(uop.flags as i32 >> 8)
+}
+
+/// Puts an element and an offset (at most 24 bits) into a micro-op.
+pub(super) fn put_element<T>(uop: &mut Uop, element: &'static T, offset: i32) {
+    uop.imm = std::ptr::from_ref(element) as i64;
+    uop.flags = uop.flags & 0xff | (offset << 8) as u32;
+}
+
+/// The element of a load.
+#[inline(always)]
+pub(super) fn loads(uop: &Uop) -> &'static LoadElement {
+    // SAFETY: the format's compiler put a pointer to a static element there.
+    unsafe { &*(uop.imm as *const LoadElement) }
+}
+
+/// The element of a store.
+#[inline(always)]
+pub(super) fn stores(uop: &Uop) -> &'static StoreElement {
+    // SAFETY: the format's compiler put a pointer to a static element there.
+    unsafe { &*(uop.imm as *const StoreElement) }
+}
+
 /// Checked load from host memory.
 #[inline(always)]
-pub(super) fn load_global<K: Load>(wave: &mut Wave, uop: &Uop, addresses: &mut Addresses, exec: u64) -> Flow {
+pub(super) fn load_global(wave: &mut Wave, uop: &Uop, addresses: &mut Addresses, exec: u64) -> Flow {
     addresses.fill_inactive(exec);
-    if !check(wave, uop, addresses, exec, K::BYTES, false) {
+    let element = loads(uop);
+    if !check(wave, uop, addresses, exec, element.bytes, false) {
         return Flow::Fault;
     }
     // SAFETY: all addresses were checked, and destination registers at compile time.
-    unsafe { load::<K, 4>(vector_mut(wave, uop.dst), addresses, exec) };
+    unsafe { (element.run)(vector_mut(wave, uop.dst), addresses, exec, 4) };
     Flow::Next
 }
 
 /// Checked store to host memory.
 #[inline(always)]
-pub(super) fn store_global<K: Store>(wave: &mut Wave, uop: &Uop, addresses: &mut Addresses, exec: u64) -> Flow {
+pub(super) fn store_global(wave: &mut Wave, uop: &Uop, addresses: &mut Addresses, exec: u64) -> Flow {
     addresses.fill_inactive(exec);
-    if !check(wave, uop, addresses, exec, K::BYTES, true) {
+    let element = stores(uop);
+    if !check(wave, uop, addresses, exec, element.bytes, true) {
         return Flow::Fault;
     }
     // SAFETY: all addresses were checked, and source registers at compile time.
-    unsafe { store::<K, 4>(vector(wave, uop.src[1].index), addresses, exec) };
+    unsafe { (element.run)(vector(wave, uop.src[1].index), addresses, exec, 4) };
     Flow::Next
 }
 
-/// Calls a generic selector with the type of a load or store operation's suffix.
-macro_rules! by_suffix {
-    (load $suffix:expr, $make:ident) => {
-        match $suffix {
-            "ubyte" => Some($make!(U8)),
-            "sbyte" => Some($make!(I8)),
-            "ushort" => Some($make!(U16)),
-            "sshort" => Some($make!(I16)),
-            "dword" => Some($make!(B32)),
-            "dwordx2" => Some($make!(B64)),
-            "dwordx3" => Some($make!(B96)),
-            "dwordx4" => Some($make!(B128)),
-            "ubyte_d16" => Some($make!(U8D16)),
-            "ubyte_d16_hi" => Some($make!(U8D16Hi)),
-            "sbyte_d16" => Some($make!(I8D16)),
-            "sbyte_d16_hi" => Some($make!(I8D16Hi)),
-            "short_d16" => Some($make!(B16D16)),
-            "short_d16_hi" => Some($make!(B16D16Hi)),
-            _ => None,
+/// Sets the lanes of `outside` as if memory there were zero.
+#[cold]
+#[inline(never)]
+pub(super) fn load_zero(wave: &mut Wave, element: &LoadElement, dst: u16, outside: u64) {
+    let zero = [0u8; 4];
+    for register in 0..element.registers {
+        // SAFETY: destination registers were checked at compile time.
+        let to = unsafe { &mut (*vector_mut(wave, dst + register as u16)).0 };
+        for (_, to) in to.iter_mut().enumerate().filter(|(lane, _)| outside >> lane & 1 != 0) {
+            // SAFETY: four bytes can be read.
+            *to = unsafe { (element.one)(*to, zero.as_ptr()) };
         }
-    };
-    (store $suffix:expr, $make:ident) => {
-        match $suffix {
-            "byte" => Some($make!(Byte)),
-            "byte_d16_hi" => Some($make!(ByteHi)),
-            "short" => Some($make!(Short)),
-            "short_d16_hi" => Some($make!(ShortHi)),
-            "dword" => Some($make!(B32)),
-            "dwordx2" => Some($make!(B64)),
-            "dwordx3" => Some($make!(B96)),
-            "dwordx4" => Some($make!(B128)),
-            _ => None,
-        }
-    };
+    }
 }
-pub(super) use by_suffix;
+
+/// Loads from local memory: lanes of `wanted` that are not `within` it read zero.
+#[inline(always)]
+pub(super) fn load_local(
+    wave: &mut Wave,
+    element: &LoadElement,
+    dst: u16,
+    addresses: &Addresses,
+    wanted: u64,
+    within: u64,
+) {
+    if wanted != within {
+        load_zero(wave, element, dst, wanted & !within);
+    }
+    if within != 0 {
+        // SAFETY: destination registers were checked at compile time, and addresses of `within` lanes by the caller.
+        unsafe { (element.run)(vector_mut(wave, dst), addresses, within, 4) };
+    }
+}
+
+/// The load that a suffix such as `dwordx2` or `ubyte_d16_hi` names.
+pub(super) fn load_by_suffix(suffix: &str, level: Level) -> Option<&'static LoadElement> {
+    Some(match suffix {
+        "ubyte" | "u8" => load_element::<U8>(level),
+        "sbyte" | "i8" => load_element::<I8>(level),
+        "ushort" | "u16" => load_element::<U16>(level),
+        "sshort" | "i16" => load_element::<I16>(level),
+        "dword" | "b32" => load_element::<B32>(level),
+        "dwordx2" | "b64" => load_element::<B64>(level),
+        "dwordx3" | "b96" => load_element::<B96>(level),
+        "dwordx4" | "b128" => load_element::<B128>(level),
+        "ubyte_d16" | "u8_d16" => load_element::<U8D16>(level),
+        "ubyte_d16_hi" | "u8_d16_hi" => load_element::<U8D16Hi>(level),
+        "sbyte_d16" | "i8_d16" => load_element::<I8D16>(level),
+        "sbyte_d16_hi" | "i8_d16_hi" => load_element::<I8D16Hi>(level),
+        "short_d16" | "u16_d16" => load_element::<B16D16>(level),
+        "short_d16_hi" | "u16_d16_hi" => load_element::<B16D16Hi>(level),
+        _ => return None,
+    })
+}
+
+/// The store that a suffix names.
+pub(super) fn store_by_suffix(suffix: &str, level: Level) -> Option<&'static StoreElement> {
+    Some(match suffix {
+        "byte" | "b8" => store_element::<Byte>(level),
+        "byte_d16_hi" | "b8_d16_hi" => store_element::<ByteHi>(level),
+        "short" | "b16" => store_element::<Short>(level),
+        "short_d16_hi" | "b16_d16_hi" => store_element::<ShortHi>(level),
+        "dword" | "b32" => store_element::<B32>(level),
+        "dwordx2" | "b64" => store_element::<B64>(level),
+        "dwordx3" | "b96" => store_element::<B96>(level),
+        "dwordx4" | "b128" => store_element::<B128>(level),
+        _ => return None,
+    })
+}

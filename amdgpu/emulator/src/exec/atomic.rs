@@ -230,8 +230,7 @@ unsafe fn put<W: Word>(wave: &mut Wave, register: u16, lane: usize, value: W) {
 ///
 /// # Safety
 /// Every active lane's address must be valid for reads and writes of the operation's word.
-#[inline(always)]
-pub(super) unsafe fn apply_global<O: Operation>(
+unsafe fn apply_global<O: Operation>(
     wave: &mut Wave,
     addresses: &Addresses,
     exec: u64,
@@ -264,8 +263,7 @@ pub(super) unsafe fn apply_global<O: Operation>(
 ///
 /// # Safety
 /// Every active lane's address must be valid for reads and writes of the operation's word, by this thread alone.
-#[inline(always)]
-pub(super) unsafe fn apply_local<O: Operation>(wave: &mut Wave, addresses: &Addresses, exec: u64, operands: Operands) {
+unsafe fn apply_local<O: Operation>(wave: &mut Wave, addresses: &Addresses, exec: u64, operands: Operands) {
     let mut lanes = exec;
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
@@ -284,51 +282,99 @@ pub(super) unsafe fn apply_local<O: Operation>(wave: &mut Wave, addresses: &Addr
     }
 }
 
-/// The operands of a memory (not DS) atomic: source data, then the compare value, in consecutive registers.
-#[inline(always)]
-pub(super) fn memory_operands<O: Operation>(uop: &Uop, returns: bool) -> Operands {
-    let data = uop.src[1].index;
-    Operands { data, extra: data + O::Word::REGISTERS as u16, result: returns.then_some(uop.dst) }
+/// Applies an operation to one lane's dwords wherever they are: gives the old value.
+///
+/// # Safety
+/// `at` must be valid for reads and writes of the operation's word, aligned for `shared` memory.
+unsafe fn apply_one<O: Operation>(at: *mut u8, data: u64, extra: u64) -> u64 {
+    let word = |value: u64| O::Word::from_registers(value as u32, (value >> 32) as u32);
+    let (data, extra) = (word(data), word(extra));
+    // SAFETY: promised by the caller.
+    let [low, high] = unsafe { O::Word::update(at, |old| O::apply(old, data, extra)) }.registers();
+    u64::from(low) | u64::from(high) << 32
 }
 
-/// Calls a generic selector with the type of a memory atomic's suffix (`global_atomic_<suffix>`).
-macro_rules! by_atomic_suffix {
-    ($suffix:expr, $make:ident) => {
-        match $suffix {
-            "swap" => Some($make!(Swap)),
-            "cmpswap" => Some($make!(CompareSwap)),
-            "add" => Some($make!(Add)),
-            "sub" => Some($make!(Sub)),
-            "smin" => Some($make!(SignedMin)),
-            "umin" => Some($make!(UnsignedMin)),
-            "smax" => Some($make!(SignedMax)),
-            "umax" => Some($make!(UnsignedMax)),
-            "and" => Some($make!(And)),
-            "or" => Some($make!(Or)),
-            "xor" => Some($make!(Xor)),
-            "inc" => Some($make!(Inc)),
-            "dec" => Some($make!(Dec)),
-            "add_f32" => Some($make!(AddF32)),
-            "pk_add_f16" => Some($make!(PackedAddF16)),
-            "pk_add_bf16" => Some($make!(PackedAddBf16)),
-            "swap_x2" => Some($make!(SwapX2)),
-            "cmpswap_x2" => Some($make!(CompareSwapX2)),
-            "add_x2" => Some($make!(AddX2)),
-            "sub_x2" => Some($make!(SubX2)),
-            "smin_x2" => Some($make!(SignedMinX2)),
-            "umin_x2" => Some($make!(UnsignedMinX2)),
-            "smax_x2" => Some($make!(SignedMaxX2)),
-            "umax_x2" => Some($make!(UnsignedMaxX2)),
-            "and_x2" => Some($make!(AndX2)),
-            "or_x2" => Some($make!(OrX2)),
-            "xor_x2" => Some($make!(XorX2)),
-            "inc_x2" => Some($make!(IncX2)),
-            "dec_x2" => Some($make!(DecX2)),
-            "add_f64" => Some($make!(AddF64)),
-            "min_f64" => Some($make!(MinF64)),
-            "max_f64" => Some($make!(MaxF64)),
-            _ => None,
-        }
+/// An operation as a micro-op keeps it.
+#[derive(Debug)]
+pub(super) struct AtomicElement {
+    /// Registers of one operand.
+    pub registers: usize,
+    /// Whether there is a second operand.
+    pub pair: bool,
+    /// Applies the operation in host memory that was checked for writing.
+    pub global: unsafe fn(&mut Wave, &Addresses, u64, Operands) -> Flow,
+    /// Applies the operation in local memory.
+    pub local: unsafe fn(&mut Wave, &Addresses, u64, Operands),
+    /// Applies the operation to one aligned word.
+    pub one: unsafe fn(*mut u8, u64, u64) -> u64,
+}
+
+struct Elements<O>(std::marker::PhantomData<O>);
+
+impl<O: Operation> Elements<O> {
+    const ATOMIC: AtomicElement = AtomicElement {
+        registers: O::Word::REGISTERS,
+        pair: O::PAIR,
+        global: apply_global::<O>,
+        local: apply_local::<O>,
+        one: apply_one::<O>,
     };
 }
-pub(super) use by_atomic_suffix;
+
+/// The element of an operation.
+pub(super) fn atomic_element<O: Operation>() -> &'static AtomicElement {
+    &Elements::<O>::ATOMIC
+}
+
+/// The element of an atomic micro-op.
+#[inline(always)]
+pub(super) fn atomics(uop: &Uop) -> &'static AtomicElement {
+    // SAFETY: the format's compiler put a pointer to a static element there.
+    unsafe { &*(uop.imm as *const AtomicElement) }
+}
+
+/// The operands of a memory (not DS) atomic: source data, then the compare value, in consecutive registers.
+#[inline(always)]
+pub(super) fn memory_operands(uop: &Uop, returns: bool) -> Operands {
+    let data = uop.src[1].index;
+    Operands { data, extra: data + atomics(uop).registers as u16, result: returns.then_some(uop.dst) }
+}
+
+/// The operation of a memory atomic's suffix (`global_atomic_<suffix>`).
+pub(super) fn atomic_by_suffix(suffix: &str) -> Option<&'static AtomicElement> {
+    Some(match suffix {
+        "swap" => atomic_element::<Swap>(),
+        "cmpswap" => atomic_element::<CompareSwap>(),
+        "add" => atomic_element::<Add>(),
+        "sub" => atomic_element::<Sub>(),
+        "smin" => atomic_element::<SignedMin>(),
+        "umin" => atomic_element::<UnsignedMin>(),
+        "smax" => atomic_element::<SignedMax>(),
+        "umax" => atomic_element::<UnsignedMax>(),
+        "and" => atomic_element::<And>(),
+        "or" => atomic_element::<Or>(),
+        "xor" => atomic_element::<Xor>(),
+        "inc" => atomic_element::<Inc>(),
+        "dec" => atomic_element::<Dec>(),
+        "add_f32" => atomic_element::<AddF32>(),
+        "pk_add_f16" => atomic_element::<PackedAddF16>(),
+        "pk_add_bf16" => atomic_element::<PackedAddBf16>(),
+        "swap_x2" => atomic_element::<SwapX2>(),
+        "cmpswap_x2" => atomic_element::<CompareSwapX2>(),
+        "add_x2" => atomic_element::<AddX2>(),
+        "sub_x2" => atomic_element::<SubX2>(),
+        "smin_x2" => atomic_element::<SignedMinX2>(),
+        "umin_x2" => atomic_element::<UnsignedMinX2>(),
+        "smax_x2" => atomic_element::<SignedMaxX2>(),
+        "umax_x2" => atomic_element::<UnsignedMaxX2>(),
+        "and_x2" => atomic_element::<AndX2>(),
+        "or_x2" => atomic_element::<OrX2>(),
+        "xor_x2" => atomic_element::<XorX2>(),
+        "inc_x2" => atomic_element::<IncX2>(),
+        "dec_x2" => atomic_element::<DecX2>(),
+        "add_f64" => atomic_element::<AddF64>(),
+        "min_f64" => atomic_element::<MinF64>(),
+        "max_f64" => atomic_element::<MaxF64>(),
+        _ => return None,
+    })
+}

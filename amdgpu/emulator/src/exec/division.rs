@@ -5,14 +5,15 @@ use super::float_math::{ldexp_f32, ldexp_f64};
 macro_rules! division {
     (
         $scale:ident, $fmas:ident, $fixup:ident, $float:ty, $ldexp:ident,
-        $exponent:expr, $bits:literal, $step:literal, $near_max:literal, $tiny:literal, $bias:literal, $indefinite:expr
+        $round_to_subnormal:ident, $quantum:expr, $mantissa:literal,
+        $exponent:expr, $underflow:literal, $step:literal, $near_max:literal, $tiny:literal, $bias:literal, $indefinite:expr
     ) => {
         /// Scales numerator or denominator (whichever `a` is) so that the quotient's iteration neither overflows nor loses
         /// bits; the flag asks the later steps to scale the quotient back.
         #[inline(always)]
         pub fn $scale(a: $float, denominator: $float, numerator: $float) -> ($float, bool) {
             let exponent: fn($float) -> i32 = $exponent;
-            let subnormal = |x: $float| x != 0.0 && x.abs() < <$float>::MIN_POSITIVE;
+            let subnormal = |x: $float| x.abs() < <$float>::MIN_POSITIVE;
             let (is_denominator, is_numerator) = (a == denominator, a == numerator);
             let up = $ldexp(a, $step);
             let down = $ldexp(a, -$step);
@@ -42,13 +43,47 @@ macro_rules! division {
         pub fn $fmas(a: $float, b: $float, c: $float, scaled: bool) -> $float {
             let exponent: fn($float) -> i32 = $exponent;
             let plain = a.mul_add(b, c);
-            let step = if exponent(c) > $bias { $step } else { -$step };
-            if scaled { $ldexp(plain, step) } else { plain }
+            if !scaled {
+                plain
+            } else if exponent(c) > $bias {
+                $ldexp(plain, $step)
+            } else {
+                $ldexp($round_to_subnormal(plain, a, b, c), -$step)
+            }
+        }
+
+        /// Rounds `plain`, which is `a * b + c` already rounded, to what a subnormal will hold once scaled down: where that is a
+        /// tie, the part that the first rounding cut off decides.
+        #[inline(always)]
+        fn $round_to_subnormal(plain: $float, a: $float, b: $float, c: $float) -> $float {
+            // The last place of a subnormal, scaled up, and the number whose last place that is.
+            let (quantum, magic) = const { ($quantum, $quantum * (1_u64 << $mantissa) as $float) };
+            let product = a * b;
+            let sum = product + c;
+            let part = sum - product;
+            let low = (product - (sum - part)) + (c - part);
+            let residual = ((sum - plain) + low) + a.mul_add(b, -product);
+            let outward = if plain < 0.0 { -residual } else { residual };
+            let magnitude = plain.abs();
+            let nearest = (magnitude + magic) - magic;
+            let tie = (magnitude - nearest).abs() == quantum / 2.0;
+            let up = magnitude + quantum / 2.0;
+            let down = magnitude - quantum / 2.0;
+            let rounded = if tie && outward > 0.0 {
+                up
+            } else if tie && outward < 0.0 {
+                down
+            } else {
+                nearest
+            };
+            if magnitude < magic { rounded.copysign(plain) } else { plain }
         }
 
         /// Puts the special cases of numerator and denominator right; `quotient` is the result of the steps before.
         #[inline(always)]
         pub fn $fixup(quotient: $float, denominator: $float, numerator: $float) -> $float {
+            let exponent: fn($float) -> i32 = $exponent;
+            let distance = exponent(numerator) - exponent(denominator);
             let negative = denominator.is_sign_negative() != numerator.is_sign_negative();
             let signed = |x: $float| if negative { -x } else { x };
             if numerator.is_nan() {
@@ -59,8 +94,11 @@ macro_rules! division {
                 $indefinite
             } else if denominator == 0.0 || numerator.is_infinite() {
                 signed(<$float>::INFINITY)
-            } else if denominator.is_infinite() || numerator == 0.0 {
+            } else if denominator.is_infinite() || numerator == 0.0 || distance < $underflow {
                 signed(0.0)
+            } else if quotient.is_nan() {
+                // The iteration overflowed, and so does the quotient.
+                signed(<$float>::INFINITY)
             } else {
                 signed(quotient.abs())
             }
@@ -70,11 +108,13 @@ macro_rules! division {
 
 division!(
     scale_f32, fmas_f32, fixup_f32, f32, ldexp_f32,
-    |x| (x.to_bits() >> 23 & 0xff) as i32, 23, 64, 96, 23, 127, f32::from_bits(0xffc0_0000)
+    round_to_subnormal_f32, f32::from_bits((127 + 64 - 149) << 23), 23,
+    |x| (x.to_bits() >> 23 & 0xff) as i32, -150, 64, 96, 23, 127, f32::from_bits(0xffc0_0000)
 );
 division!(
     scale_f64, fmas_f64, fixup_f64, f64, ldexp_f64,
-    |x| (x.to_bits() >> 52 & 0x7ff) as i32, 52, 128, 768, 53, 1023, f64::from_bits(0xfff8_0000_0000_0000)
+    round_to_subnormal_f64, f64::from_bits((1023 + 128 - 1074) << 52), 52,
+    |x| (x.to_bits() >> 52 & 0x7ff) as i32, -1075, 128, 768, 53, 1023, f64::from_bits(0xfff8_0000_0000_0000)
 );
 
 #[cfg(test)]

@@ -3,16 +3,13 @@
 //! Reads past local memory give zero and writes past it are dropped, as the hardware does. Of global wave sync
 //! only the barrier is executed; global data share is not.
 
-use std::marker::PhantomData;
-
 use isa::{Inst, Op, Operand};
 
-use super::access::{self, *};
-use super::atomic::{self, *};
-use super::flat::local_load;
+use super::access::*;
+use super::atomic::*;
 use crate::compile::{Compiler, Type, Unsupported};
 use crate::wave::sreg;
-use crate::{Body, Flow, Handler, Level, SrcKind, Uop, Wave, handler};
+use crate::{Body, Flow, Level, SrcKind, Uop, Wave, handler};
 
 /// Host addresses of local offsets `vaddr + offset`, and the active lanes that are within local memory.
 #[inline(always)]
@@ -56,86 +53,100 @@ fn within(wave: &Wave, addresses: &Addresses, bytes: u32, exec: u64) -> u64 {
     within & exec
 }
 
-struct Read<K>(PhantomData<K>);
-impl<K: Load> Body for Read<K> {
+struct Read;
+impl Body for Read {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let (addresses, within) = addresses(wave, uop.src[0].index, uop.imm as u32, K::BYTES as u32, exec);
-        local_load::<K>(wave, uop.dst, &addresses, exec, within);
+        let element = loads(uop);
+        let (addresses, within) = addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
+        load_local(wave, element, uop.dst, &addresses, exec, within);
         Flow::Next
     }
 }
 
-struct Write<K>(PhantomData<K>);
-impl<K: Store> Body for Write<K> {
+struct Write;
+impl Body for Write {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let (addresses, within) = addresses(wave, uop.src[0].index, uop.imm as u32, K::BYTES as u32, exec);
+        let element = stores(uop);
+        let (addresses, within) = addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
         if within != 0 {
             // SAFETY: the lanes are within local memory, registers were checked at compile time.
-            unsafe { access::store::<K, 4>(vector(wave, uop.src[1].index), &addresses, within) };
+            unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
         }
         Flow::Next
     }
 }
 
-/// Two reads at two offsets. `imm` holds the first byte offset, `flags` the second.
-struct Read2<K>(PhantomData<K>);
-impl<K: Load> Body for Read2<K> {
+/// The two byte offsets of a two-address form, which are in units of `1 << SCALE` bytes.
+#[inline(always)]
+fn two_offsets(uop: &Uop) -> [u32; 2] {
+    let raw = offset(uop) as u32;
+    let scale = uop.flags & SCALE;
+    [(raw & 0xff) << scale, (raw >> 8 & 0xff) << scale]
+}
+
+/// `Uop::flags`: the scale of the two-address forms, or whether an atomic returns the old value.
+const SCALE: u32 = 15;
+const RETURNS: u32 = 16;
+
+/// Two reads at two offsets.
+struct Read2;
+impl Body for Read2 {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let bytes = K::BYTES as u32;
-        let first = addresses(wave, uop.src[0].index, uop.imm as u32, bytes, exec);
-        let second = addresses(wave, uop.src[0].index, uop.flags, bytes, exec);
-        local_load::<K>(wave, uop.dst, &first.0, exec, first.1);
-        local_load::<K>(wave, uop.dst + K::REGISTERS as u16, &second.0, exec, second.1);
+        let element = loads(uop);
+        let placed = two_offsets(uop).map(|at| addresses(wave, uop.src[0].index, at, element.bytes as u32, exec));
+        for (k, (addresses, within)) in placed.iter().enumerate() {
+            load_local(wave, element, uop.dst + (k * element.registers) as u16, addresses, exec, *within);
+        }
         Flow::Next
     }
 }
 
-struct Write2<K>(PhantomData<K>);
-impl<K: Store> Body for Write2<K> {
+struct Write2;
+impl Body for Write2 {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        for (data, offset) in [(1, uop.imm as u32), (2, uop.flags)] {
-            let (addresses, within) = addresses(wave, uop.src[0].index, offset, K::BYTES as u32, exec);
+        let element = stores(uop);
+        for (k, at) in two_offsets(uop).into_iter().enumerate() {
+            let (addresses, within) = addresses(wave, uop.src[0].index, at, element.bytes as u32, exec);
             if within != 0 {
                 // SAFETY: the lanes are within local memory, registers were checked at compile time.
-                unsafe { access::store::<K, 4>(vector(wave, uop.src[data].index), &addresses, within) };
+                unsafe { (element.run)(vector(wave, uop.src[1 + k].index), &addresses, within, 4) };
             }
         }
         Flow::Next
     }
 }
 
-const RETURNS: u32 = 1;
-
-struct Atomic<O>(PhantomData<O>);
-impl<O: Operation> Body for Atomic<O> {
+struct Atomic;
+impl Body for Atomic {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let bytes = 4 * O::Word::REGISTERS as u32;
-        let (addresses, within) = addresses(wave, uop.src[0].index, uop.imm as u32, bytes, exec);
+        let element = atomics(uop);
+        let bytes = 4 * element.registers as u32;
+        let (addresses, within) = addresses(wave, uop.src[0].index, offset(uop) as u32, bytes, exec);
         let operands = Operands {
             data: uop.src[1].index,
             extra: uop.src[2].index,
@@ -144,47 +155,45 @@ impl<O: Operation> Body for Atomic<O> {
         if let Some(result) = operands.result
             && within != exec
         {
-            for register in 0..O::Word::REGISTERS as u16 {
+            for register in 0..element.registers as u16 {
                 // SAFETY: destination registers were checked at compile time.
-                let to = unsafe { &mut (*vector_mut(wave, result + register)).0 };
-                blend(exec & !within, &[0; 64], to);
+                blend(exec & !within, &[0; 64], unsafe { &mut (*vector_mut(wave, result + register)).0 });
             }
         }
         // SAFETY: the lanes are within local memory, which only this thread uses.
-        unsafe { atomic::apply_local::<O>(wave, &addresses, within, operands) };
+        unsafe { (element.local)(wave, &addresses, within, operands) };
         Flow::Next
     }
 }
 
 /// Two exchanges at two offsets; both old values are returned.
-struct Exchange2<O>(PhantomData<O>);
-impl<O: Operation> Body for Exchange2<O> {
+struct Exchange2;
+impl Body for Exchange2 {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
-        let registers = O::Word::REGISTERS as u16;
         if exec == 0 {
             return Flow::Next;
         }
-        // Old values go through `scratch`, since the destination may overlap the address and the data.
-        let vaddr = uop.src[0].index;
-        let first = addresses(wave, vaddr, uop.imm as u32, 4 * u32::from(registers), exec);
-        let second = addresses(wave, vaddr, uop.flags, 4 * u32::from(registers), exec);
+        let registers = atomics(uop).registers;
+        let placed =
+            two_offsets(uop).map(|at| addresses(wave, uop.src[0].index, at, 4 * registers as u32, exec));
         let data = [uop.src[1].index, uop.src[2].index];
+        // Gathered first, since the destination may overlap the address and the data.
         let mut old = [[0u32; 64]; 4];
-        for (k, (addresses, within)) in [first, second].iter().enumerate() {
+        for (k, (addresses, within)) in placed.iter().enumerate() {
             for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
                 for register in 0..registers {
                     // SAFETY: the lane is within local memory; registers were checked at compile time.
                     unsafe {
-                        let at = (addresses.0[lane] as *mut u32).add(usize::from(register));
-                        old[k * usize::from(registers) + usize::from(register)][lane] = at.read_unaligned();
-                        at.write_unaligned((*vector(wave, data[k] + register)).0[lane]);
+                        let at = (addresses.0[lane] as *mut u32).add(register);
+                        old[k * registers + register][lane] = at.read_unaligned();
+                        at.write_unaligned((*vector(wave, data[k] + register as u16)).0[lane]);
                     }
                 }
             }
         }
-        for (register, old) in old.iter().enumerate().take(2 * usize::from(registers)) {
+        for (register, old) in old.iter().enumerate().take(2 * registers) {
             // SAFETY: destination registers were checked at compile time.
             blend(exec, old, unsafe { &mut (*vector_mut(wave, uop.dst + register as u16)).0 });
         }
@@ -336,106 +345,51 @@ impl Body for GridBarrier {
     }
 }
 
-fn select_read(suffix: &str, level: Level) -> Option<(Handler, u16)> {
-    macro_rules! make {
-        ($kind:ident) => {
-            (handler::<Read<$kind>>(level), <$kind as Load>::REGISTERS as u16)
-        };
-    }
-    Some(match suffix {
-        "u8" => make!(U8),
-        "i8" => make!(I8),
-        "u16" => make!(U16),
-        "i16" => make!(I16),
-        "u8_d16" => make!(U8D16),
-        "u8_d16_hi" => make!(U8D16Hi),
-        "i8_d16" => make!(I8D16),
-        "i8_d16_hi" => make!(I8D16Hi),
-        "u16_d16" => make!(B16D16),
-        "u16_d16_hi" => make!(B16D16Hi),
-        "b32" => make!(B32),
-        "b64" => make!(B64),
-        "b96" => make!(B96),
-        "b128" => make!(B128),
-        _ => return None,
-    })
-}
-
-fn select_write(suffix: &str, level: Level) -> Option<(Handler, u16)> {
-    macro_rules! make {
-        ($kind:ident) => {
-            (handler::<Write<$kind>>(level), <$kind as Store>::REGISTERS as u16)
-        };
-    }
-    Some(match suffix {
-        "b8" => make!(Byte),
-        "b8_d16_hi" => make!(ByteHi),
-        "b16" => make!(Short),
-        "b16_d16_hi" => make!(ShortHi),
-        "b32" => make!(B32),
-        "b64" => make!(B64),
-        "b96" => make!(B96),
-        "b128" => make!(B128),
-        _ => return None,
-    })
-}
-
-/// Handler, registers per operand, whether there are two operands and whether the first of them is `extra`.
-fn select_atomic(name: &str) -> Option<(Handler, u16, bool, bool)> {
-    macro_rules! make {
-        ($operation:ident) => {
-            (
-                handler::<Atomic<$operation>>(Level::Base),
-                <$operation as Operation>::Word::REGISTERS as u16,
-                <$operation as Operation>::PAIR,
-                true,
-            )
-        };
-    }
-    let bare = name.strip_prefix("ds_")?.replace("_rtn", "");
-    Some(match bare.as_str() {
-        "add_u32" => make!(Add),
-        "sub_u32" => make!(Sub),
-        "rsub_u32" => make!(ReverseSub),
-        "inc_u32" => make!(Inc),
-        "dec_u32" => make!(Dec),
-        "min_i32" => make!(SignedMin),
-        "max_i32" => make!(SignedMax),
-        "min_u32" => make!(UnsignedMin),
-        "max_u32" => make!(UnsignedMax),
-        "and_b32" => make!(And),
-        "or_b32" => make!(Or),
-        "xor_b32" => make!(Xor),
-        "mskor_b32" => make!(MaskedOr),
-        "wrxchg_b32" => make!(Swap),
-        "cmpst_b32" => make!(CompareSwap),
-        "cmpst_f32" => make!(CompareSwapF32),
-        "min_f32" => make!(MinF32),
-        "max_f32" => make!(MaxF32),
-        "add_f32" => make!(AddF32),
-        "pk_add_f16" => make!(PackedAddF16),
-        "pk_add_bf16" => make!(PackedAddBf16),
-        "wrap_b32" => (handler::<Atomic<Wrap>>(Level::Base), 1, true, false),
-        "add_u64" => make!(AddX2),
-        "sub_u64" => make!(SubX2),
-        "rsub_u64" => make!(ReverseSubX2),
-        "inc_u64" => make!(IncX2),
-        "dec_u64" => make!(DecX2),
-        "min_i64" => make!(SignedMinX2),
-        "max_i64" => make!(SignedMaxX2),
-        "min_u64" => make!(UnsignedMinX2),
-        "max_u64" => make!(UnsignedMaxX2),
-        "and_b64" => make!(AndX2),
-        "or_b64" => make!(OrX2),
-        "xor_b64" => make!(XorX2),
-        "mskor_b64" => make!(MaskedOrX2),
-        "wrxchg_b64" => make!(SwapX2),
-        "cmpst_b64" => make!(CompareSwapX2),
-        "cmpst_f64" => make!(CompareSwapF64),
-        "min_f64" => make!(MinF64),
-        "max_f64" => make!(MaxF64),
-        "add_f64" => make!(AddF64),
-        "condxchg32_b64" => make!(ConditionalExchange32),
+/// The operation of an atomic, without its `ds_` and `_rtn`.
+fn atomic(bare: &str) -> Option<&'static AtomicElement> {
+    Some(match bare {
+        "add_u32" => atomic_element::<Add>(),
+        "sub_u32" => atomic_element::<Sub>(),
+        "rsub_u32" => atomic_element::<ReverseSub>(),
+        "inc_u32" => atomic_element::<Inc>(),
+        "dec_u32" => atomic_element::<Dec>(),
+        "min_i32" => atomic_element::<SignedMin>(),
+        "max_i32" => atomic_element::<SignedMax>(),
+        "min_u32" => atomic_element::<UnsignedMin>(),
+        "max_u32" => atomic_element::<UnsignedMax>(),
+        "and_b32" => atomic_element::<And>(),
+        "or_b32" => atomic_element::<Or>(),
+        "xor_b32" => atomic_element::<Xor>(),
+        "mskor_b32" => atomic_element::<MaskedOr>(),
+        "wrxchg_b32" => atomic_element::<Swap>(),
+        "cmpst_b32" => atomic_element::<CompareSwap>(),
+        "cmpst_f32" => atomic_element::<CompareSwapF32>(),
+        "min_f32" => atomic_element::<MinF32>(),
+        "max_f32" => atomic_element::<MaxF32>(),
+        "add_f32" => atomic_element::<AddF32>(),
+        "pk_add_f16" => atomic_element::<PackedAddF16>(),
+        "pk_add_bf16" => atomic_element::<PackedAddBf16>(),
+        "add_u64" => atomic_element::<AddX2>(),
+        "sub_u64" => atomic_element::<SubX2>(),
+        "rsub_u64" => atomic_element::<ReverseSubX2>(),
+        "inc_u64" => atomic_element::<IncX2>(),
+        "dec_u64" => atomic_element::<DecX2>(),
+        "min_i64" => atomic_element::<SignedMinX2>(),
+        "max_i64" => atomic_element::<SignedMaxX2>(),
+        "min_u64" => atomic_element::<UnsignedMinX2>(),
+        "max_u64" => atomic_element::<UnsignedMaxX2>(),
+        "and_b64" => atomic_element::<AndX2>(),
+        "or_b64" => atomic_element::<OrX2>(),
+        "xor_b64" => atomic_element::<XorX2>(),
+        "mskor_b64" => atomic_element::<MaskedOrX2>(),
+        "wrxchg_b64" => atomic_element::<SwapX2>(),
+        "cmpst_b64" => atomic_element::<CompareSwapX2>(),
+        "cmpst_f64" => atomic_element::<CompareSwapF64>(),
+        "min_f64" => atomic_element::<MinF64>(),
+        "max_f64" => atomic_element::<MaxF64>(),
+        "add_f64" => atomic_element::<AddF64>(),
+        "condxchg32_b64" => atomic_element::<ConditionalExchange32>(),
+        "wrap_b32" => atomic_element::<Wrap>(),
         _ => return None,
     })
 }
@@ -458,11 +412,8 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     uop.imm = i64::from(raw);
     // Registers of destination, data0 and data1; whether there is an address.
     let (mut dst, mut data0, mut data1, mut address) = (0, 0, 0, true);
-    // The byte offsets of the two-address forms.
-    let split = |uop: &mut Uop, bytes: u32| {
-        uop.imm = i64::from(u32::from(raw & 0xff) * bytes);
-        uop.flags = u32::from(raw >> 8) * bytes;
-    };
+    // The scale of a two-address form: elements, or 64 of them.
+    let scale = |element: u32| if name.contains("st64") { element + 6 } else { element };
     match inst.op {
         Op::ds_bpermute_b32 => (dst, data0) = (1, 1),
         Op::ds_permute_b32 => {
@@ -491,54 +442,58 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
             uop.run = handler::<AddTid<true>>(Level::Base);
             (data0, address) = (1, false);
         }
-        Op::ds_read2_b32 | Op::ds_read2st64_b32 => {
-            uop.run = handler::<Read2<B32>>(level);
-            split(&mut uop, if inst.op == Op::ds_read2_b32 { 4 } else { 256 });
-            dst = 2;
+        Op::ds_read2_b32 | Op::ds_read2st64_b32 | Op::ds_read2_b64 | Op::ds_read2st64_b64 => {
+            uop.run = handler::<Read2>(level);
+            let wide = name.ends_with("b64");
+            let element = if wide { load_element::<B64>(level) } else { load_element::<B32>(level) };
+            uop.flags = scale(if wide { 3 } else { 2 });
+            put_element(&mut uop, element, i32::from(raw));
+            dst = 2 * element.registers as u16;
         }
-        Op::ds_read2_b64 | Op::ds_read2st64_b64 => {
-            uop.run = handler::<Read2<B64>>(level);
-            split(&mut uop, if inst.op == Op::ds_read2_b64 { 8 } else { 512 });
-            dst = 4;
+        Op::ds_write2_b32 | Op::ds_write2st64_b32 | Op::ds_write2_b64 | Op::ds_write2st64_b64 => {
+            uop.run = handler::<Write2>(level);
+            let wide = name.ends_with("b64");
+            let element = if wide { store_element::<B64>(level) } else { store_element::<B32>(level) };
+            uop.flags = scale(if wide { 3 } else { 2 });
+            put_element(&mut uop, element, i32::from(raw));
+            (data0, data1) = (element.registers as u16, element.registers as u16);
         }
-        Op::ds_write2_b32 | Op::ds_write2st64_b32 => {
-            uop.run = handler::<Write2<B32>>(level);
-            split(&mut uop, if inst.op == Op::ds_write2_b32 { 4 } else { 256 });
-            (data0, data1) = (1, 1);
-        }
-        Op::ds_write2_b64 | Op::ds_write2st64_b64 => {
-            uop.run = handler::<Write2<B64>>(level);
-            split(&mut uop, if inst.op == Op::ds_write2_b64 { 8 } else { 512 });
-            (data0, data1) = (2, 2);
-        }
-        Op::ds_wrxchg2_rtn_b32 | Op::ds_wrxchg2st64_rtn_b32 => {
-            uop.run = handler::<Exchange2<Swap>>(Level::Base);
-            split(&mut uop, if inst.op == Op::ds_wrxchg2_rtn_b32 { 4 } else { 256 });
-            (dst, data0, data1) = (2, 1, 1);
-        }
-        Op::ds_wrxchg2_rtn_b64 | Op::ds_wrxchg2st64_rtn_b64 => {
-            uop.run = handler::<Exchange2<SwapX2>>(Level::Base);
-            split(&mut uop, if inst.op == Op::ds_wrxchg2_rtn_b64 { 8 } else { 512 });
-            (dst, data0, data1) = (4, 2, 2);
+        Op::ds_wrxchg2_rtn_b32
+        | Op::ds_wrxchg2st64_rtn_b32
+        | Op::ds_wrxchg2_rtn_b64
+        | Op::ds_wrxchg2st64_rtn_b64 => {
+            uop.run = handler::<Exchange2>(Level::Base);
+            let wide = name.ends_with("b64");
+            let element = if wide { atomic_element::<SwapX2>() } else { atomic_element::<Swap>() };
+            uop.flags = scale(if wide { 3 } else { 2 });
+            put_element(&mut uop, element, i32::from(raw));
+            let registers = element.registers as u16;
+            (dst, data0, data1) = (2 * registers, registers, registers);
         }
         _ => {
-            if let Some((run, registers)) = name.strip_prefix("ds_read_").and_then(|s| select_read(s, level)) {
-                uop.run = run;
-                dst = registers;
-            } else if let Some((run, registers)) = name.strip_prefix("ds_write_").and_then(|s| select_write(s, level)) {
-                uop.run = run;
-                data0 = registers;
-            } else if let Some((run, registers, pair, swapped)) = select_atomic(name) {
-                uop.run = run;
-                if name.contains("_rtn_") {
+            let bare = name.strip_prefix("ds_").unwrap_or(name);
+            if let Some(element) = bare.strip_prefix("read_").and_then(|suffix| load_by_suffix(suffix, level)) {
+                uop.run = handler::<Read>(level);
+                put_element(&mut uop, element, i32::from(raw));
+                dst = element.registers as u16;
+            } else if let Some(element) = bare.strip_prefix("write_").and_then(|suffix| store_by_suffix(suffix, level)) {
+                uop.run = handler::<Write>(level);
+                put_element(&mut uop, element, i32::from(raw));
+                data0 = element.registers as u16;
+            } else if let Some(element) = atomic(&bare.replace("_rtn", "")) {
+                uop.run = handler::<Atomic>(level);
+                put_element(&mut uop, element, i32::from(raw));
+                let registers = element.registers as u16;
+                if bare.contains("_rtn") {
                     uop.flags |= RETURNS;
                     dst = registers;
                 }
                 let operand = |compiler: &mut Compiler, k: usize| compiler.source(inst, &inst.src[k], registers, Type::B32);
                 uop.src[1] = operand(compiler, 1)?;
-                if pair {
+                if element.pair {
                     uop.src[2] = operand(compiler, 2)?;
-                    if swapped {
+                    // The first data operand is what is compared with or masked; only wrap has them in order.
+                    if inst.op != Op::ds_wrap_rtn_b32 {
                         uop.src.swap(1, 2);
                     }
                 }

@@ -2,17 +2,15 @@
 //!
 //! Private memory is interleaved: dword `k` of lane `i` lies at `256 * k + 4 * i`, as the hardware swizzles it.
 
-use std::marker::PhantomData;
-
 use isa::{Arch, Format, Inst, Operand};
 
-use super::access::{self, *};
-use super::atomic::{self, *};
+use super::access::*;
+use super::atomic::*;
 use super::scalar;
-use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Type, Unsupported};
+use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Unsupported};
 use crate::fault::FaultKind;
 use crate::wave::sreg;
-use crate::{Body, Flow, Handler, Level, Src, SrcKind, Uop, Wave, handler};
+use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
 /// `Uop::flags`.
 const SADDR: u32 = 1;
@@ -28,7 +26,7 @@ fn addresses(wave: &Wave, uop: &Uop) -> Addresses {
     // SAFETY: address registers were checked at compile time.
     unsafe {
         if uop.flags & SADDR != 0 {
-            let base = wave.sgpr64(usize::from(uop.src[2].index)).wrapping_add_signed(uop.imm);
+            let base = wave.sgpr64(usize::from(uop.src[2].index)).wrapping_add_signed(offset(uop));
             for lane in 0..64 {
                 out.0[lane] = base.wrapping_add(u64::from((*low).0[lane]));
             }
@@ -36,39 +34,39 @@ fn addresses(wave: &Wave, uop: &Uop) -> Addresses {
             let high = low.add(1);
             for lane in 0..64 {
                 let address = u64::from((*low).0[lane]) | u64::from((*high).0[lane]) << 32;
-                out.0[lane] = address.wrapping_add_signed(uop.imm);
+                out.0[lane] = address.wrapping_add_signed(offset(uop));
             }
         }
     }
     out
 }
 
-struct GlobalLoad<K>(PhantomData<K>);
-impl<K: Load> Body for GlobalLoad<K> {
+struct GlobalLoad;
+impl Body for GlobalLoad {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        load_global::<K>(wave, uop, &mut addresses(wave, uop), exec)
+        load_global(wave, uop, &mut addresses(wave, uop), exec)
     }
 }
 
-struct GlobalStore<K>(PhantomData<K>);
-impl<K: Store> Body for GlobalStore<K> {
+struct GlobalStore;
+impl Body for GlobalStore {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        store_global::<K>(wave, uop, &mut addresses(wave, uop), exec)
+        store_global(wave, uop, &mut addresses(wave, uop), exec)
     }
 }
 
-struct GlobalAtomic<O>(PhantomData<O>);
-impl<O: Operation> Body for GlobalAtomic<O> {
+struct GlobalAtomic;
+impl Body for GlobalAtomic {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
@@ -77,12 +75,13 @@ impl<O: Operation> Body for GlobalAtomic<O> {
         }
         let mut addresses = addresses(wave, uop);
         addresses.fill_inactive(exec);
-        if !check(wave, uop, &addresses, exec, 4 * O::Word::REGISTERS as u64, true) {
+        let element = atomics(uop);
+        if !check(wave, uop, &addresses, exec, 4 * element.registers as u64, true) {
             return Flow::Fault;
         }
-        let operands = memory_operands::<O>(uop, uop.flags & RETURNS != 0);
+        let operands = memory_operands(uop, uop.flags & RETURNS != 0);
         // SAFETY: the addresses were checked for writing.
-        unsafe { apply_global::<O>(wave, &addresses, exec, operands) }
+        unsafe { (element.global)(wave, &addresses, exec, operands) }
     }
 }
 
@@ -116,8 +115,8 @@ fn localise(wave: &Wave, addresses: &Addresses, lanes: u64, bytes: u64) -> (Addr
 }
 
 /// A FLAT access: mostly global, so the apertures are looked for only when the last hit range does not match.
-struct FlatLoad<K>(PhantomData<K>);
-impl<K: Load> Body for FlatLoad<K> {
+struct FlatLoad;
+impl Body for FlatLoad {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
@@ -127,60 +126,37 @@ impl<K: Load> Body for FlatLoad<K> {
         let mut addresses = addresses(wave, uop);
         addresses.fill_inactive(exec);
         let (low, high) = addresses.bounds();
-        if cached(wave, uop, low, high, K::BYTES, false) {
+        let element = loads(uop);
+        if cached(wave, uop, low, high, element.bytes, false) {
             // SAFETY: all addresses are in a range the wave may read.
-            unsafe { access::load::<K, 4>(vector_mut(wave, uop.dst), &addresses, exec) };
+            unsafe { (element.run)(vector_mut(wave, uop.dst), &addresses, exec, 4) };
             return Flow::Next;
         }
-        flat_load::<K>(wave, uop, &addresses, exec)
+        flat_load(wave, uop, &addresses, exec)
     }
 }
 
 #[inline(never)]
-fn flat_load<K: Load>(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> Flow {
+fn flat_load(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> Flow {
+    let element = loads(uop);
     let (local, private) = segments(addresses, exec);
     let global = exec & !local & !private;
-    if global != 0 {
-        let mut addresses = *addresses;
-        if load_global::<K>(wave, uop, &mut addresses, global) != Flow::Next {
-            return Flow::Fault;
-        }
+    // Lanes of the other kinds may name the destination as their address: work on copies taken before.
+    if global != 0 && load_global(wave, uop, &mut { *addresses }, global) != Flow::Next {
+        return Flow::Fault;
     }
     if local != 0 {
-        let (addresses, within) = localise(wave, addresses, local, K::BYTES);
-        local_load::<K>(wave, uop.dst, &addresses, local, within);
+        let (addresses, within) = localise(wave, addresses, local, element.bytes);
+        load_local(wave, element, uop.dst, &addresses, local, within);
     }
     if private != 0 {
-        return private_load::<K>(wave, uop.dst, &offsets(addresses), private);
+        return private_load(wave, element, uop.dst, &offsets(addresses), private);
     }
     Flow::Next
 }
 
-/// Loads from local memory: lanes of `wanted` that are not `within` it read zero.
-#[inline(always)]
-pub(super) fn local_load<K: Load>(wave: &mut Wave, dst: u16, addresses: &Addresses, wanted: u64, within: u64) {
-    let dst = vector_mut(wave, dst);
-    let outside = wanted & !within;
-    // SAFETY: destination registers were checked at compile time, and addresses of `within` lanes by the caller.
-    unsafe {
-        if outside != 0 {
-            for register in 0..K::REGISTERS {
-                let to = &mut (*dst.add(register)).0;
-                for lane in 0..64 {
-                    if outside >> lane & 1 != 0 {
-                        to[lane] = K::merge(to[lane], 0);
-                    }
-                }
-            }
-        }
-        if within != 0 {
-            access::load::<K, 4>(dst, addresses, within);
-        }
-    }
-}
-
-struct FlatStore<K>(PhantomData<K>);
-impl<K: Store> Body for FlatStore<K> {
+struct FlatStore;
+impl Body for FlatStore {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
@@ -190,40 +166,39 @@ impl<K: Store> Body for FlatStore<K> {
         let mut addresses = addresses(wave, uop);
         addresses.fill_inactive(exec);
         let (low, high) = addresses.bounds();
-        if cached(wave, uop, low, high, K::BYTES, true) {
+        let element = stores(uop);
+        if cached(wave, uop, low, high, element.bytes, true) {
             // SAFETY: all addresses are in a range the wave may write.
-            unsafe { access::store::<K, 4>(vector(wave, uop.src[1].index), &addresses, exec) };
+            unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, exec, 4) };
             return Flow::Next;
         }
-        flat_store::<K>(wave, uop, &addresses, exec)
+        flat_store(wave, uop, &addresses, exec)
     }
 }
 
 #[inline(never)]
-fn flat_store<K: Store>(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> Flow {
+fn flat_store(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> Flow {
+    let element = stores(uop);
     let (local, private) = segments(addresses, exec);
     let global = exec & !local & !private;
-    if global != 0 {
-        let mut addresses = *addresses;
-        if store_global::<K>(wave, uop, &mut addresses, global) != Flow::Next {
-            return Flow::Fault;
-        }
+    if global != 0 && store_global(wave, uop, &mut { *addresses }, global) != Flow::Next {
+        return Flow::Fault;
     }
     if local != 0 {
-        let (addresses, within) = localise(wave, addresses, local, K::BYTES);
+        let (addresses, within) = localise(wave, addresses, local, element.bytes);
         if within != 0 {
             // SAFETY: the lanes are within local memory.
-            unsafe { access::store::<K, 4>(vector(wave, uop.src[1].index), &addresses, within) };
+            unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
         }
     }
     if private != 0 {
-        return private_store::<K>(wave, uop.src[1].index, &offsets(addresses), private);
+        return private_store(wave, element, uop.src[1].index, &offsets(addresses), private);
     }
     Flow::Next
 }
 
-struct FlatAtomic<O>(PhantomData<O>);
-impl<O: Operation> Body for FlatAtomic<O> {
+struct FlatAtomic;
+impl Body for FlatAtomic {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
@@ -233,20 +208,17 @@ impl<O: Operation> Body for FlatAtomic<O> {
         let mut addresses = addresses(wave, uop);
         addresses.fill_inactive(exec);
         let (local, private) = segments(&addresses, exec);
-        let operands = memory_operands::<O>(uop, uop.flags & RETURNS != 0);
-        let bytes = 4 * O::Word::REGISTERS as u64;
+        let element = atomics(uop);
+        let operands = memory_operands(uop, uop.flags & RETURNS != 0);
+        let bytes = 4 * element.registers as u64;
         let global = exec & !local & !private;
         if local != 0 {
             let (addresses, within) = localise(wave, &addresses, local, bytes);
             // SAFETY: the lanes are within local memory.
-            unsafe { atomic::apply_local::<O>(wave, &addresses, within, operands) };
+            unsafe { (element.local)(wave, &addresses, within, operands) };
         }
-        if private != 0 {
-            if let Some(fault) = private_fault(wave, &offsets(&addresses), private, bytes as u32) {
-                wave.fault = Some(fault);
-                return Flow::Fault;
-            }
-            return private_atomic::<O>(wave, &offsets(&addresses), private, operands);
+        if private != 0 && private_atomic(wave, element, &offsets(&addresses), private, operands) != Flow::Next {
+            return Flow::Fault;
         }
         if global == 0 {
             return Flow::Next;
@@ -256,7 +228,7 @@ impl<O: Operation> Body for FlatAtomic<O> {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked for writing.
-        unsafe { atomic::apply_global::<O>(wave, &addresses, global, operands) }
+        unsafe { (element.global)(wave, &addresses, global, operands) }
     }
 }
 
@@ -302,51 +274,55 @@ fn private_byte(wave: &Wave, offset: u32, lane: usize) -> *mut u8 {
     wave.private.wrapping_add((offset as usize >> 2) * 256 + 4 * lane + (offset as usize & 3))
 }
 
-fn private_load<K: Load>(wave: &mut Wave, dst: u16, offsets: &Offsets, exec: u64) -> Flow {
-    let Some((addresses, aligned)) = swizzle(wave, offsets, exec, K::BYTES as u32) else {
-        wave.fault = private_fault(wave, offsets, exec, K::BYTES as u32);
+fn private_load(wave: &mut Wave, element: &LoadElement, dst: u16, offsets: &Offsets, exec: u64) -> Flow {
+    let bytes = element.bytes as u32;
+    let Some((addresses, aligned)) = swizzle(wave, offsets, exec, bytes) else {
+        wave.fault = private_fault(wave, offsets, exec, bytes);
         return Flow::Fault;
     };
     if aligned {
         // SAFETY: all offsets are within private memory, also those inactive lanes repeat.
-        unsafe { access::load::<K, 256>(vector_mut(wave, dst), &addresses, exec) };
+        unsafe { (element.run)(vector_mut(wave, dst), &addresses, exec, 256) };
         return Flow::Next;
     }
     for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
-        let mut bytes = [0u8; 16];
-        for (k, byte) in bytes.iter_mut().enumerate().take(K::BYTES as usize) {
+        let mut copy = [0u8; 16];
+        for (k, byte) in copy.iter_mut().enumerate().take(bytes as usize) {
             // SAFETY: the offset is within private memory.
             *byte = unsafe { *private_byte(wave, offsets[lane] + k as u32, lane) };
         }
-        for register in 0..K::REGISTERS {
-            // SAFETY: `bytes` has 16 readable bytes; registers were checked at compile time.
+        for register in 0..element.registers {
+            // SAFETY: `copy` has 16 readable bytes; registers were checked at compile time.
             unsafe {
-                let value = K::fetch(bytes.as_ptr().add(4 * register));
                 let to = &mut (*vector_mut(wave, dst + register as u16)).0[lane];
-                *to = K::merge(*to, value);
+                *to = (element.one)(*to, copy.as_ptr().add(4 * register));
             }
         }
     }
     Flow::Next
 }
 
-fn private_store<K: Store>(wave: &mut Wave, src: u16, offsets: &Offsets, exec: u64) -> Flow {
-    let Some((addresses, aligned)) = swizzle(wave, offsets, exec, K::BYTES as u32) else {
-        wave.fault = private_fault(wave, offsets, exec, K::BYTES as u32);
+fn private_store(wave: &mut Wave, element: &StoreElement, src: u16, offsets: &Offsets, exec: u64) -> Flow {
+    let bytes = element.bytes as u32;
+    let Some((addresses, aligned)) = swizzle(wave, offsets, exec, bytes) else {
+        wave.fault = private_fault(wave, offsets, exec, bytes);
         return Flow::Fault;
     };
     if aligned {
         // SAFETY: all offsets are within private memory.
-        unsafe { access::store::<K, 256>(vector(wave, src), &addresses, exec) };
+        unsafe { (element.run)(vector(wave, src), &addresses, exec, 256) };
         return Flow::Next;
     }
     for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
-        let mut bytes = [0u8; 16];
-        for register in 0..K::REGISTERS {
-            // SAFETY: `bytes` has 16 writable bytes; registers were checked at compile time.
-            unsafe { K::put(bytes.as_mut_ptr().add(4 * register), (*vector(wave, src + register as u16)).0[lane]) };
+        let mut copy = [0u8; 16];
+        for register in 0..element.registers {
+            // SAFETY: `copy` has 16 writable bytes; registers were checked at compile time.
+            unsafe {
+                let value = (*vector(wave, src + register as u16)).0[lane];
+                (element.one)(copy.as_mut_ptr().add(4 * register), value);
+            }
         }
-        for (k, byte) in bytes.iter().enumerate().take(K::BYTES as usize) {
+        for (k, byte) in copy.iter().enumerate().take(bytes as usize) {
             // SAFETY: the offset is within private memory.
             unsafe { *private_byte(wave, offsets[lane] + k as u32, lane) = *byte };
         }
@@ -354,27 +330,38 @@ fn private_store<K: Store>(wave: &mut Wave, src: u16, offsets: &Offsets, exec: u
     Flow::Next
 }
 
-fn private_atomic<O: Operation>(wave: &mut Wave, offsets: &Offsets, exec: u64, operands: Operands) -> Flow {
+fn private_atomic(
+    wave: &mut Wave,
+    element: &AtomicElement,
+    offsets: &Offsets,
+    exec: u64,
+    operands: Operands,
+) -> Flow {
+    if let Some(fault) = private_fault(wave, offsets, exec, 4 * element.registers as u32) {
+        wave.fault = Some(fault);
+        return Flow::Fault;
+    }
     for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
-        let dword = |k: u16| private_byte(wave, offsets[lane] + 4 * u32::from(k), lane).cast::<u32>();
-        let count = O::Word::REGISTERS as u16;
-        // SAFETY: offsets were checked against private memory, registers at compile time.
+        let dword = |k: usize| private_byte(wave, offsets[lane] + 4 * k as u32, lane).cast::<u32>();
+        // SAFETY: offsets were just checked against private memory, registers at compile time.
         unsafe {
             let read = |register: u16| {
-                let high = if count == 2 { (*vector(wave, register + 1)).0[lane] } else { 0 };
-                O::Word::from_registers((*vector(wave, register)).0[lane], high)
+                let high = if element.registers == 2 { (*vector(wave, register + 1)).0[lane] } else { 0 };
+                u64::from((*vector(wave, register)).0[lane]) | u64::from(high) << 32
             };
-            let high = if count == 2 { dword(1).read_unaligned() } else { 0 };
-            let old = O::Word::from_registers(dword(0).read_unaligned(), high);
+            let mut cell = 0u64;
+            for k in 0..element.registers {
+                cell |= u64::from(dword(k).read_unaligned()) << (32 * k);
+            }
             let data = read(operands.data);
-            let extra = if O::PAIR { read(operands.extra) } else { data };
-            let new = O::apply(old, data, extra).registers();
-            for k in 0..count {
-                dword(k).write_unaligned(new[usize::from(k)]);
+            let extra = if element.pair { read(operands.extra) } else { data };
+            let old = (element.one)((&raw mut cell).cast(), data, extra);
+            for k in 0..element.registers {
+                dword(k).write_unaligned((cell >> (32 * k)) as u32);
             }
             if let Some(result) = operands.result {
-                for k in 0..count {
-                    (*vector_mut(wave, result + k)).0[lane] = old.registers()[usize::from(k)];
+                for k in 0..element.registers {
+                    (*vector_mut(wave, result + k as u16)).0[lane] = (old >> (32 * k)) as u32;
                 }
             }
         }
@@ -385,7 +372,7 @@ fn private_atomic<O: Operation>(wave: &mut Wave, offsets: &Offsets, exec: u64, o
 /// Offsets of a SCRATCH instruction: vector and scalar addresses are offsets within private memory.
 #[inline(always)]
 fn scratch_offsets(wave: &Wave, uop: &Uop) -> Offsets {
-    let mut base = uop.imm as u32;
+    let mut base = offset(uop) as u32;
     if uop.flags & SADDR != 0 {
         base = base.wrapping_add(scalar::dword(wave, &uop.src[2], 0));
     }
@@ -397,33 +384,33 @@ fn scratch_offsets(wave: &Wave, uop: &Uop) -> Offsets {
     }
 }
 
-struct ScratchLoad<K>(PhantomData<K>);
-impl<K: Load> Body for ScratchLoad<K> {
+struct ScratchLoad;
+impl Body for ScratchLoad {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        private_load::<K>(wave, uop.dst, &scratch_offsets(wave, uop), exec)
+        private_load(wave, loads(uop), uop.dst, &scratch_offsets(wave, uop), exec)
     }
 }
 
-struct ScratchStore<K>(PhantomData<K>);
-impl<K: Store> Body for ScratchStore<K> {
+struct ScratchStore;
+impl Body for ScratchStore {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        private_store::<K>(wave, uop.src[1].index, &scratch_offsets(wave, uop), exec)
+        private_store(wave, stores(uop), uop.src[1].index, &scratch_offsets(wave, uop), exec)
     }
 }
 
 /// `global_load_lds_*`: each active lane's element goes to local memory at M0 + 4 * lane.
-struct LoadToLocal<K>(PhantomData<K>);
-impl<K: Load> Body for LoadToLocal<K> {
+struct LoadToLocal;
+impl Body for LoadToLocal {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
@@ -432,11 +419,12 @@ impl<K: Load> Body for LoadToLocal<K> {
         }
         let mut addresses = addresses(wave, uop);
         addresses.fill_inactive(exec);
-        if !check(wave, uop, &addresses, exec, K::BYTES, false) {
+        let element = loads(uop);
+        if !check(wave, uop, &addresses, exec, element.bytes, false) {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked.
-        unsafe { to_local::<K>(wave, &addresses, exec, uop.imm as u32) };
+        unsafe { to_local(wave, element, &addresses, exec, offset(uop) as u32) };
         Flow::Next
     }
 }
@@ -444,16 +432,16 @@ impl<K: Load> Body for LoadToLocal<K> {
 /// Moves elements to local memory at M0 + `offset` + 4 * lane.
 ///
 /// # Safety
-/// Every active lane's address must be readable for `K::BYTES`.
-pub(super) unsafe fn to_local<K: Load>(wave: &mut Wave, addresses: &Addresses, exec: u64, offset: u32) {
+/// Every active lane's address must be readable for the element's bytes.
+pub(super) unsafe fn to_local(wave: &mut Wave, element: &LoadElement, addresses: &Addresses, exec: u64, offset: u32) {
     let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + u64::from(offset);
     for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
-        for register in 0..K::REGISTERS {
-            let to = base + 4 * (lane * K::REGISTERS + register) as u64;
+        for register in 0..element.registers {
+            let to = base + 4 * (lane * element.registers + register) as u64;
             if to + 4 <= u64::from(wave.lds_size) {
                 // SAFETY: the source is promised by the caller, the destination is within local memory.
                 unsafe {
-                    let value = K::fetch((addresses.0[lane] as *const u8).add(4 * register));
+                    let value = (element.one)(0, (addresses.0[lane] as *const u8).add(4 * register));
                     wave.lds.add(to as usize).cast::<u32>().write_unaligned(value);
                 }
             }
@@ -461,84 +449,59 @@ pub(super) unsafe fn to_local<K: Load>(wave: &mut Wave, addresses: &Addresses, e
     }
 }
 
-fn select(op: &str, format: Format, level: Level) -> Option<(Handler, u16, bool)> {
-    let (_, op) = op.split_once('_')?;
-    macro_rules! load {
-        ($kind:ident) => {{
-            let run = match format {
-                Format::Flat => handler::<FlatLoad<$kind>>(level),
-                Format::Scratch => handler::<ScratchLoad<$kind>>(level),
-                _ => handler::<GlobalLoad<$kind>>(level),
-            };
-            (run, <$kind as Load>::REGISTERS as u16, true)
-        }};
-    }
-    macro_rules! store {
-        ($kind:ident) => {{
-            let run = match format {
-                Format::Flat => handler::<FlatStore<$kind>>(level),
-                Format::Scratch => handler::<ScratchStore<$kind>>(level),
-                _ => handler::<GlobalStore<$kind>>(level),
-            };
-            (run, <$kind as Store>::REGISTERS as u16, false)
-        }};
-    }
-    if let Some(suffix) = op.strip_prefix("load_") {
-        return by_suffix!(load suffix, load);
-    }
-    by_suffix!(store op.strip_prefix("store_")?, store)
-}
-
-/// Handler, registers of one operand, and whether there is a second operand.
-fn select_atomic(op: &str, format: Format) -> Option<(Handler, u16, bool)> {
-    macro_rules! make {
-        ($operation:ident) => {{
-            let run = match format {
-                Format::Flat => handler::<FlatAtomic<$operation>>(Level::Base),
-                _ => handler::<GlobalAtomic<$operation>>(Level::Base),
-            };
-            (run, <$operation as Operation>::Word::REGISTERS as u16, <$operation as Operation>::PAIR)
-        }};
-    }
-    let (_, suffix) = op.split_once("_atomic_")?;
-    by_atomic_suffix!(suffix, make)
-}
-
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
     let name = inst.op.name();
+    let level = compiler.level;
     let unsupported = Unsupported::Instruction(name);
-    let mut uop = compiler.uop(handler::<LoadToLocal<B32>>(Level::Base), inst_index);
-    uop.imm = i64::from(inst.imm);
-    if let Some(suffix) = name.strip_prefix("global_load_lds_") {
-        uop.run = match suffix {
-            "dword" => handler::<LoadToLocal<B32>>(Level::Base),
-            "ubyte" => handler::<LoadToLocal<U8>>(Level::Base),
-            "sbyte" => handler::<LoadToLocal<I8>>(Level::Base),
-            "ushort" => handler::<LoadToLocal<U16>>(Level::Base),
-            "sshort" => handler::<LoadToLocal<I16>>(Level::Base),
-            _ => return Err(unsupported),
-        };
-    } else if let Some((run, registers, is_load)) = select(name, inst.format, compiler.level) {
-        uop.run = run;
-        if is_load {
-            uop.dst = compiler.vector(inst, &inst.dst, registers)?;
-        } else {
-            uop.src[1] = compiler.source(inst, &inst.src[1], registers, Type::B32)?;
+    // `global_load_dword` -> `load`, `dword`.
+    let (kind, suffix) = name
+        .split_once('_')
+        .and_then(|(_, operation)| operation.split_once('_'))
+        .ok_or(Unsupported::Instruction(name))?;
+    let to_local = suffix.strip_prefix("lds_");
+    let mut uop = compiler.uop(handler::<LoadToLocal>(Level::Base), inst_index);
+    match kind {
+        "load" => {
+            let element = load_by_suffix(to_local.unwrap_or(suffix), level).ok_or(unsupported)?;
+            put_element(&mut uop, element, inst.imm);
+            if to_local.is_none() {
+                uop.dst = compiler.vector(inst, &inst.dst, element.registers as u16)?;
+                uop.run = match inst.format {
+                    Format::Flat => handler::<FlatLoad>(level),
+                    Format::Scratch => handler::<ScratchLoad>(level),
+                    _ => handler::<GlobalLoad>(level),
+                };
+            } else if inst.format == Format::Scratch {
+                return Err(Unsupported::Instruction(name));
+            }
         }
-    } else if inst.format != Format::Scratch
-        && let Some((run, registers, pair)) = select_atomic(name, inst.format)
-    {
-        uop.run = run;
-        uop.src[1] = compiler.source(inst, &inst.src[1], if pair { 2 * registers } else { registers }, Type::B32)?;
-        if inst.memory.glc && inst.dst != Operand::None {
-            uop.flags |= RETURNS;
-            uop.dst = compiler.vector(inst, &inst.dst, registers)?;
+        "store" => {
+            let element = store_by_suffix(suffix, level).ok_or(unsupported)?;
+            put_element(&mut uop, element, inst.imm);
+            let index = compiler.vector(inst, &inst.src[1], element.registers as u16)?;
+            uop.src[1] = Src { kind: SrcKind::Vector, index };
+            uop.run = match inst.format {
+                Format::Flat => handler::<FlatStore>(level),
+                Format::Scratch => handler::<ScratchStore>(level),
+                _ => handler::<GlobalStore>(level),
+            };
         }
-    } else {
-        return Err(unsupported);
-    }
-    if uop.src[1].kind != SrcKind::Vector && uop.src[1] != Src::default() {
-        return Err(Unsupported::Form { mnemonic: name, what: "data operand is not a vector register" });
+        "atomic" if inst.format != Format::Scratch => {
+            let element = atomic_by_suffix(suffix).ok_or(unsupported)?;
+            put_element(&mut uop, element, inst.imm);
+            let registers = element.registers as u16;
+            let width = if element.pair { 2 * registers } else { registers };
+            uop.src[1] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[1], width)? };
+            uop.run = match inst.format {
+                Format::Flat => handler::<FlatAtomic>(level),
+                _ => handler::<GlobalAtomic>(level),
+            };
+            if inst.memory.glc && inst.dst != Operand::None {
+                uop.flags |= RETURNS;
+                uop.dst = compiler.vector(inst, &inst.dst, registers)?;
+            }
+        }
+        _ => return Err(unsupported),
     }
     if !matches!(inst.src[2], Operand::None) {
         uop.flags |= SADDR;
@@ -553,7 +516,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         };
         if vaddr && !matches!(inst.src[0], Operand::None) {
             uop.flags |= VADDR;
-            uop.src[0] = compiler.source(inst, &inst.src[0], 1, Type::B32)?;
+            uop.src[0] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[0], 1)? };
         }
     } else {
         let width = if uop.flags & SADDR != 0 { 1 } else { 2 };

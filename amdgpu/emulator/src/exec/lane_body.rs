@@ -371,3 +371,6 @@ fn merge(lanes: &mut Lanes, old: &Lanes, field: u32, shift: u32) {
 }
 
 const _: () = assert!(SPARE <= RESULTS);
+
+#[cfg(test)]
+pub(in crate::exec) mod tests;

@@ -334,14 +334,14 @@ fn broadcast(controls: Controls, planes: &mut Planes, count: usize) {
     }
 }
 
-/// A sparse A spread out: element `k` of row `i` at `[i][k]`.
+/// A sparse A spread out: element `k` of row `i` at `[k][i]`.
 ///
 /// # Safety
 /// `planes` holds the stored elements of A, and the index source is a vector register.
-unsafe fn spread(wave: &Wave, uop: &Uop, matrix: Matrix, controls: Controls, planes: &Planes) -> Box<[[u32; 64]; 32]> {
+unsafe fn spread(wave: &Wave, uop: &Uop, matrix: Matrix, controls: Controls, planes: &Planes) -> Box<[[u32; 32]; 64]> {
     let (m, _, k, _) = matrix.dimensions();
     let (per_lane, _) = matrix.elements_per_lane();
-    let mut rows = Box::new([[0; 64]; 32]);
+    let mut columns = Box::new([[0; 32]; 64]);
     let scratch = wave.scratch.as_ptr().cast_mut();
     // SAFETY: by contract; scratch 0 is free.
     let indices = unsafe { &*lanes(wave, uop.src[3], 0, scratch) };
@@ -352,10 +352,10 @@ unsafe fn spread(wave: &Wave, uop: &Uop, matrix: Matrix, controls: Controls, pla
             let (e, lane) = (stored % per_lane, stored / per_lane * m + i);
             let place = indices.0[lane] >> (set + 2 * e) & 3;
             // SAFETY: `unpack` wrote all planes of a lane.
-            rows[i][stored / 2 * 4 + place as usize] = unsafe { planes[e].assume_init_ref() }.0[lane];
+            columns[stored / 2 * 4 + place as usize][i] = unsafe { planes[e].assume_init_ref() }.0[lane];
         }
     }
-    rows
+    columns
 }
 
 /// One multiply-add of a matrix product on 32-bit lanes.
@@ -427,31 +427,31 @@ impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, 
             unpack(wave, uop.src[1], matrix.b, b_per_lane, controls.flushes, &mut b);
             broadcast(controls, &mut b, b_per_lane);
             let spread = matrix.sparse.then(|| spread(wave, uop, matrix, controls, &a));
+            let groups = 64 / (n * blocks);
             for block in 0..blocks {
                 let block_of_a = controls.block_of_a(block, blocks);
                 for first in (0..n).step_by(R) {
                     let place = |r: usize| row(n, first + r, block);
-                    let mut sums: [[C::Dwords; V]; R] = std::array::from_fn(|r| {
+                    // Plain loops: closures passed to library functions would not be compiled for this level.
+                    let mut sums = [[C::load(scratch.cast()); V]; R];
+                    for r in 0..R {
                         let (register, lane) = place(r);
                         let from = lanes(wave, uop.src[2], register, scratch).cast::<u32>().add(lane);
-                        std::array::from_fn(|v| C::load(from.add(16 * v)))
-                    });
-                    for group in 0..64 / (n * blocks) {
+                        for v in 0..V {
+                            sums[r][v] = C::load(from.add(16 * v));
+                        }
+                    }
+                    for group in 0..groups {
                         for e in 0..b_per_lane {
                             let row = b[e].as_ptr().cast::<u32>().add((group * blocks + block) * n);
-                            let row: [C::Dwords; V] = std::array::from_fn(|v| C::load(row.add(16 * v)));
-                            let column: [u32; R] = match &spread {
-                                Some(rows) => std::array::from_fn(|r| rows[first + r][group * b_per_lane + e]),
-                                None => a[e]
-                                    .as_ptr()
-                                    .cast::<u32>()
-                                    .add((group * blocks + block_of_a) * n + first)
-                                    .cast::<[u32; R]>()
-                                    .read(),
+                            let column = match &spread {
+                                Some(columns) => columns[group * b_per_lane + e].as_ptr(),
+                                None => a[e].as_ptr().cast::<u32>().add((group * blocks + block_of_a) * n),
                             };
                             for r in 0..R {
+                                let left = *column.add(first + r);
                                 for v in 0..V {
-                                    sums[r][v] = S::vector::<C>(column[r], row[v], sums[r][v]);
+                                    sums[r][v] = S::vector::<C>(left, C::load(row.add(16 * v)), sums[r][v]);
                                 }
                             }
                         }
@@ -504,8 +504,10 @@ impl<C: RowVector, S: Step> Body for Small<C, S> {
                 let mut sums = *lanes(wave, uop.src[2], i, scratch);
                 for e in 0..per_lane {
                     let (a, b) = (a[e].assume_init_ref(), b[e].assume_init_ref());
-                    let column: [u32; 64] =
-                        std::array::from_fn(|lane| a.0[4 * controls.block_of_a(lane / 4, 16) + i]);
+                    let mut column = [0; 64];
+                    for lane in 0..64 {
+                        column[lane] = a.0[4 * controls.block_of_a(lane / 4, 16) + i];
+                    }
                     for lane in 0..64 {
                         sums.0[lane] = S::lane(column[lane], b.0[lane], sums.0[lane]);
                     }
@@ -588,3 +590,6 @@ impl<C: RowVector> Body for Double<C> {
         Flow::Next
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,16 +3,14 @@
 //! Elements out of the buffer's range read as zero and are not written; within it, addresses are checked like any other. Typed
 //! (format) accesses are not executed.
 
-use std::marker::PhantomData;
-
 use isa::{Inst, Operand};
 
-use super::access::{self, *};
-use super::atomic::{self, *};
+use super::access::*;
+use super::atomic::*;
 use super::flat::to_local;
 use super::scalar;
 use crate::compile::{Compiler, Type, Unsupported};
-use crate::{Body, Flow, Handler, Level, Src, SrcKind, Uop, Wave, handler};
+use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
 /// `Uop::flags`.
 const OFFEN: u32 = 1;
@@ -62,7 +60,7 @@ fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     let soffset = scalar::dword(wave, &uop.src[3], 0);
     let mut vaddr = uop.src[0].index;
     let mut indices = [0u32; 64];
-    let mut offsets = [uop.imm as u32; 64];
+    let mut offsets = [offset(uop) as u32; 64];
     // SAFETY: address registers were checked at compile time.
     unsafe {
         if uop.flags & IDXEN != 0 {
@@ -134,122 +132,111 @@ fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     Placed { addresses, within, stride: 4 }
 }
 
-struct BufferLoad<K>(PhantomData<K>);
-impl<K: Load> Body for BufferLoad<K> {
+struct BufferLoad;
+impl Body for BufferLoad {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let mut placed = place(wave, uop, exec, K::BYTES as u32);
-        let last = placed.within[K::REGISTERS - 1];
-        if placed.stride == 4 && last == exec {
-            return load_global::<K>(wave, uop, &mut placed.addresses, exec);
+        let element = loads(uop);
+        let mut placed = place(wave, uop, exec, element.bytes as u32);
+        if placed.stride == 4 && placed.within[element.registers - 1] == exec {
+            return load_global(wave, uop, &mut placed.addresses, exec);
         }
-        partial_load::<K>(wave, uop, &placed, exec)
+        partial_load(wave, uop, &placed, exec)
     }
+}
+
+/// The addresses of dword `register` of each element.
+fn dword_addresses(placed: &Placed, register: usize) -> Addresses {
+    let mut addresses = placed.addresses;
+    for address in &mut addresses.0 {
+        *address = address.wrapping_add((register * placed.stride) as u64);
+    }
+    addresses.fill_inactive(placed.within[register]);
+    addresses
 }
 
 /// Dword by dword: swizzled elements, and buffers that end inside an element.
 #[inline(never)]
-fn partial_load<K: Load>(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
-    for register in 0..K::REGISTERS {
+fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
+    let whole = loads(uop);
+    let dword = if whole.whole { load_element::<B32>(Level::Base) } else { whole };
+    for register in 0..whole.registers {
         let within = placed.within[register];
-        let dst = vector_mut(wave, uop.dst + register as u16);
+        let dst = uop.dst + register as u16;
         if within != exec {
-            let outside = exec & !within;
-            // SAFETY: destination registers were checked at compile time.
-            let to = unsafe { &mut (*dst).0 };
-            for (lane, to) in to.iter_mut().enumerate() {
-                *to = if outside >> lane & 1 != 0 { K::merge(*to, 0) } else { *to };
-            }
+            load_zero(wave, dword, dst, exec & !within);
         }
         if within == 0 {
             continue;
         }
-        let mut addresses = placed.addresses;
-        for address in &mut addresses.0 {
-            *address = address.wrapping_add((register * placed.stride) as u64);
-        }
-        addresses.fill_inactive(within);
-        let small = K::BYTES.min(4);
-        if !check(wave, uop, &addresses, within, small, false) {
+        let addresses = dword_addresses(placed, register);
+        if !check(wave, uop, &addresses, within, dword.bytes, false) {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked.
-        unsafe {
-            if K::WHOLE {
-                access::load::<B32, 4>(dst, &addresses, within);
-            } else {
-                access::load::<K, 4>(dst, &addresses, within);
-            }
-        }
+        unsafe { (dword.run)(vector_mut(wave, dst), &addresses, within, 4) };
     }
     Flow::Next
 }
 
-struct BufferStore<K>(PhantomData<K>);
-impl<K: Store> Body for BufferStore<K> {
+struct BufferStore;
+impl Body for BufferStore {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let mut placed = place(wave, uop, exec, K::BYTES as u32);
-        let last = placed.within[K::REGISTERS - 1];
-        if placed.stride == 4 && last == exec {
-            return store_global::<K>(wave, uop, &mut placed.addresses, exec);
+        let element = stores(uop);
+        let mut placed = place(wave, uop, exec, element.bytes as u32);
+        if placed.stride == 4 && placed.within[element.registers - 1] == exec {
+            return store_global(wave, uop, &mut placed.addresses, exec);
         }
-        partial_store::<K>(wave, uop, &placed)
+        partial_store(wave, uop, &placed)
     }
 }
 
 #[inline(never)]
-fn partial_store<K: Store>(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
-    for register in 0..K::REGISTERS {
+fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
+    let whole = stores(uop);
+    let dword = if whole.whole { store_element::<B32>(Level::Base) } else { whole };
+    for register in 0..whole.registers {
         let within = placed.within[register];
         if within == 0 {
             continue;
         }
-        let mut addresses = placed.addresses;
-        for address in &mut addresses.0 {
-            *address = address.wrapping_add((register * placed.stride) as u64);
-        }
-        addresses.fill_inactive(within);
-        if !check(wave, uop, &addresses, within, K::BYTES.min(4), true) {
+        let addresses = dword_addresses(placed, register);
+        if !check(wave, uop, &addresses, within, dword.bytes, true) {
             return Flow::Fault;
         }
         let src = vector(wave, uop.src[1].index + register as u16);
         // SAFETY: the addresses were checked for writing.
-        unsafe {
-            if K::WHOLE {
-                access::store::<B32, 4>(src, &addresses, within);
-            } else {
-                access::store::<K, 4>(src, &addresses, within);
-            }
-        }
+        unsafe { (dword.run)(src, &addresses, within, 4) };
     }
     Flow::Next
 }
 
-struct BufferAtomic<O>(PhantomData<O>);
-impl<O: Operation> Body for BufferAtomic<O> {
+struct BufferAtomic;
+impl Body for BufferAtomic {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let bytes = 4 * O::Word::REGISTERS as u32;
+        let element = atomics(uop);
+        let bytes = 4 * element.registers as u32;
         let mut placed = place(wave, uop, exec, bytes);
-        let within = placed.within[O::Word::REGISTERS - 1];
-        let operands = memory_operands::<O>(uop, uop.flags & RETURNS != 0);
+        let within = placed.within[element.registers - 1];
+        let operands = memory_operands(uop, uop.flags & RETURNS != 0);
         if let Some(result) = operands.result
             && within != exec
         {
-            for register in 0..O::Word::REGISTERS as u16 {
+            for register in 0..element.registers as u16 {
                 // SAFETY: destination registers were checked at compile time.
                 blend(exec & !within, &[0; 64], unsafe { &mut (*vector_mut(wave, result + register)).0 });
             }
@@ -262,101 +249,74 @@ impl<O: Operation> Body for BufferAtomic<O> {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked for writing.
-        unsafe { atomic::apply_global::<O>(wave, &placed.addresses, within, operands) }
+        unsafe { (element.global)(wave, &placed.addresses, within, operands) }
     }
 }
 
 /// `lds` loads: elements go to local memory at M0 + immediate offset + 4 * lane.
-struct BufferToLocal<K>(PhantomData<K>);
-impl<K: Load> Body for BufferToLocal<K> {
+struct BufferToLocal;
+impl Body for BufferToLocal {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
             return Flow::Next;
         }
-        let mut placed = place(wave, uop, exec, K::BYTES as u32);
-        let within = placed.within[K::REGISTERS - 1];
+        let element = loads(uop);
+        let mut placed = place(wave, uop, exec, element.bytes as u32);
+        let within = placed.within[element.registers - 1];
         if within == 0 {
             return Flow::Next;
         }
         placed.addresses.fill_inactive(within);
-        if !check(wave, uop, &placed.addresses, within, K::BYTES, false) {
+        if !check(wave, uop, &placed.addresses, within, element.bytes, false) {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked.
-        unsafe { to_local::<K>(wave, &placed.addresses, within, uop.imm as u32) };
+        unsafe { to_local(wave, element, &placed.addresses, within, offset(uop) as u32) };
         Flow::Next
     }
 }
 
-fn select(name: &str, level: Level) -> Option<(Handler, u16, bool)> {
-    macro_rules! load {
-        ($kind:ident) => {
-            (handler::<BufferLoad<$kind>>(level), <$kind as Load>::REGISTERS as u16, true)
-        };
-    }
-    macro_rules! store {
-        ($kind:ident) => {
-            (handler::<BufferStore<$kind>>(level), <$kind as Store>::REGISTERS as u16, false)
-        };
-    }
-    if let Some(suffix) = name.strip_prefix("buffer_load_") {
-        return by_suffix!(load suffix, load);
-    }
-    by_suffix!(store name.strip_prefix("buffer_store_")?, store)
-}
-
-fn select_to_local(name: &str) -> Option<Handler> {
-    Some(match name.strip_prefix("buffer_load_")? {
-        "dword" => handler::<BufferToLocal<B32>>(Level::Base),
-        "ubyte" => handler::<BufferToLocal<U8>>(Level::Base),
-        "sbyte" => handler::<BufferToLocal<I8>>(Level::Base),
-        "ushort" => handler::<BufferToLocal<U16>>(Level::Base),
-        "sshort" => handler::<BufferToLocal<I16>>(Level::Base),
-        _ => return None,
-    })
-}
-
-fn select_atomic(name: &str) -> Option<(Handler, u16, bool)> {
-    macro_rules! make {
-        ($operation:ident) => {
-            (
-                handler::<BufferAtomic<$operation>>(Level::Base),
-                <$operation as Operation>::Word::REGISTERS as u16,
-                <$operation as Operation>::PAIR,
-            )
-        };
-    }
-    by_atomic_suffix!(name.strip_prefix("buffer_atomic_")?, make)
-}
-
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
     let name = inst.op.name();
+    let level = compiler.level;
     if inst.memory.tfe {
         return Err(Unsupported::Form { mnemonic: name, what: "texture fail enable is not executed" });
     }
-    let mut uop = compiler.uop(handler::<BufferLoad<B32>>(compiler.level), inst_index);
-    uop.imm = i64::from(inst.imm);
-    if inst.memory.lds {
-        uop.run = select_to_local(name).ok_or(Unsupported::Instruction(name))?;
-    } else if let Some((run, registers, is_load)) = select(name, compiler.level) {
-        uop.run = run;
-        if is_load {
-            uop.dst = compiler.vector(inst, &inst.dst, registers)?;
-        } else {
-            uop.src[1] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[1], registers)? };
+    let unsupported = Unsupported::Instruction(name);
+    let mut uop = compiler.uop(handler::<BufferToLocal>(Level::Base), inst_index);
+    // `buffer_load_dword` -> `load`, `dword`.
+    let operation = name.strip_prefix("buffer_").and_then(|operation| operation.split_once('_'));
+    match operation.ok_or(Unsupported::Instruction(name))? {
+        ("load", suffix) => {
+            let element = load_by_suffix(suffix, level).ok_or(unsupported)?;
+            put_element(&mut uop, element, inst.imm);
+            if !inst.memory.lds {
+                uop.run = handler::<BufferLoad>(level);
+                uop.dst = compiler.vector(inst, &inst.dst, element.registers as u16)?;
+            }
         }
-    } else if let Some((run, registers, pair)) = select_atomic(name) {
-        uop.run = run;
-        let width = if pair { 2 * registers } else { registers };
-        uop.src[1] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[1], width)? };
-        if inst.memory.glc && inst.dst != Operand::None {
-            uop.flags |= RETURNS;
-            uop.dst = compiler.vector(inst, &inst.dst, registers)?;
+        ("store", suffix) => {
+            let element = store_by_suffix(suffix, level).ok_or(unsupported)?;
+            put_element(&mut uop, element, inst.imm);
+            uop.run = handler::<BufferStore>(level);
+            let index = compiler.vector(inst, &inst.src[1], element.registers as u16)?;
+            uop.src[1] = Src { kind: SrcKind::Vector, index };
         }
-    } else {
-        return Err(Unsupported::Instruction(name));
+        ("atomic", suffix) => {
+            let element = atomic_by_suffix(suffix).ok_or(unsupported)?;
+            put_element(&mut uop, element, inst.imm);
+            uop.run = handler::<BufferAtomic>(level);
+            let registers = element.registers as u16;
+            let width = if element.pair { 2 * registers } else { registers };
+            uop.src[1] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[1], width)? };
+            if inst.memory.glc && inst.dst != Operand::None {
+                uop.flags |= RETURNS;
+                uop.dst = compiler.vector(inst, &inst.dst, registers)?;
+            }
+        }
+        _ => return Err(unsupported),
     }
     let mut address_registers = 0;
     if inst.memory.offen {

@@ -1,11 +1,9 @@
 //! SMEM: scalar loads, stores and atomics, and the clocks.
 
-use std::marker::PhantomData;
-
 use isa::{Inst, Op, Operand};
 
-use super::access::check_scalar;
-use super::atomic::*;
+use super::access::{self, check_scalar};
+use super::atomic::{atomic_by_suffix, atomics};
 use super::scalar;
 use crate::compile::{Compiler, Type, Unsupported};
 use crate::fault::FaultKind;
@@ -105,20 +103,24 @@ impl<const N: usize, const BUFFER: bool> Body for ScalarStore<N, BUFFER> {
     }
 }
 
-struct ScalarAtomic<O, const BUFFER: bool>(PhantomData<O>);
-impl<O: Operation, const BUFFER: bool> Body for ScalarAtomic<O, BUFFER> {
+/// `imm` holds the operation, so the offset is in the flags.
+struct ScalarAtomic<const BUFFER: bool>;
+impl<const BUFFER: bool> Body for ScalarAtomic<BUFFER> {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let size = 4 * O::Word::REGISTERS as u64;
+        let element = atomics(uop);
+        let size = 4 * element.registers as u64;
+        let register = if uop.flags & SOFFSET != 0 { scalar::dword(wave, &uop.src[1], 0) } else { 0 };
+        let at = access::offset(uop) + i64::from(register);
         let address = if BUFFER {
             let (base, records) = buffer(wave, uop);
-            let at = offset(wave, uop) as u64 & !3;
+            let at = at as u64 & !3;
             if at.saturating_add(size) > records {
                 return Flow::Next;
             }
             base.wrapping_add(at)
         } else {
-            address(wave, uop)
+            wave.sgpr64(usize::from(uop.src[0].index)).wrapping_add_signed(at) & !3
         };
         if address % size != 0 {
             wave.fault = Some((FaultKind::Misaligned { address }, None));
@@ -129,16 +131,18 @@ impl<O: Operation, const BUFFER: bool> Body for ScalarAtomic<O, BUFFER> {
         }
         let dst = usize::from(uop.dst);
         let read = |k: usize| {
-            let at = dst + k * O::Word::REGISTERS;
-            O::Word::from_registers(wave.sgprs[at], wave.sgprs[at + O::Word::REGISTERS - 1])
+            let at = dst + k * element.registers;
+            let high = if element.registers == 2 { wave.sgprs[at + 1] } else { 0 };
+            u64::from(wave.sgprs[at]) | u64::from(high) << 32
         };
         let data = read(0);
-        let extra = if O::PAIR { read(1) } else { data };
+        let extra = if element.pair { read(1) } else { data };
         // SAFETY: the address is aligned and was checked for writing.
-        let old = unsafe { O::Word::update(address as *mut u8, |old| O::apply(old, data, extra)) };
+        let old = unsafe { (element.one)(address as *mut u8, data, extra) };
         if uop.flags & RETURNS != 0 {
-            let old = old.registers();
-            wave.sgprs[dst..dst + O::Word::REGISTERS].copy_from_slice(&old[..O::Word::REGISTERS]);
+            for k in 0..element.registers {
+                wave.sgprs[dst + k] = (old >> (32 * k)) as u32;
+            }
         }
         Flow::Next
     }
@@ -182,25 +186,9 @@ impl Body for Probe {
     }
 }
 
-fn select_atomic(name: &str) -> Option<(Handler, u16)> {
-    let buffer = name.starts_with("s_buffer_");
-    macro_rules! make {
-        ($operation:ident) => {{
-            let run = if buffer {
-                handler::<ScalarAtomic<$operation, true>>(Level::Base)
-            } else {
-                handler::<ScalarAtomic<$operation, false>>(Level::Base)
-            };
-            let pair = if <$operation as Operation>::PAIR { 2 } else { 1 };
-            (run, <$operation as Operation>::Word::REGISTERS as u16 * pair)
-        }};
-    }
-    let (_, suffix) = name.split_once("atomic_")?;
-    by_atomic_suffix!(suffix, make)
-}
-
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
     let base = Level::Base;
+    let mut atomic = None;
     // Registers of the data operand and of the base operand.
     let (run, data, address): (Handler, u16, u16) = match inst.op {
         Op::s_load_dword => (handler::<ScalarLoad<1>>(base), 1, 2),
@@ -223,12 +211,22 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         Op::s_memrealtime => (handler::<MemRealTime>(base), 2, 0),
         Op::s_atc_probe | Op::s_atc_probe_buffer => (handler::<Probe>(base), 0, 0),
         op => {
-            let (run, data) = select_atomic(op.name()).ok_or(Unsupported::Instruction(op.name()))?;
-            (run, data, if op.name().starts_with("s_buffer_") { 4 } else { 2 })
+            let operation = op.name().split_once("atomic_").and_then(|(_, suffix)| atomic_by_suffix(suffix));
+            let element = operation.ok_or(Unsupported::Instruction(op.name()))?;
+            atomic = Some(element);
+            let data = element.registers as u16 * if element.pair { 2 } else { 1 };
+            if op.name().starts_with("s_buffer_") {
+                (handler::<ScalarAtomic<true>>(base), data, 4)
+            } else {
+                (handler::<ScalarAtomic<false>>(base), data, 2)
+            }
         }
     };
     let mut uop = compiler.uop(run, inst_index);
-    uop.imm = i64::from(inst.imm);
+    match atomic {
+        Some(element) => access::put_element(&mut uop, element, inst.imm),
+        None => uop.imm = i64::from(inst.imm),
+    }
     if data > 0 {
         uop.dst = compiler.scalar(inst, &inst.dst, data)?;
     }

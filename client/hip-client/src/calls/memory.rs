@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use hip_api::types::*;
 
 use super::{Status, set, set_if_wanted};
+use crate::arena::charge;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::{Runtime, runtime};
 use crate::soname;
@@ -21,9 +22,9 @@ impl Runtime {
             return Ok(std::ptr::null_mut());
         }
         let bytes = bytes as u64;
-        device.ledger.book(bytes)?;
+        device.ledger.book(charge(bytes))?;
         let Some(place) = self.memory.reserve(bytes, Kind::Device, index, flags, pool) else {
-            device.ledger.give_back(bytes);
+            device.ledger.give_back(charge(bytes));
             return Err(hipErrorOutOfMemory);
         };
         let operation = wire::Allocate { device: device.ordinal, kind: 0, address: place.start, bytes };
@@ -37,7 +38,7 @@ impl Runtime {
         match allocation.kind {
             Kind::Device => {
                 self.memory.remove(address).ok_or(hipErrorInvalidValue)?;
-                self.devices[allocation.device].ledger.give_back(allocation.bytes);
+                self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
                 self.post(&wire::Release { address }, &[])?;
             }
             Kind::Host => {
@@ -71,10 +72,9 @@ impl Runtime {
 
     /// Forgets everything the program held on `device`, after the worker did.
     pub fn reset_device(&self, device: usize) {
-        for allocation in self.memory.remove_where(|a| a.device == device && a.kind == Kind::Device) {
-            self.devices[device].ledger.give_back(allocation.bytes);
+        for allocation in self.memory.remove_where(|a| a.device == device && matches!(a.kind, Kind::Device | Kind::Module)) {
+            self.devices[device].ledger.give_back(charge(allocation.bytes));
         }
-        self.memory.remove_where(|a| a.device == device && a.kind == Kind::Module);
         self.streams.remove_where(|stream| stream.device == device);
         self.events.remove_where(|event| event.device == device);
         let modules = self.modules.remove_where(|module| module.device == device);

@@ -15,7 +15,10 @@ use transport::{Endpoint, Link, Listener};
 use wire::*;
 
 pub const MEMORY: usize = 64 << 20;
+/// Releasing this fails.
 pub const BAD_ADDRESS: u64 = 0xbad;
+/// Launching this prints.
+pub const PRINTING_FUNCTION: u64 = 0xfeed;
 
 #[derive(Debug, Default)]
 pub struct State {
@@ -37,7 +40,13 @@ struct Session {
 
 struct Out {
     link: Option<Link>,
-    window: SendWindow<Vec<u8>>,
+    window: SendWindow<Kept>,
+}
+
+/// A frame that may have to be sent again: its bytes, or those before a body that lies in device memory.
+struct Kept {
+    bytes: Vec<u8>,
+    memory: std::ops::Range<usize>,
 }
 
 pub struct Simulated {
@@ -86,8 +95,13 @@ impl Simulated {
 
     /// Looks at the state of the only session.
     pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.look_at(1, look)
+    }
+
+    /// Looks at the state of a session; the first is 1.
+    pub fn look_at<T>(&self, session: u64, look: impl FnOnce(&State) -> T) -> T {
         let sessions = self.shared.sessions.lock().unwrap();
-        look(&sessions.values().next().expect("a session").state.lock().unwrap())
+        look(&sessions.get(&session).expect("a session").state.lock().unwrap())
     }
 
     pub fn sessions(&self) -> usize {
@@ -113,7 +127,8 @@ impl Shared {
     fn serve(&self, link: Link) {
         let link = match &self.tls {
             Some(identity) => {
-                match transport::tls::accept(link, identity.server_config().unwrap(), Duration::from_secs(5)) {
+                match transport::tls::accept(link, identity.server_config().unwrap(), Duration::from_secs(5))
+                {
                     Ok(link) => link,
                     Err(_) => return,
                 }
@@ -180,11 +195,14 @@ impl Shared {
             worker: "simulated".to_owned(),
             devices: vec![],
         };
+        let state = session.state.lock().unwrap();
         let mut out = session.out.lock().unwrap();
         greet::send(&link, &welcome)?;
         for (_, frame) in out.window.resume(hello.received)? {
-            link.write_all(frame)?;
+            let body = &state.memory[frame.memory.clone()];
+            link.write_all_vectored(&mut [IoSlice::new(&frame.bytes), IoSlice::new(body)])?;
         }
+        drop(state);
         out.link = Some(link.clone());
         drop(out);
         Ok((session, link))
@@ -198,9 +216,14 @@ impl Shared {
             let mut head = [0; Header::BYTES];
             io::Read::read_exact(&mut reader, &mut head)?;
             let header = Header::decode(&head)?;
-            payload.resize(header.payload_len as usize, 0);
-            io::Read::read_exact(&mut reader, &mut payload)?;
             let opcode = header.known()?;
+            if opcode == Opcode::Write && matches!(counter.arrive_request(&header)?, Arrival::Next(_)) {
+                session.write(&mut reader, &header)?;
+                payload.clear();
+            } else {
+                payload.resize(header.payload_len as usize, 0);
+                io::Read::read_exact(&mut reader, &mut payload)?;
+            }
             match counter.arrive_request(&header)? {
                 Arrival::Next(_) => counter.count(header.payload_len),
                 Arrival::Duplicate => continue,
@@ -234,14 +257,21 @@ impl Session {
         let mut state = self.state.lock().unwrap();
         let at = |address: u64| (address - self.arena) as usize;
         match opcode {
-            Opcode::Write => {
-                let (Write { destination, .. }, body) = decode_request(payload)?;
-                state.memory[at(destination)..][..body.len()].copy_from_slice(body);
-                self.reply(header, &reply::Write {}, &[]);
-            }
+            Opcode::Write => self.reply(header, &reply::Write {}, &[]),
             Opcode::Read => {
                 let (Read { source, bytes, .. }, _) = decode_request(payload)?;
-                self.reply(header, &reply::Read {}, &state.memory[at(source)..][..bytes as usize]);
+                let range = at(source)..at(source) + bytes as usize;
+                let mut bytes = Vec::new();
+                Header::new(Opcode::Read, Flags::REPLY, header.request_id, 4 + range.len() as u64)
+                    .encode()
+                    .put(&mut bytes);
+                encode_reply_head(&reply::Read {}, &mut bytes);
+                let mut out = self.out.lock().unwrap();
+                if let Some(link) = &out.link {
+                    let body = IoSlice::new(&state.memory[range.clone()]);
+                    let _ = link.write_all_vectored(&mut [IoSlice::new(&bytes), body]);
+                }
+                out.window.push(Kept { bytes, memory: range }, 0);
             }
             Opcode::ReadLater => {
                 let (ReadLater { source, bytes, token, .. }, _) = decode_request(payload)?;
@@ -257,6 +287,9 @@ impl Session {
                     .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                     .rotate_left(23);
                 state.launches += 1;
+                if launch.function == PRINTING_FUNCTION {
+                    self.push(&Output { fd: 1 }, b"printed by a kernel\n");
+                }
                 self.reply(header, &reply::Launch {}, &[]);
             }
             Opcode::MemoryInfo => {
@@ -291,6 +324,17 @@ impl Session {
         Ok(false)
     }
 
+    /// Reads the body of a Write straight into memory.
+    fn write(&self, reader: &mut impl io::Read, header: &Header) -> Result<(), transport::TransportError> {
+        let mut head = [0; 16];
+        reader.read_exact(&mut head)?;
+        let (Write { destination, .. }, _) = decode_request(&head)?;
+        let start = (destination - self.arena) as usize;
+        let bytes = header.payload_len as usize - head.len();
+        reader.read_exact(&mut self.state.lock().unwrap().memory[start..][..bytes])?;
+        Ok(())
+    }
+
     fn reply<R: Field>(&self, header: &Header, fields: &R, body: &[u8]) {
         if header.is_posted() {
             return;
@@ -320,13 +364,13 @@ impl Session {
         let header = Header::new(opcode, flags, request_id, (head.len() + body.len()) as u64);
         let mut out = self.out.lock().unwrap();
         let header = header.encode();
-        let frame = [&header[..], head, body].concat();
+        let bytes = [&header[..], head, body].concat();
         if let Some(link) = &out.link {
             // A lost connection is no concern here: the frame is kept and comes again.
-            let _ = link.write_all_vectored(&mut [IoSlice::new(&frame)]);
+            let _ = link.write_all(&bytes);
         }
-        let bytes = frame.len() as u64;
-        out.window.push(frame, bytes);
+        let kept = bytes.len() as u64;
+        out.window.push(Kept { bytes, memory: 0..0 }, kept);
     }
 }
 
