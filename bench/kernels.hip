@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <cmath>
+#include <map>
 
 typedef float float_x2 __attribute__((ext_vector_type(2)));
 typedef float float_x4 __attribute__((ext_vector_type(4)));
@@ -142,8 +143,15 @@ static void expect(const char *what, size_t index, float got, float wanted) {
     fail("%s[%zu] is %g, not %g", what, index, static_cast<double>(got), static_cast<double>(wanted));
 }
 
+// What a kernel works on, made before the first run and kept, so that a command is the kernel and nothing else.
+template <typename Key, typename Make> static auto &kept(const Key &key, Make make) {
+  static std::map<Key, decltype(make())> all;
+  auto found = all.find(key);
+  return found != all.end() ? found->second : all.emplace(key, make()).first->second;
+}
+
 static Answer run_fma(bool packed, int64_t iterations, unsigned blocks, std::vector<float> *result) {
-  float *out = allocate(blocks * 256);
+  float *out = kept(blocks, [=] { return allocate(blocks * 256); });
   Answer time = timed([=] {
     if (packed)
       packed_fma_loop<<<blocks, 256>>>(out, 0.5f, 1.0f, static_cast<int>(iterations));
@@ -152,46 +160,52 @@ static Answer run_fma(bool packed, int64_t iterations, unsigned blocks, std::vec
   });
   if (result)
     *result = download(out, blocks * 256);
-  HIP_OK(hipFree(out));
   return time;
 }
 
+struct Vectors {
+  float *x, *y;
+};
+
 static Answer run_saxpy(int64_t count, std::vector<float> *result) {
-  static std::vector<float> ones;
   size_t size = static_cast<size_t>(count);
-  if (ones.size() != size)
-    ones.assign(size, 1.0f);
-  float *x = upload(ones), *y = upload(ones);
+  Vectors memory = kept(count, [=] {
+    std::vector<float> ones(size, 1.0f);
+    return Vectors{upload(ones), upload(ones)};
+  });
   unsigned blocks = static_cast<unsigned>((count + 255) / 256);
-  Answer time = timed([=] { saxpy<<<blocks, 256>>>(y, x, 3.0f, static_cast<int>(count)); });
+  Answer time = timed([=] { saxpy<<<blocks, 256>>>(memory.y, memory.x, 3.0f, static_cast<int>(count)); });
   if (result)
-    *result = download(y, size);
-  HIP_OK(hipFree(x));
-  HIP_OK(hipFree(y));
+    *result = download(memory.y, size);
   return time;
 }
+
+struct Matrices {
+  float *a, *b, *c;
+};
 
 static Answer run_matmul(int64_t size, std::vector<float> *result) {
   size_t count = static_cast<size_t>(size * size);
-  std::vector<float> left(count), right(count);
-  for (size_t i = 0; i < count; ++i) {
-    left[i] = static_cast<float>(i % 7);
-    right[i] = static_cast<float>(i % 5);
-  }
-  float *a = upload(left), *b = upload(right), *c = allocate(count);
+  Matrices memory = kept(size, [=] {
+    std::vector<float> left(count), right(count);
+    for (size_t i = 0; i < count; ++i) {
+      left[i] = static_cast<float>(i % 7);
+      right[i] = static_cast<float>(i % 5);
+    }
+    return Matrices{upload(left), upload(right), allocate(count)};
+  });
   unsigned blocks = static_cast<unsigned>(size / tile);
-  Answer time =
-      timed([=] { matmul<<<dim3(blocks, blocks), dim3(tile, tile)>>>(a, b, c, static_cast<int>(size)); });
+  Answer time = timed([=] {
+    matmul<<<dim3(blocks, blocks), dim3(tile, tile)>>>(memory.a, memory.b, memory.c, static_cast<int>(size));
+  });
   if (result)
-    *result = download(c, count);
-  for (float *memory : {a, b, c})
-    HIP_OK(hipFree(memory));
+    *result = download(memory.c, count);
   return time;
 }
 
 static Answer run_mfma(bool half, int64_t iterations, unsigned blocks, std::vector<float> *result) {
-  size_t count = blocks * 64 * (half ? 16 : 4);
-  float *out = allocate(count);
+  size_t count = blocks * 64 * 16;
+  float *out = kept(blocks, [=] { return allocate(count); });
   Answer time = timed([=] {
     if (half)
       mfma_half<<<blocks, 64>>>(out, static_cast<int>(iterations));
@@ -199,8 +213,7 @@ static Answer run_mfma(bool half, int64_t iterations, unsigned blocks, std::vect
       mfma_float<<<blocks, 64>>>(out, static_cast<int>(iterations));
   });
   if (result)
-    *result = download(out, count);
-  HIP_OK(hipFree(out));
+    *result = download(out, blocks * 64 * (half ? 16 : 4));
   return time;
 }
 

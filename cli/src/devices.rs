@@ -29,7 +29,10 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
         _ => error,
     })?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?
+        );
         return Ok(());
     }
     println!(
@@ -59,21 +62,29 @@ fn show_models(json: bool) -> Result<()> {
             ..DeviceStatus::default()
         })
         .collect();
-    let status = Status { worker: "none".to_owned(), backend: "emulator".to_owned(), devices, ..Status::default() };
+    let status =
+        Status { worker: "none".to_owned(), backend: "emulator".to_owned(), devices, ..Status::default() };
     if json {
-        println!("{}", serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?
+        );
         return Ok(());
     }
     let keys: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
-    println!("No worker is named (--worker, REMORA_WORKER or TF_WORKER_HOST). `remora run` starts one of these");
+    println!(
+        "No worker is named (--worker, REMORA_WORKER or TF_WORKER_HOST). `remora run` starts one of these"
+    );
     println!("software GPUs by itself; choose with --device {}:", keys.join("|"));
     print_table(&status);
     Ok(())
 }
 
 fn print_table(status: &Status) {
-    let mut rows = vec![["#", "NAME", "ARCHITECTURE", "MEMORY", "USED", "CUs", "CLOCK", "MEM CLOCK", "LOAD", "SESSIONS"]
-        .map(str::to_owned)];
+    let mut rows = vec![
+        ["#", "NAME", "ARCHITECTURE", "MEMORY", "USED", "CUs", "CLOCK", "MEM CLOCK", "LOAD", "SESSIONS"]
+            .map(str::to_owned),
+    ];
     for device in &status.devices {
         rows.push([
             device.ordinal.to_string(),

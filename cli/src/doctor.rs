@@ -58,7 +58,11 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
         println!("\nEverything needed is there.");
         return Ok(ExitCode::SUCCESS);
     }
-    println!("\n{} essential part{} missing.", report.broken, if report.broken == 1 { " is" } else { "s are" });
+    println!(
+        "\n{} essential part{} missing.",
+        report.broken,
+        if report.broken == 1 { " is" } else { "s are" }
+    );
     Ok(ExitCode::FAILURE)
 }
 
@@ -74,7 +78,9 @@ fn check_libraries(report: &mut Report, environment: &Environment) {
         let path = dir.join(name);
         match library::problem(&path) {
             None => report.add(Finding::Good, name, &path.display().to_string(), ""),
-            Some(problem) => report.add(Finding::Broken, name, &format!("{}: {problem}", path.display()), build),
+            Some(problem) => {
+                report.add(Finding::Broken, name, &format!("{}: {problem}", path.display()), build)
+            }
         }
     }
 }
@@ -83,7 +89,10 @@ fn check_processor(report: &mut Report) {
     #[cfg(target_arch = "x86_64")]
     {
         let levels = [
-            ("AVX-512", std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bw")),
+            (
+                "AVX-512",
+                std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bw"),
+            ),
             ("AVX2", std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma")),
         ];
         let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -108,10 +117,13 @@ fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Enviro
         Ok(Some(endpoint)) => endpoint,
         Ok(None) => {
             let found = "none is named, so `remora run` starts a software GPU for each program";
-            let remedy = "to use another machine, start `remora worker` there and set REMORA_WORKER=host:port";
+            let remedy =
+                "to use another machine, start `remora worker` there and set REMORA_WORKER=host:port";
             return report.add(Finding::Absent, "worker", found, remedy);
         }
-        Err(error) => return report.add(Finding::Broken, "worker", &format!("{error:#}"), "correct the address"),
+        Err(error) => {
+            return report.add(Finding::Broken, "worker", &format!("{error:#}"), "correct the address");
+        }
     };
     match inspect(&endpoint, environment) {
         Ok(status) => {
@@ -154,7 +166,8 @@ fn check_rocm(report: &mut Report) {
     let kfd = Path::new("/dev/kfd").exists();
     // In a process of its own: a runtime without its driver may crash.
     let probe = std::env::current_exe().and_then(|program| Command::new(program).arg("probe-hip").output());
-    let text = probe.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let text =
+        probe.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let finding = if text.starts_with("ready") { Finding::Good } else { Finding::Absent };
     let found = match text.as_str() {
         "" => "the runtime crashed when it was loaded",

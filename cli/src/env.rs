@@ -86,7 +86,11 @@ impl Environment {
     pub fn trust(&self) -> Result<Option<tls::Trust>> {
         let Some(text) = &self.tls_ca else { return Ok(None) };
         let trust = tls::Trust::parse(text);
-        Ok(Some(trust.with_context(|| format!("REMORA_TLS_CA \"{text}\" is neither a file nor sha256:FINGERPRINT"))?))
+        Ok(Some(
+            trust.with_context(|| {
+                format!("REMORA_TLS_CA \"{text}\" is neither a file nor sha256:FINGERPRINT")
+            })?,
+        ))
     }
 
     pub fn connect_timeout(&self) -> Duration {

@@ -10,10 +10,13 @@ use crate::env::Environment;
 /// Connects, speaking TLS if the endpoint says so.
 pub fn connect(endpoint: &Endpoint, environment: &Environment) -> Result<Link> {
     let timeout = environment.connect_timeout();
-    let link = endpoint.connect(timeout)?;
+    let link = endpoint.connect(timeout).with_context(|| {
+        format!("no worker answers at {endpoint}; start one there with `remora worker --listen {endpoint}`")
+    })?;
     let Endpoint::Tls { host, .. } = endpoint else { return Ok(link) };
     let trust = environment.trust()?;
-    let trust = trust.with_context(|| format!("{endpoint} speaks TLS: set REMORA_TLS_CA to say whom to believe"))?;
+    let trust =
+        trust.with_context(|| format!("{endpoint} speaks TLS: set REMORA_TLS_CA to say whom to believe"))?;
     Ok(tls::connect(link, host, tls::client_config(&trust)?, timeout)?)
 }
 

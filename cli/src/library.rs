@@ -16,7 +16,9 @@ pub fn places(environment: &Environment) -> Vec<PathBuf> {
         return vec![dir.clone()];
     }
     let program = std::env::current_exe().and_then(|path| path.canonicalize());
-    let Some(dir) = program.ok().and_then(|path| path.parent().map(Path::to_owned)) else { return Vec::new() };
+    let Some(dir) = program.ok().and_then(|path| path.parent().map(Path::to_owned)) else {
+        return Vec::new();
+    };
     let mut places = vec![dir.join("lib")];
     places.extend(dir.parent().into_iter().flat_map(|up| [up.join("lib/remora"), up.join("lib")]));
     places.push(dir);

@@ -43,9 +43,7 @@ enum Command {
     Executor,
     /// Load AMD's runtime and report (started by the doctor)
     #[command(hide = true)]
-    ProbeHip {
-        library: Option<std::path::PathBuf>,
-    },
+    ProbeHip { library: Option<std::path::PathBuf> },
 }
 
 fn main() -> ExitCode {
@@ -78,6 +76,8 @@ fn start_log(environment: &env::Environment, command: &Command) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A standard error that nobody reads any more is no reason to panic, least of all while a session ends.
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(false)
         .init();

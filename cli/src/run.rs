@@ -43,6 +43,10 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
     let (program, rest) = arguments.program.split_first().context("no program is named")?;
+    if find_program(program, environment).is_none_or(|path| !path.exists()) {
+        eprintln!("remora: {} is not there", Path::new(program).display());
+        return Ok(ExitCode::from(127));
+    }
     let libraries = library::find(environment).with_context(|| {
         let places = library::places(environment);
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -52,7 +56,8 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
             places.join(", ")
         )
     })?;
-    let named = if arguments.device.is_empty() { environment.worker(arguments.worker.as_deref())? } else { None };
+    let named =
+        if arguments.device.is_empty() { environment.worker(arguments.worker.as_deref())? } else { None };
     let (endpoint, worker) = match named {
         Some(endpoint) => (endpoint, None),
         None => {
@@ -70,10 +75,10 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
     let program = Path::new(program).display();
     let code = run_child(command).or_else(|error| {
         // As shells answer.
-        let code = match error.downcast_ref().map(std::io::Error::kind) {
-            Some(std::io::ErrorKind::NotFound) => 127,
-            Some(std::io::ErrorKind::PermissionDenied) => 126,
-            _ => return Err(error.context(format!("{program} did not start"))),
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => 127,
+            std::io::ErrorKind::PermissionDenied => 126,
+            _ => return Err(error).with_context(|| format!("{program} did not start")),
         };
         eprintln!("remora: {program} did not start: {error}");
         Ok(ExitCode::from(code))
@@ -129,7 +134,10 @@ struct PrivateWorker {
 
 impl PrivateWorker {
     fn start(models: &[String], arguments: &Arguments) -> Result<(Endpoint, PrivateWorker)> {
-        let folder = tempfile::Builder::new().prefix("remora-").tempdir().context("no folder for the worker's socket")?;
+        let folder = tempfile::Builder::new()
+            .prefix("remora-")
+            .tempdir()
+            .context("no folder for the worker's socket")?;
         let socket = folder.path().join("worker");
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("worker").arg("--listen").arg(format!("unix:{}", socket.display()));
@@ -193,7 +201,7 @@ extern "C" fn forward(signal: libc::c_int) {
 }
 
 /// Runs the program with this process standing aside: signals go through, and so does its end.
-fn run_child(mut command: Command) -> Result<ExitCode> {
+fn run_child(mut command: Command) -> std::io::Result<ExitCode> {
     let mut child = command.spawn()?;
     PROGRAM.store(child.id() as i32, Ordering::Relaxed);
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {

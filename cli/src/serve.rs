@@ -91,14 +91,22 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let backend = match arguments.backend {
         Backend::Hip => BackendConfig::Hip { library: arguments.library.clone() },
         Backend::Emulator => {
-            let models = if arguments.device.is_empty() { vec!["mi300x".to_owned()] } else { arguments.device.clone() };
+            let models = if arguments.device.is_empty() {
+                vec!["mi300x".to_owned()]
+            } else {
+                arguments.device.clone()
+            };
             let device = |model| DeviceConfig { model, memory: arguments.memory };
             BackendConfig::Emulator { devices: models.into_iter().map(device).collect() }
         }
     };
     let session = SessionConfig {
         backend,
-        watchdog: if arguments.watchdog > 0.0 { Some(seconds(arguments.watchdog, "--watchdog")?) } else { None },
+        watchdog: if arguments.watchdog > 0.0 {
+            Some(seconds(arguments.watchdog, "--watchdog")?)
+        } else {
+            None
+        },
         grace_closed: seconds(arguments.grace_closed, "--grace-closed")?,
         grace_lost: seconds(arguments.grace, "--grace")?,
         toolchain: arguments.toolchain.clone().or_else(|| environment.toolchain.clone()),

@@ -116,13 +116,17 @@ fn what_is_not_a_code_object_is_refused_and_the_session_goes_on() {
     let hash = Sha256::digest(&junk).into();
     let failure = client.call(&wire::LoadModule { module: 1, device: 0, base, hash }, &junk).unwrap_err();
     assert_eq!(failure.status, INVALID_IMAGE);
-    let failure = client.call(&wire::LoadModule { module: 1, device: 0, base, hash: [9; 32] }, &junk).unwrap_err();
+    let failure =
+        client.call(&wire::LoadModule { module: 1, device: 0, base, hash: [9; 32] }, &junk).unwrap_err();
     assert_eq!(failure.status, INVALID_IMAGE, "the hash is checked");
-    let failure = client.call(&wire::LoadModule { module: 1, device: 0, base, hash: [8; 32] }, &[]).unwrap_err();
+    let failure =
+        client.call(&wire::LoadModule { module: 1, device: 0, base, hash: [8; 32] }, &[]).unwrap_err();
     assert_eq!(failure.status, INVALID_IMAGE, "a hash never sent before means nothing");
     client.load_kernels();
     let hash = Sha256::digest(raw::KERNELS).into();
-    client.call(&wire::LoadModule { module: 2, device: 0, base: base + MIB, hash }, &[]).expect("a hash is enough now");
+    client
+        .call(&wire::LoadModule { module: 2, device: 0, base: base + MIB, hash }, &[])
+        .expect("a hash is enough now");
 }
 
 #[test]
@@ -130,7 +134,8 @@ fn errors_of_calls_are_replies_and_errors_of_posts_come_late() {
     let worker = Worker::start(&[]);
     let mut client = worker.client();
     let a = client.arena() + 16 * MIB;
-    let failure = client.call(&wire::Allocate { device: 0, kind: 0, address: a, bytes: 3 << 30 }, &[]).unwrap_err();
+    let failure =
+        client.call(&wire::Allocate { device: 0, kind: 0, address: a, bytes: 3 << 30 }, &[]).unwrap_err();
     assert_eq!(failure.status, OUT_OF_MEMORY);
     let failure = client.read(a, 16).unwrap_err();
     assert_eq!(failure.status, INVALID_VALUE, "{failure:?}");
@@ -309,7 +314,8 @@ fn kernels_compile_at_run_time_and_their_names_are_found() {
     assert_eq!(client.call(&request, &[]).unwrap().0.code, reply.code, "kept on disk");
     assert!(begin.elapsed() < Duration::from_millis(500));
 
-    let broken = wire::Compile { source: "__global__ void f( {".to_owned(), expressions: vec![], ..request.clone() };
+    let broken =
+        wire::Compile { source: "__global__ void f( {".to_owned(), expressions: vec![], ..request.clone() };
     let reply = client.call(&broken, &[]).unwrap().0;
     assert_eq!(reply.status, 6, "HIPRTC_ERROR_COMPILATION");
     assert!(reply.log.contains("add.hip:1"), "{}", reply.log);

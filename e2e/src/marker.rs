@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A variable that no other process has.
-#[derive(Debug, Clone)]
+/// A variable that no other process has. Whatever still carries it when this is dropped is killed.
+#[derive(Debug)]
 pub struct Marker {
     value: String,
 }
@@ -46,6 +46,17 @@ impl Marker {
     }
 }
 
+impl Drop for Marker {
+    fn drop(&mut self) {
+        for (pid, _) in self.processes() {
+            if let Ok(pid) = libc::pid_t::try_from(pid) {
+                // SAFETY: kill reads no memory of ours; the process carries a mark that only this value gave.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +77,15 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(marker.processes().is_empty());
+    }
+
+    #[test]
+    fn nothing_marked_outlives_the_mark() {
+        let marker = Marker::new();
+        let mut child =
+            Command::new("cat").env(Marker::NAME, marker.value()).stdin(Stdio::piped()).spawn().unwrap();
+        crate::eventually("the mark shows", || !marker.processes().is_empty());
+        drop(marker);
+        assert!(!child.wait().unwrap().success());
     }
 }

@@ -117,7 +117,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Sessions end by themselves when their supervisor is gone.
+        // Sessions end by themselves when their supervisor is gone; the mark's own end sees to those that do not.
         drop(self.process.take());
     }
 }

@@ -108,6 +108,17 @@ fn tls_with_an_authority_file_works() {
 }
 
 #[test]
+fn a_worker_takes_no_more_sessions_than_it_was_told() {
+    let worker = Worker::start_with(&WorkerOptions::with(&["--max-sessions", "1"]));
+    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    holding.wait_for_line("holding");
+    expect_refusal(&run(&mut Program::own("device_count").on(&worker)), &["1 session", "limit"]);
+    holding.finish().expect_success();
+    e2e::eventually("there is room again", || worker.status().sessions().is_empty());
+    Program::example("vector_add").run(&worker, &[]).expect_silent_success();
+}
+
+#[test]
 fn a_unix_socket_serves_like_a_port() {
     let folder = tempfile::tempdir().unwrap();
     let listen = format!("unix:{}", folder.path().join("socket").display());

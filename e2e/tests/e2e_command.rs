@@ -84,13 +84,8 @@ fn run_that_is_killed_leaves_no_worker_behind() {
             .iter()
             .all(|(_, command)| !command.contains(" worker") && !command.contains(" executor"))
     });
-    // The program itself is not ours to end, but it was started by this test.
-    for (pid, command) in run.marker.processes() {
-        assert!(command.contains("outcome"), "{command}");
-        let pid = libc::pid_t::try_from(pid).unwrap();
-        // SAFETY: kill reads no memory of ours; the process carries this test's own mark.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
-    }
+    // The program itself is not its to end; the mark's end is its end.
+    assert!(run.marker.processes().iter().all(|(_, command)| command.contains("outcome")));
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What a client held is given back when it ends, however it ends, and no other client notices.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use e2e::{Program, Running, Worker, eventually};
+use e2e::{Marker, Program, Running, Worker, WorkerOptions, eventually};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,6 +34,42 @@ fn killing_a_client_frees_its_memory_and_disturbs_no_other() {
     eventually("the other client goes on", || rounds(&steady) > before + 2);
     assert_eq!(worker.status().sessions().len(), 1);
     steady.finish().expect_silent_success().expect_line("PASS steady");
+}
+
+#[test]
+fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
+    let worker = Worker::start();
+    // One with replies under way, one whose kernel never ends.
+    let busy = Running::start(&mut Program::own("steady").on(&worker));
+    busy.wait_for_line("round 0");
+    let endless = Running::start(Program::own("faults").on(&worker).arg("endless"));
+    endless.wait_for_line("launch=");
+    assert_eq!(worker.status().sessions().len(), 2);
+    busy.signal(libc::SIGKILL);
+    endless.signal(libc::SIGKILL);
+    let killed = Instant::now();
+    eventually("both sessions are gone", || worker.status().sessions().is_empty());
+    assert!(killed.elapsed() < Duration::from_secs(8), "it took {:?}", killed.elapsed());
+    assert_eq!(worker.status().memory_used(), 0);
+    assert_eq!(worker.processes().len(), 1, "{:?}", worker.processes());
+}
+
+#[test]
+fn a_session_whose_process_dies_is_an_error_and_not_a_hang() {
+    let worker = Worker::start();
+    let steady = Running::start(&mut Program::own("steady").on(&worker));
+    steady.wait_for_line("round 0");
+    let processes = worker.processes();
+    let executor = processes.iter().find(|(pid, _)| *pid != worker.pid()).expect("the session has a process");
+    let pid = libc::pid_t::try_from(executor.0).unwrap();
+    // SAFETY: kill reads no memory of ours; the process carries the mark of this test's worker.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    steady.wait_for_line("FAIL steady");
+    let ended = steady.finish();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "one line tells why:\n{}", ended.stderr);
+    assert!(ended.stderr.contains("session"), "{}", ended.stderr);
+    Program::example("vector_add").run(&worker, &[]).expect_silent_success();
 }
 
 fn rounds(steady: &Running) -> usize {
@@ -67,6 +105,32 @@ fn a_worker_told_to_stop_ends_all_its_processes() {
     }
     // Its client is told, and ends like any program whose device is gone.
     holding.finish();
+}
+
+#[test]
+fn a_worker_that_is_killed_leaves_no_process_even_if_nobody_reads_its_log() {
+    let marker = Marker::new();
+    let mut command = WorkerOptions::default().command();
+    command
+        .env(Marker::NAME, marker.value())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut worker = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(worker.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    drop(worker.stderr.take());
+    let endpoint = line.trim().strip_prefix("listening on ").expect("the worker announces itself").to_owned();
+    let mut endless = Program::own("faults").command();
+    let endless = Running::start(endless.arg("endless").env("REMORA_WORKER", endpoint));
+    endless.wait_for_line("launch=");
+    let left = || marker.processes().len();
+    assert_eq!(left(), 2, "a worker and a session: {:?}", marker.processes());
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    eventually("the session's process is gone", || left() == 0);
+    // What it waited for never comes, and it is told so.
+    endless.wait_for_line("synchronize=hipErrorUnknown");
 }
 
 fn is_gone(pid: u32) -> bool {

@@ -32,6 +32,54 @@ fn a_connection_cut_again_and_again_leaves_ten_thousand_launches_bit_identical()
     assert!(cut.stderr.contains(&format!("{} reconnects", cuts.len())), "{}", cut.stderr);
 }
 
+/// Cuts at places that differ from seed to seed, some of them in the handshake of a connection that replaces one.
+fn cut_at_random(program: &Program, seeds: std::ops::Range<u64>) {
+    let worker = Worker::start();
+    let carried = |program: &Program| {
+        let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+        let ended = Running::start(&mut through(&proxy, program)).finish();
+        ended.expect_silent_success();
+        (proxy.carried(), ended.stdout)
+    };
+    let (handshake, _) = carried(&Program::own("device_count"));
+    let (total, uncut) = carried(program);
+    let work = total - handshake;
+    for seed in seeds {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |limit: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % limit
+        };
+        // The first connection has to get through its handshake: without a session there is nothing to continue.
+        let mut cuts = vec![handshake + below(work * 3 / 4)];
+        cuts.extend((0..4).map(|_| below(handshake + work / 2)));
+        let impairment = Impairment { cuts: cuts.clone(), ..Impairment::default() };
+        let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
+        let ended = Running::start(&mut through(&proxy, program)).finish();
+        assert_eq!(ended.stdout, uncut, "seed {seed}, cuts {cuts:?}\n{}", ended.stderr);
+        ended.expect_silent_success();
+        assert!(proxy.accepted() > 1, "seed {seed}: nothing was cut");
+    }
+    assert!(!worker.log().contains("panicked"), "{}", worker.log());
+}
+
+#[test]
+fn what_kernels_print_arrives_once_and_in_order_whatever_is_cut() {
+    cut_at_random(&Program::own("printf_order"), 1..7);
+}
+
+#[test]
+fn host_functions_run_once_and_in_order_whatever_is_cut() {
+    cut_at_random(&Program::own("host_functions"), 11..17);
+}
+
+#[test]
+fn bulk_data_arrives_whole_whatever_is_cut() {
+    cut_at_random(&Program::own("bulk"), 21..27);
+}
+
 #[test]
 fn a_worker_out_of_reach_for_a_while_is_waited_for() {
     let worker = Worker::start();

@@ -5,6 +5,7 @@
 
 mod affinity;
 mod calls;
+mod cpu_time;
 mod kernels;
 mod loops;
 mod machine;
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// A quick look: fewer and shorter measurements
     #[arg(long)]
     quick: bool,
+    /// Measure what is already built, on a machine that need not have compilers
+    #[arg(long)]
+    prebuilt: bool,
     /// Be the other end of the raw TCP measurements; the bench starts itself like this
     #[arg(long, hide = true)]
     peer: bool,
@@ -69,9 +73,17 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.peer {
         return peer::serve();
     }
-    let toolchain = setup::run(repo)?;
-    let built = build::run(repo, &build::Arguments::default())?;
-    let programs = Programs::compile(repo, &toolchain, &built)?;
+    let (built, programs) = if arguments.prebuilt {
+        let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
+        let programs = Programs::load(repo, &built)?;
+        (built, programs)
+    } else {
+        let toolchain = setup::run(repo)?;
+        let built = build::run(repo, &build::Arguments::default())?;
+        let programs = Programs::compile(repo, &toolchain, &built)?;
+        (built, programs)
+    };
+    fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
     let report = measure(repo, &built, &programs, effort)?;
     println!("{}", report.table());

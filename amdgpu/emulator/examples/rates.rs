@@ -8,7 +8,10 @@ fn main() {
             continue;
         }
         let rounds = if level == Level::Base { 50_000 } else { 2_000_000 };
-        let best = (0..3).map(|_| rate::fma_loop(level, rounds)).min_by_key(|rate| rate.elapsed).expect("three runs");
+        let best = (0..3)
+            .map(|_| rate::fma_loop(level, rounds))
+            .min_by_key(|rate| rate.elapsed)
+            .expect("three runs");
         println!(
             "{level:?}: {:.1} M wave-instructions/s, {:.1} GFLOP/s",
             best.wave_instructions_per_second() / 1e6,

@@ -100,7 +100,8 @@ impl Compiler {
                     Operand::Execz => sreg::EXECZ,
                     _ => sreg::SCC,
                 };
-                let mut uop = self.uop(crate::exec::sop1::materialise(), self.insts.len().saturating_sub(1) as u32);
+                let mut uop =
+                    self.uop(crate::exec::sop1::materialise(), self.insts.len().saturating_sub(1) as u32);
                 uop.dst = what as u16;
                 self.before.push(uop);
                 Ok(Src { kind: SrcKind::Scalar, index: what as u16 })
@@ -111,14 +112,17 @@ impl Compiler {
                     return Ok(Src { kind: SrcKind::Scalar, index });
                 }
                 let wide = matches!(ty, Type::B64 | Type::I64 | Type::F64);
-                let value = constant_bits(operand, ty)
-                    .ok_or(Unsupported::Form { mnemonic: inst.op.name(), what: "source operand is not executed" })?;
+                let value = constant_bits(operand, ty).ok_or(Unsupported::Form {
+                    mnemonic: inst.op.name(),
+                    what: "source operand is not executed",
+                })?;
                 let index = if wide && width >= 2 {
                     self.constant_run(&[value as u32, (value >> 32) as u32], width)
                 } else {
                     self.constant_run(&[value as u32], width)
                 };
-                let index = index.ok_or(Unsupported::Form { mnemonic: inst.op.name(), what: "too many constants" })?;
+                let index = index
+                    .ok_or(Unsupported::Form { mnemonic: inst.op.name(), what: "too many constants" })?;
                 Ok(Src { kind: SrcKind::Constant, index })
             }
         }
@@ -130,7 +134,10 @@ impl Compiler {
             Operand::Vgpr(n) => u16::from(n),
             Operand::Agpr(n) => self.accum_offset + u16::from(n),
             _ => {
-                return Err(Unsupported::Form { mnemonic: inst.op.name(), what: "operand is not a vector register" });
+                return Err(Unsupported::Form {
+                    mnemonic: inst.op.name(),
+                    what: "operand is not a vector register",
+                });
             }
         };
         if index + width > self.vgpr_count {
@@ -144,8 +151,10 @@ impl Compiler {
 
     /// Index of a scalar register operand (source or destination) of `width` registers.
     pub fn scalar(&self, inst: &Inst, operand: &Operand, width: u16) -> Result<u16, Unsupported> {
-        let index = scalar_index(operand)
-            .ok_or(Unsupported::Form { mnemonic: inst.op.name(), what: "operand is not a scalar register" })?;
+        let index = scalar_index(operand).ok_or(Unsupported::Form {
+            mnemonic: inst.op.name(),
+            what: "operand is not a scalar register",
+        })?;
         check_scalar(inst, index, width)?;
         Ok(index)
     }

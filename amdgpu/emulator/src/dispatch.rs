@@ -89,7 +89,12 @@ impl std::fmt::Debug for Dispatch {
 
 impl Dispatch {
     /// A launch of `kernel` without arguments, limits or output.
-    pub fn new(kernel: Arc<LoadedKernel>, memory: Arc<Memory>, grid: [u32; 3], workgroup: [u32; 3]) -> Dispatch {
+    pub fn new(
+        kernel: Arc<LoadedKernel>,
+        memory: Arc<Memory>,
+        grid: [u32; 3],
+        workgroup: [u32; 3],
+    ) -> Dispatch {
         Dispatch {
             kernel,
             grid,
@@ -130,7 +135,7 @@ impl Gpu {
     pub fn new(config: GpuConfig) -> Gpu {
         let best = Level::detect();
         let level = config.level.map_or(best, |level| level.min(best));
-        Gpu { config, level, pool: Pool::new(config.threads), dispatches: AtomicU64::new(0) }
+        Gpu { config, level, pool: Pool::new(config.threads), dispatches: AtomicU64::new(1) }
     }
 
     pub fn config(&self) -> &GpuConfig {
@@ -169,6 +174,8 @@ struct GridBarrier {
 /// A dispatch in flight.
 #[derive(Debug)]
 pub(crate) struct Grid {
+    /// Number of the dispatch on its device.
+    pub id: u64,
     pub kernel: Arc<LoadedKernel>,
     pub memory: Arc<Memory>,
     pub level: Level,
@@ -221,27 +228,38 @@ impl Grid {
         let descriptor = &kernel.descriptor;
         let refuse = |kind: FaultKind| Fault {
             kind,
-            kernel: loaded.name().to_owned(),
+            kernel: loaded.name().into(),
             pc: 0,
             offset: 0,
-            instruction: String::new(),
+            instruction: Box::default(),
             workgroup: [0; 3],
             work_item: None,
         };
         let resources = |text: String| refuse(FaultKind::Resources { text });
         if loaded.arch() != gpu.config.arch {
-            return Err(resources(format!("kernel is for {:?}, the device is {:?}", loaded.arch(), gpu.config.arch)));
+            return Err(resources(format!(
+                "kernel is for {:?}, the device is {:?}",
+                loaded.arch(),
+                gpu.config.arch
+            )));
         }
         if descriptor.wave32 {
             return Err(resources("waves of 32 lanes do not exist on this device".to_owned()));
         }
-        let items = dispatch.workgroup.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
+        let items =
+            dispatch.workgroup.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
         if items == 0 || items > 1024 || dispatch.grid.contains(&0) {
-            return Err(resources(format!("grid {:?} in workgroups of {:?}", dispatch.grid, dispatch.workgroup)));
+            return Err(resources(format!(
+                "grid {:?} in workgroups of {:?}",
+                dispatch.grid, dispatch.workgroup
+            )));
         }
         let lds_size = kernel.group_size.saturating_add(dispatch.dynamic_lds);
         if lds_size > gpu.config.lds_bytes {
-            return Err(resources(format!("{lds_size} bytes of local memory, the device has {}", gpu.config.lds_bytes)));
+            return Err(resources(format!(
+                "{lds_size} bytes of local memory, the device has {}",
+                gpu.config.lds_bytes
+            )));
         }
         let lds_size = lds_size.next_multiple_of(512);
         let mut private_size = kernel.private_size.max(descriptor.private_segment_size);
@@ -252,10 +270,7 @@ impl Grid {
             return Err(resources(format!("{private_size} bytes of private memory per work-item")));
         }
         let private_size = private_size.next_multiple_of(4);
-        let mut workgroups = [0; 3];
-        for k in 0..3 {
-            workgroups[k] = dispatch.grid[k].div_ceil(dispatch.workgroup[k]);
-        }
+        let workgroups = std::array::from_fn(|k| dispatch.grid[k].div_ceil(dispatch.workgroup[k]));
         let total = workgroups.iter().try_fold(1u64, |total, count| total.checked_mul(u64::from(*count)));
         let total = total.ok_or_else(|| resources("grid is too large".to_owned()))?;
         let entry_address = loaded.entry();
@@ -275,7 +290,8 @@ impl Grid {
                 kernel.kernarg_size
             )));
         }
-        let mut arguments = Buffer::zeroed(place::KERNARG + kernel.kernarg_size.next_multiple_of(64) as usize + 64);
+        let mut arguments =
+            Buffer::zeroed(place::KERNARG + kernel.kernarg_size.next_multiple_of(64) as usize + 64);
         let base = arguments.address();
         let pointers = Pointers {
             dispatch: base + place::PACKET as u64,
@@ -300,13 +316,15 @@ impl Grid {
 
         let id_dims = descriptor.workitem_id_dims;
         let waves = items.div_ceil(64);
-        let work_items = (0..waves).map(|wave| work_item_ids(dispatch.workgroup, id_dims, 64 * wave)).collect();
+        let work_items =
+            (0..waves).map(|wave| work_item_ids(dispatch.workgroup, id_dims, 64 * wave)).collect();
         let vgpr_count = descriptor.vgpr_count as usize;
         let mut own = vec![arguments.range(Access::ReadWrite)];
         own.extend(hostcall.as_ref().map(Hostcall::range));
         own.extend(printf.as_ref().map(PrintfBuffer::range));
 
-        let bytes_per_group = u64::from(waves) * (256 * vgpr_count as u64 + 64 * u64::from(private_size) + 8192)
+        let bytes_per_group = u64::from(waves)
+            * (256 * vgpr_count as u64 + 64 * u64::from(private_size) + 8192)
             + u64::from(lds_size);
         let mut resident = (gpu.config.resident_bytes / bytes_per_group).max(1);
         if hostcall.is_some() {
@@ -314,9 +332,12 @@ impl Grid {
             resident = resident.min(PACKETS / u64::from(waves));
         }
         if dispatch.cooperative && total > resident {
-            return Err(resources(format!("{total} workgroups at once, the device holds {resident} of this kernel")));
+            return Err(resources(format!(
+                "{total} workgroups at once, the device holds {resident} of this kernel"
+            )));
         }
         Ok(Grid {
+            id,
             kernel: loaded.clone(),
             memory: dispatch.memory.clone(),
             level: gpu.level,
@@ -401,7 +422,13 @@ impl Grid {
 }
 
 /// The packet a real queue would hold.
-fn packet(dispatch: &Dispatch, kernel: &LoadedKernel, pointers: &Pointers, lds: u32, private: u32) -> [u8; 64] {
+fn packet(
+    dispatch: &Dispatch,
+    kernel: &LoadedKernel,
+    pointers: &Pointers,
+    lds: u32,
+    private: u32,
+) -> [u8; 64] {
     const KERNEL_DISPATCH: u16 = 2;
     let mut packet = [0; 64];
     let mut put = |at: usize, bytes: &[u8]| packet[at..at + bytes.len()].copy_from_slice(bytes);

@@ -36,7 +36,9 @@ impl FaultKind {
     pub fn is_memory(&self) -> bool {
         matches!(
             self,
-            FaultKind::IllegalAddress { .. } | FaultKind::Misaligned { .. } | FaultKind::PrivateOverflow { .. }
+            FaultKind::IllegalAddress { .. }
+                | FaultKind::Misaligned { .. }
+                | FaultKind::PrivateOverflow { .. }
         )
     }
 }
@@ -49,13 +51,20 @@ impl fmt::Display for FaultKind {
                 write!(f, "memory access fault: {verb} of address {address:#x}")?;
                 if *address < 0x10000 { f.write_str(" (null pointer)") } else { Ok(()) }
             }
-            FaultKind::Misaligned { address } => write!(f, "memory access fault: misaligned atomic at address {address:#x}"),
+            FaultKind::Misaligned { address } => {
+                write!(f, "memory access fault: misaligned atomic at address {address:#x}")
+            }
             FaultKind::PrivateOverflow { offset, size } => {
-                write!(f, "memory access fault: private offset {offset:#x} past the {size} bytes of a work-item's stack")
+                write!(
+                    f,
+                    "memory access fault: private offset {offset:#x} past the {size} bytes of a work-item's stack"
+                )
             }
             FaultKind::Trap { id } => write!(f, "trap {id} raised by the kernel"),
             FaultKind::IllegalInstruction { text } => write!(f, "illegal instruction: {text}"),
-            FaultKind::IllegalTarget { address } => write!(f, "jump to address {address:#x}, which is no instruction"),
+            FaultKind::IllegalTarget { address } => {
+                write!(f, "jump to address {address:#x}, which is no instruction")
+            }
             FaultKind::Hostcall { text } => write!(f, "host call: {text}"),
             FaultKind::Timeout => f.write_str("watchdog: the kernel ran past its time limit"),
             FaultKind::Cancelled => f.write_str("the dispatch was cancelled"),
@@ -70,12 +79,12 @@ impl fmt::Display for FaultKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
-    pub kernel: String,
+    pub kernel: Box<str>,
     /// Address of the instruction, and its offset from the kernel's entry; zero when no instruction is to blame.
     pub pc: u64,
     pub offset: i64,
     /// The instruction, disassembled.
-    pub instruction: String,
+    pub instruction: Box<str>,
     pub workgroup: [u32; 3],
     /// Work-item within the workgroup, for faults of one lane.
     pub work_item: Option<[u32; 3]>,

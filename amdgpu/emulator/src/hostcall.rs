@@ -46,7 +46,8 @@ mod layout {
     pub const HEADER_ACTIVE: usize = 8;
     pub const HEADER_SERVICE: usize = 16;
     pub const HEADER_CONTROL: usize = 20;
-    pub const FIRST_PAYLOAD: usize = (FIRST_HEADER + super::PACKETS as usize * HEADER_BYTES).next_multiple_of(4096);
+    pub const FIRST_PAYLOAD: usize =
+        (FIRST_HEADER + super::PACKETS as usize * HEADER_BYTES).next_multiple_of(4096);
     pub const PAYLOAD_BYTES: usize = 64 * 64;
     pub const SIZE: usize = FIRST_PAYLOAD + super::PACKETS as usize * PAYLOAD_BYTES;
 }
@@ -116,13 +117,13 @@ impl Hostcall {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        debug_assert!(at + 8 <= self.buffer.len() && at % 8 == 0);
+        debug_assert!(at + 8 <= self.buffer.len() && at.is_multiple_of(8));
         // SAFETY: the word is inside the buffer and aligned; waves change it with atomic instructions or before they hand it over.
         unsafe { AtomicU64::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
     }
 
     fn half(&self, at: usize) -> &AtomicU32 {
-        debug_assert!(at + 4 <= self.buffer.len() && at % 4 == 0);
+        debug_assert!(at + 4 <= self.buffer.len() && at.is_multiple_of(4));
         // SAFETY: as for `word`.
         unsafe { AtomicU32::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
     }

@@ -9,6 +9,7 @@
 mod buffer;
 pub mod compile;
 mod dispatch;
+#[expect(clippy::needless_range_loop, reason = "lane loops index several arrays at once")]
 pub mod exec;
 mod fault;
 mod hostcall;

@@ -55,7 +55,11 @@ impl Module {
             return Err(Error::Architecture { found: processor.to_owned(), device: arch });
         }
         let inside = |address: u64, len: u64| {
-            address.checked_add(len).is_some_and(|end| end <= object.load_size()).then_some(()).ok_or(Error::OutOfRange)
+            address
+                .checked_add(len)
+                .is_some_and(|end| end <= object.load_size())
+                .then_some(())
+                .ok_or(Error::OutOfRange)
         };
         for segment in object.segments() {
             inside(segment.vaddr, segment.memsz)?;
@@ -220,7 +224,8 @@ impl Image {
         let start = after.checked_sub(1).map_or(segment.vaddr, |at| self.functions[at].max(segment.vaddr));
         let file_end = segment.vaddr + segment.bytes.len() as u64;
         let end = self.functions.get(after).map_or(file_end, |end| (*end).min(file_end));
-        let bytes = segment.bytes.get((start - segment.vaddr) as usize..(end.max(start) - segment.vaddr) as usize)?;
+        let bytes =
+            segment.bytes.get((start - segment.vaddr) as usize..(end.max(start) - segment.vaddr) as usize)?;
         (address < start + bytes.len() as u64).then_some((start, bytes))
     }
 }

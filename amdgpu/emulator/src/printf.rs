@@ -131,7 +131,9 @@ impl Conversion {
                     Length::Long => word as i64,
                 };
                 // SAFETY: the format has one `ll` integer conversion, for which a 64-bit integer is passed.
-                out.extend(self.print("ll", |format, to, size| unsafe { libc::snprintf(to, size, format, value) }));
+                out.extend(
+                    self.print("ll", |format, to, size| unsafe { libc::snprintf(to, size, format, value) }),
+                );
             }
             b'o' | b'u' | b'x' | b'X' => {
                 let word = arguments.word();
@@ -142,7 +144,9 @@ impl Conversion {
                     Length::Long => word,
                 };
                 // SAFETY: the format has one `ll` integer conversion, for which a 64-bit integer is passed.
-                out.extend(self.print("ll", |format, to, size| unsafe { libc::snprintf(to, size, format, value) }));
+                out.extend(
+                    self.print("ll", |format, to, size| unsafe { libc::snprintf(to, size, format, value) }),
+                );
             }
             b'p' => {
                 let text = format!("{:#x}", arguments.word());
@@ -152,7 +156,9 @@ impl Conversion {
             _ => {
                 let value = f64::from_bits(arguments.word());
                 // SAFETY: the format has one floating-point conversion, for which a double is passed.
-                out.extend(self.print("", |format, to, size| unsafe { libc::snprintf(to, size, format, value) }));
+                out.extend(
+                    self.print("", |format, to, size| unsafe { libc::snprintf(to, size, format, value) }),
+                );
             }
         }
     }
@@ -203,7 +209,8 @@ fn number(rest: &mut &[u8], arguments: &mut dyn Arguments) -> Option<i64> {
         return Some(i64::from(arguments.word() as i32));
     }
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = rest[..digits].iter().fold(0i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(WIDEST));
+    let value =
+        rest[..digits].iter().fold(0i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(WIDEST));
     *rest = &rest[digits..];
     (digits > 0).then_some(value)
 }
@@ -272,9 +279,15 @@ mod tests {
         assert_eq!(printed("%u %x %X %#x %o", &[&[!0, 255, 255, 255, 8]]), "4294967295 ff FF 0xff 10");
         assert_eq!(printed("%ld %lld %hhd %hu", &[&[!0, !0, 0x180, 0x1_0001]]), "-1 -1 -128 1");
         let f = |v: f64| v.to_bits();
-        assert_eq!(printed("%f %5.3f %e %g", &[&[f(1.5), f(3.14159), f(12345.678), f(0.0001)]]), "1.500000 3.142 1.234568e+04 0.0001");
+        assert_eq!(
+            printed("%f %5.3f %e %g", &[&[f(1.5), f(3.14159), f(12345.678), f(0.0001)]]),
+            "1.500000 3.142 1.234568e+04 0.0001"
+        );
         assert_eq!(printed("%a %G", &[&[f(1.0), f(1e20)]]), "0x1p+0 1E+20");
-        assert_eq!(printed("[%10s|%-10s|%.2s]", &[&text("ab"), &text("ab"), &text("abc")]), "[        ab|ab        |ab]");
+        assert_eq!(
+            printed("[%10s|%-10s|%.2s]", &[&text("ab"), &text("ab"), &text("abc")]),
+            "[        ab|ab        |ab]"
+        );
         assert_eq!(printed("%c%c %p", &[&[104, 105, 0xdead]]), "hi 0xdead");
         assert_eq!(printed("%*d %.*f", &[&[4, 7, 1, f(2.25)]]), "   7 2.2");
     }

@@ -57,8 +57,10 @@ pub fn print_records(mut records: &[u8], formats: &[String], print: &mut dyn FnM
         let control = u32::from_le_bytes(*control);
         let size = (control >> 2) as usize;
         let Some(record) = records.get(4..size).filter(|_| size > 4) else { return };
-        let words: Vec<u64> =
-            record.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        let words: Vec<u64> = record
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
+            .collect();
         let constant_format = control & 2 != 0;
         if constant_format {
             let format = words.first().and_then(|hash| by_hash.get(hash));
@@ -87,7 +89,8 @@ mod tests {
     fn records_print_by_hash_or_by_their_own_format() {
         let formats = ["0:0:ab12,n is %d\n".to_owned()];
         let own = u64::from_le_bytes(*b"x=%d;\0\0\0");
-        let records = [record(true, &[0xab12, 7]), record(false, &[own, 9]), record(true, &[0xdead, 1])].concat();
+        let records =
+            [record(true, &[0xab12, 7]), record(false, &[own, 9]), record(true, &[0xdead, 1])].concat();
         let mut text = Vec::new();
         print_records(&records, &formats, &mut |line| text.extend_from_slice(line));
         assert_eq!(String::from_utf8(text).unwrap(), "n is 7\nx=9;");

@@ -65,7 +65,9 @@ impl Program {
             offsets.push(at as u32);
             compiler.offset = at as u32;
             let compiled = match decoded {
-                Ok(inst) => exec::compile(&mut compiler, &inst, inst_index).map_err(|error| error.to_string()),
+                Ok(inst) => {
+                    exec::compile(&mut compiler, &inst, inst_index).map_err(|error| error.to_string())
+                }
                 Err(error) => Err(error.to_string()),
             };
             uops.append(&mut compiler.before);

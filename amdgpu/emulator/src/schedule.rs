@@ -18,6 +18,8 @@ use crate::workgroup::{Outcome, Workgroup};
 
 /// Waves below which other threads are not woken: doing it costs more than running them.
 const WORTH_WAKING: u64 = 12;
+/// Turns of work that count like one turn of waiting, when deciding whether to start more workgroups.
+const BUSY_TURNS: u64 = 64;
 /// Workgroup storage kept for the next launch.
 const SPARES: usize = 64;
 
@@ -37,10 +39,10 @@ struct State {
     next: u64,
     /// Workgroups started and not ended, parked ones included.
     in_flight: u64,
-    parked: VecDeque<Box<Workgroup>>,
+    parked: VecDeque<Workgroup>,
     /// Workgroups to have in flight even while some are parked.
     target: u64,
-    /// Slices since the last workgroup ended, or since `target` grew.
+    /// Turns since the last workgroup ended, or since `target` grew.
     stalls: u64,
     /// Threads at work.
     active: usize,
@@ -68,7 +70,7 @@ impl Schedule {
 /// What a thread does next.
 enum Pick {
     Start(u64),
-    Resume(Box<Workgroup>),
+    Resume(Workgroup),
     Nothing,
 }
 
@@ -89,16 +91,19 @@ impl Grid {
         state.parked.pop_front().map_or(Pick::Nothing, Pick::Resume)
     }
 
-    fn park(&self, workgroup: Box<Workgroup>) {
+    /// Puts a workgroup aside; gives the number in flight.
+    fn park(&self, workgroup: Workgroup, idle: bool) -> u64 {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
         state.parked.push_back(workgroup);
-        state.stalls += 1;
-        // Everyone in flight had two turns and none ended: perhaps they wait for a workgroup that has not started.
-        if state.stalls > 2 * state.in_flight {
+        // A turn spent waiting counts much more than one spent working, which may be waiting in disguise.
+        state.stalls += if idle { BUSY_TURNS } else { 1 };
+        // Everyone in flight had two such turns and none ended: perhaps they wait for a workgroup that has not started.
+        if state.stalls > 2 * BUSY_TURNS * state.in_flight {
             state.stalls = 0;
             state.target = (state.target.max(state.in_flight) * 2).min(schedule.resident);
         }
+        state.in_flight
     }
 
     fn finish(&self, workgroup: &Workgroup) {
@@ -114,7 +119,7 @@ impl Grid {
     }
 
     /// Runs workgroups until there is none left to run.
-    fn work(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
+    fn work(&self, spares: &Mutex<Vec<Workgroup>>) {
         self.schedule.state.lock().active += 1;
         let done = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
         if let Err(panic) = done {
@@ -132,16 +137,16 @@ impl Grid {
         }
     }
 
-    fn run_workgroups(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
-        let mut spare: Option<Box<Workgroup>> = None;
-        let mut naps = 0;
+    fn run_workgroups(&self, spares: &Mutex<Vec<Workgroup>>) {
+        let mut spare: Option<Workgroup> = None;
+        let mut naps = 0u64;
         loop {
             let mut workgroup = match self.pick() {
                 Pick::Nothing => break,
                 Pick::Resume(workgroup) => workgroup,
                 Pick::Start(linear) => {
                     let taken = spare.take().or_else(|| spares.lock().pop());
-                    let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
+                    let mut workgroup = taken.unwrap_or_else(|| Workgroup::new(self));
                     workgroup.start(self, linear);
                     workgroup
                 }
@@ -165,12 +170,12 @@ impl Grid {
                         keep(spares, workgroup);
                         break;
                     }
-                    self.park(workgroup);
-                    // Everyone waits, perhaps for the host: do not burn the machine meanwhile.
+                    let in_flight = self.park(workgroup, idle);
+                    // Everyone waits, perhaps for another thread or the host: do not burn the machine meanwhile.
                     naps = if idle { naps + 1 } else { 0 };
-                    if naps > 64 {
-                        std::thread::sleep(Duration::from_micros(naps.min(1000)));
-                    } else if naps > 8 {
+                    if let Some(tired) = naps.checked_sub(64 + 4 * in_flight) {
+                        std::thread::sleep(Duration::from_micros(tired.min(1000)));
+                    } else if naps > 4 * in_flight {
                         std::thread::yield_now();
                     }
                 }
@@ -184,17 +189,17 @@ impl Grid {
     fn fault(&self, kind: FaultKind) -> Fault {
         Fault {
             kind,
-            kernel: self.kernel.name().to_owned(),
+            kernel: self.kernel.name().into(),
             pc: 0,
             offset: 0,
-            instruction: String::new(),
+            instruction: Box::default(),
             workgroup: [0; 3],
             work_item: None,
         }
     }
 }
 
-fn keep(spares: &Mutex<Vec<Box<Workgroup>>>, workgroup: Box<Workgroup>) {
+fn keep(spares: &Mutex<Vec<Workgroup>>, workgroup: Workgroup) {
     let mut spares = spares.lock();
     if spares.len() < SPARES && workgroup.bytes() < 8 << 20 {
         spares.push(workgroup);
@@ -212,7 +217,7 @@ pub(crate) struct Pool {
 struct Shared {
     state: Mutex<Work>,
     wake: Condvar,
-    spares: Mutex<Vec<Box<Workgroup>>>,
+    spares: Mutex<Vec<Workgroup>>,
 }
 
 #[derive(Debug, Default)]

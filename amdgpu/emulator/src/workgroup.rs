@@ -6,6 +6,7 @@ use crate::buffer::Buffer;
 use crate::dispatch::Grid;
 use crate::fault::{Fault, FaultKind};
 use crate::memory::{Range, Table};
+use crate::program::Program;
 use crate::wave::sreg;
 use crate::{Flow, Wave};
 
@@ -22,6 +23,8 @@ pub struct Surroundings {
     pub(crate) linear_workgroup: u64,
     table: Arc<Table>,
     generation: u64,
+    /// The dispatch that `table` and the waves' range caches belong to.
+    dispatch: u64,
 }
 
 impl Surroundings {
@@ -51,6 +54,96 @@ struct Slot {
     wave: Box<Wave>,
     private: Buffer,
     state: State,
+    /// Turns that ended because the quantum was spent.
+    expired: u32,
+    /// Where the wave was seen to spin.
+    spin: Option<Mark>,
+}
+
+/// A wave's place and registers at a moment. A wave that comes back to the same mark waits for memory to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    program: *const Program,
+    pc: usize,
+    registers: u64,
+}
+
+impl Mark {
+    fn of(wave: &Wave) -> Mark {
+        // Four running sums, so that the loop is not one long chain of dependent multiplications.
+        let mut sums = [u64::from(wave.scc), 1, 2, 3];
+        let mut add = |values: &[u32]| {
+            for four in values.chunks_exact(4) {
+                for (sum, value) in sums.iter_mut().zip(four) {
+                    *sum = (*sum ^ u64::from(*value)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+                }
+            }
+        };
+        add(&wave.sgprs);
+        wave.vgprs.iter().for_each(|lanes| add(&lanes.0));
+        let registers = sums.iter().fold(0u64, |all, sum| all.rotate_left(17) ^ sum);
+        Mark { program: wave.program, pc: wave.pc, registers }
+    }
+}
+
+/// What a wave does that was watched for one round of a loop.
+enum Watched {
+    Spins,
+    Moves,
+    /// It got to something other than a jump.
+    Left(Flow),
+}
+
+impl Slot {
+    /// Runs the wave until it is back at the mark's place, for a few jumps at most.
+    fn watch(&mut self, mark: Mark) -> Watched {
+        const JUMPS: u32 = 32;
+        let wave = &mut *self.wave;
+        for _ in 0..JUMPS {
+            wave.budget = 1;
+            let flow = run_wave(wave);
+            if flow != Flow::Jump {
+                return Watched::Left(flow);
+            }
+            if wave.pc == mark.pc && std::ptr::eq(wave.program, mark.program) {
+                return if Mark::of(wave) == mark { Watched::Spins } else { Watched::Moves };
+            }
+        }
+        Watched::Moves
+    }
+
+    /// Lets the wave have its turn. Says how it ended, and whether the wave only waited.
+    fn turn(&mut self) -> (Flow, bool) {
+        if let Some(mark) = self.spin {
+            match self.watch(mark) {
+                Watched::Spins => return (Flow::Jump, true),
+                Watched::Moves => self.spin = None,
+                Watched::Left(flow) => {
+                    self.spin = None;
+                    return (flow, matches!(flow, Flow::Yield | Flow::Retry));
+                }
+            }
+        }
+        self.wave.budget = QUANTUM;
+        let flow = run_wave(&mut self.wave);
+        if flow != Flow::Jump {
+            return (flow, matches!(flow, Flow::Yield | Flow::Retry));
+        }
+        self.expired += 1;
+        // Looking costs a few microseconds, so not every time.
+        if self.expired % 4 != 1 {
+            return (flow, false);
+        }
+        let mark = Mark::of(&self.wave);
+        match self.watch(mark) {
+            Watched::Spins => {
+                self.spin = Some(mark);
+                (Flow::Jump, true)
+            }
+            Watched::Moves => (Flow::Jump, false),
+            Watched::Left(flow) => (flow, matches!(flow, Flow::Yield | Flow::Retry)),
+        }
+    }
 }
 
 /// How a slice ended.
@@ -58,8 +151,10 @@ struct Slot {
 pub(crate) enum Outcome {
     /// All waves ended.
     Done,
-    /// There is more to run. `idle` says that all waves gave up their turn (they sleep or wait for other workgroups).
-    Parked { idle: bool },
+    /// There is more to run. `idle` says that all waves only waited: they sleep, or spin on memory.
+    Parked {
+        idle: bool,
+    },
     Fault(Box<Fault>),
 }
 
@@ -89,6 +184,7 @@ impl Workgroup {
                 linear_workgroup: 0,
                 table: grid.memory.snapshot(),
                 generation: grid.memory.generation(),
+                dispatch: grid.id,
             }),
         }
     }
@@ -120,7 +216,19 @@ impl Workgroup {
                 wave: Box::new(Wave::new(grid.vgpr_count)),
                 private: Buffer::zeroed(0),
                 state: State::Ended,
+                expired: 0,
+                spin: None,
             });
+        }
+        // Storage comes from earlier dispatches, whose memory this one may not touch.
+        let foreign = surroundings.dispatch != grid.id;
+        if foreign {
+            surroundings.dispatch = grid.id;
+            surroundings.generation = grid.memory.generation();
+            surroundings.table = grid.memory.snapshot();
+            for slot in &mut self.slots {
+                slot.wave.ranges.clear(surroundings.generation);
+            }
         }
         let private_bytes = grid.private_size as usize * 64;
         for (index, slot) in self.slots.iter_mut().enumerate().take(self.live) {
@@ -131,6 +239,8 @@ impl Workgroup {
                 *slot.wave = Wave::new(grid.vgpr_count);
             }
             slot.state = State::Ready;
+            slot.expired = 0;
+            slot.spin = None;
             let wave = &mut *slot.wave;
             wave.index = index as u32;
             wave.lds = self.lds.as_mut_ptr();
@@ -186,28 +296,20 @@ impl Workgroup {
                     State::Ended => ended += 1,
                     State::AtBarrier => at_barrier += 1,
                     State::Ready => {
-                        let wave = &mut *self.slots[at].wave;
-                        wave.budget = QUANTUM;
-                        let flow = run_wave(wave);
+                        let (flow, waits) = self.slots[at].turn();
+                        idle &= waits;
                         match flow {
                             Flow::End => {
                                 self.slots[at].state = State::Ended;
                                 ended += 1;
-                                idle = false;
                             }
                             Flow::Barrier => {
                                 self.slots[at].state = State::AtBarrier;
                                 at_barrier += 1;
-                                idle = false;
                             }
                             Flow::Fault => return Outcome::Fault(Box::new(self.describe(at))),
-                            // Asked for its turn to end, or waits for other workgroups.
-                            Flow::Yield | Flow::Retry => runnable = true,
-                            // Ran out of its quantum.
-                            Flow::Next | Flow::Jump | Flow::Far => {
-                                runnable = true;
-                                idle = false;
-                            }
+                            // Gave up its turn, or used it up.
+                            _ => runnable = true,
                         }
                     }
                 }
@@ -243,7 +345,8 @@ impl Workgroup {
 
     /// Memory the workgroup's storage takes.
     pub fn bytes(&self) -> usize {
-        self.slots.iter().map(|slot| slot.wave.vgprs.len() * 256 + slot.private.len()).sum::<usize>() + self.lds.len()
+        self.slots.iter().map(|slot| slot.wave.vgprs.len() * 256 + slot.private.len()).sum::<usize>()
+            + self.lds.len()
     }
 
     /// A fault of the whole dispatch, placed at the first wave that is still running.
@@ -258,13 +361,16 @@ impl Workgroup {
         let grid = self.surroundings.grid();
         let wave = &mut *self.slots[at].wave;
         let fault = wave.fault.take();
-        let (kind, lane) = fault.unwrap_or((FaultKind::Internal { text: "fault without a cause".to_owned() }, None));
+        let (kind, lane) =
+            fault.unwrap_or((FaultKind::Internal { text: "fault without a cause".to_owned() }, None));
         // SAFETY: a wave that ran has a program, which outlives it.
         let program = unsafe { &*wave.program };
         let pc = program.address_of(wave.pc);
         let instruction = match kind {
             FaultKind::IllegalInstruction { .. } => String::new(),
-            _ => program.inst_of(wave.pc).map_or(String::new(), |inst| isa::disassemble(grid.kernel.arch(), inst, pc)),
+            _ => program
+                .inst_of(wave.pc)
+                .map_or(String::new(), |inst| isa::disassemble(grid.kernel.arch(), inst, pc)),
         };
         let [x, y, _] = self.surroundings.size;
         let work_item = lane.map(|lane| {
@@ -273,10 +379,10 @@ impl Workgroup {
         });
         Fault {
             kind,
-            kernel: grid.kernel.name().to_owned(),
+            kernel: grid.kernel.name().into(),
             pc,
             offset: pc.wrapping_sub(grid.kernel.entry()) as i64,
-            instruction,
+            instruction: instruction.into(),
             workgroup: self.surroundings.workgroup,
             work_item,
         }
@@ -288,7 +394,7 @@ pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
     // SAFETY: the wave entered a program of its kernel, which lives as long as the kernel. A program's last micro-op jumps, so
     // `pc` stays inside it; branch targets were resolved to micro-ops of the same program.
     unsafe {
-        let mut uops = (&(*wave.program).uops).as_ptr();
+        let mut uops = (*wave.program).uops.as_ptr();
         let mut pc = wave.pc;
         let mut start = pc;
         let mut left = i64::from(wave.budget);
@@ -312,7 +418,7 @@ pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
                         wave.pc = pc;
                         return Flow::Fault;
                     }
-                    uops = (&(*wave.program).uops).as_ptr();
+                    uops = (*wave.program).uops.as_ptr();
                     pc = wave.pc;
                     start = pc;
                 }

@@ -28,7 +28,7 @@ fn writes_past_an_allocation_fault_at_the_first_byte_past_it() {
         let out = rig.alloc(vec![0i32; 64]);
         let fault = rig.run("write_at", 1, 64, Args::new().ptr(&out).u64(8)).unwrap_err();
         assert_eq!(fault.kind, FaultKind::IllegalAddress { address: out.address() + 256, write: true });
-        assert_eq!((fault.kernel.as_str(), fault.work_item), ("write_at", Some([56, 0, 0])));
+        assert_eq!((&*fault.kernel, fault.work_item), ("write_at", Some([56, 0, 0])));
         assert!(fault.instruction.contains("store_dword"), "{fault}");
         assert!(fault.to_string().contains("write of address"), "{fault}");
         still_works(&rig);
@@ -41,7 +41,8 @@ fn null_and_wild_reads_fault() {
         let rig = rig(arch);
         let out = rig.alloc(vec![0i32; 64]);
         for (address, offset) in [(0, 0), (0x10, 0), (out.address(), 1 << 40), (u64::MAX - 3, 0)] {
-            let fault = rig.run("read_at", 1, 64, Args::new().u64(address).u64(offset).ptr(&out)).unwrap_err();
+            let fault =
+                rig.run("read_at", 1, 64, Args::new().u64(address).u64(offset).ptr(&out)).unwrap_err();
             assert!(matches!(fault.kind, FaultKind::IllegalAddress { write: false, .. }), "{fault}");
         }
         let fault = rig.run("read_at", 1, 64, Args::new().u64(0).u64(0).ptr(&out)).unwrap_err();
@@ -145,7 +146,10 @@ fn unknown_instructions_fault_only_when_reached_and_by_name() {
     let fault = rig.run("unknown", 1, 64, Args::new().u64(2)).unwrap_err();
     assert!(fault.to_string().contains("0xdeadbeef"), "{fault}");
     let fault = rig.run("offtheend", 1, 64, Args::new()).unwrap_err();
-    assert!(matches!(fault.kind, FaultKind::IllegalTarget { .. } | FaultKind::IllegalInstruction { .. }), "{fault}");
+    assert!(
+        matches!(fault.kind, FaultKind::IllegalTarget { .. } | FaultKind::IllegalInstruction { .. }),
+        "{fault}"
+    );
 }
 
 #[test]

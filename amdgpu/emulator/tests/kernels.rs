@@ -159,7 +159,7 @@ fn private_arrays_are_each_work_items_own() {
                 let mut sum = 0i32;
                 for i in 0..32 {
                     values[order[i] as usize] += i as i32;
-                    sum = sum.wrapping_mul(3).wrapping_add(values[order[i * 7 & 31] as usize]);
+                    sum = sum.wrapping_mul(3).wrapping_add(values[order[(i * 7) & 31] as usize]);
                 }
                 let mut bytes = [0i8; 16];
                 for i in 0..16 {
@@ -225,6 +225,19 @@ fn launch_dimensions_reach_the_kernel() {
 }
 
 #[test]
+fn code_objects_of_version_four_find_their_sizes_in_the_dispatch_packet() {
+    for arch in ARCHS {
+        let rig = Rig::new(arch, rig::hip("basic.hip", arch, &["-mcode-object-version=4"]));
+        let out = rig.alloc(vec![0u32; 128]);
+        let dispatch = rig.dispatch("sizes", [3, 4, 5], [16, 2, 4], Args::new().ptr(&out));
+        rig.gpu.launch(&dispatch).unwrap();
+        assert_eq!(out.read()[..7], [3, 4, 5, 16, 2, 4, 64], "{arch:?}");
+        rig.run("recursion", 1, 128, Args::new().ptr(&out)).unwrap();
+        assert_eq!(out.read()[..12], [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89], "{arch:?}");
+    }
+}
+
+#[test]
 fn a_partial_workgroup_has_only_its_own_work_items() {
     for arch in ARCHS {
         // Without this flag the compiler takes all workgroups to be whole.
@@ -270,10 +283,15 @@ fn loads_and_stores_of_every_width_move_the_right_bytes() {
         let b: Vec<u8> = (0..64).map(|i| i * 3).collect();
         let h: Vec<i16> = (0..64).map(|i| i * 301 - 9000).collect();
         let d: Vec<f64> = (0..64).map(|i| f64::from(i) * 1.25).collect();
-        let q: Vec<[f32; 4]> = (0..64).map(|i| [i as f32, i as f32 + 0.25, i as f32 + 0.5, -(i as f32)]).collect();
+        let q: Vec<[f32; 4]> =
+            (0..64).map(|i| [i as f32, i as f32 + 0.25, i as f32 + 0.5, -(i as f32)]).collect();
         let inputs = (rig.alloc(b.clone()), rig.alloc(h.clone()), rig.alloc(d.clone()), rig.alloc(q.clone()));
-        let outputs =
-            (rig.alloc(vec![0u8; 64]), rig.alloc(vec![0i16; 64]), rig.alloc(vec![0f64; 64]), rig.alloc(vec![[0f32; 4]; 64]));
+        let outputs = (
+            rig.alloc(vec![0u8; 64]),
+            rig.alloc(vec![0i16; 64]),
+            rig.alloc(vec![0f64; 64]),
+            rig.alloc(vec![[0f32; 4]; 64]),
+        );
         let triples = rig.alloc(vec![[0f32; 3]; 64]);
         let args = Args::new().ptr(&inputs.0).ptr(&inputs.1).ptr(&inputs.2).ptr(&inputs.3);
         let args = args.ptr(&outputs.0).ptr(&outputs.1).ptr(&outputs.2).ptr(&outputs.3).ptr(&triples);

@@ -44,7 +44,8 @@ fn every_work_item_of_many_workgroups_prints_once() {
         let rig = Rig::hip("output.hip", arch);
         rig.run("many", 6, 192, Args::new()).unwrap();
         let printed = rig.printed();
-        let mut numbers: Vec<u32> = printed.trim_end_matches(',').split(',').map(|n| n.parse().unwrap()).collect();
+        let mut numbers: Vec<u32> =
+            printed.trim_end_matches(',').split(',').map(|n| n.parse().unwrap()).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..6 * 192).collect::<Vec<u32>>(), "{arch:?}");
     }

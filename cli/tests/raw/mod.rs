@@ -38,7 +38,8 @@ impl Worker {
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
-        for name in ["REMORA_TOKEN", "REMORA_TOKEN_FILE", "REMORA_WORKER", "TF_WORKER_HOST", "REMORA_TLS_CA"] {
+        for name in ["REMORA_TOKEN", "REMORA_TOKEN_FILE", "REMORA_WORKER", "TF_WORKER_HOST", "REMORA_TLS_CA"]
+        {
             command.env_remove(name);
         }
         command.env("REMORA_LOG", "info").envs(environment.iter().copied());
@@ -47,7 +48,8 @@ impl Worker {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let endpoint = line.trim().strip_prefix("listening on ").map(|text| text.parse().unwrap());
-        let endpoint = endpoint.unwrap_or_else(|| panic!("no worker: {}", std::fs::read_to_string(&log).unwrap()));
+        let endpoint =
+            endpoint.unwrap_or_else(|| panic!("no worker: {}", std::fs::read_to_string(&log).unwrap()));
         Worker { child, endpoint, log, _folder: folder }
     }
 
@@ -78,7 +80,8 @@ impl Worker {
     pub fn status_with(&self, token: Option<&[u8]>) -> worker::Status {
         let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
         let credentials = greet::Credentials { token, secret: None };
-        let status: wire::Status = greet::greet(&self.connect(), &hello, &credentials, TIMEOUT, TIMEOUT).unwrap();
+        let status: wire::Status =
+            greet::greet(&self.connect(), &hello, &credentials, TIMEOUT, TIMEOUT).unwrap();
         worker::Status::from_json(&status.text).unwrap()
     }
 
@@ -246,7 +249,9 @@ impl Client {
         let hash = Sha256::digest(KERNELS).into();
         let base = self.arena();
         self.post(&wire::LoadModule { module: 1, device: 0, base, hash }, KERNELS);
-        for (at, name) in ["add_one", "slow_store", "write_through", "forever", "bump_counter"].iter().enumerate() {
+        for (at, name) in
+            ["add_one", "slow_store", "write_through", "forever", "bump_counter"].iter().enumerate()
+        {
             let name = (*name).to_owned();
             self.post(&wire::DefineFunction { function: at as u64 + 1, module: 1, name }, &[]);
         }
@@ -255,7 +260,8 @@ impl Client {
     pub fn launch(&mut self, function: u64, stream: u64, address: u64, rest: &[i32]) -> u32 {
         let mut body = address.to_le_bytes().to_vec();
         rest.iter().for_each(|value| body.extend_from_slice(&value.to_le_bytes()));
-        let launch = wire::Launch { function, stream, grid: [1, 1, 1], block: [1, 1, 1], ..wire::Launch::default() };
+        let launch =
+            wire::Launch { function, stream, grid: [1, 1, 1], block: [1, 1, 1], ..wire::Launch::default() };
         self.post(&launch, &body)
     }
 

@@ -27,6 +27,9 @@ const STEP: usize = 1 << 20;
 /// How often a thread without the role looks again, should a wake-up have gone to another.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long a thread may take between sending bytes and saying so, on a machine with no time for it.
+const NOTING_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Where a body goes: memory of a thread that waits for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
@@ -135,6 +138,13 @@ impl Deliveries {
             }
         }
     }
+}
+
+/// Whether the thread that reads is also the one that sends just now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sending {
+    Here,
+    Elsewhere,
 }
 
 /// Why reading stopped.
@@ -362,7 +372,7 @@ impl Shared {
 
     /// Reads one frame, and replaces the connection if that fails. Returns the request that was answered.
     fn read(&self, incoming: &mut Incoming) -> Option<u64> {
-        match self.read_frame(incoming) {
+        match self.read_frame(incoming, Sending::Elsewhere) {
             Ok(answered) => answered,
             Err(error) => {
                 self.recover(incoming, error);
@@ -372,13 +382,15 @@ impl Shared {
     }
 
     /// Reads one frame and gives it to whom it is for.
-    pub fn read_frame(&self, incoming: &mut Incoming) -> Result<Option<u64>, ReadError> {
+    pub fn read_frame(&self, incoming: &mut Incoming, sending: Sending) -> Result<Option<u64>, ReadError> {
         let header = incoming.header()?;
         let mut answered = None;
         match header.known() {
-            Ok(opcode) if header.is_reply() => answered = Some(self.take_reply(incoming, &header, opcode)?),
+            Ok(opcode) if header.is_reply() => {
+                answered = Some(self.take_reply(incoming, &header, opcode, sending)?)
+            }
             Ok(Opcode::Deliver) => self.take_delivery(incoming, &header)?,
-            Ok(opcode) => self.take_push(incoming, &header, opcode)?,
+            Ok(opcode) => self.take_push(incoming, &header, opcode, sending)?,
             // From a newer worker that should know better; it does no harm.
             Err(_) => incoming.skip(header.payload_len)?,
         }
@@ -394,10 +406,16 @@ impl Shared {
         Ok(answered)
     }
 
-    fn take_reply(&self, incoming: &mut Incoming, header: &Header, opcode: Opcode) -> Result<u64, ReadError> {
-        let number = widen(header.request_id, self.ring.claimed());
+    fn take_reply(
+        &self,
+        incoming: &mut Incoming,
+        header: &Header,
+        opcode: Opcode,
+        sending: Sending,
+    ) -> Result<u64, ReadError> {
+        let number = widen(header.request_id, self.ring.appended());
         // A reply to a request says that all up to it have arrived.
-        self.acknowledged(number)?;
+        self.acknowledged(number, sending)?;
         let destination = self.desk.lock().destination(number);
         let payload = match destination {
             Some(destination) if !header.is_error() => {
@@ -436,12 +454,18 @@ impl Shared {
         Ok(())
     }
 
-    fn take_push(&self, incoming: &mut Incoming, header: &Header, opcode: Opcode) -> Result<(), ReadError> {
+    fn take_push(
+        &self,
+        incoming: &mut Incoming,
+        header: &Header,
+        opcode: Opcode,
+        sending: Sending,
+    ) -> Result<(), ReadError> {
         let payload = incoming.payload(header.payload_len)?;
         match opcode {
             Opcode::Ack => {
                 let (Ack { received }, _) = decode_request(&payload)?;
-                self.acknowledged(received)?;
+                self.acknowledged(received, sending)?;
             }
             Opcode::Ping => self.sender.pong(),
             Opcode::Output => {
@@ -462,8 +486,17 @@ impl Shared {
         Ok(())
     }
 
-    fn acknowledged(&self, received: u64) -> Result<(), ReadError> {
-        self.ring.acknowledge(received)?;
+    fn acknowledged(&self, received: u64, sending: Sending) -> Result<(), ReadError> {
+        // The worker may answer before the thread that sent has noted that it did.
+        let start = Instant::now();
+        while self.sender.sent() < received
+            && received <= self.ring.appended()
+            && sending == Sending::Elsewhere
+            && start.elapsed() < NOTING_PATIENCE
+        {
+            std::thread::yield_now();
+        }
+        self.ring.acknowledge(received, self.sender.sent())?;
         if self.seekers.load(Ordering::SeqCst) > 0 {
             drop(self.desk.lock());
             self.desk_changed.notify_all();

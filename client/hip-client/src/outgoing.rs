@@ -10,6 +10,7 @@ use transport::Link;
 use wire::{Ack, Flags, Pong};
 
 use crate::connection::Shared;
+use crate::incoming::Sending;
 use crate::ring::{Cursor, Slices};
 use crate::trace::Counters;
 
@@ -111,6 +112,11 @@ impl Sender {
         self.wake();
     }
 
+    /// The last frame that was given to the kernel whole. Exact for who holds the lock of the sending side.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+
     pub fn resume(&self, received: u64) {
         self.sent.store(received, Ordering::Release);
         self.acknowledgement.store(0, Ordering::Release);
@@ -131,7 +137,7 @@ impl Shared {
             if !self.has_work() {
                 return Ok(());
             }
-            if self.sender.sent.load(Ordering::Acquire) >= until {
+            if self.sender.sent() >= until {
                 self.sender.wake();
                 return Ok(());
             }
@@ -139,7 +145,7 @@ impl Shared {
     }
 
     fn has_work(&self) -> bool {
-        self.ring.appended() > self.sender.sent.load(Ordering::Acquire)
+        self.ring.appended() > self.sender.sent()
             || self.sender.acknowledgement.load(Ordering::Relaxed) != 0
             || self.sender.pong.load(Ordering::Relaxed)
     }
@@ -202,7 +208,7 @@ impl Shared {
             };
             let result = outgoing.link.wait(true, true, Some(WRITER_PATIENCE));
             let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
-            let failed = readable && self.read_frame(&mut incoming).is_err();
+            let failed = readable && self.read_frame(&mut incoming, Sending::Here).is_err();
             drop(incoming);
             self.pass_role();
             match result {

@@ -119,7 +119,7 @@ impl Shared {
                 return Err(format!("the session is lost: {}", WireError::NotKept { first, last }));
             }
             self.ring
-                .acknowledge(welcome.received)
+                .acknowledge(welcome.received, self.sender.sent())
                 .map_err(|error| format!("the session is lost: {error}"))?;
             Ok((link, welcome.received))
         });

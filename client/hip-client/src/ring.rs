@@ -100,8 +100,6 @@ pub struct Ring {
     tail: Mutex<Tail>,
     /// The last frame appended.
     appended: AtomicU64,
-    /// The last frame of which the kernel may have been given a byte.
-    claimed: AtomicU64,
     /// The last frame acknowledged, and the position behind it.
     freed: AtomicU64,
     freed_position: AtomicU64,
@@ -123,7 +121,6 @@ impl Ring {
             slots: (0..frames).map(|_| UnsafeCell::new(Slot::EMPTY)).collect(),
             tail: Mutex::new(Tail { number: 0, position: 0 }),
             appended: AtomicU64::new(0),
-            claimed: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             freed_position: AtomicU64::new(0),
         })
@@ -181,17 +178,13 @@ impl Ring {
         self.freed.load(Ordering::Acquire)
     }
 
-    pub fn claimed(&self) -> u64 {
-        self.claimed.load(Ordering::Acquire)
-    }
-
-    /// The worker has everything up to `received`. Only the reader of the connection calls this.
-    pub fn acknowledge(&self, received: u64) -> Result<(), WireError> {
-        let (freed, claimed) = (self.freed(), self.claimed());
-        if received > claimed {
-            return Err(WireError::AcknowledgedUnsent { acknowledged: received, sent: claimed });
+    /// The worker has everything up to `received`, of `sent` frames that were sent whole. Only the reader of
+    /// the connection calls this. A worker cannot make us let go of what is still being sent.
+    pub fn acknowledge(&self, received: u64, sent: u64) -> Result<(), WireError> {
+        if received > sent {
+            return Err(WireError::AcknowledgedUnsent { acknowledged: received, sent });
         }
-        if received > freed {
+        if received > self.freed() {
             let slot = self.read(received);
             self.freed_position.store(slot.start + slot.inline, Ordering::Release);
             self.freed.store(received, Ordering::Release);
@@ -199,8 +192,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Collects what is to be sent, from `cursor` on, and marks it as given to the kernel. The slices stay
-    /// valid until the frames they show are acknowledged, which cannot be before they are sent.
+    /// Collects what is to be sent, from `cursor` on. The slices stay valid until the frames they show are acknowledged, which cannot be before they are sent.
     pub fn collect<'a>(&'a self, cursor: &Cursor, lengths: &mut Vec<u64>, slices: &mut Slices<'a>) {
         let appended = self.appended();
         let mut number = cursor.number;
@@ -238,7 +230,6 @@ impl Ring {
             offset = 0;
         }
         self.put_run(run, slices);
-        self.claimed.fetch_max(number - 1, Ordering::AcqRel);
     }
 
     fn put_run<'a>(&'a self, (start, length): (u64, u64), slices: &mut Slices<'a>) {
@@ -378,7 +369,7 @@ mod tests {
                     expected.extend_from_slice(&bytes);
                     expected.extend_from_slice(lent);
                 }
-                Err(Full) => ring.acknowledge(cursor.number - 1).unwrap(),
+                Err(Full) => ring.acknowledge(cursor.number - 1, cursor.number - 1).unwrap(),
             }
             sent.extend(send(&ring, &mut cursor, (seed >> 8) as usize % 1500));
         }
@@ -397,13 +388,13 @@ mod tests {
             append(&ring, frame, &[]).unwrap();
         }
         assert_eq!(append(&ring, b"e", &[]), Err(Full));
-        assert!(ring.acknowledge(1).is_err(), "nothing was sent yet");
+        assert!(ring.acknowledge(1, 0).is_err(), "nothing was sent yet");
         assert_eq!(send(&ring, &mut cursor, usize::MAX), b"abcd");
-        ring.acknowledge(2).unwrap();
-        ring.acknowledge(1).unwrap();
+        ring.acknowledge(2, 4).unwrap();
+        ring.acknowledge(1, 4).unwrap();
         assert_eq!(append(&ring, b"e", &[]), Ok(5));
         cursor = Cursor { number: ring.freed() + 1, offset: 0 };
         assert_eq!(send(&ring, &mut cursor, usize::MAX), b"cde");
-        assert!(ring.acknowledge(6).is_err());
+        assert!(ring.acknowledge(6, 5).is_err());
     }
 }

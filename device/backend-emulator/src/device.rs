@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use backend::{
-    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId, MemoryKind,
-    MemoryUse, ModuleId, Notifier, Placement, Scope, StreamId, Tag,
+    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
+    MemoryKind, MemoryUse, ModuleId, Notifier, Placement, Scope, StreamId, Tag,
 };
-use hip_api::types::{hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitStackSize};
+use hip_api::types::{
+    hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitStackSize,
+};
 use isa::Arch;
 use parking_lot::Mutex;
 
@@ -241,7 +243,11 @@ impl Device for Emulator {
         }
         // Known to every device, but nothing here is sized by them: the value in force is the one asked for.
         let known = self.info[device as usize].limits.iter().any(|(known, _)| *known == limit);
-        if known { Ok(value) } else { Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit}"))) }
+        if known {
+            Ok(value)
+        } else {
+            Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit}")))
+        }
     }
 
     fn reset(&self, device: u32) -> Result<(), DeviceError> {

@@ -3,8 +3,8 @@
 use backend::DeviceError;
 use emulator::{Fault, FaultKind};
 use hip_api::types::{
-    hipErrorCooperativeLaunchTooLarge, hipErrorIllegalAddress, hipErrorLaunchFailure, hipErrorLaunchOutOfResources,
-    hipErrorLaunchTimeOut, hipErrorUnknown,
+    hipErrorCooperativeLaunchTooLarge, hipErrorIllegalAddress, hipErrorLaunchFailure,
+    hipErrorLaunchOutOfResources, hipErrorLaunchTimeOut, hipErrorUnknown,
 };
 
 /// A command that did not do its work.

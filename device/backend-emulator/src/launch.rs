@@ -47,7 +47,9 @@ impl Runner {
     /// Finds what is wrong with a command before it is queued.
     pub(crate) fn check(&self, command: &Command) -> Result<(), DeviceError> {
         let memory = &self.memory;
-        let rect = |address: u64, pitch: u64, width: u64, height: u64| memory.check(address, span(pitch, width, height)?);
+        let rect = |address: u64, pitch: u64, width: u64, height: u64| {
+            memory.check(address, span(pitch, width, height)?)
+        };
         match command {
             Command::Launch(launch) => self.modules.lock().function(launch.function).map(|_| ()),
             Command::Copy { destination, source, bytes } => {
@@ -73,7 +75,9 @@ impl Runner {
                 rect(*destination, *destination_pitch, *width, *height)?;
                 rect(*source, *source_pitch, *width, *height)
             }
-            Command::FillRect { destination, pitch, width, height, .. } => rect(*destination, *pitch, *width, *height),
+            Command::FillRect { destination, pitch, width, height, .. } => {
+                rect(*destination, *pitch, *width, *height)
+            }
             Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => Ok(()),
         }
     }
@@ -102,7 +106,7 @@ impl Runner {
     /// Copies rows to packed rows and hands them over.
     fn read_rect(&self, source: u64, pitch: u64, width: u64, height: u64, sink: ReadSink) {
         let mut packed = Vec::with_capacity((width * height) as usize);
-        for row in 0..height {
+        for row in 0..rows(width, height) {
             // SAFETY: the whole rectangle was checked when the command was queued; `unmap` waits for it.
             packed.extend_from_slice(unsafe { self.memory.bytes(source + row * pitch, width) });
         }
@@ -157,12 +161,12 @@ impl Work for Runner {
                 self.read_rect(source, pitch, width, height, sink);
             }
             Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                for row in 0..height {
+                for row in 0..rows(width, height) {
                     self.copy(destination + row * destination_pitch, source + row * source_pitch, width);
                 }
             }
             Command::FillRect { destination, pitch, value, width, height } => {
-                for row in 0..height {
+                for row in 0..rows(width, height) {
                     self.fill(destination + row * pitch, value & 0xff, 1, width);
                 }
             }
@@ -183,6 +187,11 @@ impl Work for Runner {
             notifier.host_function(token, fault.cloned().map_or(Ok(()), Err));
         }
     }
+}
+
+/// The rows of a rectangle that hold anything: empty ones may be beyond all counting.
+fn rows(width: u64, height: u64) -> u64 {
+    if width == 0 { 0 } else { height }
 }
 
 /// Bytes from the first to the last of a rectangle.

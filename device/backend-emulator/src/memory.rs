@@ -17,6 +17,8 @@ pub(crate) const GRANULARITY: u64 = 4096;
 const CHUNK: u64 = 2 << 20;
 /// Kernels may touch an allocation up to a multiple of this past its size, as on the hardware, where no allocation is finer.
 const SLACK: u64 = 256;
+/// Allocations from this size on ask for huge pages.
+const HUGE: u64 = 2 * CHUNK;
 /// How often a wait for memory that is leaving is questioned.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Sizes to try when the range that was asked for is taken, largest first.
@@ -247,7 +249,8 @@ impl Memory {
         if bytes == 0 {
             return Ok(());
         }
-        let illegal = || DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory"));
+        let illegal =
+            || DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory"));
         let range = self.table.find(address).ok_or_else(illegal)?;
         if !range.covers(address, address.checked_add(bytes).ok_or_else(illegal)?, false) {
             return Err(illegal());
@@ -323,6 +326,11 @@ impl State {
                 ));
             }
         }
+        if span >= HUGE {
+            // Chunks are as large as huge pages: a fault then brings 2 MiB instead of 4 KiB. Only advice.
+            // SAFETY: the range was just made accessible.
+            unsafe { libc::madvise(address as *mut libc::c_void, span as usize, libc::MADV_HUGEPAGE) };
+        }
         Ok(())
     }
 
@@ -382,7 +390,10 @@ mod tests {
             assert!(memory.bytes(at, 5000).iter().all(|byte| *byte == 0));
             memory.bytes_mut(at, 5000).fill(7);
         }
-        assert_eq!(memory.usage(0).unwrap(), MemoryUse { free: 64 * MIB - 8192, total: 128 * MIB, used: 8192 });
+        assert_eq!(
+            memory.usage(0).unwrap(),
+            MemoryUse { free: 64 * MIB - 8192, total: 128 * MIB, used: 8192 }
+        );
         memory.leave(at).unwrap();
         assert!(memory.check(at, 1).is_err(), "freed memory takes no new work");
         memory.unmap(at);

@@ -37,8 +37,9 @@ impl Modules {
         if self.modules.contains_key(&id) {
             return Err(DeviceError::invalid_handle(format!("module {id:#x} exists already")));
         }
-        let object = CodeObject::parse(Arc::from(image))
-            .map_err(|error| DeviceError::new(hipErrorInvalidImage, format!("not a usable code object: {error}")))?;
+        let object = CodeObject::parse(Arc::from(image)).map_err(|error| {
+            DeviceError::new(hipErrorInvalidImage, format!("not a usable code object: {error}"))
+        })?;
         memory.map_module(device, base, object.load_size())?;
         // SAFETY: the range was just mapped for this module alone; it is unmapped only after the module is unloaded and all
         // work has ended.

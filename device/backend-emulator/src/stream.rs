@@ -242,7 +242,8 @@ impl<W: Work> Scheduler<W> {
             return refuse(command, error);
         }
         let held = command.held_bytes();
-        while state.queued > MAX_QUEUED || (state.held_bytes + held > MAX_HELD_BYTES && state.held_bytes > 0) {
+        while state.queued > MAX_QUEUED || (state.held_bytes + held > MAX_HELD_BYTES && state.held_bytes > 0)
+        {
             if state.queued > HARD_QUEUED || state.held_bytes + held > HARD_HELD_BYTES {
                 let text = format!("{} commands are queued already", state.queued);
                 drop(state);
@@ -274,8 +275,9 @@ impl<W: Work> Scheduler<W> {
             Command::WaitEvent(event) => {
                 let event = state.events.get(&event).ok_or_else(|| unknown_event(event))?;
                 match &event.record {
-                    Some(record) if !record.is_done() => needs
-                        .push(Need { progress: Arc::clone(&record.progress), ticket: record.ticket }),
+                    Some(record) if !record.is_done() => {
+                        needs.push(Need { progress: Arc::clone(&record.progress), ticket: record.ticket })
+                    }
                     // Never recorded, or passed already: nothing to wait for.
                     _ => return Ok(()),
                 }
@@ -427,9 +429,10 @@ impl<W: Work> Scheduler<W> {
 
     pub(crate) fn busy_ns(&self, device: u32) -> u64 {
         let state = self.shared.state.lock();
-        state.loads.get(device as usize).map_or(0, |load| {
-            load.nanos + load.since.map_or(0, |since| since.elapsed().as_nanos() as u64)
-        })
+        state
+            .loads
+            .get(device as usize)
+            .map_or(0, |load| load.nanos + load.since.map_or(0, |since| since.elapsed().as_nanos() as u64))
     }
 }
 
@@ -633,9 +636,10 @@ impl State {
         stream.busy = true;
         let priority = stream.priority;
         // Smaller numbers are more urgent; equals keep their order.
-        let place = self.ready.iter().rposition(|other| {
-            self.streams.get(other).is_none_or(|other| other.priority <= priority)
-        });
+        let place = self
+            .ready
+            .iter()
+            .rposition(|other| self.streams.get(other).is_none_or(|other| other.priority <= priority));
         self.ready.insert(place.map_or(0, |at| at + 1), id);
     }
 
@@ -687,7 +691,9 @@ fn is_cheap(job: &Job) -> bool {
             Command::Launch(_) => false,
             Command::Copy { bytes, .. } | Command::Read { bytes, .. } => *bytes <= INLINE_BYTES,
             Command::Fill { width, count, .. } => count.saturating_mul(u64::from(*width)) <= INLINE_BYTES,
-            Command::Write { data, .. } | Command::WriteRect { data, .. } => data.len() as u64 <= INLINE_BYTES,
+            Command::Write { data, .. } | Command::WriteRect { data, .. } => {
+                data.len() as u64 <= INLINE_BYTES
+            }
             Command::CopyRect { width, height, .. }
             | Command::FillRect { width, height, .. }
             | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,

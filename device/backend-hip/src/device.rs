@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use backend::{
-    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId, MemoryKind,
-    MemoryUse, ModuleId, Notifier, Placement, ReadSink, Scope, StreamId, Tag,
+    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
+    MemoryKind, MemoryUse, ModuleId, Notifier, Placement, ReadSink, Scope, StreamId, Tag,
 };
 use hip_api::types::*;
 use parking_lot::{Condvar, Mutex};
@@ -227,7 +227,10 @@ impl Shared {
                 )
             }
             Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                memory.check(destination, Rect { address: destination, pitch: destination_pitch, width, height }.span()?)?;
+                memory.check(
+                    destination,
+                    Rect { address: destination, pitch: destination_pitch, width, height }.span()?,
+                )?;
                 memory.check(source, Rect { address: source, pitch: source_pitch, width, height }.span()?)?;
                 call!(
                     functions,
@@ -357,7 +360,8 @@ impl Device for Hip {
 
     fn unmap(&self, address: u64) -> Result<(), DeviceError> {
         let device = self.shared.memory.device_of(address);
-        let device = device.ok_or_else(|| DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")))?;
+        let device = device
+            .ok_or_else(|| DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")))?;
         // As hipFree does.
         self.shared.wait(Scope::Device(device))?;
         self.shared.memory.unmap(address)
@@ -548,7 +552,8 @@ fn describe(functions: &Functions, device: c_int) -> Result<DeviceInfo, DeviceEr
     let mut attributes = Vec::new();
     for (_, number) in hipDeviceAttribute_t::CONSTANTS {
         let mut value = 0;
-        let asked = call!(functions, hipDeviceGetAttribute(&raw mut value, hipDeviceAttribute_t(*number), device));
+        let asked =
+            call!(functions, hipDeviceGetAttribute(&raw mut value, hipDeviceAttribute_t(*number), device));
         if asked.is_ok() && !attributes.contains(&(*number as i32, value)) {
             attributes.push((*number as i32, value));
         }
@@ -587,7 +592,8 @@ fn describe(functions: &Functions, device: c_int) -> Result<DeviceInfo, DeviceEr
 fn capture_output(shared: &Arc<Shared>) {
     let mut ends = [0; 2];
     // SAFETY: a fresh pipe takes the place of standard output, which a session's process uses for nothing else.
-    let ready = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) == 0 && libc::dup2(ends[1], 1) >= 0 };
+    let ready =
+        unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) == 0 && libc::dup2(ends[1], 1) >= 0 };
     if !ready {
         tracing::warn!("output of kernels cannot be captured: {}", std::io::Error::last_os_error());
         return;

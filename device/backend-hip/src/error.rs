@@ -24,7 +24,8 @@ impl Functions {
             unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
         });
         let name = status.name().map_or_else(|| format!("error {}", status.0), str::to_owned);
-        let words = words.filter(|words| !words.is_empty()).map_or(String::new(), |words| format!(": {words}"));
+        let words =
+            words.filter(|words| !words.is_empty()).map_or(String::new(), |words| format!(": {words}"));
         Err(DeviceError::new(status, format!("{call} returned {name}{words}")))
     }
 }

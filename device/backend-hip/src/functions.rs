@@ -71,7 +71,9 @@ impl Functions {
             Some(path) => vec![path.to_owned()],
             None => {
                 let bare = LIBRARIES.iter().map(PathBuf::from);
-                let full = FOLDERS.iter().flat_map(|dir| LIBRARIES.iter().map(move |name| Path::new(dir).join(name)));
+                let full = FOLDERS
+                    .iter()
+                    .flat_map(|dir| LIBRARIES.iter().map(move |name| Path::new(dir).join(name)));
                 bare.chain(full).collect()
             }
         };

@@ -115,12 +115,16 @@ impl Memory {
 
     pub(crate) fn map(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         if bytes == 0 || !self.arena.contains(address, bytes) {
-            return Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not in the arena")));
+            return Err(DeviceError::invalid_value(format!(
+                "{bytes} bytes at {address:#x} are not in the arena"
+            )));
         }
         let mut state = self.state.lock();
         let before = state.allocations.range(..address + bytes).next_back();
         if before.is_some_and(|(start, it)| start + it.bytes > address) {
-            return Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} overlap another allocation")));
+            return Err(DeviceError::invalid_value(format!(
+                "{bytes} bytes at {address:#x} overlap another allocation"
+            )));
         }
         let mut mapped = Vec::new();
         for chunk in self.chunks(address, bytes) {
@@ -171,7 +175,9 @@ impl Memory {
     pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
         let end = address.checked_add(bytes);
         if end.is_none() || address < 4096 {
-            return Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory")));
+            return Err(DeviceError::invalid_value(format!(
+                "{bytes} bytes at {address:#x} are not device memory"
+            )));
         }
         if !self.arena.contains(address, 0) {
             return Ok(());
@@ -179,8 +185,12 @@ impl Memory {
         let state = self.state.lock();
         let owner = state.allocations.range(..=address).next_back();
         match owner {
-            Some((start, it)) if end.is_some_and(|end| end <= start + it.bytes.next_multiple_of(256)) => Ok(()),
-            _ => Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory"))),
+            Some((start, it)) if end.is_some_and(|end| end <= start + it.bytes.next_multiple_of(256)) => {
+                Ok(())
+            }
+            _ => Err(DeviceError::invalid_value(format!(
+                "{bytes} bytes at {address:#x} are not device memory"
+            ))),
         }
     }
 

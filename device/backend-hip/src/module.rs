@@ -33,7 +33,10 @@ impl Modules {
     }
 
     pub(crate) fn get(&self, id: ModuleId) -> Result<Module, DeviceError> {
-        self.modules.get(&id).copied().ok_or_else(|| DeviceError::invalid_handle(format!("there is no module {id:#x}")))
+        self.modules
+            .get(&id)
+            .copied()
+            .ok_or_else(|| DeviceError::invalid_handle(format!("there is no module {id:#x}")))
     }
 
     pub(crate) fn remove(&mut self, id: ModuleId) -> Result<Module, DeviceError> {

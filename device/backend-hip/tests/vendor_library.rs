@@ -9,7 +9,8 @@ const CHILD: &str = "REMORA_TEST_VENDOR_LIBRARY";
 
 /// Every vendor library of this machine: unpacked beside the build, or installed.
 fn libraries() -> Vec<PathBuf> {
-    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/toolchain/vendor/usr/lib/x86_64-linux-gnu");
+    let unpacked =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/toolchain/vendor/usr/lib/x86_64-linux-gnu");
     let folders = [unpacked, "/usr/lib/x86_64-linux-gnu".into(), "/opt/rocm/lib".into()];
     let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
     let all = folders.iter().flat_map(|dir| names.iter().map(move |name| dir.join(name)));
@@ -22,7 +23,8 @@ fn run_child(library: &Path) -> (bool, String) {
         .env(CHILD, library)
         .output()
         .unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), text)
 }
 

@@ -3,7 +3,8 @@
 use hip_api::hipError_t;
 use hip_api::types::{
     hipErrorIllegalAddress, hipErrorInvalidDevice, hipErrorInvalidHandle, hipErrorInvalidValue,
-    hipErrorLaunchFailure, hipErrorLaunchTimeOut, hipErrorNotReady, hipErrorNotSupported, hipErrorOutOfMemory,
+    hipErrorLaunchFailure, hipErrorLaunchTimeOut, hipErrorNotReady, hipErrorNotSupported,
+    hipErrorOutOfMemory,
 };
 
 /// Why the device refused or failed.

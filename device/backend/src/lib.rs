@@ -11,6 +11,8 @@ mod info;
 pub mod suite;
 
 pub use command::{Command, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag};
-pub use device::{Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Placement, Scope};
+pub use device::{
+    Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Placement, Scope,
+};
 pub use error::DeviceError;
 pub use info::DeviceInfo;

@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use hip_api::types::{
-    hipErrorIllegalAddress, hipErrorInvalidHandle, hipErrorInvalidValue, hipErrorNotReady, hipErrorOutOfMemory,
+    hipErrorIllegalAddress, hipErrorInvalidHandle, hipErrorInvalidValue, hipErrorNotReady,
+    hipErrorOutOfMemory,
 };
 
 use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
@@ -97,7 +98,9 @@ impl Rig {
         device.notify(Arc::new(Listener(sender)));
         let base = device.arena().base;
         device.load_module(0, MODULE, base, KERNELS).expect("the suite's kernels load");
-        for (id, name) in ["add_one", "slow_store", "write_through", "forever", "bump_counter"].iter().enumerate() {
+        for (id, name) in
+            ["add_one", "slow_store", "write_through", "forever", "bump_counter"].iter().enumerate()
+        {
             device.define_function(id as u64 + 1, MODULE, name).expect("the kernel is there");
         }
         Rig { device, notes, next: std::cell::Cell::new(base + 16 * MIB) }
@@ -184,7 +187,10 @@ pub fn copies_fills_and_kernels_of_a_stream_keep_their_order(rig: Rig) {
         bytes.chunks(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect()
     };
     let got = words(rig.read(stream, a, 256).unwrap());
-    assert!(got[..32].iter().all(|value| *value == 10) && got[32..].iter().all(|value| *value == 9), "{got:?}");
+    assert!(
+        got[..32].iter().all(|value| *value == 10) && got[32..].iter().all(|value| *value == 9),
+        "{got:?}"
+    );
     let got = words(rig.read(stream, b, 16).unwrap());
     assert_eq!(got, [6, 6, 0xabcd_abcdu32 as i32, 6]);
 }
@@ -339,7 +345,10 @@ pub fn a_stream_waits_for_its_host_function(rig: Rig) {
 
 pub fn rectangles_touch_only_their_rows(rig: Rig) {
     let (a, b) = (rig.alloc(4096), rig.alloc(4096));
-    rig.run(0, Command::WriteRect { destination: a, pitch: 16, width: 4, height: 3, data: (1..=12).collect() });
+    rig.run(
+        0,
+        Command::WriteRect { destination: a, pitch: 16, width: 4, height: 3, data: (1..=12).collect() },
+    );
     let copy = Command::CopyRect {
         destination: b,
         destination_pitch: 8,
@@ -353,7 +362,8 @@ pub fn rectangles_touch_only_their_rows(rig: Rig) {
     let expected = [1, 0xee, 0xee, 4, 0, 0, 0, 0, 5, 0xee, 0xee, 8, 0, 0, 0, 0, 9, 10, 11, 12, 0, 0, 0, 0];
     assert_eq!(rig.read(0, b, 24).unwrap(), expected);
     let (sender, receiver) = mpsc::channel();
-    let sink = Box::new(move |result: Result<&[u8], DeviceError>| drop(sender.send(result.map(<[u8]>::to_vec))));
+    let sink =
+        Box::new(move |result: Result<&[u8], DeviceError>| drop(sender.send(result.map(<[u8]>::to_vec))));
     rig.run(0, Command::ReadRect { source: a, pitch: 16, width: 4, height: 3, sink });
     let packed = receiver.recv_timeout(PATIENCE).unwrap().unwrap();
     assert_eq!(packed, (1..=12).collect::<Vec<u8>>());
@@ -443,7 +453,9 @@ pub fn launch_events_enclose_the_kernel(rig: Rig) {
     let a = rig.alloc(64);
     rig.device.create_event(0x200, 0, 0).unwrap();
     rig.device.create_event(0x201, 0, 0).unwrap();
-    let Command::Launch(mut it) = launch(2, 1, arguments(a, &[1, SLOW])) else { unreachable!("a launch is a launch") };
+    let Command::Launch(mut it) = launch(2, 1, arguments(a, &[1, SLOW])) else {
+        unreachable!("a launch is a launch")
+    };
     (it.start_event, it.stop_event) = (0x200, 0x201);
     rig.run(0, Command::Launch(it));
     rig.wait(Scope::Event(0x201)).unwrap();

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use hip_api::hiprtcResult;
 use hip_api::types::{
-    HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_INTERNAL_ERROR, HIPRTC_ERROR_INVALID_INPUT, HIPRTC_ERROR_INVALID_OPTION,
-    HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, HIPRTC_SUCCESS,
+    HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_INTERNAL_ERROR, HIPRTC_ERROR_INVALID_INPUT,
+    HIPRTC_ERROR_INVALID_OPTION, HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, HIPRTC_SUCCESS,
 };
 use sha2::{Digest, Sha256};
 use wire::{Field, Reader};
@@ -251,14 +251,25 @@ impl Options {
                     "--fmad=true" => it.passed.push("-ffp-contract=fast".to_owned()),
                     "--fmad=false" => it.passed.push("-ffp-contract=off".to_owned()),
                     // Meant for other compilers, or what this one does anyway.
-                    "-default-device" | "--device-c" | "-dc" | "-w" | "-x" | "hip" | "-nogpuinc" | "-nogpulib"
-                    | "-fno-gpu-rdc" | "--cuda-device-only" | "--offload-device-only" | "-c" => {}
+                    "-default-device"
+                    | "--device-c"
+                    | "-dc"
+                    | "-w"
+                    | "-x"
+                    | "hip"
+                    | "-nogpuinc"
+                    | "-nogpulib"
+                    | "-fno-gpu-rdc"
+                    | "--cuda-device-only"
+                    | "--offload-device-only"
+                    | "-c" => {}
                     other if is_harmless(other) => it.passed.push(other.to_owned()),
                     _ => return Err(refused()),
                 }
             }
         }
-        if it.target.is_empty() || !it.target.chars().all(|c| c.is_ascii_alphanumeric() || ":+-.".contains(c)) {
+        if it.target.is_empty() || !it.target.chars().all(|c| c.is_ascii_alphanumeric() || ":+-.".contains(c))
+        {
             return Err(CompileError::Option(format!("--offload-arch={}", it.target)));
         }
         Ok(it)
@@ -276,11 +287,45 @@ impl Options {
 fn is_harmless(option: &str) -> bool {
     const PREFIXES: &[&str] = &["-D", "-U", "-O", "-W", "-f", "-m", "-g", "-pedantic", "-ansi", "-Rpass"];
     const REFUSED: &[&str] = &[
-        "-Wl,", "-Wa,", "-Wp,", "-fplugin", "-fpass-plugin", "-fmodule", "-fprofile", "-ftime-trace", "-fsanitize",
-        "-fuse-ld", "-fcrash", "-fdebug", "-ffile", "-fcoverage", "-fcs-profile", "-fthinlto", "-fembed", "-fproc",
-        "-foptimization-record", "-fsave", "-fdiagnostics-log", "-fbasic-block", "-fxray", "-fcuda", "-fopenmp",
-        "-fms-secure", "-fvtable", "-fbuild", "-mllvm", "-mlink", "-fintegrated", "-fno-integrated", "-gen-",
-        "-fparse-all-comments=", "-fcomment", "-fauto-profile", "-frandomize", "-fdepfile", "-fapinotes",
+        "-Wl,",
+        "-Wa,",
+        "-Wp,",
+        "-fplugin",
+        "-fpass-plugin",
+        "-fmodule",
+        "-fprofile",
+        "-ftime-trace",
+        "-fsanitize",
+        "-fuse-ld",
+        "-fcrash",
+        "-fdebug",
+        "-ffile",
+        "-fcoverage",
+        "-fcs-profile",
+        "-fthinlto",
+        "-fembed",
+        "-fproc",
+        "-foptimization-record",
+        "-fsave",
+        "-fdiagnostics-log",
+        "-fbasic-block",
+        "-fxray",
+        "-fcuda",
+        "-fopenmp",
+        "-fms-secure",
+        "-fvtable",
+        "-fbuild",
+        "-mllvm",
+        "-mlink",
+        "-fintegrated",
+        "-fno-integrated",
+        "-gen-",
+        "-fparse-all-comments=",
+        "-fcomment",
+        "-fauto-profile",
+        "-frandomize",
+        "-fdepfile",
+        "-fapinotes",
     ];
     PREFIXES.iter().any(|prefix| option.starts_with(prefix))
         && !REFUSED.iter().any(|prefix| option.starts_with(prefix))
@@ -427,7 +472,8 @@ mod tests {
         assert_eq!(it.target, "gfx90a");
         assert_eq!(it.standard.as_deref(), Some("c++20"));
         assert_eq!(it.passed, ["-DN=4", "-DM", "-O1"]);
-        let it = parse(&["--offload-arch", "gfx942:xnack-", "--use_fast_math", "-I/opt/rocm/include"]).unwrap();
+        let it =
+            parse(&["--offload-arch", "gfx942:xnack-", "--use_fast_math", "-I/opt/rocm/include"]).unwrap();
         assert_eq!(it.target, "gfx942:xnack-");
         assert_eq!(it.passed, ["-ffast-math"]);
     }

@@ -70,7 +70,9 @@ pub struct WorkerConfig {
 /// Why a worker does not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    #[error("{endpoint} can be reached by other machines: give a token (--token-file or REMORA_TOKEN), or listen on 127.0.0.1")]
+    #[error(
+        "{endpoint} can be reached by other machines: give a token (--token-file or REMORA_TOKEN), or listen on 127.0.0.1"
+    )]
     TokenRequired { endpoint: String },
     #[error("there is no device model \"{model}\"; known are {known}")]
     UnknownModel { model: String, known: String },

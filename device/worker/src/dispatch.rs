@@ -4,8 +4,8 @@
 //! thread that completes it answers.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use backend::{Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
 use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
@@ -51,7 +51,7 @@ impl Dispatcher {
         compiler: Arc<Compiler>,
         farewell: Arc<dyn Fn() + Send + Sync>,
     ) -> Dispatcher {
-        device.notify(Arc::new(Voice { outbox: Arc::clone(&outbox) }));
+        device.notify(Arc::new(Voice { outbox: Arc::downgrade(&outbox) }));
         Dispatcher {
             device,
             outbox,
@@ -214,12 +214,15 @@ impl Dispatcher {
                 device.destroy_stream(it.stream)?;
                 Ok(Default::default())
             }),
-            Opcode::SynchronizeStream => self
-                .wait::<wire::SynchronizeStream>(header, payload, |it| Scope::Stream(it.stream)),
-            Opcode::SynchronizeDevice => self
-                .wait::<wire::SynchronizeDevice>(header, payload, |it| Scope::Device(it.device)),
-            Opcode::SynchronizeEvent => self
-                .wait::<wire::SynchronizeEvent>(header, payload, |it| Scope::Event(it.event)),
+            Opcode::SynchronizeStream => {
+                self.wait::<wire::SynchronizeStream>(header, payload, |it| Scope::Stream(it.stream))
+            }
+            Opcode::SynchronizeDevice => {
+                self.wait::<wire::SynchronizeDevice>(header, payload, |it| Scope::Device(it.device))
+            }
+            Opcode::SynchronizeEvent => {
+                self.wait::<wire::SynchronizeEvent>(header, payload, |it| Scope::Event(it.event))
+            }
             Opcode::QueryStream => self.now::<wire::QueryStream>(header, payload, |it, _| {
                 Ok(wire::reply::QueryStream { done: device.query(Scope::Stream(it.stream))? })
             }),
@@ -344,12 +347,7 @@ impl Dispatcher {
     }
 
     /// Bulk to the device: straight from the socket into its memory if nothing is before it, else through a buffer.
-    fn write(
-        &mut self,
-        header: &Header,
-        inbox: &mut Inbox,
-        counted: &mut dyn FnMut(),
-    ) -> Result<(), Broken> {
+    fn write(&mut self, header: &Header, inbox: &mut Inbox, counted: &mut dyn FnMut()) -> Result<(), Broken> {
         let Some((it, bytes)) = bulk_head::<wire::Write>(header, inbox)? else {
             counted();
             return Ok(self.outbox.fail(header, &malformed("Write")));
@@ -388,7 +386,8 @@ impl Dispatcher {
             counted();
             return Ok(self.outbox.fail(header, &malformed("WriteRect")));
         };
-        let span = rect_span(it.pitch, it.width, it.height).filter(|_| it.width.checked_mul(it.height) == Some(bytes));
+        let span = rect_span(it.pitch, it.width, it.height)
+            .filter(|_| it.width.checked_mul(it.height) == Some(bytes));
         let checked = match span {
             Some(span) => self.device.check(it.destination, span),
             None => Err(malformed("WriteRect")),
@@ -438,10 +437,16 @@ impl Dispatcher {
             return Ok(Arc::clone(image));
         }
         if sent.is_empty() {
-            return Err(DeviceError::new(hipErrorInvalidImage, "no code object with that hash was sent before"));
+            return Err(DeviceError::new(
+                hipErrorInvalidImage,
+                "no code object with that hash was sent before",
+            ));
         }
         if <[u8; 32]>::from(Sha256::digest(&sent)) != hash {
-            return Err(DeviceError::new(hipErrorInvalidImage, "the code object does not have the hash it came with"));
+            return Err(DeviceError::new(
+                hipErrorInvalidImage,
+                "the code object does not have the hash it came with",
+            ));
         }
         let image: Arc<[u8]> = sent.into();
         self.images_bytes += image.len() as u64;
@@ -489,25 +494,30 @@ impl Dispatcher {
     }
 }
 
-/// Tells the client what happens on the device's threads.
+/// Tells the client what happens on the device's threads. Holds the outbox weakly, since that holds the device.
 struct Voice {
-    outbox: Arc<Outbox>,
+    outbox: Weak<Outbox>,
 }
 
 impl Notifier for Voice {
     fn failed(&self, tag: Tag, error: &DeviceError) {
         tracing::debug!(request = tag as u32, "command failed: {error}");
-        self.outbox.late_error(tag as u32, (tag >> 32) as u16, error);
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.late_error(tag as u32, (tag >> 32) as u16, error);
+        }
     }
 
     fn host_function(&self, token: u64, status: Result<(), DeviceError>) {
         let status = status.err().map_or(0, |error| error.code.0 as i32);
-        self.outbox.push(&wire::Callback { token, status }, &[]);
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.push(&wire::Callback { token, status }, &[]);
+        }
     }
 
     fn output(&self, text: &[u8]) {
+        let Some(outbox) = self.outbox.upgrade() else { return };
         for piece in text.chunks(MAX_DELIVER_PIECE as usize) {
-            self.outbox.push(&wire::Output { fd: 1 }, piece);
+            outbox.push(&wire::Output { fd: 1 }, piece);
         }
     }
 }

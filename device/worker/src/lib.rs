@@ -15,6 +15,7 @@ mod name_expression;
 mod outbox;
 mod probe;
 mod proxy;
+mod rehearsal;
 mod sessions;
 mod status;
 mod supervisor;
@@ -24,6 +25,8 @@ pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
 pub use executor::execute;
 pub use probe::{DeviceSummary, probe};
+#[doc(hidden)]
+pub use rehearsal::rehearse;
 pub use status::{DeviceStatus, SessionStatus, Status};
 pub use supervisor::supervise;
 pub use toolchain::{Toolchain, ToolchainProblem};

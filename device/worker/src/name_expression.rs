@@ -35,7 +35,8 @@ pub(crate) fn lowered(code: &[u8], expressions: &[String]) -> Result<Vec<String>
         .iter()
         .enumerate()
         .map(|(index, expression)| {
-            resolve(&object, index).ok_or_else(|| format!("the name expression `{expression}` names no symbol"))
+            resolve(&object, index)
+                .ok_or_else(|| format!("the name expression `{expression}` names no symbol"))
         })
         .collect()
 }

@@ -22,7 +22,12 @@ const COPIED_BODY_BYTES: usize = 256 << 10;
 enum Kept {
     Whole(Vec<u8>),
     /// The body is still in device memory: the thread that asked for it is waiting, so a correct program has not touched it.
-    Memory { header: Header, head: Vec<u8>, address: u64, bytes: u64 },
+    Memory {
+        header: Header,
+        head: Vec<u8>,
+        address: u64,
+        bytes: u64,
+    },
 }
 
 struct State {

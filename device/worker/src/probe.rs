@@ -38,7 +38,10 @@ pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> 
         for device in devices {
             if backend_emulator::Model::find(&device.model).is_none() {
                 let known: Vec<&str> = backend_emulator::MODELS.iter().map(|model| model.key).collect();
-                return Err(WorkerError::UnknownModel { model: device.model.clone(), known: known.join(", ") });
+                return Err(WorkerError::UnknownModel {
+                    model: device.model.clone(),
+                    known: known.join(", "),
+                });
             }
         }
     }

@@ -41,7 +41,12 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(limit: usize, program: Vec<PathBuf>, config: SessionConfig, worker: String) -> Sessions {
+    pub(crate) fn new(
+        limit: usize,
+        program: Vec<PathBuf>,
+        config: SessionConfig,
+        worker: String,
+    ) -> Sessions {
         Sessions {
             sessions: Mutex::new(HashMap::new()),
             gone: Condvar::new(),

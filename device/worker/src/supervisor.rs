@@ -176,11 +176,11 @@ impl Supervisor {
             Err(Refusal::Rejected(reject))
         };
         if hello.session_id == 0 && self.sessions.is_full() {
-            let text = format!("{} sessions are running, which is this worker's limit", self.config.max_sessions);
+            let text =
+                format!("{} sessions are running, which is this worker's limit", self.config.max_sessions);
             return reject(RejectCode::Full, text);
         }
-        let connection =
-            if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
+        let connection = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
         let connection = connection.map_err(transport::TransportError::from)?;
         if hello.session_id != 0 {
             if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
@@ -201,8 +201,10 @@ impl Supervisor {
     fn status(&self) -> Status {
         let reports = self.sessions.report();
         let devices = self.devices.iter().enumerate().map(|(at, device)| {
-            let used = |report: &crate::status::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
-            let load = |report: &crate::status::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
+            let used =
+                |report: &crate::status::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
+            let load =
+                |report: &crate::status::SessionReport| report.load_percent.get(at).copied().unwrap_or(0.0);
             DeviceStatus {
                 ordinal: at as u32,
                 name: device.name.clone(),
@@ -213,10 +215,8 @@ impl Supervisor {
                 clock_mhz: device.clock_mhz,
                 memory_clock_mhz: device.memory_clock_mhz,
                 load_percent: reports.iter().map(|(_, report)| load(report)).sum::<f32>().clamp(0.0, 100.0),
-                sessions: reports
-                    .iter()
-                    .filter(|(_, report)| used(report) > 0 || load(report) > 0.0)
-                    .count() as u32,
+                sessions: reports.iter().filter(|(_, report)| used(report) > 0 || load(report) > 0.0).count()
+                    as u32,
             }
         });
         Status {

@@ -78,7 +78,9 @@ fn llvm_bitcode(lib: &Path) -> Vec<PathBuf> {
 }
 
 fn list(dir: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
+    std::fs::read_dir(dir)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default()
 }
 
 /// The first path that will do, or all that were tried.

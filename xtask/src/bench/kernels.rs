@@ -1,15 +1,22 @@
 //! Kernels: how fast the software GPU computes, on one core and on all.
+//!
+//! On one core speeds are per second of processor time, on all of them per second of the clock.
 
 use super::affinity::{self, Confined};
+use super::cpu_time::Sessions;
 use super::program::{Asked, Programs};
 use super::report::{Aim, Report, Row};
 use super::sample::Sample;
-use super::{DEVICE, Effort, loops};
+use super::{DEVICE, Effort};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result};
+
+/// Headings of the report.
+pub const ONE_CORE: &str = "kernels, per second of one core";
+const ALL_CORES: &str = "kernels, all cores";
 
 /// Waves in a block of the multiply-add kernels.
 const WAVES: u64 = 4;
@@ -71,7 +78,7 @@ const KERNELS: &[Kernel] = &[
         name: "matrix core, f16 32x32x8",
         unit: "GFLOP/s",
         blocks: Some(16),
-        size: 8192,
+        size: 32768,
         work: |size, blocks, _| (size * blocks * 2 * 32 * 32 * 8) as f64 * 1e-9,
         aim: Some(15.0),
     },
@@ -80,7 +87,7 @@ const KERNELS: &[Kernel] = &[
         name: "matrix core, f32 16x16x4",
         unit: "GFLOP/s",
         blocks: Some(16),
-        size: 32768,
+        size: 131_072,
         work: |size, blocks, _| (size * blocks * 2 * 16 * 16 * 4) as f64 * 1e-9,
         aim: None,
     },
@@ -105,7 +112,7 @@ pub fn measure(
     let all = affinity::processors();
     let one = run(repo, built, programs, effort, 1)?;
     for (kernel, sample) in KERNELS.iter().zip(&one) {
-        let row = Row::plain("kernels on one core", kernel.key, kernel.name, kernel.unit);
+        let row = Row::plain(ONE_CORE, kernel.key, kernel.name, kernel.unit);
         report.push(Row { aim: kernel.aim.map(Aim::AtLeast), ..sample.fill(row) });
     }
     if all == 1 {
@@ -114,14 +121,14 @@ pub fn measure(
     let many = run(repo, built, programs, effort, all)?;
     for ((kernel, one), many) in KERNELS.iter().zip(&one).zip(&many) {
         let name = format!("{}, {all} cores", kernel.name);
-        let row = Row::plain("kernels on all cores", format!("{}_all", kernel.key), name, kernel.unit);
+        let row = Row::plain(ALL_CORES, format!("{}_all", kernel.key), name, kernel.unit);
         report.push(many.fill(row));
         if kernel.key == "fma_loop" {
             report.push(Row {
                 best: many.best / (one.best * all as f64),
                 median: many.median / (one.median * all as f64),
                 aim: Some(Aim::AtLeast(0.9)),
-                ..Row::plain("kernels on all cores", "scaling", format!("... as part of {all} times one"), "")
+                ..Row::plain(ALL_CORES, "scaling", format!("... as part of {all} times one"), "")
             });
         }
     }
@@ -166,11 +173,7 @@ fn one(
     cores: usize,
     kernel: &Kernel,
 ) -> Result<Speed> {
-    let turn = if kernel.key.ends_with("fma_loop") {
-        loops::instructions(&programs.code_object, kernel.key)?
-    } else {
-        0
-    };
+    let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
     // A matrix is already small, and its edge is no measure of its work.
     let size = if kernel.key == "matmul" { kernel.size } else { kernel.size / effort.lightness };
     let blocks = kernel.blocks.unwrap_or(0) * cores as u64;
@@ -180,8 +183,11 @@ fn one(
     };
     let mut sample = Sample::default();
     program.seconds(&command)?;
+    let sessions = Sessions::find();
     for _ in 0..effort.rounds {
-        sample.push(program.seconds(&command)?);
+        let before = sessions.seconds();
+        let clock = program.seconds(&command)?;
+        sample.push(if cores == 1 { sessions.seconds() - before } else { clock });
     }
     let work = (kernel.work)(size, blocks, turn);
     Ok(Speed { best: work / sample.best(), median: work / sample.median() })

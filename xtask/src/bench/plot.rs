@@ -1,5 +1,6 @@
 //! The plots of docs/performance.md.
 
+use super::kernels;
 use super::report::{Aim, Copies, Report, Row, number};
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
@@ -108,7 +109,7 @@ fn emulator(report: &Report) -> String {
     let rows: Vec<(&Row, f64)> = report
         .rows
         .iter()
-        .filter(|row| row.group == "kernels on one core")
+        .filter(|row| row.group == kernels::ONE_CORE)
         .filter_map(|row| match row.aim {
             Some(Aim::AtLeast(aim)) => Some((row, aim)),
             _ => None,
@@ -169,7 +170,7 @@ mod tests {
         let row = |key: &str, best| Row {
             best,
             aim: Some(Aim::AtLeast(10.0)),
-            ..Row::plain("kernels on one core", key, key, "GB/s")
+            ..Row::plain(kernels::ONE_CORE, key, key, "GB/s")
         };
         report.push(row("slow", 5.0));
         report.push(row("fast", 20.0));

@@ -1,6 +1,6 @@
 //! The bench programs: compiling them, and asking them to measure.
 
-use super::ARCHITECTURE;
+use super::{ARCHITECTURE, loops};
 use crate::build::Built;
 use crate::examples::{ARCHITECTURES, checked};
 use crate::local_worker::LocalWorker;
@@ -9,10 +9,14 @@ use crate::stamp::{Inputs, Stamp};
 use crate::step;
 use crate::toolchain::Toolchain;
 use anyhow::{Context, Result, bail};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Kernels whose instructions are counted.
+const COUNTED: &[&str] = &["fma_loop", "packed_fma_loop"];
 
 /// The compiled programs.
 #[derive(Debug, Clone)]
@@ -21,31 +25,52 @@ pub struct Programs {
     pub kernels: PathBuf,
     /// The device code of `kernels` alone.
     pub code_object: PathBuf,
+    /// Instructions of one turn of the loop of each kernel whose instructions are counted.
+    pub turns: HashMap<String, u64>,
     lib: PathBuf,
     logs: PathBuf,
 }
 
 impl Programs {
+    /// Those that were compiled before.
+    pub fn load(repo: &Repo, built: &Built) -> Result<Programs> {
+        let mut programs = Programs::named(repo, built);
+        let path = programs.turns_file();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        programs.turns = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
+        Ok(programs)
+    }
+
+    fn named(repo: &Repo, built: &Built) -> Programs {
+        let folder = repo.target.join("bench");
+        Programs {
+            calls: folder.join("calls"),
+            kernels: folder.join("kernels"),
+            code_object: folder.join("kernels.co"),
+            turns: HashMap::new(),
+            lib: built.lib.clone(),
+            logs: repo.logs(),
+        }
+    }
+
+    fn turns_file(&self) -> PathBuf {
+        self.code_object.with_file_name("turns.json")
+    }
+
+    /// Compile whatever is not compiled yet.
     pub fn compile(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<Programs> {
         let folder = repo.target.join("bench");
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let source = |name: &str| repo.root.join("bench").join(name);
-        let programs = Programs {
-            calls: folder.join("calls"),
-            kernels: folder.join("kernels"),
-            code_object: folder.join("kernels.co"),
-            lib: built.lib.clone(),
-            logs: repo.logs(),
-        };
+        let mut programs = Programs::named(repo, built);
         let inputs = Inputs::new()
             .file(&source("command.h"))?
             .file(&source("calls.hip"))?
             .file(&source("kernels.hip"))?
             .text(&step::shown(&clang(toolchain)));
         let stamp = Stamp::new(folder.join("stamp"), inputs);
-        let there = [&programs.calls, &programs.kernels, &programs.code_object].iter().all(|p| p.exists());
-        if stamp.is_fresh() && there {
-            return Ok(programs);
+        if stamp.is_fresh() {
+            return Programs::load(repo, built);
         }
         step::say("compiling the bench programs");
         for (name, program) in [("calls", &programs.calls), ("kernels", &programs.kernels)] {
@@ -59,6 +84,11 @@ impl Programs {
         let mut device = flags(toolchain.compile_hip(&[ARCHITECTURE]));
         device.args(["--offload-device-only", "--no-gpu-bundle-output", "-c"]).arg(source("kernels.hip"));
         checked(device.arg("-o").arg(&programs.code_object))?;
+        for kernel in COUNTED {
+            let turn = loops::instructions(&programs.code_object, kernel)?;
+            programs.turns.insert((*kernel).to_owned(), turn);
+        }
+        fs::write(programs.turns_file(), serde_json::to_string(&programs.turns)?)?;
         stamp.write()?;
         Ok(programs)
     }

@@ -127,7 +127,8 @@ macro_rules! choose {
 
 fn pack_f16(old: u32, data: u32) -> u32 {
     let half = |shift: u32| {
-        let sum = f16::from_bits((old >> shift) as u16).to_f32() + f16::from_bits((data >> shift) as u16).to_f32();
+        let sum =
+            f16::from_bits((old >> shift) as u16).to_f32() + f16::from_bits((data >> shift) as u16).to_f32();
         u32::from(f16::from_f32(sum).to_bits()) << shift
     };
     half(0) | half(16)
@@ -135,7 +136,8 @@ fn pack_f16(old: u32, data: u32) -> u32 {
 
 fn pack_bf16(old: u32, data: u32) -> u32 {
     let half = |shift: u32| {
-        let sum = bf16::from_bits((old >> shift) as u16).to_f32() + bf16::from_bits((data >> shift) as u16).to_f32();
+        let sum = bf16::from_bits((old >> shift) as u16).to_f32()
+            + bf16::from_bits((data >> shift) as u16).to_f32();
         u32::from(bf16::from_f32(sum).to_bits()) << shift
     };
     half(0) | half(16)
@@ -242,7 +244,7 @@ unsafe fn apply_global<O: Operation>(
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
         let address = addresses.0[lane];
-        if address % size != 0 {
+        if !address.is_multiple_of(size) {
             wave.fault = Some((FaultKind::Misaligned { address }, Some(lane as u8)));
             return Flow::Fault;
         }

@@ -52,7 +52,7 @@ pub fn sliding(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
 pub fn lerp(a: u32, b: u32, c: u32) -> u32 {
     let mut result = 0;
     for n in 0..4 {
-        result |= (byte(a, n) + byte(b, n) + (byte(c, n) & 1) >> 1) << (8 * n);
+        result |= ((byte(a, n) + byte(b, n) + (byte(c, n) & 1)) >> 1) << (8 * n);
     }
     result
 }
@@ -84,8 +84,8 @@ impl<C: Cpu> Body for SlidingWide<C> {
                 let addend = &*lanes(wave, uop.src[2], n, scratch.add(3));
                 for lane in 0..64 {
                     let window = u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32;
-                    result.0[lane] =
-                        masked_sad((window >> (8 * n)) as u32, reference.0[lane]).wrapping_add(addend.0[lane]);
+                    result.0[lane] = masked_sad((window >> (8 * n)) as u32, reference.0[lane])
+                        .wrapping_add(addend.0[lane]);
                 }
             }
             for (n, result) in results.iter().enumerate() {

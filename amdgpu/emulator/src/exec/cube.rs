@@ -38,11 +38,7 @@ pub fn s(x: f32, y: f32, z: f32) -> f32 {
 #[inline(always)]
 pub fn t(x: f32, y: f32, z: f32) -> f32 {
     let (z_major, y_major) = major_axis(x, y, z);
-    if !z_major && y_major {
-        if y < 0.0 { -z } else { z }
-    } else {
-        -y
-    }
+    if !z_major && y_major { if y < 0.0 { -z } else { z } } else { -y }
 }
 
 /// Twice the component along the major axis.

@@ -90,7 +90,9 @@ macro_rules! division {
                 numerator + 0.0
             } else if denominator.is_nan() {
                 denominator + 0.0
-            } else if numerator == 0.0 && denominator == 0.0 || numerator.is_infinite() && denominator.is_infinite() {
+            } else if numerator == 0.0 && denominator == 0.0
+                || numerator.is_infinite() && denominator.is_infinite()
+            {
                 $indefinite
             } else if denominator == 0.0 || numerator.is_infinite() {
                 signed(<$float>::INFINITY)
@@ -107,14 +109,38 @@ macro_rules! division {
 }
 
 division!(
-    scale_f32, fmas_f32, fixup_f32, f32, ldexp_f32,
-    round_to_subnormal_f32, f32::from_bits((127 + 64 - 149) << 23), 23,
-    |x| (x.to_bits() >> 23 & 0xff) as i32, -150, 64, 96, 23, 127, f32::from_bits(0xffc0_0000)
+    scale_f32,
+    fmas_f32,
+    fixup_f32,
+    f32,
+    ldexp_f32,
+    round_to_subnormal_f32,
+    f32::from_bits((127 + 64 - 149) << 23),
+    23,
+    |x| (x.to_bits() >> 23 & 0xff) as i32,
+    -150,
+    64,
+    96,
+    23,
+    127,
+    f32::from_bits(0xffc0_0000)
 );
 division!(
-    scale_f64, fmas_f64, fixup_f64, f64, ldexp_f64,
-    round_to_subnormal_f64, f64::from_bits((1023 + 128 - 1074) << 52), 52,
-    |x| (x.to_bits() >> 52 & 0x7ff) as i32, -1075, 128, 768, 53, 1023, f64::from_bits(0xfff8_0000_0000_0000)
+    scale_f64,
+    fmas_f64,
+    fixup_f64,
+    f64,
+    ldexp_f64,
+    round_to_subnormal_f64,
+    f64::from_bits((1023 + 128 - 1074) << 52),
+    52,
+    |x| (x.to_bits() >> 52 & 0x7ff) as i32,
+    -1075,
+    128,
+    768,
+    53,
+    1023,
+    f64::from_bits(0xfff8_0000_0000_0000)
 );
 
 #[cfg(test)]
@@ -158,12 +184,16 @@ mod tests {
     #[test]
     fn the_division_sequence_is_correctly_rounded_for_f32() {
         let mut state = 1;
-        let mut specials = vec![0.0, -0.0, 1.0, f32::INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE, 1e-45, 3e-39];
+        let mut specials =
+            vec![0.0, -0.0, 1.0, f32::INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE, 1e-45, 3e-39];
         specials.extend((0..2000).map(|_| f32::from_bits(random(&mut state) as u32)));
         for &n in &specials {
             for &d in &specials[..200] {
                 let (got, want) = (divide_f32(n, d), n / d);
-                assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e} / {d:e}: {got:e}, {want:e}");
+                assert!(
+                    got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
+                    "{n:e} / {d:e}: {got:e}, {want:e}"
+                );
             }
         }
     }
@@ -171,12 +201,16 @@ mod tests {
     #[test]
     fn the_division_sequence_is_correctly_rounded_for_f64() {
         let mut state = 2;
-        let mut specials = vec![0.0, -0.0, 1.0, f64::INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE, 5e-324, 3e-310];
+        let mut specials =
+            vec![0.0, -0.0, 1.0, f64::INFINITY, f64::NAN, f64::MAX, f64::MIN_POSITIVE, 5e-324, 3e-310];
         specials.extend((0..2000).map(|_| f64::from_bits(random(&mut state))));
         for &n in &specials {
             for &d in &specials[..200] {
                 let (got, want) = (divide_f64(n, d), n / d);
-                assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e} / {d:e}: {got:e}, {want:e}");
+                assert!(
+                    got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(),
+                    "{n:e} / {d:e}: {got:e}, {want:e}"
+                );
             }
         }
     }

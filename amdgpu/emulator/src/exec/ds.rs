@@ -1,4 +1,4 @@
-//! DS: local memory and the cross-lane moves that share its format.
+//! DS: local memory, and choosing the cross-lane moves that share its format.
 //!
 //! Reads past local memory give zero and writes past it are dropped, as the hardware does. Of global wave sync
 //! only the barrier is executed; global data share is not.
@@ -7,6 +7,8 @@ use isa::{Inst, Op, Operand};
 
 use super::access::*;
 use super::atomic::*;
+use super::element::*;
+use super::permute::{Bpermute, Permute, Swizzle, swizzled};
 use crate::compile::{Compiler, Type, Unsupported};
 use crate::wave::sreg;
 use crate::{Body, Flow, Level, SrcKind, Uop, Wave, handler};
@@ -62,7 +64,8 @@ impl Body for Read {
             return Flow::Next;
         }
         let element = loads(uop);
-        let (addresses, within) = addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
+        let (addresses, within) =
+            addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
         load_local(wave, element, uop.dst, &addresses, exec, within);
         Flow::Next
     }
@@ -77,7 +80,8 @@ impl Body for Write {
             return Flow::Next;
         }
         let element = stores(uop);
-        let (addresses, within) = addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
+        let (addresses, within) =
+            addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
         if within != 0 {
             // SAFETY: the lanes are within local memory, registers were checked at compile time.
             unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
@@ -108,10 +112,13 @@ impl Body for Read2 {
             return Flow::Next;
         }
         let element = loads(uop);
-        let placed = two_offsets(uop).map(|at| addresses(wave, uop.src[0].index, at, element.bytes as u32, exec));
-        for (k, (addresses, within)) in placed.iter().enumerate() {
-            load_local(wave, element, uop.dst + (k * element.registers) as u16, addresses, exec, *within);
-        }
+        // No closures here: they would not be compiled for the handler's CPU level.
+        let [first, second] = two_offsets(uop);
+        let (vaddr, bytes) = (uop.src[0].index, element.bytes as u32);
+        let (first, first_within) = addresses(wave, vaddr, first, bytes, exec);
+        let (second, second_within) = addresses(wave, vaddr, second, bytes, exec);
+        load_local(wave, element, uop.dst, &first, exec, first_within);
+        load_local(wave, element, uop.dst + element.registers as u16, &second, exec, second_within);
         Flow::Next
     }
 }
@@ -125,8 +132,9 @@ impl Body for Write2 {
             return Flow::Next;
         }
         let element = stores(uop);
-        for (k, at) in two_offsets(uop).into_iter().enumerate() {
-            let (addresses, within) = addresses(wave, uop.src[0].index, at, element.bytes as u32, exec);
+        let at = two_offsets(uop);
+        for k in 0..2 {
+            let (addresses, within) = addresses(wave, uop.src[0].index, at[k], element.bytes as u32, exec);
             if within != 0 {
                 // SAFETY: the lanes are within local memory, registers were checked at compile time.
                 unsafe { (element.run)(vector(wave, uop.src[1 + k].index), &addresses, within, 4) };
@@ -201,86 +209,6 @@ impl Body for Exchange2 {
     }
 }
 
-/// Each active lane reads the lane its address names; inactive sources read as zero.
-struct Bpermute;
-impl Body for Bpermute {
-    #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        let mut out = [0u32; 64];
-        // SAFETY: registers were checked at compile time.
-        unsafe {
-            let from = &(*vector(wave, uop.src[0].index)).0;
-            let mut data = (*vector(wave, uop.src[1].index)).0;
-            if exec != !0 {
-                for lane in 0..64 {
-                    data[lane] = if exec >> lane & 1 != 0 { data[lane] } else { 0 };
-                }
-            }
-            for lane in 0..64 {
-                out[lane] = data[(from[lane].wrapping_add(uop.imm as u32) >> 2 & 63) as usize];
-            }
-            blend(exec, &out, &mut (*vector_mut(wave, uop.dst)).0);
-        }
-        Flow::Next
-    }
-}
-
-/// Each active lane writes to the lane its address names; lanes nobody wrote to read zero.
-struct Permute;
-impl Body for Permute {
-    #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        let mut out = [0u32; 64];
-        // SAFETY: registers were checked at compile time.
-        unsafe {
-            let to = &(*vector(wave, uop.src[0].index)).0;
-            let data = &(*vector(wave, uop.src[1].index)).0;
-            for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
-                out[(to[lane].wrapping_add(uop.imm as u32) >> 2 & 63) as usize] = data[lane];
-            }
-            blend(exec, &out, &mut (*vector_mut(wave, uop.dst)).0);
-        }
-        Flow::Next
-    }
-}
-
-/// The lane that lane `lane` reads under a swizzle pattern; `None` for patterns that are not executed.
-fn swizzled(pattern: u32, lane: u32) -> Option<u32> {
-    let within = lane & 31;
-    let source = match pattern {
-        0xe000.. => return None,
-        0xc000..=0xdfff => {
-            let (mask, count) = (pattern & 31, pattern >> 5 & 31);
-            let turned = if pattern >> 10 & 1 == 0 { within.wrapping_add(count) } else { within.wrapping_sub(count) };
-            within & mask | turned & !mask & 31
-        }
-        0x8000..=0xbfff => within & !3 | pattern >> (2 * (within & 3)) & 3,
-        _ => (within & pattern & 31 | pattern >> 5 & 31) ^ pattern >> 10 & 31,
-    };
-    Some(lane & !31 | source)
-}
-
-struct Swizzle;
-impl Body for Swizzle {
-    #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        let exec = wave.exec();
-        let mut out = [0u32; 64];
-        // SAFETY: registers were checked at compile time.
-        unsafe {
-            let data = &(*vector(wave, uop.src[0].index)).0;
-            for lane in 0..64 {
-                let source = swizzled(uop.imm as u32, lane as u32).unwrap_or(0);
-                out[lane] = if exec >> source & 1 != 0 { data[source as usize] } else { 0 };
-            }
-            blend(exec, &out, &mut (*vector_mut(wave, uop.dst)).0);
-        }
-        Flow::Next
-    }
-}
-
 /// Adds (append) or subtracts (consume) the number of active lanes at M0 + offset; every active lane gets the old value.
 struct Count<const CONSUME: bool>;
 impl<const CONSUME: bool> Body for Count<CONSUME> {
@@ -341,7 +269,11 @@ impl Body for GridBarrier {
         let last = unsafe { (*vector(wave, uop.src[1].index)).0[first] };
         // SAFETY: surroundings are null or those of the running workgroup.
         let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return Flow::Next };
-        if surroundings.grid().arrive(&mut wave.arrived, last.saturating_add(1)) { Flow::Next } else { Flow::Retry }
+        if surroundings.grid().arrive(&mut wave.arrived, last.saturating_add(1)) {
+            Flow::Next
+        } else {
+            Flow::Retry
+        }
     }
 }
 
@@ -472,11 +404,14 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         }
         _ => {
             let bare = name.strip_prefix("ds_").unwrap_or(name);
-            if let Some(element) = bare.strip_prefix("read_").and_then(|suffix| load_by_suffix(suffix, level)) {
+            if let Some(element) = bare.strip_prefix("read_").and_then(|suffix| load_by_suffix(suffix, level))
+            {
                 uop.run = handler::<Read>(level);
                 put_element(&mut uop, element, i32::from(raw));
                 dst = element.registers as u16;
-            } else if let Some(element) = bare.strip_prefix("write_").and_then(|suffix| store_by_suffix(suffix, level)) {
+            } else if let Some(element) =
+                bare.strip_prefix("write_").and_then(|suffix| store_by_suffix(suffix, level))
+            {
                 uop.run = handler::<Write>(level);
                 put_element(&mut uop, element, i32::from(raw));
                 data0 = element.registers as u16;
@@ -488,7 +423,9 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
                     uop.flags |= RETURNS;
                     dst = registers;
                 }
-                let operand = |compiler: &mut Compiler, k: usize| compiler.source(inst, &inst.src[k], registers, Type::B32);
+                let operand = |compiler: &mut Compiler, k: usize| {
+                    compiler.source(inst, &inst.src[k], registers, Type::B32)
+                };
                 uop.src[1] = operand(compiler, 1)?;
                 if element.pair {
                     uop.src[2] = operand(compiler, 2)?;
@@ -514,25 +451,10 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     if address {
         uop.src[0] = compiler.source(inst, &inst.src[0], 1, Type::B32)?;
     }
-    let vector_or_none = |operand: &Operand, kind| matches!(operand, Operand::None) || kind == SrcKind::Vector;
+    let vector_or_none =
+        |operand: &Operand, kind| matches!(operand, Operand::None) || kind == SrcKind::Vector;
     if (0..3).any(|k| uop.src[k].kind != SrcKind::None && !vector_or_none(&inst.src[k], uop.src[k].kind)) {
         return Err(Unsupported::Form { mnemonic: name, what: "operand is not a vector register" });
     }
     Ok(uop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::swizzled;
-
-    #[test]
-    fn swizzle_patterns_name_the_documented_lanes() {
-        // Butterfly by one: xor mask 1, and mask 31.
-        let butterfly = 0x041f;
-        assert_eq!((swizzled(butterfly, 0), swizzled(butterfly, 33)), (Some(1), Some(32)));
-        // Broadcast of lane 3 within 32: and 0, or 3.
-        assert_eq!(swizzled(3 << 5, 40), Some(35));
-        // Quad permute 3, 2, 1, 0.
-        assert_eq!((swizzled(0x801b, 4), swizzled(0x801b, 7)), (Some(7), Some(4)));
-    }
 }

@@ -95,7 +95,8 @@ mod tests {
     use super::*;
 
     fn reference(bits: u8, mantissa: i32, bias: i32) -> f64 {
-        let (exponent, fraction) = (i32::from(bits & 0x7f) >> mantissa, i32::from(bits) & ((1 << mantissa) - 1));
+        let (exponent, fraction) =
+            (i32::from(bits & 0x7f) >> mantissa, i32::from(bits) & ((1 << mantissa) - 1));
         let sign = if bits & 0x80 != 0 { -1.0 } else { 1.0 };
         let scale = f64::from(1 << mantissa);
         match (bits, exponent) {

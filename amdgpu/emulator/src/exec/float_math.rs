@@ -5,13 +5,7 @@
 //! library, and give the same bits at every level. exp2, log2, sin and cos are computed in f64 and rounded once: within 0.51 ULP,
 //! where the hardware promises 1.
 
-/// The value of the half in the low bits.
-#[inline(always)]
-pub fn f16_to_f32(bits: u16) -> f32 {
-    half_to_f32(u32::from(bits))
-}
-
-/// [`f16_to_f32`] of the low half of a dword; all in 32-bit arithmetic, which vectorises best.
+/// The value of the half in the low bits of a dword; all in 32-bit arithmetic, which vectorises best.
 #[inline(always)]
 pub fn half_to_f32(bits: u32) -> f32 {
     let magnitude = bits & 0x7fff;
@@ -24,12 +18,6 @@ pub fn half_to_f32(bits: u32) -> f32 {
 }
 
 /// The nearest half, ties to even; NaNs are quieted and keep the top of their payload.
-#[inline(always)]
-pub fn f32_to_f16(value: f32) -> u16 {
-    f32_to_half(value) as u16
-}
-
-/// [`f32_to_f16`] as a dword.
 #[inline(always)]
 pub fn f32_to_half(value: f32) -> u32 {
     let bits = value.to_bits();
@@ -75,7 +63,7 @@ pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
 /// The same as `as i32`, which the compiler does not vectorise.
 #[inline(always)]
 pub fn f32_to_i32(x: f32) -> i32 {
-    let safe = if x >= -2_147_483_648.0 && x < 2_147_483_648.0 { x } else { 0.0 };
+    let safe = if (-2_147_483_648.0..2_147_483_648.0).contains(&x) { x } else { 0.0 };
     // SAFETY: the value is in range.
     let value = unsafe { safe.to_int_unchecked::<i32>() };
     let value = if x >= 2_147_483_648.0 { i32::MAX } else { value };
@@ -142,7 +130,6 @@ pub fn flush(value: f32) -> f32 {
 pub fn mad_f32(a: f32, b: f32, c: f32) -> f32 {
     flush(flush(flush(a) * flush(b)) + flush(c))
 }
-
 
 /// The bits of a number as an integer of the same order, -0 below +0.
 #[inline(always)]
@@ -220,7 +207,7 @@ pub fn exp2_f32(x: f32) -> f32 {
     // ln(2)^k / k!
     const C: [f64; 11] = [
         1.0,
-        0.693_147_180_559_945_3,
+        std::f64::consts::LN_2,
         0.240_226_506_959_100_7,
         0.055_504_108_664_821_58,
         0.009_618_129_107_628_477,
@@ -267,7 +254,8 @@ pub fn log2_f32(x: f32) -> f32 {
     let series = 1.0
         + z * (1.0 / 3.0
             + z * (1.0 / 5.0
-                + z * (1.0 / 7.0 + z * (1.0 / 9.0 + z * (1.0 / 11.0 + z * (1.0 / 13.0 + z * (1.0 / 15.0 + z / 17.0)))))));
+                + z * (1.0 / 7.0
+                    + z * (1.0 / 9.0 + z * (1.0 / 11.0 + z * (1.0 / 13.0 + z * (1.0 / 15.0 + z / 17.0)))))));
     let value = (f64::from(exponent) + s * SCALE * series) as f32;
     if x == 0.0 {
         f32::NEG_INFINITY
@@ -299,8 +287,7 @@ fn sin_cos_turns(x: f32) -> (f64, f64) {
     let cos = 1.0
         + z * (-0.5
             + z * (1.0 / 24.0
-                + z * (-1.0 / 720.0
-                    + z * (1.0 / 40_320.0 + z * (-1.0 / 3_628_800.0 + z / 479_001_600.0)))));
+                + z * (-1.0 / 720.0 + z * (1.0 / 40_320.0 + z * (-1.0 / 3_628_800.0 + z / 479_001_600.0)))));
     let quadrant = quarters as i32 & 3;
     let (s, c) = if quadrant & 1 == 1 { (cos, sin) } else { (sin, cos) };
     let s = if quadrant & 2 == 2 { -s } else { s };
@@ -354,14 +341,15 @@ pub fn ldexp_f32(x: f32, n: i32) -> f32 {
 #[inline(always)]
 pub fn ldexp_f64(x: f64, n: i32) -> f64 {
     let subnormal = x.abs() < f64::MIN_POSITIVE;
-    let (normal, n) = if subnormal { (x * power_of_two(54), n.clamp(-4400, 4400) - 54) } else { (x, n.clamp(-4400, 4400)) };
+    let (normal, n) =
+        if subnormal { (x * power_of_two(54), n.clamp(-4400, 4400) - 54) } else { (x, n.clamp(-4400, 4400)) };
     let bits = normal.to_bits();
     let fraction = bits & 0x800f_ffff_ffff_ffff;
     let exponent = (bits >> 52 & 0x7ff) as i32 + n;
-    let infinite = f64::from_bits(fraction & 1 << 63 | 0x7ff0_0000_0000_0000);
+    let infinite = f64::INFINITY.copysign(x);
     let in_range = f64::from_bits(fraction | (exponent.clamp(1, 2046) as u64) << 52);
     // A subnormal result is a normal one 64 places higher, brought down by the one operation that rounds.
-    let high = f64::from_bits(fraction | (exponent.clamp(-63, 0) + 64) as u64 * (1 << 52));
+    let high = f64::from_bits(fraction | ((exponent.clamp(-63, 0) + 64) as u64) << 52);
     let small = high * power_of_two(-64);
     if x == 0.0 || !x.is_finite() {
         x
@@ -409,10 +397,26 @@ pub fn frexp_exponent_f64(x: f64) -> i32 {
 
 /// 2/pi, most significant bit first.
 const TWO_OVER_PI: [u64; 20] = [
-    0xa2f9_836e_4e44_1529, 0xfc27_57d1_f534_ddc0, 0xdb62_9599_3c43_9041, 0xfe51_63ab_debb_c561, 0xb724_6e3a_424d_d2e0,
-    0x0649_2eea_09d1_921c, 0xfe1d_eb1c_b129_a73e, 0xe882_35f5_2ebb_4484, 0xe99c_7026_b45f_7e41, 0x3991_d639_8353_39f4,
-    0x9c84_5f8b_bdf9_283b, 0x1ff8_97ff_de05_980f, 0xef2f_118b_5a0a_6d1f, 0x6d36_7ecf_27cb_09b7, 0x4f46_3f66_9e5f_ea2d,
-    0x7527_bac7_ebe5_f17b, 0x3d07_39f7_8a52_92ea, 0x6bfb_5fb1_1f8d_5d08, 0x5603_3046_fc7b_6bab, 0xf0cf_bc20_9af4_361d,
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
+    0xf0cf_bc20_9af4_361d,
 ];
 
 /// 53 bits of 2/pi from bit `53 * segment` (further for a large `x`), as a number: the pieces of an argument reduction.

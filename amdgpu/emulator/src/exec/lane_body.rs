@@ -3,9 +3,12 @@
 //! Owns the three ways to run a kernel (32-bit and plain, any shape, with modifiers) and the choice between them. The micro-op's
 //! `imm` is the kernel; its `flags` are the shape and the bits below.
 
+mod hot_op;
+mod mode;
+
 use std::marker::PhantomData;
 
-use isa::{Format, Inst, Operand};
+use isa::{Format, Inst, Op, Operand};
 
 use super::lane_mask::Cpu;
 use super::lane_op::{Kernel, Kind, Operation, Shape};
@@ -24,6 +27,10 @@ const HIGH: u32 = 1 << 19;
 /// The result is one byte, in the place the next two bits say.
 const BYTE: u32 = 1 << 20;
 const BYTE_SHIFT: u32 = 21;
+/// MODE decides about subnormals.
+const FLUSHABLE: u32 = 1 << 23;
+/// MODE decides how the result is rounded.
+const ROUNDABLE: u32 = 1 << 24;
 
 /// The handler of a body that is generic over [`Cpu`], built for a level.
 macro_rules! per_level {
@@ -49,8 +56,9 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     let modifiers = &inst.modifiers;
     let mut flags = shape.pack();
     let mut src = [Src::default(); 4];
-    let mut decorated = inst.dpp.is_some() || inst.sdwa.is_some() || operation.preserves || modifiers.omod != 0;
-    decorated |= modifiers.clamp && is_float(shape.dst);
+    let mut decorated =
+        inst.dpp.is_some() || inst.sdwa.is_some() || operation.preserves || modifiers.omod != 0;
+    decorated |= modifiers.clamp && shape.dst.float();
     for (n, &kind) in shape.src.iter().enumerate() {
         if n == 2 && operation.accumulates {
             let dst = c.vector(inst, &inst.dst, if kind.wide() { 2 } else { 1 })?;
@@ -60,7 +68,9 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
         src[n] = match kind {
             Kind::None => continue,
             Kind::Mask => Src { kind: SrcKind::Scalar, index: c.scalar(inst, &inst.src[n], 2)? },
-            _ => c.source(inst, &inst.src[n], if kind.wide() { 2 } else { 1 }, constant_type(kind, n, inst))?,
+            _ => {
+                c.source(inst, &inst.src[n], if kind.wide() { 2 } else { 1 }, constant_type(kind, n, inst))?
+            }
         };
         // Only VOP3P has the fields that choose halves of packed sources.
         let packed = matches!(kind, Kind::Pk16 | Kind::PkF16 | Kind::PkF32);
@@ -74,12 +84,22 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     if operation.preserves {
         flags |= PRESERVES | if modifiers.op_sel >> 3 & 1 == 1 { HIGH } else { 0 };
     }
+    if operation.flushable {
+        flags |= FLUSHABLE;
+    }
+    if roundable(inst.op) {
+        flags |= ROUNDABLE;
+    }
     let mut uop = c.uop(per_level!(c.level, General), index);
     let narrow = |kind: Kind| !kind.wide() && kind != Kind::Mask;
     let plain = shape.src.iter().all(|&kind| narrow(kind));
     let count = shape.source_count();
     if decorated {
         uop.run = per_level!(c.level, Decorated);
+    } else if let Some(run) = hot_op::handler(inst.op, c.level)
+        && !inst.modifiers.clamp
+    {
+        uop.run = run;
     } else if plain && shape.dst == Kind::None && shape.mask_out {
         uop.run = per_level!(c.level, Compare);
     } else if plain && !shape.mask_out && narrow(shape.dst) {
@@ -115,14 +135,63 @@ pub fn assemble_half(
 }
 
 /// [`assemble`] for one-byte results, placed by the upper bits of `op_sel`.
-pub fn assemble_byte(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation) -> Result<Uop, Unsupported> {
+pub fn assemble_byte(
+    c: &mut Compiler,
+    inst: &Inst,
+    index: u32,
+    operation: Operation,
+) -> Result<Uop, Unsupported> {
     let mut uop = assemble(c, inst, index, operation.preserving())?;
     uop.flags = uop.flags & !HIGH | BYTE | u32::from(inst.modifiers.op_sel >> 2 & 3) << BYTE_SHIFT;
     Ok(uop)
 }
 
-fn is_float(kind: Kind) -> bool {
-    matches!(kind, Kind::F16 | Kind::F32 | Kind::F64 | Kind::PkF16 | Kind::PkF32)
+/// Operations on f32 and f64 whose one rounding follows MODE. (Halves are always rounded to nearest even, and the approximations of
+/// the hardware have no directed variants.)
+fn roundable(op: Op) -> bool {
+    matches!(
+        op,
+        Op::v_add_f32
+            | Op::v_sub_f32
+            | Op::v_subrev_f32
+            | Op::v_mul_f32
+            | Op::v_fma_f32
+            | Op::v_fmac_f32
+            | Op::v_fmaak_f32
+            | Op::v_fmamk_f32
+            | Op::v_add_f64
+            | Op::v_mul_f64
+            | Op::v_fma_f64
+            | Op::v_fmac_f64
+            | Op::v_pk_add_f32
+            | Op::v_pk_mul_f32
+            | Op::v_pk_fma_f32
+            | Op::v_cvt_f32_i32
+            | Op::v_cvt_f32_u32
+            | Op::v_cvt_f32_f64
+            | Op::v_sqrt_f32
+            | Op::v_sqrt_f64
+            | Op::v_div_fmas_f32
+            | Op::v_div_fmas_f64
+    )
+}
+
+/// Whether the wave's MODE is anything but: to nearest even, subnormals kept.
+#[inline(always)]
+fn unusual(wave: &Wave, uop: &Uop) -> bool {
+    let mode = &wave.mode;
+    let usual = mode.round_f32 | mode.round_f64 == 0 && mode.denorm_f32 & mode.denorm_f64 == 3;
+    uop.flags & (FLUSHABLE | ROUNDABLE) != 0 && !usual
+}
+
+/// Runs a plain micro-op under an unusual MODE: the way with modifiers looks at it.
+///
+/// # Safety
+/// As for [`crate::Handler`].
+#[cold]
+#[inline(never)]
+unsafe fn run_unusual<C: Cpu>(wave: &mut Wave, uop: &Uop) -> Flow {
+    Decorated::<C>::run(wave, uop)
 }
 
 fn constant_type(kind: Kind, n: usize, inst: &Inst) -> Type {
@@ -132,7 +201,11 @@ fn constant_type(kind: Kind, n: usize, inst: &Inst) -> Type {
         Kind::F32 | Kind::PkF32 => Type::F32,
         Kind::B64 => Type::B64,
         Kind::F64 => Type::F64,
-        Kind::Mix if inst.modifiers.op_sel_hi >> n & 1 == 1 && !matches!(inst.src[n], Operand::Literal(_)) => Type::F16,
+        Kind::Mix
+            if inst.modifiers.op_sel_hi >> n & 1 == 1 && !matches!(inst.src[n], Operand::Literal(_)) =>
+        {
+            Type::F16
+        }
         Kind::Mix => Type::F32,
         _ => Type::B32,
     }
@@ -172,6 +245,10 @@ impl<C: Cpu, const N: usize> Body for Narrow<C, N> {
         if exec == 0 {
             return Flow::Next;
         }
+        if unusual(wave, uop) {
+            // SAFETY: this handler's own contract.
+            return unsafe { run_unusual::<C>(wave, uop) };
+        }
         let scratch = wave.scratch.as_mut_ptr();
         // SAFETY: indices were checked by `assemble`; scratch places do not overlap; the kernel is of this level.
         unsafe {
@@ -179,7 +256,10 @@ impl<C: Cpu, const N: usize> Body for Narrow<C, N> {
             let b = if N > 1 { &*lanes(wave, uop.src[1], 0, scratch.add(2)) } else { a };
             let c = if N > 2 { &*lanes(wave, uop.src[2], 0, scratch.add(4)) } else { a };
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
-            kernel(uop)(&Sources { lo: [a, b, c], hi: [a, b, c], mode: &wave.mode, vcc: wave.vcc() }, results);
+            kernel(uop)(
+                &Sources { lo: [a, b, c], hi: [a, b, c], mode: &wave.mode, vcc: wave.vcc() },
+                results,
+            );
             store::<C>(exec, &results.lo, wave.vgprs.get_unchecked_mut(usize::from(uop.dst)));
         }
         Flow::Next
@@ -193,13 +273,20 @@ impl<C: Cpu> Body for Compare<C> {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
+        if unusual(wave, uop) {
+            // SAFETY: this handler's own contract.
+            return unsafe { run_unusual::<C>(wave, uop) };
+        }
         let scratch = wave.scratch.as_mut_ptr();
         // SAFETY: as for `Narrow`.
         let mask = unsafe {
             let a = &*lanes(wave, uop.src[0], 0, scratch);
             let b = &*lanes(wave, uop.src[1], 0, scratch.add(2));
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
-            kernel(uop)(&Sources { lo: [a, b, b], hi: [a, b, b], mode: &wave.mode, vcc: wave.vcc() }, results);
+            kernel(uop)(
+                &Sources { lo: [a, b, b], hi: [a, b, b], mode: &wave.mode, vcc: wave.vcc() },
+                results,
+            );
             C::pack(&results.mask) & exec
         };
         write_mask(wave, uop, mask);
@@ -220,7 +307,12 @@ fn write_mask(wave: &mut Wave, uop: &Uop, mask: u64) {
 /// # Safety
 /// As for [`lanes`], with scratch places `0..SPARE` free.
 #[inline(always)]
-unsafe fn resolve<C: Cpu>(wave: &Wave, uop: &Uop, shape: Shape, scratch: *mut Lanes) -> ([*const Lanes; 3], [*const Lanes; 3]) {
+unsafe fn resolve<C: Cpu>(
+    wave: &Wave,
+    uop: &Uop,
+    shape: Shape,
+    scratch: *mut Lanes,
+) -> ([*const Lanes; 3], [*const Lanes; 3]) {
     let mut lo = [scratch.cast_const(); 3];
     let mut hi = lo;
     for n in 0..3 {
@@ -258,12 +350,17 @@ impl<C: Cpu> Body for General<C> {
         if exec == 0 && !shape.mask_out {
             return Flow::Next;
         }
+        if unusual(wave, uop) {
+            // SAFETY: this handler's own contract.
+            return unsafe { run_unusual::<C>(wave, uop) };
+        }
         let scratch = wave.scratch.as_mut_ptr();
         // SAFETY: as for `Narrow`; register pairs were checked as pairs.
         unsafe {
             let (lo, hi) = resolve::<C>(wave, uop, shape, scratch);
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
-            let sources = Sources { lo: lo.map(|p| &*p), hi: hi.map(|p| &*p), mode: &wave.mode, vcc: wave.vcc() };
+            let sources =
+                Sources { lo: lo.map(|p| &*p), hi: hi.map(|p| &*p), mode: &wave.mode, vcc: wave.vcc() };
             kernel(uop)(&sources, results);
             if shape.dst != Kind::None {
                 let dst = usize::from(uop.dst);
@@ -298,12 +395,13 @@ impl<C: Cpu> Body for Decorated<C> {
             let inst = &*wave.insts.add(uop.inst as usize);
             let (mut lo, mut hi) = resolve::<C>(wave, uop, shape, scratch);
             let mut written = exec;
+            let flushes = uop.flags & FLUSHABLE != 0 && unusual(wave, uop);
             for n in 0..3 {
                 let kind = shape.src[n];
                 let permuted = n == 0 && inst.dpp.is_some();
                 let selected = n < 2 && inst.sdwa.is_some();
                 if matches!(kind, Kind::None | Kind::Mask)
-                    || !(permuted || selected || modifier::modifies(kind, n, &inst.modifiers))
+                    || !(permuted || selected || flushes || modifier::modifies(kind, n, &inst.modifiers))
                 {
                     continue;
                 }
@@ -328,14 +426,25 @@ impl<C: Cpu> Body for Decorated<C> {
                     };
                     sdwa::select(sel, sext, to_lo);
                 }
-                modifier::source(kind, n, &inst.modifiers, to_lo, to_hi);
+                let packed = matches!(kind, Kind::Pk16 | Kind::PkF16 | Kind::PkF32);
+                if !packed || inst.format == Format::Vop3p {
+                    modifier::source(kind, n, &inst.modifiers, to_lo, to_hi);
+                }
+                if flushes {
+                    mode::flush_source(kind, &wave.mode, to_lo, to_hi);
+                }
                 lo[n] = room_lo;
                 hi[n] = if kind.wide() { room_hi } else { room_lo };
             }
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
-            let sources = Sources { lo: lo.map(|p| &*p), hi: hi.map(|p| &*p), mode: &wave.mode, vcc: wave.vcc() };
-            kernel(uop)(&sources, results);
+            let sources =
+                Sources { lo: lo.map(|p| &*p), hi: hi.map(|p| &*p), mode: &wave.mode, vcc: wave.vcc() };
+            let rounding = if uop.flags & ROUNDABLE != 0 { mode::rounding(shape.dst, &wave.mode) } else { 0 };
+            mode::with_rounding(rounding, || kernel(uop)(&sources, results));
             modifier::result(shape.dst, &inst.modifiers, &wave.mode, results);
+            if flushes {
+                mode::flush_result(shape.dst, &wave.mode, results);
+            }
             if shape.dst != Kind::None {
                 let dst = usize::from(uop.dst);
                 let old = wave.vgprs.get_unchecked(dst);

@@ -98,7 +98,9 @@ mod x86 {
             for group in 0..8 {
                 // SAFETY: AVX2 by contract; the load stays inside the 64 lanes.
                 let bits = unsafe {
-                    _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_load_si256(lanes.0.as_ptr().add(8 * group).cast())))
+                    _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_load_si256(
+                        lanes.0.as_ptr().add(8 * group).cast(),
+                    )))
                 };
                 mask |= u64::from(bits as u8) << (8 * group);
             }
@@ -110,7 +112,10 @@ mod x86 {
             for group in 0..8 {
                 // SAFETY: AVX2 by contract; the store stays inside the 64 lanes.
                 unsafe {
-                    _mm256_store_si256(lanes.0.as_mut_ptr().add(8 * group).cast(), Self::byte_mask(mask, group));
+                    _mm256_store_si256(
+                        lanes.0.as_mut_ptr().add(8 * group).cast(),
+                        Self::byte_mask(mask, group),
+                    );
                 }
             }
         }
@@ -139,8 +144,9 @@ mod x86 {
             let mut mask = 0;
             for group in 0..4 {
                 // SAFETY: AVX-512 DQ by contract; the load stays inside the 64 lanes.
-                let bits =
-                    unsafe { _mm512_movepi32_mask(_mm512_load_si512(lanes.0.as_ptr().add(16 * group).cast())) };
+                let bits = unsafe {
+                    _mm512_movepi32_mask(_mm512_load_si512(lanes.0.as_ptr().add(16 * group).cast()))
+                };
                 mask |= u64::from(bits) << (16 * group);
             }
             mask

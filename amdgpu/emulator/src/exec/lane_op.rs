@@ -51,6 +51,11 @@ impl Kind {
         Kind::Mix,
     ];
 
+    /// A float of any size, packed or not.
+    pub const fn float(self) -> bool {
+        matches!(self, Kind::F16 | Kind::F32 | Kind::F64 | Kind::PkF16 | Kind::PkF32 | Kind::Mix)
+    }
+
     /// Takes two registers.
     #[inline(always)]
     pub const fn wide(self) -> bool {
@@ -96,11 +101,15 @@ pub struct Operation {
     pub accumulates: bool,
     /// A 16-bit result leaves the other half of its register alone.
     pub preserves: bool,
+    /// MODE says whether subnormals are flushed.
+    pub flushable: bool,
 }
 
 impl Operation {
     pub fn of<O: LaneOp>(level: Level) -> Operation {
-        Operation { kernel: kernel::<O>(level), shape: O::SHAPE, accumulates: false, preserves: false }
+        let shape = O::SHAPE;
+        let flushable = shape.dst.float() || shape.src.iter().any(|kind| kind.float());
+        Operation { kernel: kernel::<O>(level), shape, accumulates: false, preserves: false, flushable }
     }
 
     pub fn accumulating(self) -> Operation {
@@ -109,6 +118,11 @@ impl Operation {
 
     pub fn preserving(self) -> Operation {
         Operation { preserves: true, ..self }
+    }
+
+    /// Looks at the bits of floats only, whatever MODE says.
+    pub fn bitwise(self) -> Operation {
+        Operation { flushable: false, ..self }
     }
 
     /// Sources and destination take float modifiers although the body moves untyped dwords.

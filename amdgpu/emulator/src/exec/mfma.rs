@@ -4,6 +4,11 @@
 //! register, so each step of the product is a vector multiply-add of a row of B with one element of A. Sums run over k in
 //! ascending order, in f32 for the small float types (the hardware's order is not documented).
 
+#![expect(
+    clippy::needless_range_loop,
+    reason = "lanes, rows and vectors of several operands are walked together"
+)]
+
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -164,7 +169,16 @@ impl Matrix {
     }
 
     fn pack(self) -> i64 {
-        i64::from_le_bytes([self.m, self.n, self.k, self.blocks, self.a as u8, self.b as u8, u8::from(self.sparse), 0])
+        i64::from_le_bytes([
+            self.m,
+            self.n,
+            self.k,
+            self.blocks,
+            self.a as u8,
+            self.b as u8,
+            u8::from(self.sparse),
+            0,
+        ])
     }
 
     #[inline(always)]
@@ -338,7 +352,13 @@ fn broadcast(controls: Controls, planes: &mut Planes, count: usize) {
 ///
 /// # Safety
 /// `planes` holds the stored elements of A, and the index source is a vector register.
-unsafe fn spread(wave: &Wave, uop: &Uop, matrix: Matrix, controls: Controls, planes: &Planes) -> Box<[[u32; 32]; 64]> {
+unsafe fn spread(
+    wave: &Wave,
+    uop: &Uop,
+    matrix: Matrix,
+    controls: Controls,
+    planes: &Planes,
+) -> Box<[[u32; 32]; 64]> {
     let (m, _, k, _) = matrix.dimensions();
     let (per_lane, _) = matrix.elements_per_lane();
     let mut columns = Box::new([[0; 32]; 64]);
@@ -458,7 +478,12 @@ impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, 
                     }
                     for r in 0..R {
                         let (register, lane) = place(r);
-                        let to = wave.vgprs.as_mut_ptr().add(usize::from(uop.dst) + register).cast::<u32>().add(lane);
+                        let to = wave
+                            .vgprs
+                            .as_mut_ptr()
+                            .add(usize::from(uop.dst) + register)
+                            .cast::<u32>()
+                            .add(lane);
                         for v in 0..V {
                             C::store(sums[r][v], to.add(16 * v));
                         }
@@ -531,9 +556,8 @@ unsafe fn read_f64(wave: &Wave, src: Src, pair: usize, negate: bool) -> [f64; 64
     let scratch = wave.scratch.as_ptr().cast_mut();
     let flip = u64::from(negate) << 63;
     // SAFETY: by contract.
-    let (lo, hi) = unsafe {
-        (&*lanes(wave, src, 2 * pair, scratch), &*lanes(wave, src, 2 * pair + 1, scratch.add(1)))
-    };
+    let (lo, hi) =
+        unsafe { (&*lanes(wave, src, 2 * pair, scratch), &*lanes(wave, src, 2 * pair + 1, scratch.add(1))) };
     let mut values = [0.0; 64];
     for lane in 0..64 {
         values[lane] = f64::from_bits((u64::from(lo.0[lane]) | u64::from(hi.0[lane]) << 32) ^ flip);

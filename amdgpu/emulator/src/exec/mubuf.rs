@@ -7,6 +7,7 @@ use isa::{Inst, Operand};
 
 use super::access::*;
 use super::atomic::*;
+use super::element::*;
 use super::flat::to_local;
 use super::scalar;
 use crate::compile::{Compiler, Type, Unsupported};
@@ -328,7 +329,8 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         address_registers += 1;
     }
     if address_registers > 0 {
-        uop.src[0] = Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[0], address_registers)? };
+        uop.src[0] =
+            Src { kind: SrcKind::Vector, index: compiler.vector(inst, &inst.src[0], address_registers)? };
     }
     uop.src[2] = Src { kind: SrcKind::Scalar, index: compiler.scalar(inst, &inst.src[2], 4)? };
     uop.src[3] = compiler.source(inst, &inst.src[3], 1, Type::B32)?;

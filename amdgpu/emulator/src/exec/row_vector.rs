@@ -1,6 +1,7 @@
-//! Sixteen lanes in vector registers: what the matrix product keeps its sums in.
+//! Sixteen lanes in vector registers: for the matrix products and the most frequent operations.
 //!
-//! Left to the compiler, sums that live across a loop end up in memory; this names the registers for each CPU level.
+//! Left to the compiler, sums that live across a loop end up in memory, and a destination that may be a source costs a copy; this
+//! names the registers for each CPU level.
 
 use super::lane_mask::{Cpu, Portable};
 
@@ -30,6 +31,54 @@ pub trait RowVector: Cpu {
     /// # Safety
     /// See the trait.
     unsafe fn multiply_i32(a: u32, b: Self::Dwords, sum: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn store_masked(mask: u16, value: Self::Dwords, to: *mut u32);
+    /// Bits of `b` where `mask` is set, else of `a`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn select(mask: u16, a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// `a * b + c` of f32, rounded once.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn fma_f32(a: Self::Dwords, b: Self::Dwords, c: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn add_f32(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn sub_f32(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn mul_f32(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn add_u32(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn sub_u32(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn and(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn or(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn xor(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// Shifts take the low five bits of `b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn shift_left(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn shift_right(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn shift_right_signed(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
     /// # Safety
     /// See the trait.
     unsafe fn load_f64(from: *const f64) -> Self::Doubles;
@@ -68,6 +117,83 @@ impl RowVector for Portable {
     #[inline(always)]
     unsafe fn multiply_i32(a: u32, b: [u32; 16], sum: [u32; 16]) -> [u32; 16] {
         std::array::from_fn(|j| a.wrapping_mul(b[j]).wrapping_add(sum[j]))
+    }
+
+    #[inline(always)]
+    unsafe fn store_masked(mask: u16, value: [u32; 16], to: *mut u32) {
+        for (j, value) in value.into_iter().enumerate() {
+            if mask >> j & 1 == 1 {
+                // SAFETY: by contract.
+                unsafe { to.add(j).write(value) };
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn select(mask: u16, a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| if mask >> j & 1 == 1 { b[j] } else { a[j] })
+    }
+
+    #[inline(always)]
+    unsafe fn fma_f32(a: [u32; 16], b: [u32; 16], c: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| {
+            f32::from_bits(a[j]).mul_add(f32::from_bits(b[j]), f32::from_bits(c[j])).to_bits()
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn add_f32(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| (f32::from_bits(a[j]) + f32::from_bits(b[j])).to_bits())
+    }
+
+    #[inline(always)]
+    unsafe fn sub_f32(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| (f32::from_bits(a[j]) - f32::from_bits(b[j])).to_bits())
+    }
+
+    #[inline(always)]
+    unsafe fn mul_f32(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| (f32::from_bits(a[j]) * f32::from_bits(b[j])).to_bits())
+    }
+
+    #[inline(always)]
+    unsafe fn add_u32(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j].wrapping_add(b[j]))
+    }
+
+    #[inline(always)]
+    unsafe fn sub_u32(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j].wrapping_sub(b[j]))
+    }
+
+    #[inline(always)]
+    unsafe fn and(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j] & b[j])
+    }
+
+    #[inline(always)]
+    unsafe fn or(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j] | b[j])
+    }
+
+    #[inline(always)]
+    unsafe fn xor(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j] ^ b[j])
+    }
+
+    #[inline(always)]
+    unsafe fn shift_left(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j] << (b[j] & 31))
+    }
+
+    #[inline(always)]
+    unsafe fn shift_right(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j] >> (b[j] & 31))
+    }
+
+    #[inline(always)]
+    unsafe fn shift_right_signed(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| (a[j] as i32 >> (b[j] & 31)) as u32)
     }
 
     #[inline(always)]
@@ -127,6 +253,94 @@ mod x86 {
         }
 
         #[inline(always)]
+        unsafe fn store_masked(mask: u16, value: __m512i, to: *mut u32) {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_mask_storeu_epi32(to.cast(), mask, value) }
+        }
+
+        #[inline(always)]
+        unsafe fn select(mask: u16, a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_mask_blend_epi32(mask, a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn fma_f32(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe {
+                let ps =
+                    _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), _mm512_castsi512_ps(c));
+                _mm512_castps_si512(ps)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add_f32(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b))) }
+        }
+
+        #[inline(always)]
+        unsafe fn sub_f32(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_castps_si512(_mm512_sub_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b))) }
+        }
+
+        #[inline(always)]
+        unsafe fn mul_f32(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b))) }
+        }
+
+        #[inline(always)]
+        unsafe fn add_u32(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_add_epi32(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn sub_u32(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_sub_epi32(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn and(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_and_si512(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_or_si512(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn xor(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_xor_si512(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn shift_left(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_sllv_epi32(a, _mm512_and_si512(b, _mm512_set1_epi32(31))) }
+        }
+
+        #[inline(always)]
+        unsafe fn shift_right(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_srlv_epi32(a, _mm512_and_si512(b, _mm512_set1_epi32(31))) }
+        }
+
+        #[inline(always)]
+        unsafe fn shift_right_signed(a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_srav_epi32(a, _mm512_and_si512(b, _mm512_set1_epi32(31))) }
+        }
+
+        #[inline(always)]
         unsafe fn load_f64(from: *const f64) -> __m512d {
             // SAFETY: AVX-512 by contract.
             unsafe { _mm512_loadu_pd(from) }
@@ -142,6 +356,19 @@ mod x86 {
         unsafe fn multiply_f64(a: f64, b: __m512d, sum: __m512d) -> __m512d {
             // SAFETY: AVX-512 by contract.
             unsafe { _mm512_fmadd_pd(_mm512_set1_pd(a), b, sum) }
+        }
+    }
+
+    /// All-ones lanes for the bits of a byte.
+    ///
+    /// # Safety
+    /// As for [`RowVector`].
+    #[inline(always)]
+    unsafe fn byte_mask(mask: u8) -> __m256i {
+        // SAFETY: AVX2 by contract.
+        unsafe {
+            let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+            _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(i32::from(mask)), bits), bits)
         }
     }
 
@@ -183,6 +410,137 @@ mod x86 {
                 let a = _mm256_set1_epi32(a as i32);
                 let one = |b, sum| _mm256_add_epi32(_mm256_mullo_epi32(a, b), sum);
                 [one(b[0], sum[0]), one(b[1], sum[1])]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn store_masked(mask: u16, value: [__m256i; 2], to: *mut u32) {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                _mm256_maskstore_epi32(to.cast(), byte_mask(mask as u8), value[0]);
+                _mm256_maskstore_epi32(to.add(8).cast(), byte_mask((mask >> 8) as u8), value[1]);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn select(mask: u16, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_blendv_epi8(a[0], b[0], byte_mask(mask as u8)),
+                    _mm256_blendv_epi8(a[1], b[1], byte_mask((mask >> 8) as u8)),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn fma_f32(a: [__m256i; 2], b: [__m256i; 2], c: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 and FMA by contract.
+            unsafe {
+                let (a0, b0, c0) =
+                    (_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(b[0]), _mm256_castsi256_ps(c[0]));
+                let (a1, b1, c1) =
+                    (_mm256_castsi256_ps(a[1]), _mm256_castsi256_ps(b[1]), _mm256_castsi256_ps(c[1]));
+                [
+                    _mm256_castps_si256(_mm256_fmadd_ps(a0, b0, c0)),
+                    _mm256_castps_si256(_mm256_fmadd_ps(a1, b1, c1)),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add_f32(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(b[0]))),
+                    _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(a[1]), _mm256_castsi256_ps(b[1]))),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn sub_f32(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_castps_si256(_mm256_sub_ps(_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(b[0]))),
+                    _mm256_castps_si256(_mm256_sub_ps(_mm256_castsi256_ps(a[1]), _mm256_castsi256_ps(b[1]))),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn mul_f32(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_castps_si256(_mm256_mul_ps(_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(b[0]))),
+                    _mm256_castps_si256(_mm256_mul_ps(_mm256_castsi256_ps(a[1]), _mm256_castsi256_ps(b[1]))),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add_u32(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn sub_u32(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn and(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_and_si256(a[0], b[0]), _mm256_and_si256(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn or(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn xor(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_xor_si256(a[0], b[0]), _mm256_xor_si256(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        unsafe fn shift_left(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_sllv_epi32(a[0], _mm256_and_si256(b[0], _mm256_set1_epi32(31))),
+                    _mm256_sllv_epi32(a[1], _mm256_and_si256(b[1], _mm256_set1_epi32(31))),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn shift_right(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_srlv_epi32(a[0], _mm256_and_si256(b[0], _mm256_set1_epi32(31))),
+                    _mm256_srlv_epi32(a[1], _mm256_and_si256(b[1], _mm256_set1_epi32(31))),
+                ]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn shift_right_signed(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                [
+                    _mm256_srav_epi32(a[0], _mm256_and_si256(b[0], _mm256_set1_epi32(31))),
+                    _mm256_srav_epi32(a[1], _mm256_and_si256(b[1], _mm256_set1_epi32(31))),
+                ]
             }
         }
 

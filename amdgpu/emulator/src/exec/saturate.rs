@@ -21,7 +21,8 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_add_i16 => lane_op!(level, |a: i16, b: i16| -> i16 { a.saturating_add(b) }).preserving(),
         Op::v_sub_i16 => lane_op!(level, |a: i16, b: i16| -> i16 { a.saturating_sub(b) }).preserving(),
         Op::v_mad_u32_u24 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 {
-            (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) + u64::from(c)).min(u64::from(u32::MAX)) as u32
+            (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) + u64::from(c)).min(u64::from(u32::MAX))
+                as u32
         }),
         Op::v_mad_i32_i24 => lane_op!(level, |a: u32, b: u32, c: i32| -> i32 {
             saturate_i32(i64::from(sign_extend_24(a)) * i64::from(sign_extend_24(b)) + i64::from(c))
@@ -61,10 +62,18 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
             (low + high + u64::from(c)).min(u64::from(u32::MAX)) as u32
         }),
         // The sums of small products cannot wrap before the accumulator is added.
-        Op::v_dot4_i32_i8 => lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot4_i32_i8(a, b, 0).saturating_add(c) }),
-        Op::v_dot4_u32_u8 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { dot4_u32_u8(a, b, 0).saturating_add(c) }),
-        Op::v_dot8_i32_i4 => lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot8_i32_i4(a, b, 0).saturating_add(c) }),
-        Op::v_dot8_u32_u4 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { dot8_u32_u4(a, b, 0).saturating_add(c) }),
+        Op::v_dot4_i32_i8 => {
+            lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot4_i32_i8(a, b, 0).saturating_add(c) })
+        }
+        Op::v_dot4_u32_u8 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { dot4_u32_u8(a, b, 0).saturating_add(c) })
+        }
+        Op::v_dot8_i32_i4 => {
+            lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot8_i32_i4(a, b, 0).saturating_add(c) })
+        }
+        Op::v_dot8_u32_u4 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { dot8_u32_u4(a, b, 0).saturating_add(c) })
+        }
         _ => return None,
     })
 }

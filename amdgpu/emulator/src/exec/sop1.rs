@@ -100,7 +100,7 @@ scalar_ops! {
     s_bitreplicate_b64_b32 B64 = B32; |w, a| {
         let mut out = 0u64;
         for bit in 0..32 {
-            out |= u64::from(a >> bit & 1) * 3 << (2 * bit);
+            out |= (u64::from(a >> bit & 1) * 3) << (2 * bit);
         }
         out
     }

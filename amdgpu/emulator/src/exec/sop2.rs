@@ -106,8 +106,8 @@ scalar_ops! {
     s_bfm_b32 B32 = B32 B32; |w, a, b| ((1u32 << (a & 31)) - 1) << (b & 31)
     s_bfm_b64 B64 = B32 B32; |w, a, b| ((1u64 << (a & 63)) - 1) << (b & 63)
     s_mul_i32 B32 = B32 B32; |w, a, b| a.wrapping_mul(b)
-    s_mul_hi_u32 B32 = B32 B32; |w, a, b| (u64::from(a) * u64::from(b) >> 32) as u32
-    s_mul_hi_i32 B32 = B32 B32; |w, a, b| (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32
+    s_mul_hi_u32 B32 = B32 B32; |w, a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32
+    s_mul_hi_i32 B32 = B32 B32; |w, a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
     s_bfe_u32 B32 = B32 B32; |w, a, b| {
         let (offset, width) = field(b, 31);
         nonzero(w, extract_unsigned(u64::from(a), offset, width) as u32)

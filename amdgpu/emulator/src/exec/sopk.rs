@@ -3,7 +3,7 @@
 use isa::{Inst, Op};
 
 use super::scalar;
-use crate::compile::{Compiler, Type, Unsupported, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Type, Unsupported};
 use crate::{Body, Flow, Handler, Level, Mode, Uop, Wave, handler};
 
 /// Hardware registers by the number `s_getreg_b32` uses.
@@ -75,7 +75,10 @@ fn read_register(wave: &Wave, register: u32) -> u32 {
     match register {
         hwreg::MODE => wave.mode.to_bits() | u32::from(wave.gpr_index_mode != 0) << 27,
         hwreg::STATUS => {
-            u32::from(wave.scc) | u32::from(wave.exec() == 0) << 9 | u32::from(wave.vcc() == 0) << 10 | 1 << 16
+            u32::from(wave.scc)
+                | u32::from(wave.exec() == 0) << 9
+                | u32::from(wave.vcc() == 0) << 10
+                | 1 << 16
         }
         // Wave slot and SIMD from the position in the workgroup, compute unit and shader engine from the workgroup.
         hwreg::HW_ID => {

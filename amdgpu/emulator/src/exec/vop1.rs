@@ -4,8 +4,9 @@ use isa::{Inst, Op};
 
 use super::cross_lane;
 use super::float_math::{
-    cos_turns, exp2_f32, f32_to_i32, f32_to_u32, f64_to_i32, f64_to_u32, fract_f32, fract_f64, frexp_exponent_f32, frexp_exponent_f64, frexp_mantissa_f32,
-    frexp_mantissa_f64, log2_f32, rsq_f32, sin_turns,
+    cos_turns, exp2_f32, f32_to_i32, f32_to_u32, f64_to_i32, f64_to_u32, fract_f32, fract_f64,
+    frexp_exponent_f32, frexp_exponent_f64, frexp_mantissa_f32, frexp_mantissa_f64, log2_f32, rsq_f32,
+    sin_turns,
 };
 use super::float8;
 use super::lane_body::assemble;
@@ -95,7 +96,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cvt_f16_u16 => lane_op!(level, |a: u16| -> F16 { F16(f32::from(a)) }),
         Op::v_cvt_f16_i16 => lane_op!(level, |a: i16| -> F16 { F16(f32::from(a)) }),
         Op::v_cvt_u16_f16 => lane_op!(level, |a: F16| -> u16 { f32_to_i32(a.0).clamp(0, 0xffff) as u16 }),
-        Op::v_cvt_i16_f16 => lane_op!(level, |a: F16| -> i16 { f32_to_i32(a.0).clamp(-0x8000, 0x7fff) as i16 }),
+        Op::v_cvt_i16_f16 => {
+            lane_op!(level, |a: F16| -> i16 { f32_to_i32(a.0).clamp(-0x8000, 0x7fff) as i16 })
+        }
         Op::v_cvt_norm_i16_f16 => lane_op!(level, |a: F16| -> i16 { to_snorm(a.0) }),
         Op::v_cvt_norm_u16_f16 => lane_op!(level, |a: F16| -> u16 { to_unorm(a.0) }),
         Op::v_cvt_f32_fp8 => lane_op!(level, |a: u32| -> f32 { float8::fp8_to_f32(a as u8) }),

@@ -93,9 +93,13 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_max_f32 => lane_op!(level, mode m, |a: f32, b: f32| -> f32 { max_f32(a, b, m.ieee) }),
         Op::v_fmac_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }).accumulating(),
         Op::v_fmac_f64 => lane_op!(level, |a: f64, b: f64, c: f64| -> f64 { a.mul_add(b, c) }).accumulating(),
-        Op::v_fmamk_f32 | Op::v_fmaak_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }),
+        Op::v_fmamk_f32 | Op::v_fmaak_f32 => {
+            lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) })
+        }
         Op::v_mac_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { mad_f32(a, b, c) }).accumulating(),
-        Op::v_madmk_f32 | Op::v_madak_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { mad_f32(a, b, c) }),
+        Op::v_madmk_f32 | Op::v_madak_f32 => {
+            lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { mad_f32(a, b, c) })
+        }
 
         Op::v_add_f16 => lane_op!(level, |a: F16, b: F16| -> F16 { F16(a.0 + b.0) }),
         Op::v_sub_f16 => lane_op!(level, |a: F16, b: F16| -> F16 { F16(a.0 - b.0) }),
@@ -104,23 +108,28 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_min_f16 => lane_op!(level, mode m, |a: F16, b: F16| -> F16 { F16(min_f32(a.0, b.0, m.ieee)) }),
         Op::v_max_f16 => lane_op!(level, mode m, |a: F16, b: F16| -> F16 { F16(max_f32(a.0, b.0, m.ieee)) }),
         Op::v_ldexp_f16 => lane_op!(level, |a: F16, b: i16| -> F16 { F16(ldexp_f16(a.0, b)) }),
-        Op::v_mac_f16 => lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) }).accumulating(),
+        Op::v_mac_f16 => {
+            lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) }).accumulating()
+        }
         Op::v_madmk_f16 | Op::v_madak_f16 => {
             lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) })
         }
         Op::v_pk_fmac_f16 => {
-            lane_op!(level, packed |a: F16, b: F16, c: F16| -> F16 { F16(fma_f16(a.0, b.0, c.0)) }).accumulating()
+            lane_op!(level, packed |a: F16, b: F16, c: F16| -> F16 { F16(fma_f16(a.0, b.0, c.0)) })
+                .accumulating()
         }
 
         Op::v_mul_i32_i24 => {
             lane_op!(level, |a: u32, b: u32| -> i32 { sign_extend_24(a).wrapping_mul(sign_extend_24(b)) })
         }
         Op::v_mul_hi_i32_i24 => lane_op!(level, |a: u32, b: u32| -> i32 {
-            (i64::from(sign_extend_24(a)) * i64::from(sign_extend_24(b)) >> 32) as i32
+            ((i64::from(sign_extend_24(a)) * i64::from(sign_extend_24(b))) >> 32) as i32
         }),
-        Op::v_mul_u32_u24 => lane_op!(level, |a: u32, b: u32| -> u32 { (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff) }),
+        Op::v_mul_u32_u24 => {
+            lane_op!(level, |a: u32, b: u32| -> u32 { (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff) })
+        }
         Op::v_mul_hi_u32_u24 => lane_op!(level, |a: u32, b: u32| -> u32 {
-            (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32
+            ((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 32) as u32
         }),
         Op::v_min_i32 => lane_op!(level, |a: i32, b: i32| -> i32 { a.min(b) }),
         Op::v_max_i32 => lane_op!(level, |a: i32, b: i32| -> i32 { a.max(b) }),
@@ -141,7 +150,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_subrev_co_u32 => lane_op!(level, |a: u32, b: u32| -> (u32, Bit) { sub_borrow(b, a, Bit(0)) }),
         Op::v_addc_co_u32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { add_carry(a, b, m) }),
         Op::v_subb_co_u32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { sub_borrow(a, b, m) }),
-        Op::v_subbrev_co_u32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { sub_borrow(b, a, m) }),
+        Op::v_subbrev_co_u32 => {
+            lane_op!(level, |a: u32, b: u32, m: Bit| -> (u32, Bit) { sub_borrow(b, a, m) })
+        }
 
         Op::v_add_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_add(b) }),
         Op::v_sub_u16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_sub(b) }),

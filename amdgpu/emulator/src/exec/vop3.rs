@@ -4,8 +4,8 @@ use isa::{Inst, Op};
 
 use super::division::{fixup_f32, fixup_f64, fmas_f32, fmas_f64, scale_f32, scale_f64};
 use super::float_math::{
-    f32_to_f16_toward_zero, fma_f16, ldexp_f32, ldexp_f64, mad_f32, max_f32, max_f64, med3_f32, min_f32, min_f64,
-    trig_preop_f64,
+    f32_to_f16_toward_zero, fma_f16, ldexp_f32, ldexp_f64, mad_f32, max_f32, max_f64, med3_f32, min_f32,
+    min_f64, trig_preop_f64,
 };
 use super::lane_body::{assemble, assemble_byte};
 use super::lane_op::{Bit, F16, F16Bits, Operation, lane_op};
@@ -19,7 +19,9 @@ pub fn compile(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsuppo
     match inst.op {
         Op::v_readlane_b32 => return cross_lane::readlane(c, inst, index),
         Op::v_writelane_b32 => return cross_lane::writelane(c, inst, index),
-        Op::v_nop | Op::v_clrexcp | Op::v_readfirstlane_b32 | Op::v_swap_b32 => return vop1::compile(c, inst, index),
+        Op::v_nop | Op::v_clrexcp | Op::v_readfirstlane_b32 | Op::v_swap_b32 => {
+            return vop1::compile(c, inst, index);
+        }
         Op::v_mqsad_u32_u8 => return byte_sum::mqsad_u32_u8(c, inst, index),
         Op::v_cvt_sr_fp8_f32 => {
             let operation = lane_op!(c.level, mode m, |a: f32, b: u32| -> u16 {
@@ -148,7 +150,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_max3_f32 => {
             lane_op!(level, mode m, |a: f32, b: f32, c: f32| -> f32 { max_f32(max_f32(a, b, m.ieee), c, m.ieee) })
         }
-        Op::v_med3_f32 => lane_op!(level, mode m, |a: f32, b: f32, c: f32| -> f32 { med3_f32(a, b, c, m.ieee) }),
+        Op::v_med3_f32 => {
+            lane_op!(level, mode m, |a: f32, b: f32, c: f32| -> f32 { med3_f32(a, b, c, m.ieee) })
+        }
 
         Op::v_div_scale_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> (f32, Bit) {
             let (value, scaled) = scale_f32(a, b, c);
@@ -158,8 +162,12 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
             let (value, scaled) = scale_f64(a, b, c);
             (value, scaled.into())
         }),
-        Op::v_div_fmas_f32 => lane_op!(level, vcc v, |a: f32, b: f32, c: f32| -> f32 { fmas_f32(a, b, c, v) }),
-        Op::v_div_fmas_f64 => lane_op!(level, vcc v, |a: f64, b: f64, c: f64| -> f64 { fmas_f64(a, b, c, v) }),
+        Op::v_div_fmas_f32 => {
+            lane_op!(level, vcc v, |a: f32, b: f32, c: f32| -> f32 { fmas_f32(a, b, c, v) })
+        }
+        Op::v_div_fmas_f64 => {
+            lane_op!(level, vcc v, |a: f64, b: f64, c: f64| -> f64 { fmas_f64(a, b, c, v) })
+        }
         Op::v_div_fixup_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { fixup_f32(a, b, c) }),
         Op::v_div_fixup_f64 => lane_op!(level, |a: f64, b: f64, c: f64| -> f64 { fixup_f64(a, b, c) }),
         Op::v_div_fixup_f16 => {
@@ -173,9 +181,15 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_fma_f16 => {
             lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(fma_f16(a.0, b.0, c.0)) }).preserving()
         }
-        Op::v_fma_legacy_f16 => lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(fma_f16(a.0, b.0, c.0)) }),
-        Op::v_mad_f16 => lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) }).preserving(),
-        Op::v_mad_legacy_f16 => lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) }),
+        Op::v_fma_legacy_f16 => {
+            lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(fma_f16(a.0, b.0, c.0)) })
+        }
+        Op::v_mad_f16 => {
+            lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) }).preserving()
+        }
+        Op::v_mad_legacy_f16 => {
+            lane_op!(level, |a: F16, b: F16, c: F16| -> F16 { F16(mad_f16(a.0, b.0, c.0)) })
+        }
         Op::v_min3_f16 => lane_op!(level, mode m, |a: F16, b: F16, c: F16| -> F16 {
             F16(min_f32(min_f32(a.0, b.0, m.ieee), c.0, m.ieee))
         })
@@ -185,32 +199,40 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         })
         .preserving(),
         Op::v_med3_f16 => {
-            lane_op!(level, mode m, |a: F16, b: F16, c: F16| -> F16 { F16(med3_f32(a.0, b.0, c.0, m.ieee)) }).preserving()
+            lane_op!(level, mode m, |a: F16, b: F16, c: F16| -> F16 { F16(med3_f32(a.0, b.0, c.0, m.ieee)) })
+                .preserving()
         }
         Op::v_pack_b32_f16 => {
             lane_op!(level, |a: F16Bits, b: F16Bits| -> u32 { u32::from(a.0) | u32::from(b.0) << 16 })
+                .bitwise()
         }
 
         Op::v_mul_lo_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.wrapping_mul(b) }),
-        Op::v_mul_hi_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { (u64::from(a) * u64::from(b) >> 32) as u32 }),
-        Op::v_mul_hi_i32 => lane_op!(level, |a: i32, b: i32| -> i32 { (i64::from(a) * i64::from(b) >> 32) as i32 }),
+        Op::v_mul_hi_u32 => {
+            lane_op!(level, |a: u32, b: u32| -> u32 { ((u64::from(a) * u64::from(b)) >> 32) as u32 })
+        }
+        Op::v_mul_hi_i32 => {
+            lane_op!(level, |a: i32, b: i32| -> i32 { ((i64::from(a) * i64::from(b)) >> 32) as i32 })
+        }
         Op::v_mad_i32_i24 => lane_op!(level, |a: u32, b: u32, c: i32| -> i32 {
             sign_extend_24(a).wrapping_mul(sign_extend_24(b)).wrapping_add(c)
         }),
         Op::v_mad_u32_u24 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 {
             (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff).wrapping_add(c)
         }),
-        Op::v_mad_u32_u16 => lane_op!(level, |a: u16, b: u16, c: u32| -> u32 {
-            (u32::from(a) * u32::from(b)).wrapping_add(c)
-        }),
-        Op::v_mad_i32_i16 => lane_op!(level, |a: i16, b: i16, c: i32| -> i32 {
-            (i32::from(a) * i32::from(b)).wrapping_add(c)
-        }),
+        Op::v_mad_u32_u16 => {
+            lane_op!(level, |a: u16, b: u16, c: u32| -> u32 { (u32::from(a) * u32::from(b)).wrapping_add(c) })
+        }
+        Op::v_mad_i32_i16 => {
+            lane_op!(level, |a: i16, b: i16, c: i32| -> i32 { (i32::from(a) * i32::from(b)).wrapping_add(c) })
+        }
         Op::v_mad_u16 => {
-            lane_op!(level, |a: u16, b: u16, c: u16| -> u16 { a.wrapping_mul(b).wrapping_add(c) }).preserving()
+            lane_op!(level, |a: u16, b: u16, c: u16| -> u16 { a.wrapping_mul(b).wrapping_add(c) })
+                .preserving()
         }
         Op::v_mad_i16 => {
-            lane_op!(level, |a: i16, b: i16, c: i16| -> i16 { a.wrapping_mul(b).wrapping_add(c) }).preserving()
+            lane_op!(level, |a: i16, b: i16, c: i16| -> i16 { a.wrapping_mul(b).wrapping_add(c) })
+                .preserving()
         }
         Op::v_mad_legacy_u16 | Op::v_mad_legacy_i16 => {
             lane_op!(level, |a: u16, b: u16, c: u16| -> u16 { a.wrapping_mul(b).wrapping_add(c) })
@@ -222,11 +244,19 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_sub_i32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.wrapping_sub(b) }),
         Op::v_add_i16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_add(b) }).preserving(),
         Op::v_sub_i16 => lane_op!(level, |a: u16, b: u16| -> u16 { a.wrapping_sub(b) }).preserving(),
-        Op::v_add3_u32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a.wrapping_add(b).wrapping_add(c) }),
+        Op::v_add3_u32 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a.wrapping_add(b).wrapping_add(c) })
+        }
         Op::v_xad_u32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { (a ^ b).wrapping_add(c) }),
-        Op::v_add_lshl_u32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a.wrapping_add(b) << (c & 31) }),
-        Op::v_lshl_add_u32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { (a << (b & 31)).wrapping_add(c) }),
-        Op::v_lshl_add_u64 => lane_op!(level, |a: u64, b: u32, c: u64| -> u64 { (a << (b & 7)).wrapping_add(c) }),
+        Op::v_add_lshl_u32 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a.wrapping_add(b) << (c & 31) })
+        }
+        Op::v_lshl_add_u32 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { (a << (b & 31)).wrapping_add(c) })
+        }
+        Op::v_lshl_add_u64 => {
+            lane_op!(level, |a: u64, b: u32, c: u64| -> u64 { (a << (b & 7)).wrapping_add(c) })
+        }
         Op::v_lshl_or_b32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a << (b & 31) | c }),
         Op::v_and_or_b32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a & b | c }),
         Op::v_or3_b32 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { a | b | c }),
@@ -280,9 +310,13 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
             u32::from(to_snorm(a.0) as u16) | u32::from(to_snorm(b.0) as u16) << 16
         }),
         Op::v_cvt_pknorm_u16_f16 => {
-            lane_op!(level, |a: F16, b: F16| -> u32 { u32::from(to_unorm(a.0)) | u32::from(to_unorm(b.0)) << 16 })
+            lane_op!(level, |a: F16, b: F16| -> u32 {
+                u32::from(to_unorm(a.0)) | u32::from(to_unorm(b.0)) << 16
+            })
         }
-        Op::v_cvt_pk_u16_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.min(0xffff) | b.min(0xffff) << 16 }),
+        Op::v_cvt_pk_u16_u32 => {
+            lane_op!(level, |a: u32, b: u32| -> u32 { a.min(0xffff) | b.min(0xffff) << 16 })
+        }
         Op::v_cvt_pk_i16_i32 => lane_op!(level, |a: i32, b: i32| -> u32 {
             a.clamp(-0x8000, 0x7fff) as u32 & 0xffff | (b.clamp(-0x8000, 0x7fff) as u32) << 16
         }),
@@ -299,8 +333,12 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         })
         .preserving(),
 
-        Op::v_sad_u8 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { byte_sum::sad(a, b).wrapping_add(c) }),
-        Op::v_sad_hi_u8 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { (byte_sum::sad(a, b) << 16).wrapping_add(c) }),
+        Op::v_sad_u8 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { byte_sum::sad(a, b).wrapping_add(c) })
+        }
+        Op::v_sad_hi_u8 => {
+            lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { (byte_sum::sad(a, b) << 16).wrapping_add(c) })
+        }
         Op::v_sad_u16 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 {
             (a & 0xffff).abs_diff(b & 0xffff).wrapping_add((a >> 16).abs_diff(b >> 16)).wrapping_add(c)
         }),
@@ -312,7 +350,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
             lane_op!(level, |a: u64, b: u32, c: u64| -> u64 { byte_sum::sliding(a, b, c, byte_sum::sad) })
         }
         Op::v_mqsad_pk_u16_u8 => {
-            lane_op!(level, |a: u64, b: u32, c: u64| -> u64 { byte_sum::sliding(a, b, c, byte_sum::masked_sad) })
+            lane_op!(level, |a: u64, b: u32, c: u64| -> u64 {
+                byte_sum::sliding(a, b, c, byte_sum::masked_sad)
+            })
         }
         Op::v_lerp_u8 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { byte_sum::lerp(a, b, c) }),
 

@@ -73,15 +73,23 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         }
         Op::v_pk_add_f16 => lane_op!(level, packed |a: F16, b: F16| -> F16 { F16(a.0 + b.0) }),
         Op::v_pk_mul_f16 => lane_op!(level, packed |a: F16, b: F16| -> F16 { F16(a.0 * b.0) }),
-        Op::v_pk_min_f16 => lane_op!(level, packed mode m, |a: F16, b: F16| -> F16 { F16(min_f32(a.0, b.0, m.ieee)) }),
-        Op::v_pk_max_f16 => lane_op!(level, packed mode m, |a: F16, b: F16| -> F16 { F16(max_f32(a.0, b.0, m.ieee)) }),
+        Op::v_pk_min_f16 => {
+            lane_op!(level, packed mode m, |a: F16, b: F16| -> F16 { F16(min_f32(a.0, b.0, m.ieee)) })
+        }
+        Op::v_pk_max_f16 => {
+            lane_op!(level, packed mode m, |a: F16, b: F16| -> F16 { F16(max_f32(a.0, b.0, m.ieee)) })
+        }
 
         Op::v_pk_mad_i16 | Op::v_pk_mad_u16 => {
             lane_op!(level, packed |a: u16, b: u16, c: u16| -> u16 { a.wrapping_mul(b).wrapping_add(c) })
         }
         Op::v_pk_mul_lo_u16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { a.wrapping_mul(b) }),
-        Op::v_pk_add_i16 | Op::v_pk_add_u16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { a.wrapping_add(b) }),
-        Op::v_pk_sub_i16 | Op::v_pk_sub_u16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { a.wrapping_sub(b) }),
+        Op::v_pk_add_i16 | Op::v_pk_add_u16 => {
+            lane_op!(level, packed |a: u16, b: u16| -> u16 { a.wrapping_add(b) })
+        }
+        Op::v_pk_sub_i16 | Op::v_pk_sub_u16 => {
+            lane_op!(level, packed |a: u16, b: u16| -> u16 { a.wrapping_sub(b) })
+        }
         Op::v_pk_lshlrev_b16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { b << (a & 15) }),
         Op::v_pk_lshrrev_b16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { b >> (a & 15) }),
         Op::v_pk_ashrrev_i16 => lane_op!(level, packed |a: i16, b: i16| -> i16 { b >> (a & 15) }),
@@ -90,9 +98,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_pk_max_u16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { a.max(b) }),
         Op::v_pk_min_u16 => lane_op!(level, packed |a: u16, b: u16| -> u16 { a.min(b) }),
 
-        Op::v_pk_fma_f32 => lane_op!(level, paired |a, b, c| a.mul_add(b, c)),
-        Op::v_pk_mul_f32 => lane_op!(level, paired |a, b| a * b),
-        Op::v_pk_add_f32 => lane_op!(level, paired |a, b| a + b),
+        Op::v_pk_fma_f32 => lane_op!(level, paired | a, b, c | a.mul_add(b, c)),
+        Op::v_pk_mul_f32 => lane_op!(level, paired | a, b | a * b),
+        Op::v_pk_add_f32 => lane_op!(level, paired | a, b | a + b),
 
         Op::v_fma_mix_f32 => lane_op!(level, |a: Mix, b: Mix, c: Mix| -> f32 { a.0.mul_add(b.0, c.0) }),
 

@@ -24,6 +24,12 @@ macro_rules! compare {
     };
 }
 
+/// Whether neither value is a NaN.
+#[inline(always)]
+fn ordered<T: PartialOrd>(a: T, b: T) -> bool {
+    a.partial_cmp(&b).is_some()
+}
+
 /// Whether a float is of one of the ten classes in `wanted`.
 ///
 /// `magnitude` is its bits without the sign, `infinity` the bits of infinity, `quiet` the bit that makes a NaN quiet, `normal` the
@@ -53,12 +59,12 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cmp_eq_f32 | Op::v_cmpx_eq_f32         => compare!(level, f32, |a, b| a == b),
         Op::v_cmp_le_f32 | Op::v_cmpx_le_f32         => compare!(level, f32, |a, b| a <= b),
         Op::v_cmp_gt_f32 | Op::v_cmpx_gt_f32         => compare!(level, f32, |a, b| a > b),
-        Op::v_cmp_lg_f32 | Op::v_cmpx_lg_f32         => compare!(level, f32, |a, b| a < b || a > b),
+        Op::v_cmp_lg_f32 | Op::v_cmpx_lg_f32         => compare!(level, f32, |a, b| ordered(a, b) && a != b),
         Op::v_cmp_ge_f32 | Op::v_cmpx_ge_f32         => compare!(level, f32, |a, b| a >= b),
-        Op::v_cmp_o_f32 | Op::v_cmpx_o_f32           => compare!(level, f32, |a, b| a < b || a >= b),
-        Op::v_cmp_u_f32 | Op::v_cmpx_u_f32           => compare!(level, f32, |a, b| !(a < b || a >= b)),
+        Op::v_cmp_o_f32 | Op::v_cmpx_o_f32           => compare!(level, f32, |a, b| ordered(a, b)),
+        Op::v_cmp_u_f32 | Op::v_cmpx_u_f32           => compare!(level, f32, |a, b| !ordered(a, b)),
         Op::v_cmp_nge_f32 | Op::v_cmpx_nge_f32       => compare!(level, f32, |a, b| !(a >= b)),
-        Op::v_cmp_nlg_f32 | Op::v_cmpx_nlg_f32       => compare!(level, f32, |a, b| !(a < b || a > b)),
+        Op::v_cmp_nlg_f32 | Op::v_cmpx_nlg_f32       => compare!(level, f32, |a, b| !ordered(a, b) || a == b),
         Op::v_cmp_ngt_f32 | Op::v_cmpx_ngt_f32       => compare!(level, f32, |a, b| !(a > b)),
         Op::v_cmp_nle_f32 | Op::v_cmpx_nle_f32       => compare!(level, f32, |a, b| !(a <= b)),
         Op::v_cmp_neq_f32 | Op::v_cmpx_neq_f32       => compare!(level, f32, |a, b| a != b),
@@ -68,12 +74,12 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cmp_eq_f64 | Op::v_cmpx_eq_f64         => compare!(level, f64, |a, b| a == b),
         Op::v_cmp_le_f64 | Op::v_cmpx_le_f64         => compare!(level, f64, |a, b| a <= b),
         Op::v_cmp_gt_f64 | Op::v_cmpx_gt_f64         => compare!(level, f64, |a, b| a > b),
-        Op::v_cmp_lg_f64 | Op::v_cmpx_lg_f64         => compare!(level, f64, |a, b| a < b || a > b),
+        Op::v_cmp_lg_f64 | Op::v_cmpx_lg_f64         => compare!(level, f64, |a, b| ordered(a, b) && a != b),
         Op::v_cmp_ge_f64 | Op::v_cmpx_ge_f64         => compare!(level, f64, |a, b| a >= b),
-        Op::v_cmp_o_f64 | Op::v_cmpx_o_f64           => compare!(level, f64, |a, b| a < b || a >= b),
-        Op::v_cmp_u_f64 | Op::v_cmpx_u_f64           => compare!(level, f64, |a, b| !(a < b || a >= b)),
+        Op::v_cmp_o_f64 | Op::v_cmpx_o_f64           => compare!(level, f64, |a, b| ordered(a, b)),
+        Op::v_cmp_u_f64 | Op::v_cmpx_u_f64           => compare!(level, f64, |a, b| !ordered(a, b)),
         Op::v_cmp_nge_f64 | Op::v_cmpx_nge_f64       => compare!(level, f64, |a, b| !(a >= b)),
-        Op::v_cmp_nlg_f64 | Op::v_cmpx_nlg_f64       => compare!(level, f64, |a, b| !(a < b || a > b)),
+        Op::v_cmp_nlg_f64 | Op::v_cmpx_nlg_f64       => compare!(level, f64, |a, b| !ordered(a, b) || a == b),
         Op::v_cmp_ngt_f64 | Op::v_cmpx_ngt_f64       => compare!(level, f64, |a, b| !(a > b)),
         Op::v_cmp_nle_f64 | Op::v_cmpx_nle_f64       => compare!(level, f64, |a, b| !(a <= b)),
         Op::v_cmp_neq_f64 | Op::v_cmpx_neq_f64       => compare!(level, f64, |a, b| a != b),
@@ -83,12 +89,12 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cmp_eq_f16 | Op::v_cmpx_eq_f16         => compare!(level, F16, |a, b| a == b),
         Op::v_cmp_le_f16 | Op::v_cmpx_le_f16         => compare!(level, F16, |a, b| a <= b),
         Op::v_cmp_gt_f16 | Op::v_cmpx_gt_f16         => compare!(level, F16, |a, b| a > b),
-        Op::v_cmp_lg_f16 | Op::v_cmpx_lg_f16         => compare!(level, F16, |a, b| a < b || a > b),
+        Op::v_cmp_lg_f16 | Op::v_cmpx_lg_f16         => compare!(level, F16, |a, b| ordered(a, b) && a != b),
         Op::v_cmp_ge_f16 | Op::v_cmpx_ge_f16         => compare!(level, F16, |a, b| a >= b),
-        Op::v_cmp_o_f16 | Op::v_cmpx_o_f16           => compare!(level, F16, |a, b| a < b || a >= b),
-        Op::v_cmp_u_f16 | Op::v_cmpx_u_f16           => compare!(level, F16, |a, b| !(a < b || a >= b)),
+        Op::v_cmp_o_f16 | Op::v_cmpx_o_f16           => compare!(level, F16, |a, b| ordered(a, b)),
+        Op::v_cmp_u_f16 | Op::v_cmpx_u_f16           => compare!(level, F16, |a, b| !ordered(a, b)),
         Op::v_cmp_nge_f16 | Op::v_cmpx_nge_f16       => compare!(level, F16, |a, b| !(a >= b)),
-        Op::v_cmp_nlg_f16 | Op::v_cmpx_nlg_f16       => compare!(level, F16, |a, b| !(a < b || a > b)),
+        Op::v_cmp_nlg_f16 | Op::v_cmpx_nlg_f16       => compare!(level, F16, |a, b| !ordered(a, b) || a == b),
         Op::v_cmp_ngt_f16 | Op::v_cmpx_ngt_f16       => compare!(level, F16, |a, b| !(a > b)),
         Op::v_cmp_nle_f16 | Op::v_cmpx_nle_f16       => compare!(level, F16, |a, b| !(a <= b)),
         Op::v_cmp_neq_f16 | Op::v_cmpx_neq_f16       => compare!(level, F16, |a, b| a != b),
@@ -138,15 +144,15 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cmp_class_f32 | Op::v_cmpx_class_f32 => lane_op!(level, |a: f32, b: u32| -> Bit {
             let bits = u64::from(a.to_bits());
             class(bits >> 31 != 0, bits & 0x7fff_ffff, 0x7f80_0000, 0x40_0000, 0x80_0000, b)
-        }),
+        }).bitwise(),
         Op::v_cmp_class_f64 | Op::v_cmpx_class_f64 => lane_op!(level, |a: f64, b: u32| -> Bit {
             let bits = a.to_bits();
             class(bits >> 63 != 0, bits & !(1 << 63), 0x7ff << 52, 1 << 51, 1 << 52, b)
-        }),
+        }).bitwise(),
         Op::v_cmp_class_f16 | Op::v_cmpx_class_f16 => lane_op!(level, |a: F16Bits, b: u16| -> Bit {
             let bits = u64::from(a.0);
             class(bits >> 15 != 0, bits & 0x7fff, 0x7c00, 0x200, 0x400, u32::from(b))
-        }),
+        }).bitwise(),
 
         Op::v_cmp_f_f16 | Op::v_cmpx_f_f16
         | Op::v_cmp_f_f32 | Op::v_cmpx_f_f32

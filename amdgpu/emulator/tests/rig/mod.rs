@@ -36,7 +36,8 @@ fn build(source: &Path, key: &str, command: impl Fn(&Path) -> Command) -> Vec<u8
     if !out.exists() {
         let partial = out.with_extension(format!("{}-{:?}", std::process::id(), std::thread::current().id()));
         let mut command = command(&partial);
-        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run `cargo xtask setup`"));
+        let output =
+            command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run `cargo xtask setup`"));
         assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
         std::fs::rename(&partial, &out).unwrap();
     }
@@ -71,18 +72,68 @@ pub fn hip(file: &str, arch: Arch, flags: &[&str]) -> Arc<[u8]> {
 
 /// A code object from an assembler file.
 pub fn assembly(file: &str, arch: Arch) -> Arc<[u8]> {
-    let source = kernels().join(file);
-    let image = build(&source, name(arch), |out| {
+    assemble(&kernels().join(file), arch)
+}
+
+fn assemble(source: &Path, arch: Arch) -> Arc<[u8]> {
+    let image = build(source, name(arch), |out| {
         let mut command = Command::new("clang-19");
         command
             .args(["-x", "assembler", "--target=amdgcn-amd-amdhsa"])
             .arg(format!("-mcpu={}", name(arch)))
             .arg("-o")
             .arg(out)
-            .arg(&source);
+            .arg(source);
         command
     });
     image.into()
+}
+
+/// Bytes a snippet's kernel writes: 32 scalars, then 16 vector registers.
+pub const SNIPPET_BYTES: usize = 128 + 16 * 256;
+
+/// A kernel `snippet` around assembler text. Its argument is a pointer, in s[0:1] (to `SNIPPET_BYTES` of results) and s[2:3] (to
+/// whatever the test put behind them). v0 is the lane. Afterwards s16..s47 and v16..v31 are stored.
+pub fn snippet(arch: Arch, body: &str) -> Arc<[u8]> {
+    let mut text = String::from(
+        ".amdhsa_code_object_version 5\n.text\n.globl snippet\n.p2align 8\n.type snippet,@function\nsnippet:\n\
+         s_load_dwordx2 s[0:1], s[0:1], 0x0\n s_waitcnt lgkmcnt(0)\n",
+    );
+    text += &format!("s_add_u32 s2, s0, {SNIPPET_BYTES}\n s_addc_u32 s3, s1, 0\n");
+    text += body;
+    text += "\n s_mov_b64 exec, -1\n s_waitcnt vmcnt(0) lgkmcnt(0)\n v_mov_b32 v60, 0\n";
+    for k in 0..32 {
+        text +=
+            &format!("v_mov_b32 v61, s{}\n global_store_dword v60, v61, s[0:1] offset:{}\n", 16 + k, 4 * k);
+    }
+    text += "v_mbcnt_lo_u32_b32 v60, -1, 0\n v_mbcnt_hi_u32_b32 v60, -1, v60\n v_lshlrev_b32 v60, 2, v60\n v_add_u32 v60, 0x80, v60\n";
+    for k in 0..16 {
+        text += &format!("global_store_dword v60, v{}, s[0:1]\n v_add_u32 v60, 0x100, v60\n", 16 + k);
+    }
+    text += "s_endpgm\n.size snippet, .-snippet\n.rodata\n.p2align 6\n.amdhsa_kernel snippet\n\
+             .amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_group_segment_fixed_size 4096\n.amdhsa_kernarg_size 8\n\
+             .amdhsa_next_free_vgpr 64\n.amdhsa_next_free_sgpr 100\n.amdhsa_accum_offset 64\n.end_amdhsa_kernel\n";
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("snippet-{:016x}.s", hasher.finish()));
+    std::fs::write(&source, &text).unwrap();
+    assemble(&source, arch)
+}
+
+/// Runs a snippet on one wave, with `extra` behind the results: scalars, vectors, and `extra` afterwards.
+pub fn run_snippet(arch: Arch, body: &str, extra: &[u8]) -> (Vec<u32>, Vec<[u32; 64]>, Vec<u8>) {
+    let rig = Rig::new(arch, snippet(arch, body));
+    let mut data = vec![0u8; SNIPPET_BYTES];
+    data.extend_from_slice(extra);
+    data.resize(data.len().next_multiple_of(8), 0);
+    let words: Vec<u64> = data.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    let out = rig.alloc(words);
+    rig.run("snippet", 1, 64, Args::new().ptr(&out))
+        .unwrap_or_else(|fault| panic!("{arch:?} {fault}\n{body}"));
+    let bytes: Vec<u8> = out.read().iter().flat_map(|word| word.to_le_bytes()).collect();
+    let dwords: Vec<u32> = bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+    let vectors = (0..16).map(|k| dwords[32 + 64 * k..96 + 64 * k].try_into().unwrap()).collect();
+    (dwords[..32].to_vec(), vectors, bytes[SNIPPET_BYTES..][..extra.len()].to_vec())
 }
 
 /// Device memory: a host allocation that kernels may touch.

@@ -58,7 +58,10 @@ pub fn inst(op: Op, format: Format, dst: Operand, src: &[Operand]) -> Inst {
         sdst: Operand::Sgpr(30),
         src: all,
         imm: 0,
-        modifiers: Modifiers { op_sel_hi: if format == Format::Vop3p { 7 } else { 0 }, ..Modifiers::default() },
+        modifiers: Modifiers {
+            op_sel_hi: if format == Format::Vop3p { 7 } else { 0 },
+            ..Modifiers::default()
+        },
         memory: isa::MemoryBits::default(),
         dpp: None,
         sdwa: None,
@@ -116,7 +119,8 @@ pub fn same(kind: Kind, got: u64, want: u64, ulps: i64) -> bool {
         got == want || ulps > 0 && (order(got) - order(want)).abs() <= ulps
     }
     let f16 = |shift: u32| near(got >> shift & 0xffff, want >> shift & 0xffff, 16, 0x7c00, ulps);
-    let f32 = |shift: u32| near(got >> shift & 0xffff_ffff, want >> shift & 0xffff_ffff, 32, 0x7f80_0000, ulps);
+    let f32 =
+        |shift: u32| near(got >> shift & 0xffff_ffff, want >> shift & 0xffff_ffff, 32, 0x7f80_0000, ulps);
     match kind {
         Kind::F16 => f16(0) && got >> 16 == want >> 16,
         Kind::PkF16 => f16(0) && f16(16),
@@ -166,7 +170,8 @@ fn check(op: Op, form: Format, operation: &Operation, placement: Placement, exec
     if operation.accumulates {
         src.truncate(2);
     }
-    let mut inst = inst(op, form, if shape.dst == Kind::None { Operand::None } else { Operand::Vgpr(dst) }, &src);
+    let mut inst =
+        inst(op, form, if shape.dst == Kind::None { Operand::None } else { Operand::Vgpr(dst) }, &src);
     if form == Format::Vop2 || form == Format::Vopc {
         inst.sdst = Operand::VccLo;
     }
@@ -205,12 +210,17 @@ fn check(op: Op, form: Format, operation: &Operation, placement: Placement, exec
                     assert_eq!(wave.exec() >> lane & 1 == 1, mask && active, "{} lane {lane}", context());
                 }
             }
-            for register in 0..wave.vgprs.len() {
+            for (register, old) in before.iter().enumerate() {
                 let offset = register.wrapping_sub(usize::from(dst));
                 let written = want.is_some() && offset < if shape.dst.wide() { 2 } else { 1 };
                 if !active || !written {
-                    let (got, old) = (wave.vgprs[register].0[lane], before[register].0[lane]);
-                    assert_eq!(got, old, "{} lane {lane} register {register} must not change", context());
+                    let got = wave.vgprs[register].0[lane];
+                    assert_eq!(
+                        got,
+                        old.0[lane],
+                        "{} lane {lane} register {register} must not change",
+                        context()
+                    );
                 }
             }
             if let (Some(mut want), true) = (want, active) {
@@ -238,7 +248,11 @@ fn check(op: Op, form: Format, operation: &Operation, placement: Placement, exec
                     let high = if shape.dst.wide() { wave.vgprs[at + 1].0[lane] } else { 0 };
                     u64::from(wave.vgprs[at].0[lane]) | u64::from(high) << 32
                 };
-                assert!(same(shape.dst, bits(&wave), bits(first), 0), "{} differs from the first level", context());
+                assert!(
+                    same(shape.dst, bits(&wave), bits(first), 0),
+                    "{} differs from the first level",
+                    context()
+                );
             }
         } else {
             first_result = Some(wave);
@@ -276,7 +290,8 @@ fn check_part(part: usize, parts: usize) {
         seen += 1;
         let probe = Lane { a: 0, b: 0, c: 0, select: false, number: 0 };
         assert!(reference(op.name(), &probe).is_some(), "{} has no scalar twin", op.name());
-        let mut placements = vec![Placement::Vectors, Placement::ScalarFirst, Placement::ConstantFirst, Placement::InPlace];
+        let mut placements =
+            vec![Placement::Vectors, Placement::ScalarFirst, Placement::ConstantFirst, Placement::InPlace];
         if operation.shape.src[0].wide() && operation.shape.dst.wide() {
             placements.push(Placement::Overlapping);
         }

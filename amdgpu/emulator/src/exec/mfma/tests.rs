@@ -16,7 +16,14 @@ const D: u8 = 64;
 /// Element `at` of a row or column of an operand: which of the lane's elements, and the lane.
 ///
 /// Lanes hold a column of A (a row of B) of each block side by side; further columns follow once a lane's elements are used up.
-fn input_place(outer: usize, blocks: usize, inner: usize, i: usize, at: usize, block: usize) -> (usize, usize) {
+fn input_place(
+    outer: usize,
+    blocks: usize,
+    inner: usize,
+    i: usize,
+    at: usize,
+    block: usize,
+) -> (usize, usize) {
     let columns = 64 / (outer * blocks);
     let per_lane = inner / columns;
     (at % per_lane, (at / per_lane * blocks + block) * outer + i)
@@ -28,7 +35,8 @@ fn output_place(m: usize, n: usize, double: bool, i: usize, j: usize, block: usi
     let groups_per_register = 64 / n;
     let blocks_per_register = usize::max(1, 64 * height / (n * m));
     let register = block * (m * n / 64) + i / (height * groups_per_register) * height + i % height;
-    let lane = block % blocks_per_register * n + i / height % groups_per_register * blocks_per_register * n + j;
+    let lane =
+        block % blocks_per_register * n + i / height % groups_per_register * blocks_per_register * n + j;
     (register, lane)
 }
 
@@ -169,7 +177,8 @@ fn case(op: Op, modifiers: Modifiers, constant: bool, seed: u64) -> Case {
         // Two different places of every four.
         let mut indices = 0;
         for pair in 0..8 {
-            let (first, second) = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)][random.next() as usize % 6];
+            let (first, second) =
+                [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)][random.next() as usize % 6];
             indices |= (first | second << 2) << (4 * pair);
         }
         wave.vgprs[usize::from(INDEX)].0[lane] = indices;
@@ -195,7 +204,8 @@ impl Case {
         let a = |i: usize, at: usize, block: usize| -> f64 {
             if !self.matrix.sparse {
                 let group = 1 << cbsz;
-                let block = if cbsz == 0 && abid == 0 { block } else { block / group * group + usize::from(abid) };
+                let block =
+                    if cbsz == 0 && abid == 0 { block } else { block / group * group + usize::from(abid) };
                 let place = input_place(m, blocks, k, i, at, block);
                 return decode(self.matrix.a, get(&self.wave, A, self.matrix.a, place)) * negate(0);
             }
@@ -224,7 +234,9 @@ impl Case {
                     let place = output_place(m, n, double, i, j, block);
                     let c = match self.inst.src[2] {
                         Operand::Int(_) => 0.0,
-                        _ => output_value(self.matrix, get(&self.wave, C, output_element(self.matrix), place)),
+                        _ => {
+                            output_value(self.matrix, get(&self.wave, C, output_element(self.matrix), place))
+                        }
                     };
                     let sum: f64 = (0..k).map(|at| a(i, at, block) * b(j, at, block)).sum();
                     all.push((place, c * negate(2) + sum));
@@ -266,7 +278,9 @@ fn every_matrix_operation_is_a_matrix_product() {
 
 #[test]
 fn a_block_of_a_serves_several_products() {
-    for (op, matrix) in matrix_operations().filter(|(_, matrix)| matrix.blocks > 1 && matrix.a != Element::F64) {
+    for (op, matrix) in
+        matrix_operations().filter(|(_, matrix)| matrix.blocks > 1 && matrix.a != Element::F64)
+    {
         for cbsz in 1..=matrix.blocks.ilog2() as u8 {
             for abid in [0, (1 << cbsz) - 1] {
                 let modifiers = Modifiers { cbsz, abid, ..Modifiers::default() };
@@ -283,7 +297,8 @@ fn lanes_of_b_are_broadcast() {
     for (op, _) in matrix_operations().filter(|(_, matrix)| !matrix.sparse && matrix.a != Element::F64) {
         for blgp in 1..8 {
             for level in levels() {
-                case(op, Modifiers { blgp, ..Modifiers::default() }, false, u64::from(blgp)).check(level, Arch::Gfx90a);
+                case(op, Modifiers { blgp, ..Modifiers::default() }, false, u64::from(blgp))
+                    .check(level, Arch::Gfx90a);
             }
         }
     }
@@ -294,7 +309,8 @@ fn f64_operands_are_negated() {
     for op in [Op::v_mfma_f64_16x16x4_f64, Op::v_mfma_f64_4x4x4_4b_f64] {
         for blgp in 1..8 {
             for level in levels() {
-                case(op, Modifiers { blgp, ..Modifiers::default() }, false, u64::from(blgp)).check(level, Arch::Gfx942);
+                case(op, Modifiers { blgp, ..Modifiers::default() }, false, u64::from(blgp))
+                    .check(level, Arch::Gfx942);
             }
         }
     }
@@ -350,7 +366,8 @@ fn xf32_keeps_ten_mantissa_bits() {
     for level in levels() {
         let mut wave = Wave::new(128);
         for register in 0..2 {
-            wave.vgprs[usize::from(A) + register] = crate::Lanes::splat((1.0 + 2_f32.powi(-11) + 2_f32.powi(-12)).to_bits());
+            wave.vgprs[usize::from(A) + register] =
+                crate::Lanes::splat((1.0 + 2_f32.powi(-11) + 2_f32.powi(-12)).to_bits());
             wave.vgprs[usize::from(B) + register] = crate::Lanes::splat((1.0 + 2_f32.powi(-12)).to_bits());
         }
         let src = [Operand::Vgpr(A), Operand::Vgpr(B), Operand::Int(0)];

@@ -52,7 +52,8 @@ fn negation_comes_after_the_absolute_value() {
         for bits in 0..16 {
             let (neg, abs) = (bits & 3, bits >> 2);
             let mut wave = float_wave(1);
-            let mut add = inst(Op::v_add_f32, Format::Vop3, Operand::Vgpr(2), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
+            let mut add =
+                inst(Op::v_add_f32, Format::Vop3, Operand::Vgpr(2), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
             add.modifiers = Modifiers { neg, abs, ..Modifiers::default() };
             let modified = |n: u8, value: f32| {
                 let value = if abs >> n & 1 == 1 { value.abs() } else { value };
@@ -75,8 +76,12 @@ fn output_modifier_scales_before_the_clamp() {
             for clamp in [false, true] {
                 let (mut wave, old) = (float_wave(2), float_wave(2));
                 wave.vgprs[0].0[0] = f32::NAN.to_bits();
-                let mut add =
-                    inst(Op::v_add_f32, Format::Vop3, Operand::Vgpr(2), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
+                let mut add = inst(
+                    Op::v_add_f32,
+                    Format::Vop3,
+                    Operand::Vgpr(2),
+                    &[Operand::Vgpr(0), Operand::Vgpr(1)],
+                );
                 add.modifiers = Modifiers { omod, clamp, ..Modifiers::default() };
                 run(level, Arch::Gfx90a, &mut wave, &[add]);
                 for lane in (1..64).filter(|&lane| active(lane)) {
@@ -94,7 +99,8 @@ fn integer_clamp_saturates() {
     for level in levels() {
         let (mut wave, old) = (random_wave(3), random_wave(3));
         let insts = [Op::v_add_u32, Op::v_sub_u32, Op::v_add_i32, Op::v_sub_i32].map(|op| {
-            let dst = 10 + op as u16 as u8 % 2 + if matches!(op, Op::v_add_i32 | Op::v_sub_i32) { 20 } else { 0 };
+            let dst =
+                10 + op as u16 as u8 % 2 + if matches!(op, Op::v_add_i32 | Op::v_sub_i32) { 20 } else { 0 };
             let mut inst = inst(op, Format::Vop3, Operand::Vgpr(dst), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
             inst.modifiers.clamp = true;
             inst
@@ -153,8 +159,12 @@ fn packed_operations_take_any_halves_with_any_sign() {
                 wave
             };
             let (mut wave, old) = (finite(), finite());
-            let mut add =
-                inst(Op::v_pk_add_f16, Format::Vop3p, Operand::Vgpr(3), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
+            let mut add = inst(
+                Op::v_pk_add_f16,
+                Format::Vop3p,
+                Operand::Vgpr(3),
+                &[Operand::Vgpr(0), Operand::Vgpr(1)],
+            );
             add.modifiers = Modifiers {
                 op_sel: bits as u8 & 3,
                 op_sel_hi: (bits >> 2) as u8 & 3,
@@ -184,7 +194,12 @@ fn pairs_of_floats_take_any_dword_with_any_sign() {
     for level in levels() {
         for bits in 0..256 {
             let (mut wave, old) = (float_wave(6), float_wave(6));
-            let mut mul = inst(Op::v_pk_mul_f32, Format::Vop3p, Operand::Vgpr(8), &[Operand::Vgpr(0), Operand::Vgpr(2)]);
+            let mut mul = inst(
+                Op::v_pk_mul_f32,
+                Format::Vop3p,
+                Operand::Vgpr(8),
+                &[Operand::Vgpr(0), Operand::Vgpr(2)],
+            );
             mul.modifiers = Modifiers {
                 op_sel: bits as u8 & 3,
                 op_sel_hi: (bits >> 2) as u8 & 3,
@@ -200,7 +215,10 @@ fn pairs_of_floats_take_any_dword_with_any_sign() {
                     if negate >> n & 1 == 1 { -value } else { value }
                 };
                 assert_eq!(f(&wave, 8, lane), part(0, m.op_sel, m.neg) * part(1, m.op_sel, m.neg));
-                assert_eq!(f(&wave, 9, lane), part(0, m.op_sel_hi, m.neg_hi) * part(1, m.op_sel_hi, m.neg_hi));
+                assert_eq!(
+                    f(&wave, 9, lane),
+                    part(0, m.op_sel_hi, m.neg_hi) * part(1, m.op_sel_hi, m.neg_hi)
+                );
             }
         }
     }
@@ -211,7 +229,12 @@ fn packed_moves_take_one_dword_of_each_source() {
     for level in levels() {
         for op_sel in 0..4 {
             let (mut wave, old) = (random_wave(7), random_wave(7));
-            let mut mov = inst(Op::v_pk_mov_b32, Format::Vop3p, Operand::Vgpr(0), &[Operand::Vgpr(0), Operand::Sgpr(8)]);
+            let mut mov = inst(
+                Op::v_pk_mov_b32,
+                Format::Vop3p,
+                Operand::Vgpr(0),
+                &[Operand::Vgpr(0), Operand::Sgpr(8)],
+            );
             mov.modifiers.op_sel = op_sel;
             run(level, Arch::Gfx90a, &mut wave, &[mov]);
             for lane in (0..64).filter(|&lane| active(lane)) {
@@ -235,7 +258,9 @@ fn mixed_precision_reads_floats_or_halves() {
             let src = [0, 1, 2].map(|n| Operand::Vgpr(register(n)));
             let old = wave.vgprs.to_vec();
             let mut insts = [Op::v_fma_mix_f32, Op::v_fma_mixlo_f16, Op::v_fma_mixhi_f16].map(|op| {
-                let dst = Operand::Vgpr(30 + (op == Op::v_fma_mixlo_f16) as u8 + 2 * (op == Op::v_fma_mixhi_f16) as u8);
+                let dst = Operand::Vgpr(
+                    30 + (op == Op::v_fma_mixlo_f16) as u8 + 2 * (op == Op::v_fma_mixhi_f16) as u8,
+                );
                 inst(op, Format::Vop3p, dst, &src)
             });
             for inst in &mut insts {
@@ -265,7 +290,8 @@ fn mixed_precision_reads_floats_or_halves() {
 fn dpp_adds_the_permuted_source_in_the_lanes_that_have_one() {
     for level in levels() {
         let (mut wave, old) = (random_wave(9), random_wave(9));
-        let mut add = inst(Op::v_add_u32, Format::Vop2, Operand::Vgpr(2), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
+        let mut add =
+            inst(Op::v_add_u32, Format::Vop2, Operand::Vgpr(2), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
         add.dpp = Some(Dpp { ctrl: 0x112, row_mask: 0b1011, bank_mask: 0b0111, bound_ctrl: false });
         run(level, Arch::Gfx90a, &mut wave, &[add]);
         for lane in 0..64_usize {
@@ -301,7 +327,14 @@ fn sdwa_selects_parts_of_sources_and_places_the_result() {
                     let src = [Operand::Vgpr(0), Operand::Vgpr(1)];
                     let mut add = inst(Op::v_add_u32, Format::Vop2, Operand::Vgpr(2), &src);
                     let src1_sel = (src0_sel + dst_sel) % 7;
-                    add.sdwa = Some(Sdwa { dst_sel, dst_unused, src0_sel, src0_sext: true, src1_sel, src1_sext: false });
+                    add.sdwa = Some(Sdwa {
+                        dst_sel,
+                        dst_unused,
+                        src0_sel,
+                        src0_sext: true,
+                        src1_sel,
+                        src1_sext: false,
+                    });
                     run(level, Arch::Gfx90a, &mut wave, &[add]);
                     for lane in (0..64).filter(|&lane| active(lane)) {
                         let a = select(old.vgprs[0].0[lane], src0_sel, true);
@@ -333,8 +366,16 @@ fn sdwa_selects_parts_of_sources_and_places_the_result() {
 fn sdwa_comparisons_read_halves() {
     for level in levels() {
         let (mut wave, old) = (random_wave(11), random_wave(11));
-        let mut compare = inst(Op::v_cmp_gt_i16, Format::Vopc, Operand::None, &[Operand::Vgpr(0), Operand::Vgpr(1)]);
-        compare.sdwa = Some(Sdwa { dst_sel: 6, dst_unused: 0, src0_sel: 5, src0_sext: false, src1_sel: 4, src1_sext: false });
+        let mut compare =
+            inst(Op::v_cmp_gt_i16, Format::Vopc, Operand::None, &[Operand::Vgpr(0), Operand::Vgpr(1)]);
+        compare.sdwa = Some(Sdwa {
+            dst_sel: 6,
+            dst_unused: 0,
+            src0_sel: 5,
+            src0_sext: false,
+            src1_sel: 4,
+            src1_sext: false,
+        });
         run(level, Arch::Gfx90a, &mut wave, &[compare]);
         for lane in 0..64 {
             let (a, b) = ((old.vgprs[0].0[lane] >> 16) as i16, old.vgprs[1].0[lane] as i16);
@@ -379,12 +420,20 @@ fn small_floats_are_converted_into_the_chosen_byte_or_half() {
         let src = [Operand::Vgpr(0), Operand::Vgpr(1)];
         let mut pack = inst(Op::v_cvt_pk_fp8_f32, Format::Vop3, Operand::Vgpr(8), &src);
         pack.modifiers.op_sel = 8;
-        let mut byte = inst(Op::v_cvt_sr_bf8_f32, Format::Vop3, Operand::Vgpr(9), &[Operand::Vgpr(0), Operand::Int(0)]);
+        let mut byte =
+            inst(Op::v_cvt_sr_bf8_f32, Format::Vop3, Operand::Vgpr(9), &[Operand::Vgpr(0), Operand::Int(0)]);
         byte.modifiers.op_sel = 8;
         let low = inst(Op::v_cvt_pk_bf8_f32, Format::Vop3, Operand::Vgpr(12), &src);
         let wide = inst(Op::v_cvt_pk_f32_bf8, Format::Vop1, Operand::Vgpr(10), &[Operand::Vgpr(12)]);
         let mut select = inst(Op::v_cvt_f32_fp8, Format::Vop1, Operand::Vgpr(14), &[Operand::Vgpr(8)]);
-        select.sdwa = Some(Sdwa { dst_sel: 6, dst_unused: 0, src0_sel: 3, src0_sext: false, src1_sel: 6, src1_sext: false });
+        select.sdwa = Some(Sdwa {
+            dst_sel: 6,
+            dst_unused: 0,
+            src0_sel: 3,
+            src0_sext: false,
+            src1_sel: 6,
+            src1_sext: false,
+        });
         run(level, Arch::Gfx942, &mut wave, &[pack, byte, low, wide, select]);
         for lane in (0..64).filter(|&lane| active(lane)) {
             let (a, b) = (f(&old, 0, lane), f(&old, 1, lane));
@@ -408,11 +457,17 @@ fn masked_sums_slide_over_eight_bytes() {
     for level in levels() {
         let (mut wave, old) = (random_wave(14), random_wave(14));
         let src = [Operand::Vgpr(0), Operand::Vgpr(2), Operand::Vgpr(4)];
-        run(level, Arch::Gfx90a, &mut wave, &[inst(Op::v_mqsad_u32_u8, Format::Vop3, Operand::Vgpr(4), &src)]);
+        run(
+            level,
+            Arch::Gfx90a,
+            &mut wave,
+            &[inst(Op::v_mqsad_u32_u8, Format::Vop3, Operand::Vgpr(4), &src)],
+        );
         for lane in 0..64 {
             for n in 0..4 {
                 let window = u64::from(old.vgprs[0].0[lane]) | u64::from(old.vgprs[1].0[lane]) << 32;
-                let (window, reference) = ((window >> (8 * n)).to_le_bytes(), old.vgprs[2].0[lane].to_le_bytes());
+                let (window, reference) =
+                    ((window >> (8 * n)).to_le_bytes(), old.vgprs[2].0[lane].to_le_bytes());
                 let pairs = reference.iter().zip(window).filter(|(reference, _)| **reference != 0);
                 let sum: u32 = pairs.map(|(&reference, value)| u32::from(value.abs_diff(reference))).sum();
                 let before = old.vgprs[4 + n].0[lane];
@@ -430,4 +485,68 @@ fn registers_past_the_allocation_are_refused() {
     assert!(super::compile(&mut c, &wide).is_err());
     let fits = inst(Op::v_add_f64, Format::Vop3, Operand::Vgpr(30), &[Operand::Vgpr(0), Operand::Vgpr(2)]);
     assert!(super::compile(&mut c, &fits).is_ok());
+}
+
+#[test]
+fn mode_flushes_subnormal_sources_and_results() {
+    let cases: [(u8, f32, f32, f32); 7] = [
+        (3, 1.5e-39, 2.5e-39, 1.5e-39 + 2.5e-39),
+        (0, 1.5e-39, 2.5e-39, 0.0),
+        (0, 3e-38, -2.5e-38, 0.0),
+        (1, 3e-38, -2.5e-38, 0.0),
+        (2, 3e-38, -2.5e-38, 3e-38 - 2.5e-38),
+        (2, 1.5e-39, 1.0, 1.0),
+        (1, 1.5e-39, 1.4e-38, 1.5e-39 + 1.4e-38),
+    ];
+    for level in levels() {
+        for (denorm, a, b, want) in cases {
+            for format in [Format::Vop2, Format::Vop3] {
+                let mut wave = Wave::new(8);
+                wave.mode.denorm_f32 = denorm;
+                wave.vgprs[0] = Lanes::splat(a.to_bits());
+                wave.vgprs[1] = Lanes::splat(b.to_bits());
+                let mut add =
+                    inst(Op::v_add_f32, format, Operand::Vgpr(2), &[Operand::Vgpr(0), Operand::Vgpr(1)]);
+                if format == Format::Vop3 {
+                    add.modifiers.neg = 3;
+                }
+                let mov = inst(Op::v_mov_b32, Format::Vop1, Operand::Vgpr(3), &[Operand::Vgpr(0)]);
+                run(level, Arch::Gfx90a, &mut wave, &[add, mov]);
+                let got = f(&wave, 2, 63);
+                assert_eq!(if format == Format::Vop3 { -got } else { got }, want, "{denorm} {a:e} {b:e}");
+                assert_eq!(wave.vgprs[3].0[9], a.to_bits());
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn mode_rounds_sums_and_products() {
+    let third = 1.0_f32 / 3.0;
+    let exact = f64::from(third) * f64::from(third);
+    let nearest = exact as f32;
+    let step = |up: bool| {
+        let other =
+            if (f64::from(nearest) < exact) == up { nearest.to_bits() + 1 } else { nearest.to_bits() - 1 };
+        let on_this_side = (f64::from(nearest) > exact) == up;
+        if on_this_side { nearest } else { f32::from_bits(other) }
+    };
+    let (up, down) = (step(true), step(false));
+    assert!(f64::from(down) < exact && exact < f64::from(up));
+    for level in levels() {
+        for (round, want, negative) in [(0, nearest, nearest), (1, up, down), (2, down, up), (3, down, down)]
+        {
+            let mut wave = Wave::new(8);
+            wave.mode.round_f32 = round;
+            wave.vgprs[0] = Lanes::splat(third.to_bits());
+            let src = [Operand::Vgpr(0), Operand::Vgpr(0)];
+            let mul = inst(Op::v_mul_f32, Format::Vop2, Operand::Vgpr(2), &src);
+            let mut minus = inst(Op::v_mul_f32, Format::Vop3, Operand::Vgpr(3), &src);
+            minus.modifiers.neg = 1;
+            run(level, Arch::Gfx90a, &mut wave, &[mul, minus]);
+            assert_eq!((f(&wave, 2, 5), -f(&wave, 3, 5)), (want, negative), "{round}");
+        }
+        assert_eq!(1.0_f32 / 3.0, third, "the host's own rounding is as before");
+    }
 }

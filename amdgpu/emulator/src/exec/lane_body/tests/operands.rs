@@ -20,16 +20,60 @@ impl Random {
 }
 
 const EDGES_32: &[u32] = &[
-    0, 1, 2, 31, 32, 33, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0xffff_8000,
-    0x3f80_0000, 0xbf80_0000, 0x4000_0000, 0x3f00_0000, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x7f80_0001,
-    0xffc0_1234, 0x0000_0001, 0x8000_0001, 0x007f_ffff, 0x0080_0000, 0x8080_0000, 0x7f7f_ffff, 0xff7f_ffff, 0x4f00_0000,
-    0xcf00_0000, 0x4f7f_ffff, 0x4f80_0000, 0x4b00_0001, 0x3f00_0001, 0x3eff_ffff, 0x4020_0000, 0x3fc0_0000, 0x477f_e000,
-    0x477f_f000, 0x3380_0000, 0x3300_0000, 0x3300_0001, 0x387f_c000, 0x00ff_ffff, 0x0080_0001,
+    0,
+    1,
+    2,
+    31,
+    32,
+    33,
+    0x7f,
+    0x80,
+    0xff,
+    0x7fff,
+    0x8000,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    0xffff_8000,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x4000_0000,
+    0x3f00_0000,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0x7f80_0001,
+    0xffc0_1234,
+    0x0000_0001,
+    0x8000_0001,
+    0x007f_ffff,
+    0x0080_0000,
+    0x8080_0000,
+    0x7f7f_ffff,
+    0xff7f_ffff,
+    0x4f00_0000,
+    0xcf00_0000,
+    0x4f7f_ffff,
+    0x4f80_0000,
+    0x4b00_0001,
+    0x3f00_0001,
+    0x3eff_ffff,
+    0x4020_0000,
+    0x3fc0_0000,
+    0x477f_e000,
+    0x477f_f000,
+    0x3380_0000,
+    0x3300_0000,
+    0x3300_0001,
+    0x387f_c000,
+    0x00ff_ffff,
+    0x0080_0001,
 ];
 
 const EDGES_16: &[u16] = &[
-    0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xffff, 0x7fff, 0x3c00, 0xbc00,
-    0x4000, 0x3800, 0x3555, 0x6400, 0x7800, 0x0f, 0x10, 0x11, 0x3c01, 0x4248,
+    0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x7c01, 0xffff, 0x7fff,
+    0x3c00, 0xbc00, 0x4000, 0x3800, 0x3555, 0x6400, 0x7800, 0x0f, 0x10, 0x11, 0x3c01, 0x4248,
 ];
 
 const EDGES_64: &[u64] = &[
@@ -123,7 +167,9 @@ impl Operands {
     pub fn read(&self, registers: &[Lanes], operand: &Operand, kind: Kind, lane: usize) -> u64 {
         let wide = |low: u32, high: u32| u64::from(low) | if kind.wide() { u64::from(high) << 32 } else { 0 };
         match *operand {
-            Operand::Vgpr(n) => wide(registers[usize::from(n)].0[lane], registers[usize::from(n) + 1].0[lane]),
+            Operand::Vgpr(n) => {
+                wide(registers[usize::from(n)].0[lane], registers[usize::from(n) + 1].0[lane])
+            }
             Operand::Sgpr(2) => wide(self.scalars[0] as u32, (self.scalars[0] >> 32) as u32),
             Operand::Sgpr(_) => wide(self.scalars[1] as u32, (self.scalars[1] >> 32) as u32),
             Operand::Int(value) if kind == Kind::PkF32 => {
@@ -152,11 +198,13 @@ fn value(random: &mut Random, kind: Kind) -> u64 {
     let pick = random.next();
     let half = |random: &mut Random| {
         let (choice, bits) = (random.next(), random.next());
-        if choice % 2 == 0 { EDGES_16[bits as usize % EDGES_16.len()] } else { bits as u16 }
+        if choice & 1 == 0 { EDGES_16[bits as usize % EDGES_16.len()] } else { bits as u16 }
     };
     match kind {
-        Kind::B16 | Kind::F16 | Kind::Pk16 | Kind::PkF16 => u64::from(half(random)) | u64::from(half(random)) << 16,
-        Kind::B64 | Kind::F64 if choice % 2 == 0 => EDGES_64[pick as usize % EDGES_64.len()],
+        Kind::B16 | Kind::F16 | Kind::Pk16 | Kind::PkF16 => {
+            u64::from(half(random)) | u64::from(half(random)) << 16
+        }
+        Kind::B64 | Kind::F64 if choice & 1 == 0 => EDGES_64[pick as usize % EDGES_64.len()],
         // Doubles of everyday size.
         Kind::F64 if choice % 4 == 1 => (f64::from(pick as i32) / 1024.0).to_bits(),
         Kind::B64 | Kind::F64 => pick,

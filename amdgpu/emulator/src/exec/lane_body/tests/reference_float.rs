@@ -208,7 +208,9 @@ pub fn float(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         "v_fmac_f32" | "v_fma_f32" | "v_fmamk_f32" | "v_fmaak_f32" => f(sa.mul_add(sb, sc)),
         "v_fma_mix_f32" => f(sa.mul_add(sb, sc)),
         "v_mac_f32" | "v_mad_f32" | "v_madmk_f32" | "v_madak_f32" => f(mad(sa, sb, sc)),
-        "v_mad_legacy_f32" => f(if sa == 0.0 || sb == 0.0 { flushed(0.0 + flushed(sc)) } else { mad(sa, sb, sc) }),
+        "v_mad_legacy_f32" => {
+            f(if sa == 0.0 || sb == 0.0 { flushed(0.0 + flushed(sc)) } else { mad(sa, sb, sc) })
+        }
         "v_min_f32" => f(extreme(sm(a), sm(b), false).0 as f32),
         "v_max_f32" => f(extreme(sm(a), sm(b), true).0 as f32),
         "v_min3_f32" | "v_max3_f32" | "v_med3_f32" => f(extreme3(sm(a), sm(b), sm(c), &name[2..6]) as f32),

@@ -52,7 +52,8 @@ pub fn integer(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
     let co = |value: i128| Some((Some(low(value, 32)), Some(!(0..1 << 32).contains(&value))));
     let pk = |signed: bool, f: &dyn Fn(i128, i128, i128) -> i128| {
         let half = |n: u32| {
-            let get = |value: u64| if signed { sext(value >> (16 * n), 16) } else { zext(value >> (16 * n), 16) };
+            let get =
+                |value: u64| if signed { sext(value >> (16 * n), 16) } else { zext(value >> (16 * n), 16) };
             low(f(get(a), get(b), get(c)), 16)
         };
         Some((Some(half(0) | half(1) << 16), None))
@@ -68,9 +69,9 @@ pub fn integer(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         "v_sat_pk_u8_i16" => w(sa.clamp(0, 255) | sext(a >> 16, 16).clamp(0, 255) << 8),
         "v_cndmask_b32" => w(if lane.select { ub } else { ua }),
         "v_mul_i32_i24" => w(sext(a, 24) * sext(b, 24)),
-        "v_mul_hi_i32_i24" => w(sext(a, 24) * sext(b, 24) >> 32),
+        "v_mul_hi_i32_i24" => w((sext(a, 24) * sext(b, 24)) >> 32),
         "v_mul_u32_u24" => w(zext(a, 24) * zext(b, 24)),
-        "v_mul_hi_u32_u24" => w(zext(a, 24) * zext(b, 24) >> 32),
+        "v_mul_hi_u32_u24" => w((zext(a, 24) * zext(b, 24)) >> 32),
         "v_min_i32" => w(ia.min(ib)),
         "v_max_i32" => w(ia.max(ib)),
         "v_min_u32" => w(ua.min(ub)),
@@ -109,8 +110,8 @@ pub fn integer(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         "v_dot4_u32_u8" => w(dot(a, b, 8, false) + uc),
         "v_dot8_u32_u4" => w(dot(a, b, 4, false) + uc),
         "v_mul_lo_u32" => w(ua * ub),
-        "v_mul_hi_u32" => w(ua * ub >> 32),
-        "v_mul_hi_i32" => w(ia * ib >> 32),
+        "v_mul_hi_u32" => w((ua * ub) >> 32),
+        "v_mul_hi_i32" => w((ia * ib) >> 32),
         "v_mad_i32_i24" => w(sext(a, 24) * sext(b, 24) + ic),
         "v_mad_u32_u24" => w(zext(a, 24) * zext(b, 24) + uc),
         "v_mad_u32_u16" => w(ha * hb + uc),
@@ -158,8 +159,12 @@ pub fn integer(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         "v_lshrrev_b64" => q(i128::from(b) >> (a & 63)),
         "v_ashrrev_i64" => q(i128::from(b as i64) >> (a & 63)),
         "v_bcnt_u32_b32" => w(i128::from(ua.count_ones()) + ub),
-        "v_mbcnt_lo_u32_b32" => w((0..32).filter(|&n| n < lane.number && ua >> n & 1 == 1).count() as i128 + ub),
-        "v_mbcnt_hi_u32_b32" => w((0..32).filter(|&n| n + 32 < lane.number && ua >> n & 1 == 1).count() as i128 + ub),
+        "v_mbcnt_lo_u32_b32" => {
+            w((0..32).filter(|&n| n < lane.number && ua >> n & 1 == 1).count() as i128 + ub)
+        }
+        "v_mbcnt_hi_u32_b32" => {
+            w((0..32).filter(|&n| n + 32 < lane.number && ua >> n & 1 == 1).count() as i128 + ub)
+        }
         "v_min3_i32" => w(ia.min(ib).min(ic)),
         "v_max3_i32" => w(ia.max(ib).max(ic)),
         "v_med3_i32" => w(med([ia, ib, ic])),
@@ -186,7 +191,7 @@ pub fn integer(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         }
         "v_lerp_u8" => {
             let (x, y, z) = (bytes(a), bytes(b), bytes(c));
-            w((0..4).map(|n| (x[n] + y[n] + (z[n] & 1)) / 2 << (8 * n)).sum())
+            w((0..4).map(|n| ((x[n] + y[n] + (z[n] & 1)) / 2) << (8 * n)).sum())
         }
         "v_pk_mad_i16" | "v_pk_mad_u16" => pk(false, &|a, b, c| a * b + c),
         "v_pk_mul_lo_u16" => pk(false, &|a, b, _| a * b),

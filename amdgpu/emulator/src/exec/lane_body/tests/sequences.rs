@@ -53,7 +53,12 @@ fn f32_division_is_correctly_rounded() {
             for lane in 0..64 {
                 let value = |register: usize| f32::from_bits(wave.vgprs[register].0[lane]);
                 let (got, want) = (value(7), value(0) / value(1));
-                assert!(got == want || got.is_nan() && want.is_nan(), "{:e} / {:e}: {got:e}", value(0), value(1));
+                assert!(
+                    got == want || got.is_nan() && want.is_nan(),
+                    "{:e} / {:e}: {got:e}",
+                    value(0),
+                    value(1)
+                );
             }
         }
     }
@@ -89,7 +94,12 @@ fn f64_division_is_correctly_rounded() {
                     f64::from_bits(u64::from(low) | u64::from(high) << 32)
                 };
                 let (got, want) = (value(14), value(0) / value(2));
-                assert!(got == want || got.is_nan() && want.is_nan(), "{:e} / {:e}: {got:e}", value(0), value(2));
+                assert!(
+                    got == want || got.is_nan() && want.is_nan(),
+                    "{:e} / {:e}: {got:e}",
+                    value(0),
+                    value(2)
+                );
             }
         }
     }
@@ -111,7 +121,8 @@ fn carries_ripple_through_64_bit_additions() {
         }
         run(level, Arch::Gfx90a, &mut wave, &[add, addc, sub, subb]);
         for lane in 0..64 {
-            let value = |at: usize| u64::from(wave.vgprs[at].0[lane]) | u64::from(wave.vgprs[at + 1].0[lane]) << 32;
+            let value =
+                |at: usize| u64::from(wave.vgprs[at].0[lane]) | u64::from(wave.vgprs[at + 1].0[lane]) << 32;
             assert_eq!(value(4), value(0).wrapping_add(value(2)));
             assert_eq!(value(6), value(0));
         }

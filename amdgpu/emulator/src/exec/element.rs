@@ -1,0 +1,417 @@
+//! What memory instructions move: one element per lane, of a kind (byte, dword, four dwords, half a register, ...).
+//!
+//! Owns the copying between registers and host addresses that were checked already, compiled once per kind and CPU level. Whole
+//! waves, rows of 16 lanes and uniform addresses take fast paths.
+
+use super::access::Addresses;
+use crate::{Lanes, Level};
+
+/// A load: how one element becomes register values.
+pub(super) trait Load: 'static {
+    const BYTES: u64;
+    /// Registers written.
+    const REGISTERS: usize;
+    /// Whether the element is whole dwords, copied as they are.
+    const WHOLE: bool = false;
+    /// # Safety
+    /// `BYTES` must be readable at `from` (for elements under a dword).
+    unsafe fn fetch(from: *const u8) -> u32;
+    /// The register's new value.
+    #[inline(always)]
+    fn merge(_old: u32, new: u32) -> u32 {
+        new
+    }
+}
+
+/// A store: how a register value becomes an element.
+pub(super) trait Store: 'static {
+    const BYTES: u64;
+    const REGISTERS: usize;
+    const WHOLE: bool = false;
+    /// # Safety
+    /// `BYTES` must be writable at `to` (for elements under a dword).
+    unsafe fn put(to: *mut u8, value: u32);
+}
+
+macro_rules! small_loads {
+    ($($name:ident $bytes:literal |$p:ident| $fetch:expr, |$old:ident, $new:ident| $merge:expr;)*) => {
+        $(
+            #[derive(Debug)]
+            pub(super) struct $name;
+            impl Load for $name {
+                const BYTES: u64 = $bytes;
+                const REGISTERS: usize = 1;
+                #[inline(always)]
+                unsafe fn fetch($p: *const u8) -> u32 {
+                    // SAFETY: promised by the caller.
+                    unsafe { $fetch }
+                }
+                #[inline(always)]
+                fn merge($old: u32, $new: u32) -> u32 {
+                    $merge
+                }
+            }
+        )*
+    };
+}
+
+small_loads! {
+    U8 1 |p| u32::from(*p), |_old, new| new;
+    I8 1 |p| *p as i8 as u32, |_old, new| new;
+    U16 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |_old, new| new;
+    I16 2 |p| p.cast::<i16>().read_unaligned() as u32, |_old, new| new;
+    U8D16 1 |p| u32::from(*p), |old, new| old & 0xffff_0000 | new;
+    I8D16 1 |p| u32::from(*p as i8 as u16), |old, new| old & 0xffff_0000 | new;
+    B16D16 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |old, new| old & 0xffff_0000 | new;
+    U8D16Hi 1 |p| u32::from(*p), |old, new| old & 0xffff | new << 16;
+    I8D16Hi 1 |p| u32::from(*p as i8 as u16), |old, new| old & 0xffff | new << 16;
+    B16D16Hi 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |old, new| old & 0xffff | new << 16;
+}
+
+macro_rules! small_stores {
+    ($($name:ident $bytes:literal |$p:ident, $v:ident| $put:expr;)*) => {
+        $(
+            #[derive(Debug)]
+            pub(super) struct $name;
+            impl Store for $name {
+                const BYTES: u64 = $bytes;
+                const REGISTERS: usize = 1;
+                #[inline(always)]
+                unsafe fn put($p: *mut u8, $v: u32) {
+                    // SAFETY: promised by the caller.
+                    unsafe { $put }
+                }
+            }
+        )*
+    };
+}
+
+small_stores! {
+    Byte 1 |p, v| *p = v as u8;
+    ByteHi 1 |p, v| *p = (v >> 16) as u8;
+    Short 2 |p, v| p.cast::<u16>().write_unaligned(v as u16);
+    ShortHi 2 |p, v| p.cast::<u16>().write_unaligned((v >> 16) as u16);
+}
+
+macro_rules! whole {
+    ($($name:ident $registers:literal)*) => {
+        $(
+            #[derive(Debug)]
+            pub(super) struct $name;
+            impl Load for $name {
+                const BYTES: u64 = 4 * $registers;
+                const REGISTERS: usize = $registers;
+                const WHOLE: bool = true;
+                #[inline(always)]
+                unsafe fn fetch(from: *const u8) -> u32 {
+                    // SAFETY: promised by the caller.
+                    unsafe { from.cast::<u32>().read_unaligned() }
+                }
+            }
+            impl Store for $name {
+                const BYTES: u64 = 4 * $registers;
+                const REGISTERS: usize = $registers;
+                const WHOLE: bool = true;
+                #[inline(always)]
+                unsafe fn put(to: *mut u8, value: u32) {
+                    // SAFETY: promised by the caller.
+                    unsafe { to.cast::<u32>().write_unaligned(value) }
+                }
+            }
+        )*
+    };
+}
+
+whole! { B32 1 B64 2 B96 3 B128 4 }
+
+/// Copies the active lanes of `from`.
+#[inline(always)]
+pub(super) fn blend(exec: u64, from: &[u32; 64], to: &mut [u32; 64]) {
+    if exec == !0 {
+        *to = *from;
+        return;
+    }
+    for half in 0..2 {
+        let bits = (exec >> (32 * half)) as u32;
+        for lane in 0..32 {
+            let take = bits >> lane & 1 != 0;
+            let lane = 32 * half + lane;
+            to[lane] = if take { from[lane] } else { to[lane] };
+        }
+    }
+}
+
+/// Loads into the active lanes of `dst` and the registers after it. `stride` is the distance of an element's dwords in memory.
+///
+/// # Safety
+/// Every address (also of inactive lanes) must be readable for `K::BYTES`; `dst` must name `K::REGISTERS` registers that are not
+/// borrowed elsewhere.
+#[inline(always)]
+unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, stride: usize) {
+    let lane_step = if stride == 4 { K::BYTES } else { 4 };
+    // SAFETY: promised by the caller; all accesses are at the lanes' addresses, or between those of adjacent ones that touch.
+    unsafe {
+        if K::WHOLE && exec == !0 && addresses.is_unit(lane_step) {
+            let from = addresses.0[0] as *const u8;
+            if K::REGISTERS == 1 {
+                (*dst).0.copy_from_slice(&from.cast::<[u32; 64]>().read_unaligned());
+            } else if stride != 4 {
+                for register in 0..K::REGISTERS {
+                    let from = from.add(register * stride).cast::<[u32; 64]>();
+                    (*dst.add(register)).0 = from.read_unaligned();
+                }
+            } else {
+                let from = from.cast::<u32>();
+                for register in 0..K::REGISTERS {
+                    let to = &mut (*dst.add(register)).0;
+                    for lane in 0..64 {
+                        to[lane] = from.add(lane * K::REGISTERS + register).read_unaligned();
+                    }
+                }
+            }
+            return;
+        }
+        // Whole dwords of a full wave go straight to the registers; anything else is gathered first and merged after.
+        let direct = K::WHOLE && exec == !0;
+        let mut room = [Lanes::ZERO; 4];
+        let to = if direct { dst } else { room.as_mut_ptr() };
+        for row in 0..4 {
+            let first = 16 * row;
+            let base = addresses.0[first];
+            let (mut unit, mut same) = (0, 0);
+            for lane in 0..16 {
+                let address = addresses.0[first + lane];
+                unit |= address ^ base.wrapping_add(lane_step * lane as u64);
+                same |= address ^ base;
+            }
+            if same == 0 {
+                for register in 0..K::REGISTERS {
+                    let value = K::fetch((base as *const u8).add(register * stride));
+                    (&mut (*to.add(register)).0)[first..first + 16].fill(value);
+                }
+            } else if K::WHOLE && unit == 0 {
+                for register in 0..K::REGISTERS {
+                    let to = &mut (&mut (*to.add(register)).0)[first..first + 16];
+                    for (lane, to) in to.iter_mut().enumerate() {
+                        let at = lane * lane_step as usize + register * stride;
+                        *to = (base as *const u8).add(at).cast::<u32>().read_unaligned();
+                    }
+                }
+            } else {
+                for lane in first..first + 16 {
+                    let from = addresses.0[lane] as *const u8;
+                    for register in 0..K::REGISTERS {
+                        (*to.add(register)).0[lane] = K::fetch(from.add(register * stride));
+                    }
+                }
+            }
+        }
+        if !direct {
+            for register in 0..K::REGISTERS {
+                let to = &mut (*dst.add(register)).0;
+                let fetched = &mut room[register].0;
+                if !K::WHOLE {
+                    for lane in 0..64 {
+                        fetched[lane] = K::merge(to[lane], fetched[lane]);
+                    }
+                }
+                blend(exec, fetched, to);
+            }
+        }
+    }
+}
+
+/// Stores the active lanes of `src` and the registers after it, in ascending lane order.
+///
+/// # Safety
+/// Every active lane's address must be writable for `K::BYTES`; `src` must name `K::REGISTERS` registers.
+#[inline(always)]
+unsafe fn store<K: Store>(src: *const Lanes, addresses: &Addresses, exec: u64, stride: usize) {
+    let lane_step = if stride == 4 { K::BYTES } else { 4 };
+    // SAFETY: promised by the caller; all accesses are at the lanes' addresses, or between those of adjacent ones that touch.
+    unsafe {
+        if K::WHOLE && exec == !0 && addresses.is_unit(lane_step) {
+            let to = addresses.0[0] as *mut u8;
+            if K::REGISTERS == 1 {
+                to.cast::<[u32; 64]>().write_unaligned((*src).0);
+            } else if stride != 4 {
+                for register in 0..K::REGISTERS {
+                    let to = to.add(register * stride).cast::<[u32; 64]>();
+                    to.write_unaligned((*src.add(register)).0);
+                }
+            } else {
+                let to = to.cast::<u32>();
+                for lane in 0..64 {
+                    for register in 0..K::REGISTERS {
+                        to.add(lane * K::REGISTERS + register).write_unaligned((*src.add(register)).0[lane]);
+                    }
+                }
+            }
+            return;
+        }
+        if exec == !0 {
+            for lane in 0..64 {
+                let to = addresses.0[lane] as *mut u8;
+                for register in 0..K::REGISTERS {
+                    K::put(to.add(register * stride), (*src.add(register)).0[lane]);
+                }
+            }
+            return;
+        }
+        let mut lanes = exec;
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            lanes &= lanes - 1;
+            let to = addresses.0[lane] as *mut u8;
+            for register in 0..K::REGISTERS {
+                K::put(to.add(register * stride), (*src.add(register)).0[lane]);
+            }
+        }
+    }
+}
+
+/// Moves one element per lane between registers and the given addresses, under EXEC.
+/// The last argument is the distance of an element's dwords: 4, or 256 in private memory.
+type Loader = unsafe fn(*mut Lanes, &Addresses, u64, usize);
+type Storer = unsafe fn(*const Lanes, &Addresses, u64, usize);
+
+/// What a load does after its addresses are known. One per kind and CPU level; a micro-op points to its own.
+#[derive(Debug)]
+pub(super) struct LoadElement {
+    pub bytes: u64,
+    pub registers: usize,
+    /// Whole dwords, which may be moved one by one.
+    pub whole: bool,
+    /// To be called only on a machine that has the element's level, with addresses that are readable.
+    pub run: Loader,
+    /// A register's new value from its old one and up to a dword of memory.
+    pub one: unsafe fn(old: u32, from: *const u8) -> u32,
+}
+
+/// What a store does after its addresses are known.
+#[derive(Debug)]
+pub(super) struct StoreElement {
+    pub bytes: u64,
+    pub registers: usize,
+    pub whole: bool,
+    pub run: Storer,
+    pub one: unsafe fn(to: *mut u8, value: u32),
+}
+
+/// One function per CPU level around an `#[inline(always)]` one.
+macro_rules! leveled {
+    ($base:ident $v3:ident $v4:ident = $inner:ident <$bound:ident> ($registers:ty)) => {
+        unsafe fn $base<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
+            // SAFETY: the contract is that of the wrapped function.
+            unsafe { $inner::<K>(registers, addresses, exec, stride) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        unsafe fn $v3<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
+            // SAFETY: the contract is that of the wrapped function.
+            unsafe { $inner::<K>(registers, addresses, exec, stride) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        unsafe fn $v4<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
+            // SAFETY: the contract is that of the wrapped function.
+            unsafe { $inner::<K>(registers, addresses, exec, stride) }
+        }
+    };
+}
+
+leveled!(load_base load_v3 load_v4 = load <Load> (*mut Lanes));
+leveled!(store_base store_v3 store_v4 = store <Store> (*const Lanes));
+
+unsafe fn load_one<K: Load>(old: u32, from: *const u8) -> u32 {
+    // SAFETY: promised by the caller.
+    K::merge(old, unsafe { K::fetch(from) })
+}
+
+struct Elements<K>(std::marker::PhantomData<K>);
+
+impl<K: Load> Elements<K> {
+    const fn load(run: Loader) -> LoadElement {
+        let registers = K::REGISTERS;
+        LoadElement { bytes: K::BYTES, registers, whole: K::WHOLE, run, one: load_one::<K> }
+    }
+    const LOAD_BASE: LoadElement = Self::load(load_base::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const LOAD_V3: LoadElement = Self::load(load_v3::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const LOAD_V4: LoadElement = Self::load(load_v4::<K>);
+}
+
+impl<K: Store> Elements<K> {
+    const fn store(run: Storer) -> StoreElement {
+        let registers = K::REGISTERS;
+        StoreElement { bytes: K::BYTES, registers, whole: K::WHOLE, run, one: K::put }
+    }
+    const STORE_BASE: StoreElement = Self::store(store_base::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const STORE_V3: StoreElement = Self::store(store_v3::<K>);
+    #[cfg(target_arch = "x86_64")]
+    const STORE_V4: StoreElement = Self::store(store_v4::<K>);
+}
+
+/// The load of kind `K` at a CPU level.
+pub(super) fn load_element<K: Load>(level: Level) -> &'static LoadElement {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::V4 => &Elements::<K>::LOAD_V4,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => &Elements::<K>::LOAD_V3,
+        _ => &Elements::<K>::LOAD_BASE,
+    }
+}
+
+/// The store of kind `K` at a CPU level.
+pub(super) fn store_element<K: Store>(level: Level) -> &'static StoreElement {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::V4 => &Elements::<K>::STORE_V4,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => &Elements::<K>::STORE_V3,
+        _ => &Elements::<K>::STORE_BASE,
+    }
+}
+
+/// The load that a suffix such as `dwordx2` or `ubyte_d16_hi` names.
+pub(super) fn load_by_suffix(suffix: &str, level: Level) -> Option<&'static LoadElement> {
+    Some(match suffix {
+        "ubyte" | "u8" => load_element::<U8>(level),
+        "sbyte" | "i8" => load_element::<I8>(level),
+        "ushort" | "u16" => load_element::<U16>(level),
+        "sshort" | "i16" => load_element::<I16>(level),
+        "dword" | "b32" => load_element::<B32>(level),
+        "dwordx2" | "b64" => load_element::<B64>(level),
+        "dwordx3" | "b96" => load_element::<B96>(level),
+        "dwordx4" | "b128" => load_element::<B128>(level),
+        "ubyte_d16" | "u8_d16" => load_element::<U8D16>(level),
+        "ubyte_d16_hi" | "u8_d16_hi" => load_element::<U8D16Hi>(level),
+        "sbyte_d16" | "i8_d16" => load_element::<I8D16>(level),
+        "sbyte_d16_hi" | "i8_d16_hi" => load_element::<I8D16Hi>(level),
+        "short_d16" | "u16_d16" => load_element::<B16D16>(level),
+        "short_d16_hi" | "u16_d16_hi" => load_element::<B16D16Hi>(level),
+        _ => return None,
+    })
+}
+
+/// The store that a suffix names.
+pub(super) fn store_by_suffix(suffix: &str, level: Level) -> Option<&'static StoreElement> {
+    Some(match suffix {
+        "byte" | "b8" => store_element::<Byte>(level),
+        "byte_d16_hi" | "b8_d16_hi" => store_element::<ByteHi>(level),
+        "short" | "b16" => store_element::<Short>(level),
+        "short_d16_hi" | "b16_d16_hi" => store_element::<ShortHi>(level),
+        "dword" | "b32" => store_element::<B32>(level),
+        "dwordx2" | "b64" => store_element::<B64>(level),
+        "dwordx3" | "b96" => store_element::<B96>(level),
+        "dwordx4" | "b128" => store_element::<B128>(level),
+        _ => return None,
+    })
+}

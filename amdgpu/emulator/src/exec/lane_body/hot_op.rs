@@ -1,0 +1,153 @@
+//! The most frequent operations, in vector registers from end to end.
+//!
+//! They give the same results as the bodies in `vop1.rs`, `vop2.rs` and `vop3.rs`, which remain for every form with modifiers; here
+//! sources go from memory through one instruction to the destination, under a mask if EXEC has holes.
+
+use std::marker::PhantomData;
+
+use isa::Op;
+
+use super::{per_level, run_unusual, unusual};
+use crate::exec::lane_source::lanes;
+use crate::exec::row_vector::RowVector;
+use crate::{Body, Flow, Handler, Level, Uop, Wave};
+
+/// The handler of a frequent operation whose sources and destination are plain dwords (the third source of `v_cndmask` a mask).
+pub fn handler(op: Op, level: Level) -> Option<Handler> {
+    Some(match op {
+        Op::v_mov_b32 | Op::v_accvgpr_read_b32 | Op::v_accvgpr_write_b32 | Op::v_accvgpr_mov_b32 => {
+            per_level!(level, Hot, Move, 1)
+        }
+        Op::v_add_f32 => per_level!(level, Hot, AddF32, 2),
+        Op::v_sub_f32 => per_level!(level, Hot, SubF32, 2),
+        Op::v_mul_f32 => per_level!(level, Hot, MulF32, 2),
+        Op::v_fma_f32 | Op::v_fmac_f32 | Op::v_fmaak_f32 | Op::v_fmamk_f32 => {
+            per_level!(level, Hot, FmaF32, 3)
+        }
+        Op::v_add_u32 | Op::v_add_i32 => per_level!(level, Hot, AddU32, 2),
+        Op::v_sub_u32 | Op::v_sub_i32 => per_level!(level, Hot, SubU32, 2),
+        Op::v_and_b32 => per_level!(level, Hot, And, 2),
+        Op::v_or_b32 => per_level!(level, Hot, Or, 2),
+        Op::v_xor_b32 => per_level!(level, Hot, Xor, 2),
+        Op::v_lshlrev_b32 => per_level!(level, Hot, ShiftLeft, 2),
+        Op::v_lshrrev_b32 => per_level!(level, Hot, ShiftRight, 2),
+        Op::v_ashrrev_i32 => per_level!(level, Hot, ShiftRightSigned, 2),
+        Op::v_add3_u32 => per_level!(level, Hot, Add3, 3),
+        Op::v_lshl_add_u32 => per_level!(level, Hot, ShiftAdd, 3),
+        Op::v_add_lshl_u32 => per_level!(level, Hot, AddShift, 3),
+        Op::v_lshl_or_b32 => per_level!(level, Hot, ShiftOr, 3),
+        Op::v_and_or_b32 => per_level!(level, Hot, AndOr, 3),
+        Op::v_cndmask_b32 => per_level!(level, Select),
+        _ => return None,
+    })
+}
+
+/// An operation on sixteen lanes.
+trait HotOp {
+    /// The result depends on MODE.
+    const FLOAT: bool;
+
+    /// # Safety
+    /// As for [`RowVector`].
+    unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, c: C::Dwords) -> C::Dwords;
+}
+
+macro_rules! hot_ops {
+    ($($name:ident $($float:ident)? = |$a:ident, $b:ident, $c:ident| $body:expr;)*) => {$(
+        struct $name;
+        impl HotOp for $name {
+            const FLOAT: bool = { false $(|| { stringify!($float); true })? };
+
+            #[inline(always)]
+            unsafe fn vector<C: RowVector>($a: C::Dwords, $b: C::Dwords, $c: C::Dwords) -> C::Dwords {
+                // SAFETY: by contract.
+                unsafe { $body }
+            }
+        }
+    )*};
+}
+
+hot_ops! {
+    Move = |a, _b, _c| a;
+    AddF32 float = |a, b, _c| C::add_f32(a, b);
+    SubF32 float = |a, b, _c| C::sub_f32(a, b);
+    MulF32 float = |a, b, _c| C::mul_f32(a, b);
+    FmaF32 float = |a, b, c| C::fma_f32(a, b, c);
+    AddU32 = |a, b, _c| C::add_u32(a, b);
+    SubU32 = |a, b, _c| C::sub_u32(a, b);
+    And = |a, b, _c| C::and(a, b);
+    Or = |a, b, _c| C::or(a, b);
+    Xor = |a, b, _c| C::xor(a, b);
+    ShiftLeft = |a, b, _c| C::shift_left(b, a);
+    ShiftRight = |a, b, _c| C::shift_right(b, a);
+    ShiftRightSigned = |a, b, _c| C::shift_right_signed(b, a);
+    Add3 = |a, b, c| C::add_u32(C::add_u32(a, b), c);
+    ShiftAdd = |a, b, c| C::add_u32(C::shift_left(a, b), c);
+    AddShift = |a, b, c| C::shift_left(C::add_u32(a, b), c);
+    ShiftOr = |a, b, c| C::or(C::shift_left(a, b), c);
+    AndOr = |a, b, c| C::or(C::and(a, b), c);
+}
+
+/// `N` sources of 32 bits.
+struct Hot<C, O, const N: usize>(PhantomData<(C, O)>);
+
+impl<C: RowVector, O: HotOp, const N: usize> Body for Hot<C, O, N> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if O::FLOAT && unusual(wave, uop) {
+            // SAFETY: this handler's own contract.
+            return unsafe { run_unusual::<C>(wave, uop) };
+        }
+        let scratch = wave.scratch.as_mut_ptr();
+        // SAFETY: indices were checked when the micro-op was compiled; each source has its own scratch place. Sixteen lanes are read
+        // before they are written, so the destination may be a source.
+        unsafe {
+            let a = lanes(wave, uop.src[0], 0, scratch).cast::<u32>();
+            let b = if N > 1 { lanes(wave, uop.src[1], 0, scratch.add(1)).cast::<u32>() } else { a };
+            let c = if N > 2 { lanes(wave, uop.src[2], 0, scratch.add(2)).cast::<u32>() } else { a };
+            let to = wave.vgprs.as_mut_ptr().add(usize::from(uop.dst)).cast::<u32>();
+            if exec == !0 {
+                for lane in [0, 16, 32, 48] {
+                    let value =
+                        O::vector::<C>(C::load(a.add(lane)), C::load(b.add(lane)), C::load(c.add(lane)));
+                    C::store(value, to.add(lane));
+                }
+            } else {
+                for lane in [0, 16, 32, 48] {
+                    let value =
+                        O::vector::<C>(C::load(a.add(lane)), C::load(b.add(lane)), C::load(c.add(lane)));
+                    C::store_masked((exec >> lane) as u16, value, to.add(lane));
+                }
+            }
+        }
+        Flow::Next
+    }
+}
+
+/// `v_cndmask_b32`: the third source is a mask in scalar registers.
+struct Select<C>(PhantomData<C>);
+
+impl<C: RowVector> Body for Select<C> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let mask = wave.sgpr64(usize::from(uop.src[2].index));
+        let scratch = wave.scratch.as_mut_ptr();
+        // SAFETY: as for `Hot`.
+        unsafe {
+            let a = lanes(wave, uop.src[0], 0, scratch).cast::<u32>();
+            let b = lanes(wave, uop.src[1], 0, scratch.add(1)).cast::<u32>();
+            let to = wave.vgprs.as_mut_ptr().add(usize::from(uop.dst)).cast::<u32>();
+            for lane in [0, 16, 32, 48] {
+                let value = C::select((mask >> lane) as u16, C::load(a.add(lane)), C::load(b.add(lane)));
+                if exec == !0 {
+                    C::store(value, to.add(lane));
+                } else {
+                    C::store_masked((exec >> lane) as u16, value, to.add(lane));
+                }
+            }
+        }
+        Flow::Next
+    }
+}

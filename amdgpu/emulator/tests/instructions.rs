@@ -1,0 +1,203 @@
+//! Scalar and memory instructions, assembled by LLVM, against results worked out by hand.
+
+mod rig;
+
+use rig::{ARCHS, run_snippet};
+
+/// Runs scalar code that leaves its results in s16 and after; checks as many as are expected.
+fn scalars(body: &str, expected: &[u32]) {
+    for arch in ARCHS {
+        let (scalars, ..) = run_snippet(arch, body, &[]);
+        assert_eq!(scalars[..expected.len()], *expected, "{arch:?}\n{body}");
+    }
+}
+
+#[test]
+fn carries_and_overflows_go_to_scc() {
+    scalars(
+        "s_mov_b32 s4, -1\n s_mov_b32 s5, 0x7fffffff
+         s_add_u32 s16, s4, 2\n s_cselect_b32 s17, 1, 0
+         s_addc_u32 s18, s4, 0\n s_cselect_b32 s19, 1, 0
+         s_add_i32 s20, s5, 1\n s_cselect_b32 s21, 1, 0
+         s_sub_u32 s22, 1, 2\n s_cselect_b32 s23, 1, 0
+         s_subb_u32 s24, 5, 2\n s_cselect_b32 s25, 1, 0
+         s_sub_i32 s26, s5, -1\n s_cselect_b32 s27, 1, 0
+         s_lshl2_add_u32 s28, s4, 3\n s_cselect_b32 s29, 1, 0",
+        &[1, 1, 0, 1, 0x8000_0000, 1, u32::MAX, 1, 2, 0, 0x8000_0000, 1, u32::MAX, 1],
+    );
+}
+
+#[test]
+fn shifts_bit_fields_and_counts_follow_the_manual() {
+    scalars(
+        "s_mov_b32 s4, 0xf0f01234\n s_mov_b32 s5, 0x80000000
+         s_lshl_b64 s[16:17], s[4:5], 4\n s_ashr_i64 s[18:19], s[4:5], 36
+         s_bfe_u32 s20, s4, 0x80004\n s_bfe_i32 s21, s4, 0x4001c\n s_bfe_i64 s[22:23], s[4:5], 0x10003f
+         s_bfm_b32 s24, 5, 3\n s_bfm_b64 s[26:27], 40, 8
+         s_brev_b32 s28, s4\n s_bcnt1_i32_b64 s29, s[4:5]\n s_ff1_i32_b64 s30, s[4:5]\n s_flbit_i32_b32 s31, 1
+         s_flbit_i32 s32, -2\n s_ff1_i32_b32 s33, 0\n s_sext_i32_i8 s34, 0x80\n s_sext_i32_i16 s35, s4
+         s_abs_i32 s36, -5\n s_mul_hi_i32 s37, -2, 3\n s_mul_hi_u32 s38, -2, 3\n s_absdiff_i32 s39, 3, 9
+         s_pack_lh_b32_b16 s40, s4, s5\n s_min_i32 s41, -3, 4\n s_max_u32 s42, -3, 4\n s_bitset1_b32 s42, 0
+         s_movk_i32 s43, -7\n s_addk_i32 s43, 10\n s_mulk_i32 s43, -4\n s_wqm_b32 s44, 0x10\n s_quadmask_b32 s45, s4",
+        &[
+            0x0f01_2340, 0x0000_000f, 0xf800_0000, 0xffff_ffff, 0x23, 0xffff_ffff, 0xffff_ffff, 0xffff_ffff, 0xf8, 0,
+            0xffff_ff00, 0x0000_ffff, 0x2c48_0f0f, 14, 2, 31, 31, 0xffff_ffff, 0xffff_ff80, 0x1234, 5, 0xffff_ffff, 2,
+            6, 0x8000_1234, 0xffff_fffd, 0xffff_fffd, 0xffff_fff4, 0xf0, 0xaf,
+        ],
+    );
+}
+
+#[test]
+fn exec_masks_save_and_restore() {
+    scalars(
+        "s_mov_b64 exec, 0xff\n s_mov_b64 s[4:5], 0x3c
+         s_and_saveexec_b64 s[16:17], s[4:5]\n s_cselect_b32 s18, 1, 0\n s_mov_b64 s[20:21], exec
+         s_mov_b64 exec, 0xf0\n s_andn2_saveexec_b64 s[22:23], s[4:5]\n s_mov_b32 s24, exec_lo
+         s_mov_b64 exec, 0xf0\n s_orn2_saveexec_b64 s[26:27], s[4:5]\n s_mov_b32 s28, exec_lo
+         s_mov_b64 exec, 0xf0\n s_andn1_wrexec_b64 s[30:31], s[4:5]\n s_mov_b32 s32, exec_lo",
+        &[0xff, 0, 1, 0, 0x3c, 0, 0xf0, 0, 0x0c, 0, 0xf0, 0, 0xffff_ff3f, 0, 0xc0, 0, 0xc0],
+    );
+}
+
+#[test]
+fn vccz_execz_and_scc_are_sources() {
+    scalars(
+        "s_mov_b64 vcc, 0\n s_cmp_eq_u32 s0, s0\n s_mov_b32 s16, src_vccz\n s_mov_b32 s17, src_execz\n s_mov_b32 s18, src_scc
+         s_mov_b64 vcc, 1\n s_mov_b32 s19, src_vccz\n v_mov_b32 v1, src_scc\n v_readfirstlane_b32 s20, v1",
+        &[1, 0, 1, 0, 1],
+    );
+}
+
+#[test]
+fn jumps_through_registers_reach_their_targets_and_return() {
+    scalars(
+        "s_mov_b32 s16, 0
+         s_getpc_b64 s[4:5]\nhere: s_add_u32 s4, s4, subroutine-here\n s_addc_u32 s5, s5, 0
+         s_swappc_b64 s[6:7], s[4:5]
+         s_swappc_b64 s[6:7], s[4:5]
+         s_call_b64 s[6:7], subroutine
+         s_branch after
+         subroutine: s_add_u32 s16, s16, 5\n s_setpc_b64 s[6:7]
+         after: s_mov_b32 s17, 9",
+        &[15, 9],
+    );
+}
+
+#[test]
+fn mode_can_be_read_and_written_in_part() {
+    scalars(
+        "s_getreg_b32 s16, hwreg(HW_REG_MODE, 4, 4)\n s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 1
+         s_getreg_b32 s17, hwreg(HW_REG_MODE, 0, 8)\n s_mov_b32 s4, 3\n s_setreg_b32 hwreg(HW_REG_MODE, 0, 2), s4
+         s_getreg_b32 s18, hwreg(HW_REG_MODE, 0, 8)",
+        &[0xc, 0xd0, 0xd3],
+    );
+}
+
+#[test]
+fn relative_register_indexing_moves_the_enabled_operands() {
+    for arch in ARCHS {
+        let (_, vectors, _) = run_snippet(
+            arch,
+            "v_mov_b32 v16, 1\n v_mov_b32 v17, 2\n v_mov_b32 v18, 3\n v_mov_b32 v19, 4\n s_mov_b32 s4, 2
+             s_set_gpr_idx_on s4, gpr_idx(SRC0)\n v_mov_b32 v20, v17\n s_set_gpr_idx_off
+             s_set_gpr_idx_on s4, gpr_idx(DST)\n v_mov_b32 v21, v16\n s_set_gpr_idx_off\n v_mov_b32 v24, v16",
+            &[],
+        );
+        assert_eq!((vectors[4][0], vectors[7][5], vectors[8][9]), (4, 1, 1), "{arch:?}");
+    }
+}
+
+#[test]
+fn local_memory_instructions_move_and_combine() {
+    for arch in ARCHS {
+        let (_, v, _) = run_snippet(
+            arch,
+            "v_lshlrev_b32 v1, 2, v0\n v_mul_u32_u24 v2, 3, v0\n v_add_u32 v3, 0x55, v2
+             ds_write_b32 v1, v2\n ds_write2st64_b32 v1, v2, v3 offset0:1 offset1:2\n s_waitcnt lgkmcnt(0)
+             v_xor_b32 v4, 0xfc, v1\n ds_read_b32 v16, v4\n ds_read2_b32 v[18:19], v1 offset0:64 offset1:128
+             ds_read_u8 v17, v1 offset:512\n v_mov_b32 v20, -1\n ds_read_u16_d16_hi v20, v1\n
+             v_mov_b32 v5, 0x7f000\n ds_read_b32 v21, v5\n ds_write_b32 v5, v0
+             v_mov_b32 v6, 0\n v_mov_b32 v7, 1\n ds_write_b32 v6, v6 offset:1024\n ds_add_u32 v6, v7 offset:1024
+             ds_add_rtn_u32 v22, v6, v0 offset:1024\n ds_read_b32 v23, v6 offset:1024
+             v_mov_b32 v8, 0xf0\n v_mov_b32 v9, 0x05\n ds_mskor_b32 v6, v8, v9 offset:1024\n ds_read_b32 v24, v6 offset:1024
+             ds_swizzle_b32 v25, v2 offset:swizzle(SWAP,1)\n v_add_u32 v10, 4, v1\n ds_bpermute_b32 v26, v10, v2\n ds_permute_b32 v27, v10, v2
+             v_cmp_eq_u32 vcc, 17, v0\n s_and_saveexec_b64 s[4:5], vcc\n ds_write_b64 v6, v[2:3] offset:2048\n s_mov_b64 exec, s[4:5]
+             ds_read_b128 v[28:31], v6 offset:2048",
+            &[],
+        );
+        let lanes = |f: &dyn Fn(u32) -> u32| -> [u32; 64] { std::array::from_fn(|lane| f(lane as u32)) };
+        assert_eq!(v[0], lanes(&|i| 3 * (63 - i)), "{arch:?} read_b32");
+        assert_eq!(v[2], lanes(&|i| 3 * i), "{arch:?} read2 first");
+        assert_eq!(v[3], lanes(&|i| 3 * i + 0x55), "{arch:?} read2 second");
+        assert_eq!(v[1], lanes(&|i| (3 * i + 0x55) & 0xff), "{arch:?} read_u8");
+        assert_eq!(v[4], lanes(&|i| (3 * i) << 16 | 0xffff), "{arch:?} d16_hi keeps the low half");
+        assert_eq!(v[5], [0; 64], "{arch:?} reads past local memory");
+        assert_eq!(v[6], lanes(&|i| 64 + i * i.wrapping_sub(1) / 2), "{arch:?} add_rtn in lane order");
+        let sum = 64 + 63 * 64 / 2;
+        assert_eq!(v[7], [sum; 64]);
+        assert_eq!(v[8], [sum & !0xf0 | 5; 64], "{arch:?} mskor");
+        assert_eq!(v[9], lanes(&|i| 3 * (i ^ 1)), "{arch:?} swizzle");
+        assert_eq!(v[10], lanes(&|i| 3 * ((i + 1) % 64)), "{arch:?} bpermute");
+        assert_eq!(v[11], lanes(&|i| 3 * ((i + 63) % 64)), "{arch:?} permute");
+        assert_eq!((v[12][9], v[13][40]), (51, 51 + 0x55), "{arch:?} b64 of one lane");
+    }
+}
+
+#[test]
+fn buffer_instructions_check_ranges_and_swizzle() {
+    for arch in ARCHS {
+        let data: Vec<u8> = (0..1024u32).flat_map(|i| (i * 7).to_le_bytes()).collect();
+        let (s, v, after) = run_snippet(
+            arch,
+            "s_mov_b64 s[4:5], s[2:3]\n s_mov_b32 s6, 200\n s_mov_b32 s7, 0x00020000\n v_lshlrev_b32 v1, 2, v0
+             buffer_load_dword v16, v1, s[4:7], 0 offen\n s_mov_b32 s8, 100\n buffer_load_dword v17, v1, s[4:7], s8 offen
+             v_lshlrev_b32 v2, 4, v0\n s_mov_b32 s6, 4096\n buffer_load_dwordx4 v[18:21], v2, s[4:7], 0 offen offset:8
+             s_and_b32 s5, s5, 0xffff\n s_or_b32 s5, s5, 0x00100000\n s_mov_b32 s6, 10\n buffer_load_dword v22, v0, s[4:7], 0 idxen offset:4
+             s_mov_b64 s[4:5], s[2:3]\n s_mov_b32 s6, 3584\n s_or_b32 s5, s5, 0x80000000\n s_mov_b32 s7, 0x00e00000
+             buffer_store_dword v0, off, s[4:7], 0 offset:4\n s_waitcnt vmcnt(0)\n buffer_load_dword v23, off, s[4:7], 0 offset:4
+             s_and_b32 s5, s5, 0xffff\n s_mov_b32 s7, 0x00020000\n s_mov_b32 s6, 8\n v_mov_b32 v3, 5\n v_mov_b32 v4, 0
+             buffer_atomic_add v3, v4, s[4:7], 0 offen glc\n s_waitcnt vmcnt(0)\n v_mov_b32 v24, v3
+             s_buffer_load_dwordx2 s[16:17], s[4:7], 0x4\n s_waitcnt lgkmcnt(0)"
+                .replace(" glc", if arch == isa::Arch::Gfx942 { " sc0" } else { " glc" })
+                .as_str(),
+            &data,
+        );
+        let lanes = |f: &dyn Fn(u32) -> u32| -> [u32; 64] { std::array::from_fn(|lane| f(lane as u32)) };
+        assert_eq!(v[0], lanes(&|i| if i < 50 { 7 * i } else { 0 }), "{arch:?} raw range");
+        assert_eq!(
+            v[1],
+            lanes(&|i| if i < 25 { 7 * (i + 25) } else { 0 }),
+            "{arch:?} raw range with scalar offset"
+        );
+        for k in 0..4 {
+            let expected =
+                lanes(&|i| if 4 * i + 2 + (k as u32) < 1024 { 7 * (4 * i + 2 + k as u32) } else { 0 });
+            assert_eq!(
+                v[2 + k],
+                expected,
+                "{arch:?} dwordx4 register {k}, the last lane ends past the buffer"
+            );
+        }
+        assert_eq!(v[6], lanes(&|i| if i < 10 { 7 * (4 * i + 1) } else { 0 }), "{arch:?} structured");
+        assert_eq!(v[7], lanes(&|i| i), "{arch:?} swizzled");
+        let word = |at: usize| u32::from_le_bytes(after[at..at + 4].try_into().unwrap());
+        assert_eq!((word(256), word(256 + 4 * 63)), (0, 63), "dword 1 of lane i lies at 256 + 4 i");
+        assert_eq!(v[8], lanes(&|i| 5 * i), "{arch:?} atomic returns, one lane after the other");
+        assert_eq!(word(0), 320);
+        assert_eq!(s[..2], [7, 0], "{arch:?} the second dword is past the buffer");
+    }
+}
+
+#[test]
+fn loads_can_go_straight_to_local_memory() {
+    for arch in ARCHS {
+        let data: Vec<u8> = (0..64u32).flat_map(|i| (i * 11).to_le_bytes()).collect();
+        let (_, v, _) = run_snippet(
+            arch,
+            "s_mov_b32 m0, 256\n v_lshlrev_b32 v1, 2, v0\n s_mov_b64 s[4:5], s[2:3]\n s_mov_b32 s6, 256\n s_mov_b32 s7, 0x20000
+             buffer_load_dword v1, s[4:7], 0 offen lds\n s_waitcnt vmcnt(0)\n ds_read_b32 v16, v1 offset:256",
+            &data,
+        );
+        assert_eq!(v[0], std::array::from_fn(|lane| lane as u32 * 11), "{arch:?}");
+    }
+}

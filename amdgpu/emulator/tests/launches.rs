@@ -1,0 +1,72 @@
+//! Launching: several at once, whole grids at once, and at every CPU level.
+
+mod rig;
+
+use emulator::{FaultKind, GpuConfig, Level};
+use isa::Arch;
+use rig::{ARCHS, Args, Rig};
+
+fn filled(seed: u32, n: u32) -> Vec<u32> {
+    (0..n).map(|i| (0..50).fold(seed ^ i, |x, _| x.wrapping_mul(1664525).wrapping_add(1013904223))).collect()
+}
+
+#[test]
+fn launches_from_several_threads_do_not_disturb_each_other() {
+    let rig = Rig::hip("launches.hip", Arch::Gfx942);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let rig = &rig;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let n = 64 * 100 + round;
+                    let out = rig.alloc(vec![0u32; n as usize]);
+                    rig.run("fill", 101, 64, Args::new().ptr(&out).u32(seed).u32(n)).unwrap();
+                    assert_eq!(out.read(), filled(seed, n));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_cooperative_grid_synchronises_all_its_workgroups() {
+    for arch in ARCHS {
+        let rig = Rig::hip("launches.hip", arch);
+        let n = 24 * 128;
+        let start: Vec<i32> = (0..n).map(|i| i * 3 % 1000).collect();
+        let (a, b) = (rig.alloc(start.clone()), rig.alloc(vec![0i32; n as usize]));
+        let args = Args::new().ptr(&a).ptr(&b).u32(n as u32);
+        let mut dispatch = rig.dispatch("rounds", [24, 1, 1], [128, 1, 1], args);
+        dispatch.cooperative = true;
+        rig.gpu.launch(&dispatch).unwrap_or_else(|fault| panic!("{arch:?} {fault}"));
+        let (mut a_expected, n) = (start, n as usize);
+        for _ in 0..8 {
+            let b: Vec<i32> = (0..n).map(|i| a_expected[(i + 97) % n] + 1).collect();
+            a_expected = (0..n).map(|i| b[(i + 31) % n] + 1).collect();
+        }
+        assert_eq!(a.read(), a_expected, "{arch:?}");
+    }
+}
+
+#[test]
+fn a_cooperative_grid_that_cannot_be_resident_is_refused() {
+    let image = rig::hip("launches.hip", Arch::Gfx942, &[]);
+    let config = GpuConfig { threads: 1, resident_bytes: 1 << 20, ..GpuConfig::new(Arch::Gfx942) };
+    let rig = Rig::with_config(config, image);
+    let mut dispatch = rig.dispatch("rounds", [1000, 1, 1], [128, 1, 1], Args::new().u64(0).u64(0).u32(0));
+    dispatch.cooperative = true;
+    assert!(matches!(rig.gpu.launch(&dispatch).unwrap_err().kind, FaultKind::Resources { .. }));
+}
+
+#[test]
+fn all_cpu_levels_give_the_same_bits() {
+    for level in [Level::Base, Level::V3, Level::V4] {
+        let image = rig::hip("launches.hip", Arch::Gfx90a, &[]);
+        let config = GpuConfig { threads: 1, level: Some(level), ..GpuConfig::new(Arch::Gfx90a) };
+        let rig = Rig::with_config(config, image);
+        assert!(rig.gpu.level() <= level);
+        let out = rig.alloc(vec![0u32; 1000]);
+        rig.run("fill", 4, 256, Args::new().ptr(&out).u32(9).u32(1000)).unwrap();
+        assert_eq!(out.read(), filled(9, 1000), "{level:?}");
+    }
+}
