@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use backend_emulator::MODELS;
-use transport::TransportError;
 use worker::{DeviceStatus, Status};
 
 use crate::env::Environment;
@@ -22,12 +21,7 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let Some(endpoint) = environment.worker(arguments.worker.as_deref())? else {
         return show_models(arguments.json);
     };
-    let status = inspect(&endpoint, environment).map_err(|error| match error.downcast_ref() {
-        Some(TransportError::Connect { .. } | TransportError::Resolve { .. }) => {
-            error.context("no worker is there; start one with `remora worker`, or name another with --worker")
-        }
-        _ => error,
-    })?;
+    let status = inspect(&endpoint, environment)?;
     if arguments.json {
         println!(
             "{}",

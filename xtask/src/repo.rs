@@ -5,6 +5,26 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What cargo tells a program that it runs about the program's own crate.
+const OF_THIS_CRATE: &[&str] = &[
+    "CARGO_MANIFEST_DIR",
+    "CARGO_MANIFEST_PATH",
+    "CARGO_PKG_AUTHORS",
+    "CARGO_PKG_DESCRIPTION",
+    "CARGO_PKG_HOMEPAGE",
+    "CARGO_PKG_LICENSE",
+    "CARGO_PKG_LICENSE_FILE",
+    "CARGO_PKG_NAME",
+    "CARGO_PKG_README",
+    "CARGO_PKG_REPOSITORY",
+    "CARGO_PKG_RUST_VERSION",
+    "CARGO_PKG_VERSION",
+    "CARGO_PKG_VERSION_MAJOR",
+    "CARGO_PKG_VERSION_MINOR",
+    "CARGO_PKG_VERSION_PATCH",
+    "CARGO_PKG_VERSION_PRE",
+];
+
 /// The folders that the tasks work on.
 #[derive(Debug, Clone)]
 pub struct Repo {
@@ -49,6 +69,11 @@ impl Repo {
     pub fn cargo(&self) -> Command {
         let mut command = Command::new(env::cargo());
         command.current_dir(&self.root);
+        // `cargo run` describes this crate to us. Build scripts that look at these variables would run again, and what
+        // depends on them be compiled again, whenever cargo is called by hand in between.
+        for name in OF_THIS_CRATE {
+            command.env_remove(name);
+        }
         command
     }
 }

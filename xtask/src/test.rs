@@ -22,7 +22,9 @@ pub fn run(repo: &Repo) -> Result<()> {
     checks.run("examples", || demo::show(repo, &toolchain, &built));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
     checks.run("cargo test", || {
-        step::loud("cargo test", repo.cargo().args(["test", "--workspace", "--no-fail-fast", "--quiet"]))
+        // The release profile: what ships is what is tested, and nothing is compiled twice.
+        let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
+        step::loud("cargo test", repo.cargo().args(arguments))
     });
     checks.run("triton", || conformance::triton(repo, &built));
     checks.finish(started.elapsed())

@@ -59,6 +59,15 @@ impl Buffer {
         // SAFETY: `room` bytes from `offset` are inside the block, which `self` owns exclusively here.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.wrapping_add(offset), room) };
     }
+
+    /// The dword at `offset`; zero past the end.
+    pub fn read(&self, offset: usize) -> u32 {
+        if offset + 4 > self.len {
+            return 0;
+        }
+        // SAFETY: the dword is inside the block.
+        unsafe { self.start.add(offset).cast::<u32>().read_unaligned() }
+    }
 }
 
 impl Drop for Buffer {

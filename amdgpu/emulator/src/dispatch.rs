@@ -273,7 +273,9 @@ impl Grid {
         let workgroups = std::array::from_fn(|k| dispatch.grid[k].div_ceil(dispatch.workgroup[k]));
         let total = workgroups.iter().try_fold(1u64, |total, count| total.checked_mul(u64::from(*count)));
         let total = total.ok_or_else(|| resources("grid is too large".to_owned()))?;
-        let entry_address = loaded.entry();
+        // Kernels whose arguments are preloaded have code for hardware that cannot do it in their first 256 bytes.
+        let preload = descriptor.kernarg_preload_length;
+        let entry_address = loaded.entry() + if preload > 0 { 256 } else { 0 };
         let entry = loaded.program_at(gpu.level, entry_address);
         let entry_index = entry.and_then(|program| program.index_of(entry_address));
         let (Some(entry), Some(entry_index)) = (entry, entry_index) else {
@@ -314,6 +316,8 @@ impl Grid {
             arguments.write(place::KERNARG + arg.offset as usize, &value.to_le_bytes()[..size]);
         }
 
+        let first = place::KERNARG + 4 * descriptor.kernarg_preload_offset as usize;
+        let preloaded: Vec<u32> = (0..preload as usize).map(|k| arguments.read(first + 4 * k)).collect();
         let id_dims = descriptor.workitem_id_dims;
         let waves = items.div_ceil(64);
         let work_items =
@@ -349,7 +353,7 @@ impl Grid {
             vgpr_count,
             mode: Mode::from_rsrc1(descriptor.rsrc1),
             id_dims,
-            initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size),
+            initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
             work_items,
             entry,
             entry_index,

@@ -30,7 +30,14 @@ pub(crate) struct Initial {
 }
 
 impl Initial {
-    pub fn new(arch: Arch, descriptor: &Descriptor, pointers: &Pointers, private_size: u32) -> Initial {
+    /// `preloaded` are the argument dwords that the descriptor asks for in registers.
+    pub fn new(
+        arch: Arch,
+        descriptor: &Descriptor,
+        pointers: &Pointers,
+        private_size: u32,
+        preloaded: &[u32],
+    ) -> Initial {
         let mut sgprs = [0; sreg::COUNT];
         let mut next = 0;
         let mut take = |count: usize| {
@@ -60,7 +67,10 @@ impl Initial {
             let at = take(1);
             sgprs[at] = private_size;
         }
-        // Preloaded arguments are left alone: the code at the entry loads them itself before it goes on.
+        let at = take(preloaded.len());
+        if let Some(registers) = sgprs.get_mut(at..at + preloaded.len()) {
+            registers.copy_from_slice(preloaded);
+        }
         let mut next = descriptor.user_sgpr_count as usize;
         let mut id = |enabled: bool| {
             enabled.then(|| {

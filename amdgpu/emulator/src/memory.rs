@@ -3,7 +3,7 @@
 //! A device pointer is a host pointer. [`Memory`] is a sorted table of allowed ranges; it owns no memory and maps none. Kernels
 //! check every access against it, through a small cache of recently hit ranges in each wave, so the table itself is read rarely.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
@@ -43,34 +43,12 @@ pub enum Error {
     Overlap { start: u64, len: u64 },
 }
 
-/// An immutable picture of the table.
-#[derive(Debug, Default)]
-pub struct Table {
-    ranges: Vec<Range>,
-}
-
-impl Table {
-    /// The range that contains `address`.
-    pub fn find(&self, address: u64) -> Option<Range> {
-        let after = self.ranges.partition_point(|range| range.start <= address);
-        let range = *self.ranges.get(after.checked_sub(1)?)?;
-        (address < range.end).then_some(range)
-    }
-
-    pub fn len(&self) -> usize {
-        self.ranges.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-}
-
 /// The table of allowed ranges, shared by all dispatches of a context.
 #[derive(Debug, Default)]
 pub struct Memory {
     generation: AtomicU64,
-    table: RwLock<Arc<Table>>,
+    /// By first address.
+    ranges: RwLock<BTreeMap<u64, Range>>,
 }
 
 impl Memory {
@@ -81,17 +59,12 @@ impl Memory {
     /// Allows kernels to touch `len` bytes at `start`.
     pub fn insert(&self, start: u64, len: u64, access: Access) -> Result<(), Error> {
         let end = start.checked_add(len).filter(|end| *end > start).ok_or(Error::BadRange { start, len })?;
-        let mut table = self.table.write();
-        let at = table.ranges.partition_point(|range| range.start < start);
-        let before = at.checked_sub(1).map(|at| table.ranges[at]);
-        if before.is_some_and(|range| range.end > start)
-            || table.ranges.get(at).is_some_and(|range| range.start < end)
-        {
+        let mut ranges = self.ranges.write();
+        // Ranges do not overlap, so only the last one that starts below the new end can be in the way.
+        if ranges.range(..end).next_back().is_some_and(|(_, range)| range.end > start) {
             return Err(Error::Overlap { start, len });
         }
-        let mut ranges = table.ranges.clone();
-        ranges.insert(at, Range { start, end, access });
-        *table = Arc::new(Table { ranges });
+        ranges.insert(start, Range { start, end, access });
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -101,11 +74,7 @@ impl Memory {
     /// A wave that runs at this moment may still use it until its quantum ends: unmap only after the dispatches that may
     /// touch the range have ended.
     pub fn remove(&self, start: u64) -> Option<Range> {
-        let mut table = self.table.write();
-        let at = table.ranges.binary_search_by_key(&start, |range| range.start).ok()?;
-        let mut ranges = table.ranges.clone();
-        let removed = ranges.remove(at);
-        *table = Arc::new(Table { ranges });
+        let removed = self.ranges.write().remove(&start)?;
         self.generation.fetch_add(1, Ordering::Release);
         Some(removed)
     }
@@ -118,12 +87,9 @@ impl Memory {
 
     /// The range that contains `address`.
     pub fn find(&self, address: u64) -> Option<Range> {
-        self.table.read().find(address)
-    }
-
-    /// The table as it is now.
-    pub fn snapshot(&self) -> Arc<Table> {
-        self.table.read().clone()
+        let ranges = self.ranges.read();
+        let (_, range) = ranges.range(..=address).next_back()?;
+        (address < range.end).then_some(*range)
     }
 
     /// Changes with every change of the table.

@@ -1,11 +1,9 @@
 //! A workgroup in flight: its waves, local memory and barrier, and running it for a slice of time.
 
-use std::sync::Arc;
-
 use crate::buffer::Buffer;
 use crate::dispatch::Grid;
 use crate::fault::{Fault, FaultKind};
-use crate::memory::{Range, Table};
+use crate::memory::Range;
 use crate::program::Program;
 use crate::wave::sreg;
 use crate::{Flow, Wave};
@@ -21,9 +19,7 @@ pub struct Surroundings {
     /// Work-items per dimension, fewer than asked for in a partial workgroup.
     pub(crate) size: [u32; 3],
     pub(crate) linear_workgroup: u64,
-    table: Arc<Table>,
-    generation: u64,
-    /// The dispatch that `table` and the waves' range caches belong to.
+    /// The dispatch that the waves' range caches belong to.
     dispatch: u64,
 }
 
@@ -37,7 +33,7 @@ impl Surroundings {
     /// The range a kernel of this dispatch may touch that contains `address`.
     pub(crate) fn find(&self, address: u64) -> Option<Range> {
         let own = self.grid().own.iter().find(|range| address >= range.start && address < range.end);
-        own.copied().or_else(|| self.table.find(address)).or_else(|| self.grid().memory.find(address))
+        own.copied().or_else(|| self.grid().memory.find(address))
     }
 }
 
@@ -182,8 +178,6 @@ impl Workgroup {
                 workgroup: [0; 3],
                 size: [1; 3],
                 linear_workgroup: 0,
-                table: grid.memory.snapshot(),
-                generation: grid.memory.generation(),
                 dispatch: grid.id,
             }),
         }
@@ -221,14 +215,10 @@ impl Workgroup {
             });
         }
         // Storage comes from earlier dispatches, whose memory this one may not touch.
-        let foreign = surroundings.dispatch != grid.id;
-        if foreign {
+        if surroundings.dispatch != grid.id {
             surroundings.dispatch = grid.id;
-            surroundings.generation = grid.memory.generation();
-            surroundings.table = grid.memory.snapshot();
-            for slot in &mut self.slots {
-                slot.wave.ranges.clear(surroundings.generation);
-            }
+            let generation = grid.memory.generation();
+            self.slots.iter_mut().for_each(|slot| slot.wave.ranges.clear(generation));
         }
         let private_bytes = grid.private_size as usize * 64;
         for (index, slot) in self.slots.iter_mut().enumerate().take(self.live) {
@@ -270,12 +260,7 @@ impl Workgroup {
 
     /// Takes notice of changes of the memory table.
     fn refresh(&mut self) {
-        let memory = &self.surroundings.grid().memory;
-        let generation = memory.generation();
-        if self.surroundings.generation != generation {
-            self.surroundings.table = memory.snapshot();
-            self.surroundings.generation = generation;
-        }
+        let generation = self.surroundings.grid().memory.generation();
         for slot in &mut self.slots[..self.live] {
             if slot.wave.ranges.generation != generation {
                 slot.wave.ranges.clear(generation);

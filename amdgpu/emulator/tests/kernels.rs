@@ -238,6 +238,20 @@ fn code_objects_of_version_four_find_their_sizes_in_the_dispatch_packet() {
 }
 
 #[test]
+fn kernels_that_want_arguments_preloaded_find_them() {
+    for arch in ARCHS {
+        let flags = ["-mllvm", "-amdgpu-kernarg-preload-count=8"];
+        let rig = Rig::new(arch, rig::hip("basic.hip", arch, &flags));
+        let descriptor = &rig.module.kernel("vadd").unwrap().kernel.descriptor;
+        assert!(descriptor.kernarg_preload_length > 0, "the compiler did as it was told");
+        let (a, b) = (rig.alloc(vec![2f32; 300]), rig.alloc(vec![0.5f32; 300]));
+        let c = rig.alloc(vec![0f32; 300]);
+        rig.run("vadd", 5, 64, Args::new().ptr(&a).ptr(&b).ptr(&c).u32(300)).unwrap();
+        assert_eq!(c.read(), vec![2.5; 300], "{arch:?}");
+    }
+}
+
+#[test]
 fn a_partial_workgroup_has_only_its_own_work_items() {
     for arch in ARCHS {
         // Without this flag the compiler takes all workgroups to be whole.

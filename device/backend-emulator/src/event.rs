@@ -7,7 +7,7 @@ use std::time::Instant;
 use backend::{DeviceError, EventId};
 use hip_api::types::hipEventDisableTiming;
 
-use crate::stream::Progress;
+use crate::queue::Progress;
 
 /// One recording of an event: a place in a stream, and when the stream reached it.
 #[derive(Debug)]

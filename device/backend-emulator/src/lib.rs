@@ -10,6 +10,7 @@ mod launch;
 mod memory;
 mod model;
 mod module;
+mod queue;
 mod stream;
 
 pub use device::{DeviceConfig, Emulator, Options};

@@ -39,7 +39,11 @@ impl Reservation {
         }
         tries.extend(ARENA_BYTES.iter().map(|bytes| (0, *bytes)));
         for (base, bytes) in tries {
-            if base % CHUNK != 0 || bytes % CHUNK != 0 || bytes == 0 || bytes > isize::MAX as u64 {
+            if !base.is_multiple_of(CHUNK)
+                || !bytes.is_multiple_of(CHUNK)
+                || bytes == 0
+                || bytes > isize::MAX as u64
+            {
                 continue;
             }
             // One chunk more, so that a base of the kernel's choice can be aligned.
@@ -169,7 +173,7 @@ impl Memory {
     }
 
     fn commit(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
-        if bytes == 0 || address % GRANULARITY != 0 || !self.arena().contains(address, bytes) {
+        if bytes == 0 || !address.is_multiple_of(GRANULARITY) || !self.arena().contains(address, bytes) {
             return Err(DeviceError::invalid_value(format!(
                 "memory of {bytes} bytes at {address:#x} is not in the arena, or not aligned to {GRANULARITY}"
             )));

@@ -1,12 +1,10 @@
-//! Streams: queues of commands, the rules between them, and the threads that drain them.
+//! Streams: queues of commands, and the threads that drain them.
 //!
-//! Every stream counts its commands. A command at the head of its stream may start when the counts it needs of other streams
-//! have been reached; that one mechanism carries events, null-stream rules, waits and frees. Cheap commands of an idle stream
-//! run on the caller's thread, everything else on one of a few hardware queues.
+//! A command at the head of its stream may start when the counts it needs of other streams have been reached; that one
+//! mechanism carries events, null-stream rules, waits and frees. Cheap commands of an idle stream run on the caller's thread,
+//! everything else on one of a few hardware queues.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use backend::{Command, Completion, DeviceError, EventId, Launch, Scope, StreamId, Tag};
@@ -14,61 +12,16 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::Failure;
 use crate::event::{self, Event, Record};
+use crate::queue::{Job, LAST_NULL_STREAM, Load, Need, State, Task, Waiter, is_cheap, stream, unknown_event};
 
 /// Commands run side by side, as on hardware with this many compute queues.
 const QUEUES: usize = 4;
-/// Streams numbered up to this are the null streams of the devices.
-const LAST_NULL_STREAM: StreamId = 0xff;
 /// A caller that queues more than this waits, unless a stream waits for the caller itself.
 const MAX_QUEUED: usize = 1 << 16;
 const MAX_HELD_BYTES: u64 = 512 << 20;
 /// Past this nothing helps: the command is refused.
 const HARD_QUEUED: usize = 1 << 22;
 const HARD_HELD_BYTES: u64 = 8 << 30;
-/// Copies and fills up to this size run on the caller's thread.
-const INLINE_BYTES: u64 = 256 << 10;
-
-/// How many commands of a stream have ended.
-#[derive(Debug, Default)]
-pub(crate) struct Progress(AtomicU64);
-
-impl Progress {
-    pub(crate) fn reached(&self, ticket: u64) -> bool {
-        self.0.load(Ordering::Acquire) >= ticket
-    }
-}
-
-/// A place in a stream that something else waits for.
-#[derive(Clone, Debug)]
-struct Need {
-    progress: Arc<Progress>,
-    ticket: u64,
-}
-
-impl Need {
-    fn is_met(&self) -> bool {
-        self.progress.reached(self.ticket)
-    }
-}
-
-/// What a task does when its turn comes.
-pub(crate) enum Job {
-    /// Everything but events and host functions.
-    Run(Command),
-    Stamp(Arc<Record>),
-    Host(u64),
-    /// Nothing: its needs were the point.
-    Wait,
-}
-
-pub(crate) struct Task {
-    pub(crate) tag: Tag,
-    pub(crate) device: u32,
-    pub(crate) job: Job,
-    needs: Vec<Need>,
-    start: Option<Arc<Record>>,
-    stop: Option<Arc<Record>>,
-}
 
 /// What the scheduler asks of the device.
 pub(crate) trait Work: Send + Sync + 'static {
@@ -76,58 +29,6 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure>;
     fn failed(&self, tag: Tag, error: &DeviceError);
     fn host_function(&self, token: u64, fault: Option<&DeviceError>);
-}
-
-struct Stream {
-    device: u32,
-    /// Takes part in the null-stream rules.
-    blocking: bool,
-    priority: i32,
-    queue: VecDeque<Task>,
-    progress: Arc<Progress>,
-    submitted: u64,
-    /// A thread has it, it waits for one in `ready`, or a host function has it.
-    busy: bool,
-    destroyed: bool,
-}
-
-impl Stream {
-    fn is_idle(&self) -> bool {
-        !self.busy && self.queue.is_empty()
-    }
-
-    fn tail(&self) -> Need {
-        Need { progress: Arc::clone(&self.progress), ticket: self.submitted }
-    }
-}
-
-struct Waiter {
-    needs: Vec<Need>,
-    done: Completion,
-}
-
-#[derive(Default)]
-struct Load {
-    active: u32,
-    since: Option<Instant>,
-    nanos: u64,
-}
-
-#[derive(Default)]
-struct State {
-    streams: HashMap<StreamId, Stream>,
-    events: HashMap<EventId, Event>,
-    ready: VecDeque<StreamId>,
-    /// Streams whose head has unmet needs.
-    blocked: Vec<StreamId>,
-    waiters: Vec<Waiter>,
-    paused: HashMap<u64, StreamId>,
-    sleeping: usize,
-    queued: usize,
-    held_bytes: u64,
-    fault: Option<DeviceError>,
-    loads: Vec<Load>,
-    stopping: bool,
 }
 
 struct Shared<W> {
@@ -530,7 +431,7 @@ impl<W: Work> Shared<W> {
     /// Counts a command as ended and starts what waited for it.
     fn finish(&self, mut state: MutexGuard<'_, State>, id: StreamId) {
         if let Some(stream) = state.streams.get_mut(&id) {
-            stream.progress.0.fetch_add(1, Ordering::Release);
+            stream.progress.advance();
             stream.busy = false;
             if stream.queue.is_empty() {
                 if stream.destroyed {
@@ -570,109 +471,6 @@ impl<W: Work> Shared<W> {
     }
 }
 
-impl State {
-    fn stream_mut(&mut self, id: StreamId) -> Result<&mut Stream, DeviceError> {
-        match self.streams.get_mut(&id) {
-            Some(stream) if !stream.destroyed => Ok(stream),
-            _ => Err(unknown_stream(id)),
-        }
-    }
-
-    fn admit(&mut self, id: StreamId) -> Result<(), DeviceError> {
-        match &self.fault {
-            Some(fault) => Err(fault.clone()),
-            None => self.stream_mut(id).map(|_| ()),
-        }
-    }
-
-    /// What a new command of a stream waits for by the null-stream rules.
-    fn needs_of(&self, id: StreamId) -> Vec<Need> {
-        let Some(stream) = self.streams.get(&id) else { return Vec::new() };
-        let pending = |other: &&Stream| !other.progress.reached(other.submitted);
-        if id <= LAST_NULL_STREAM {
-            let others = self.streams.iter().filter(|(other, _)| **other != id).map(|(_, it)| it);
-            others
-                .filter(|it| it.blocking && it.device == stream.device)
-                .filter(pending)
-                .map(Stream::tail)
-                .collect()
-        } else if stream.blocking {
-            let null = self.streams.get(&u64::from(stream.device));
-            null.filter(pending).map(Stream::tail).into_iter().collect()
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// Every place that must be reached before `scope` is idle; none if it is.
-    fn needs_for(&self, scope: Scope) -> Result<Vec<Need>, DeviceError> {
-        let mut needs = match scope {
-            Scope::Stream(id) => {
-                let stream = self.streams.get(&id).filter(|it| !it.destroyed);
-                let stream = stream.ok_or_else(|| unknown_stream(id))?;
-                let mut needs = if id <= LAST_NULL_STREAM { self.needs_of(id) } else { Vec::new() };
-                needs.push(stream.tail());
-                needs
-            }
-            Scope::Event(id) => {
-                let event = self.events.get(&id).ok_or_else(|| unknown_event(id))?;
-                let record = event.record.iter();
-                record.map(|it| Need { progress: Arc::clone(&it.progress), ticket: it.ticket }).collect()
-            }
-            Scope::Device(device) => {
-                if device as usize >= self.loads.len() {
-                    return Err(DeviceError::invalid_device(device));
-                }
-                self.streams.values().filter(|it| it.device == device).map(Stream::tail).collect()
-            }
-            Scope::Everything => self.streams.values().map(Stream::tail).collect(),
-        };
-        needs.retain(|need| !need.is_met());
-        Ok(needs)
-    }
-
-    fn make_ready(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.busy = true;
-        let priority = stream.priority;
-        // Smaller numbers are more urgent; equals keep their order.
-        let place = self
-            .ready
-            .iter()
-            .rposition(|other| self.streams.get(other).is_none_or(|other| other.priority <= priority));
-        self.ready.insert(place.map_or(0, |at| at + 1), id);
-    }
-
-    fn begin(&mut self, device: u32) {
-        let load = &mut self.loads[device as usize];
-        load.active += 1;
-        load.since.get_or_insert_with(Instant::now);
-    }
-
-    fn end(&mut self, device: u32) {
-        let load = &mut self.loads[device as usize];
-        load.active -= 1;
-        if load.active == 0
-            && let Some(since) = load.since.take()
-        {
-            load.nanos += since.elapsed().as_nanos() as u64;
-        }
-    }
-}
-
-fn stream(device: u32, blocking: bool, priority: i32) -> Stream {
-    Stream {
-        device,
-        blocking,
-        priority,
-        queue: VecDeque::new(),
-        progress: Arc::default(),
-        submitted: 0,
-        busy: false,
-        destroyed: false,
-    }
-}
-
 /// A command that never ran still owes its sink an answer.
 pub(crate) fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
     match command {
@@ -682,30 +480,4 @@ pub(crate) fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceE
         }
         _ => Err(error),
     }
-}
-
-fn is_cheap(job: &Job) -> bool {
-    match job {
-        Job::Stamp(_) | Job::Host(_) | Job::Wait => true,
-        Job::Run(command) => match command {
-            Command::Launch(_) => false,
-            Command::Copy { bytes, .. } | Command::Read { bytes, .. } => *bytes <= INLINE_BYTES,
-            Command::Fill { width, count, .. } => count.saturating_mul(u64::from(*width)) <= INLINE_BYTES,
-            Command::Write { data, .. } | Command::WriteRect { data, .. } => {
-                data.len() as u64 <= INLINE_BYTES
-            }
-            Command::CopyRect { width, height, .. }
-            | Command::FillRect { width, height, .. }
-            | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,
-            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => true,
-        },
-    }
-}
-
-fn unknown_stream(id: StreamId) -> DeviceError {
-    DeviceError::invalid_handle(format!("there is no stream {id:#x}"))
-}
-
-fn unknown_event(id: EventId) -> DeviceError {
-    DeviceError::invalid_handle(format!("there is no event {id:#x}"))
 }

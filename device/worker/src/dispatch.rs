@@ -350,7 +350,8 @@ impl Dispatcher {
     fn write(&mut self, header: &Header, inbox: &mut Inbox, counted: &mut dyn FnMut()) -> Result<(), Broken> {
         let Some((it, bytes)) = bulk_head::<wire::Write>(header, inbox)? else {
             counted();
-            return Ok(self.outbox.fail(header, &malformed("Write")));
+            self.outbox.fail(header, &malformed("Write"));
+            return Ok(());
         };
         let mut broken = None;
         let direct = self.device.direct(it.stream, it.destination, bytes, &mut |memory| {
@@ -362,12 +363,14 @@ impl Dispatcher {
         }
         if direct.is_some() {
             counted();
-            return Ok(self.outbox.finish::<wire::Write>(header, Ok(Default::default())));
+            self.outbox.finish::<wire::Write>(header, Ok(Default::default()));
+            return Ok(());
         }
         if let Err(error) = self.device.check(it.destination, bytes) {
             inbox.skip(bytes)?;
             counted();
-            return Ok(self.outbox.fail(header, &error));
+            self.outbox.fail(header, &error);
+            return Ok(());
         }
         let data = inbox.read_vec(bytes)?;
         counted();
@@ -384,7 +387,8 @@ impl Dispatcher {
     ) -> Result<(), Broken> {
         let Some((it, bytes)) = bulk_head::<wire::WriteRect>(header, inbox)? else {
             counted();
-            return Ok(self.outbox.fail(header, &malformed("WriteRect")));
+            self.outbox.fail(header, &malformed("WriteRect"));
+            return Ok(());
         };
         let span = rect_span(it.pitch, it.width, it.height)
             .filter(|_| it.width.checked_mul(it.height) == Some(bytes));
@@ -395,7 +399,8 @@ impl Dispatcher {
         if let Err(error) = checked {
             inbox.skip(bytes)?;
             counted();
-            return Ok(self.outbox.fail(header, &error));
+            self.outbox.fail(header, &error);
+            return Ok(());
         }
         let data = inbox.read_vec(bytes)?;
         counted();
@@ -413,13 +418,15 @@ impl Dispatcher {
     ) -> Result<(), Broken> {
         let Some((it, bytes)) = bulk_head::<wire::LoadModule>(header, inbox)? else {
             counted();
-            return Ok(self.outbox.fail(header, &malformed("LoadModule")));
+            self.outbox.fail(header, &malformed("LoadModule"));
+            return Ok(());
         };
         if bytes > MAX_IMAGE_BYTES || self.images_bytes + bytes > MAX_IMAGES_BYTES {
             inbox.skip(bytes)?;
             counted();
             let text = format!("a code object of {bytes} bytes");
-            return Ok(self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text)));
+            self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text));
+            return Ok(());
         }
         let image = inbox.read_vec(bytes)?;
         counted();

@@ -4,8 +4,8 @@
 //! ends the session ends the process, and with it everything the session had.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
@@ -25,6 +25,8 @@ use crate::status::SessionReport;
 const TICK: Duration = Duration::from_millis(50);
 /// Ticks between two measurements of the load.
 const LOAD_TICKS: u32 = 20;
+/// How long a log that is not read may hold up the end of a session.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// After a goodbye the client gets this long for its queued work.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -345,9 +347,17 @@ fn decode_hello(bytes: &[u8]) -> Result<Hello, WorkerError> {
 }
 
 /// The end of the session and of the process. Destructors are skipped: the system takes everything back at once.
-fn end(outbox: &Outbox, why: &str) -> ! {
-    tracing::info!("session over: {why}");
+fn end(outbox: &Outbox, why: &'static str) -> ! {
     outbox.close();
+    // On a thread of its own, since nobody may be reading the log and the process must end all the same.
+    let (sender, logged) = mpsc::channel();
+    let log = move || {
+        tracing::info!("session over: {why}");
+        let _ = sender.send(());
+    };
+    if std::thread::Builder::new().spawn(log).is_ok() {
+        let _ = logged.recv_timeout(LAST_WORDS);
+    }
     // SAFETY: ends the process; threads inside device code must not run on while statics are torn down.
     unsafe { libc::_exit(0) }
 }

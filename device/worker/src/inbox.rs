@@ -7,6 +7,8 @@ use wire::{Header, WireError};
 
 /// Frames up to this size are handled in the buffer, without another copy.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+/// A header and the fields of a bulk write.
+const BULK_HEAD_BYTES: usize = Header::BYTES + 16;
 /// Memory for a payload is taken as its bytes arrive, in steps of at most this.
 const STEP_BYTES: usize = 16 << 20;
 
@@ -40,11 +42,13 @@ pub(crate) struct Inbox {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
+    /// The last frame was bulk, so the next one probably is: leave its body in the socket.
+    bulk: bool,
 }
 
 impl Inbox {
     pub(crate) fn new(link: Link) -> Inbox {
-        Inbox { link, buffer: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0 }
+        Inbox { link, buffer: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0, bulk: false }
     }
 
     /// Whether the next frame must be waited for.
@@ -56,7 +60,8 @@ impl Inbox {
     pub(crate) fn header(&mut self) -> Result<Header, Broken> {
         if self.is_empty() {
             self.start = 0;
-            self.end = match self.link.read(&mut self.buffer)? {
+            let most = if std::mem::take(&mut self.bulk) { BULK_HEAD_BYTES } else { BUFFER_BYTES };
+            self.end = match self.link.read(&mut self.buffer[..most])? {
                 0 => return Err(Broken::Closed),
                 bytes => bytes,
             };
@@ -93,6 +98,7 @@ impl Inbox {
         let (head, rest) = destination.split_at_mut(buffered);
         head.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
         self.start += buffered;
+        self.bulk = !rest.is_empty();
         Ok(self.link.read_exact(rest)?)
     }
 

@@ -72,7 +72,7 @@ impl Bench<'_> {
                 best_ratio: Some(pair.best_ratio()),
                 aim: Some(Aim::AtMost(1.3)),
                 ..Row::plain(
-                    "a call that waits",
+                    "a call that waits, against raw TCP",
                     call,
                     format!("{name}, {sent} bytes there, {received} back"),
                     "us",
@@ -197,7 +197,12 @@ fn copy_row(direction: &str, bytes: u64, total: f64, pair: &Pair) -> Row {
         ratio: Some(1.0 / pair.ratio()),
         best_ratio: Some(1.0 / pair.best_ratio()),
         aim: Some(Aim::AtLeast(0.9)),
-        ..Row::plain("copies", format!("{direction}_{mib}_mib"), format!("{name}, {mib} MiB"), "GB/s")
+        ..Row::plain(
+            "copies, against raw TCP",
+            format!("{direction}_{mib}_mib"),
+            format!("{name}, {mib} MiB"),
+            "GB/s",
+        )
     }
 }
 

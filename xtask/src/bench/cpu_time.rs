@@ -15,6 +15,11 @@ impl Sessions {
         Sessions { processes: grandchildren(&parents(), std::process::id()) }
     }
 
+    pub fn without(mut self, others: &Sessions) -> Sessions {
+        self.processes.retain(|process| !others.processes.contains(process));
+        self
+    }
+
     /// Seconds that all their threads have run.
     pub fn seconds(&self) -> f64 {
         let nanoseconds: u64 = self.processes.iter().flat_map(|&process| threads(process)).sum();

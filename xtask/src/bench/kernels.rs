@@ -1,12 +1,13 @@
 //! Kernels: how fast the software GPU computes, on one core and on all.
 //!
-//! On one core speeds are per second of processor time, on all of them per second of the clock.
+//! On one core speeds are per second of processor time, which other work on the machine does not lengthen; on all of
+//! them they are by the clock, in turns with one.
 
 use super::affinity::{self, Confined};
 use super::cpu_time::Sessions;
 use super::program::{Asked, Programs};
 use super::report::{Aim, Report, Row};
-use super::sample::Sample;
+use super::sample::{Pair, Sample};
 use super::{DEVICE, Effort};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
@@ -16,7 +17,10 @@ use anyhow::{Context, Result};
 
 /// Headings of the report.
 pub const ONE_CORE: &str = "kernels, per second of one core";
-const ALL_CORES: &str = "kernels, all cores";
+const ALL_CORES: &str = "kernels on all cores, against a worker that has one";
+
+/// What is to be left of every further core.
+const EFFICIENCY: f64 = 0.9;
 
 /// Waves in a block of the multiply-add kernels.
 const WAVES: u64 = 4;
@@ -32,6 +36,8 @@ struct Kernel {
     size: u64,
     /// Units of work, in `unit` times seconds, of one run of `size` in `blocks`.
     work: fn(size: u64, blocks: u64, turn: u64) -> f64,
+    /// It is about waiting as much as about computing.
+    by_clock: bool,
     /// Per core.
     aim: Option<f64>,
 }
@@ -44,6 +50,7 @@ const KERNELS: &[Kernel] = &[
         blocks: Some(8),
         size: 16384,
         work: |size, blocks, turn| (size * blocks * WAVES * turn) as f64 * 1e-6,
+        by_clock: false,
         aim: Some(60.0),
     },
     Kernel {
@@ -53,6 +60,7 @@ const KERNELS: &[Kernel] = &[
         blocks: Some(8),
         size: 16384,
         work: |size, blocks, turn| (size * blocks * WAVES * turn) as f64 * 1e-6,
+        by_clock: false,
         aim: None,
     },
     Kernel {
@@ -62,6 +70,7 @@ const KERNELS: &[Kernel] = &[
         blocks: None,
         size: 8 << 20,
         work: |size, _, _| (12 * size) as f64 * 1e-9,
+        by_clock: false,
         aim: Some(1.5),
     },
     Kernel {
@@ -71,6 +80,7 @@ const KERNELS: &[Kernel] = &[
         blocks: None,
         size: 512,
         work: |size, _, _| 2.0 * (size as f64).powi(3) * 1e-9,
+        by_clock: false,
         aim: Some(1.2),
     },
     Kernel {
@@ -80,6 +90,7 @@ const KERNELS: &[Kernel] = &[
         blocks: Some(16),
         size: 32768,
         work: |size, blocks, _| (size * blocks * 2 * 32 * 32 * 8) as f64 * 1e-9,
+        by_clock: false,
         aim: Some(15.0),
     },
     Kernel {
@@ -89,6 +100,7 @@ const KERNELS: &[Kernel] = &[
         blocks: Some(16),
         size: 131_072,
         work: |size, blocks, _| (size * blocks * 2 * 16 * 16 * 4) as f64 * 1e-9,
+        by_clock: false,
         aim: None,
     },
     Kernel {
@@ -98,9 +110,17 @@ const KERNELS: &[Kernel] = &[
         blocks: None,
         size: 10_000,
         work: |size, _, _| size as f64 * 1e-3,
+        by_clock: true,
         aim: Some(10.0),
     },
 ];
+
+impl Kernel {
+    /// Units of work of one run on `cores`.
+    fn work(&self, size: u64, cores: u64, turn: u64) -> f64 {
+        (self.work)(size, self.blocks.unwrap_or(0) * cores, turn)
+    }
+}
 
 pub fn measure(
     repo: &Repo,
@@ -110,87 +130,103 @@ pub fn measure(
     report: &mut Report,
 ) -> Result<()> {
     let all = affinity::processors();
-    let one = run(repo, built, programs, effort, 1)?;
-    for (kernel, sample) in KERNELS.iter().zip(&one) {
-        let row = Row::plain(ONE_CORE, kernel.key, kernel.name, kernel.unit);
-        report.push(Row { aim: kernel.aim.map(Aim::AtLeast), ..sample.fill(row) });
-    }
-    if all == 1 {
-        return Ok(());
-    }
-    let many = run(repo, built, programs, effort, all)?;
-    for ((kernel, one), many) in KERNELS.iter().zip(&one).zip(&many) {
-        let name = format!("{}, {all} cores", kernel.name);
-        let row = Row::plain(ALL_CORES, format!("{}_all", kernel.key), name, kernel.unit);
-        report.push(many.fill(row));
-        if kernel.key == "fma_loop" {
-            report.push(Row {
-                best: many.best / (one.best * all as f64),
-                median: many.median / (one.median * all as f64),
-                aim: Some(Aim::AtLeast(0.9)),
-                ..Row::plain(ALL_CORES, "scaling", format!("... as part of {all} times one"), "")
-            });
+    let mut one = Device::start(repo, built, programs, 1)?;
+    // Both are there at the same time, so that they can take turns.
+    let mut many = if all > 1 { Some(Device::start(repo, built, programs, all)?) } else { None };
+    let mut on_all = Vec::new();
+    for kernel in KERNELS {
+        let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
+        // A matrix is already small, and its edge is no measure of its work.
+        let size = if kernel.key == "matmul" { kernel.size } else { kernel.size / effort.lightness };
+        let mut alone = Sample::default();
+        let mut turns = Pair::default();
+        one.run(kernel, size)?;
+        for _ in 0..effort.rounds {
+            let run = one.run(kernel, size)?;
+            alone.push(if kernel.by_clock { run.clock } else { run.processor });
+            if let Some(many) = &mut many {
+                turns.push(many.run(kernel, size)?.clock / many.growth(kernel), run.clock);
+            }
         }
+        let work = kernel.work(size, 1, turn);
+        let speed = |seconds: f64| work / seconds;
+        let row = Row {
+            best: speed(alone.best()),
+            median: speed(alone.median()),
+            aim: kernel.aim.map(Aim::AtLeast),
+            ..Row::plain(ONE_CORE, kernel.key, kernel.name, kernel.unit)
+        };
+        step::detail(&format!("{}: {:.2} {}", kernel.name, row.best, kernel.unit));
+        report.push(row);
+        on_all.push(Row {
+            best: speed(turns.ours.best()),
+            median: speed(turns.ours.median()),
+            reference: Some(speed(turns.reference.best())),
+            ratio: Some(1.0 / turns.ratio()),
+            best_ratio: Some(1.0 / turns.best_ratio()),
+            aim: (kernel.key == "fma_loop").then_some(Aim::AtLeast(EFFICIENCY * all as f64)),
+            ..Row::plain(
+                ALL_CORES,
+                format!("{}_all", kernel.key),
+                format!("{}, {all} cores", kernel.name),
+                kernel.unit,
+            )
+        });
+    }
+    one.finish()?;
+    if let Some(many) = many {
+        on_all.into_iter().for_each(|row| report.push(row));
+        many.finish()?;
     }
     Ok(())
 }
 
-/// Speeds, in the unit of the kernel.
-#[derive(Debug, Clone, Copy)]
-struct Speed {
-    best: f64,
-    median: f64,
-}
-
-impl Speed {
-    fn fill(self, row: Row) -> Row {
-        Row { best: self.best, median: self.median, ..row }
-    }
-}
-
-/// All kernels, on a worker that has `cores` processors.
-fn run(repo: &Repo, built: &Built, programs: &Programs, effort: Effort, cores: usize) -> Result<Vec<Speed>> {
-    let confined = Confined::to(cores)?;
-    let log = repo.logs().join(format!("bench-worker-{cores}.log"));
-    let worker = LocalWorker::start(&built.remora, DEVICE, &log)?;
-    drop(confined);
-    let mut program = programs.start(&programs.kernels, &worker)?;
-    program.ask("check").context("the kernels compute something wrong")?;
-    let mut speeds = Vec::new();
-    for kernel in KERNELS {
-        let speed = one(&mut program, programs, effort, cores, kernel)?;
-        step::detail(&format!("{} on {cores}: {:.2} {}", kernel.name, speed.best, kernel.unit));
-        speeds.push(speed);
-    }
-    program.finish()?;
-    Ok(speeds)
-}
-
-fn one(
-    program: &mut Asked,
-    programs: &Programs,
-    effort: Effort,
+/// A worker that has some of the processors, and a program that uses it.
+struct Device {
     cores: usize,
-    kernel: &Kernel,
-) -> Result<Speed> {
-    let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
-    // A matrix is already small, and its edge is no measure of its work.
-    let size = if kernel.key == "matmul" { kernel.size } else { kernel.size / effort.lightness };
-    let blocks = kernel.blocks.unwrap_or(0) * cores as u64;
-    let command = match kernel.blocks {
-        Some(_) => format!("{} {size} {blocks}", kernel.key),
-        None => format!("{} {size}", kernel.key),
-    };
-    let mut sample = Sample::default();
-    program.seconds(&command)?;
-    let sessions = Sessions::find();
-    for _ in 0..effort.rounds {
-        let before = sessions.seconds();
-        let clock = program.seconds(&command)?;
-        sample.push(if cores == 1 { sessions.seconds() - before } else { clock });
+    program: Asked,
+    sessions: Sessions,
+    // After the program: it is to end first.
+    _worker: LocalWorker,
+}
+
+/// How long a kernel took.
+struct Run {
+    clock: f64,
+    /// Processor time.
+    processor: f64,
+}
+
+impl Device {
+    fn start(repo: &Repo, built: &Built, programs: &Programs, cores: usize) -> Result<Device> {
+        let others = Sessions::find();
+        let confined = Confined::to(cores)?;
+        let log = repo.logs().join(format!("bench-worker-{cores}.log"));
+        let worker = LocalWorker::start(&built.remora, DEVICE, &log)?;
+        drop(confined);
+        let mut program = programs.start(&programs.kernels, &worker)?;
+        program.ask("check").context("the kernels compute something wrong")?;
+        Ok(Device { cores, program, sessions: Sessions::find().without(&others), _worker: worker })
     }
-    let work = (kernel.work)(size, blocks, turn);
-    Ok(Speed { best: work / sample.best(), median: work / sample.median() })
+
+    fn run(&mut self, kernel: &Kernel, size: u64) -> Result<Run> {
+        let command = match kernel.blocks {
+            Some(blocks) => format!("{} {size} {}", kernel.key, blocks * self.cores as u64),
+            None => format!("{} {size}", kernel.key),
+        };
+        let before = self.sessions.seconds();
+        let clock = self.program.seconds(&command)?;
+        Ok(Run { clock, processor: self.sessions.seconds() - before })
+    }
+
+    /// How many times the work of one core a run is.
+    fn growth(&self, kernel: &Kernel) -> f64 {
+        if kernel.blocks.is_some() { self.cores as f64 } else { 1.0 }
+    }
+
+    fn finish(self) -> Result<()> {
+        self.program.finish().map(drop)
+    }
 }
 
 #[cfg(test)]

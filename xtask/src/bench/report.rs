@@ -42,7 +42,7 @@ pub struct Row {
     pub unit: &'static str,
     pub best: f64,
     pub median: f64,
-    /// The same of the raw reference.
+    /// The best of what it is compared with.
     pub reference: Option<f64>,
     /// Ours against the reference, in turns; the median.
     pub ratio: Option<f64>,
@@ -116,8 +116,8 @@ impl Report {
     }
 
     pub fn table(&self) -> String {
-        let head =
-            ["measurement", "best", "median", "raw TCP", "ratio", "(best)", "aim", "met"].map(str::to_owned);
+        let head = ["measurement", "best", "median", "reference", "ratio", "(best)", "aim", "met"]
+            .map(str::to_owned);
         let mut lines = vec![head];
         for row in &self.rows {
             let optional = |value: Option<f64>| value.map(number).unwrap_or_default();
@@ -198,7 +198,7 @@ impl Report {
                 "unit": row.unit,
                 "best": row.best,
                 "median": row.median,
-                "raw_tcp": row.reference,
+                "reference": row.reference,
                 "ratio": row.ratio,
                 "best_ratio": row.best_ratio,
                 "aim": row.aim.map(Aim::text),

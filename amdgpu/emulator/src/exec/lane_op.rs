@@ -82,9 +82,26 @@ impl Shape {
     }
 
     #[inline(always)]
-    pub fn unpack(bits: u32) -> Shape {
-        let kind = |shift: u32| Kind::ALL[(bits >> shift & 15) as usize % Kind::ALL.len()];
-        Shape { src: [kind(0), kind(4), kind(8)], dst: kind(12), mask_out: bits >> 16 & 1 == 1 }
+    pub const fn unpack(bits: u32) -> Shape {
+        const fn kind(bits: u32) -> Kind {
+            Kind::ALL[(bits & 15) as usize % Kind::ALL.len()]
+        }
+        let src = [kind(bits), kind(bits >> 4), kind(bits >> 8)];
+        Shape { src, dst: kind(bits >> 12), mask_out: bits >> 16 & 1 == 1 }
+    }
+
+    /// The same places with all types forgotten: what matters for moving lanes in and out.
+    pub const fn untyped(self) -> Shape {
+        const fn untyped(kind: Kind) -> Kind {
+            match kind {
+                Kind::None => Kind::None,
+                Kind::Mask => Kind::Mask,
+                kind if kind.wide() => Kind::B64,
+                _ => Kind::B32,
+            }
+        }
+        let [a, b, c] = self.src;
+        Shape { src: [untyped(a), untyped(b), untyped(c)], dst: untyped(self.dst), mask_out: self.mask_out }
     }
 
     pub fn source_count(self) -> usize {

@@ -68,7 +68,6 @@ macro_rules! hot_ops {
 }
 
 hot_ops! {
-    Move = |a, _b, _c| a;
     AddF32 float = |a, b, _c| C::add_f32(a, b);
     SubF32 float = |a, b, _c| C::sub_f32(a, b);
     MulF32 float = |a, b, _c| C::mul_f32(a, b);
@@ -86,6 +85,17 @@ hot_ops! {
     AddShift = |a, b, c| C::shift_left(C::add_u32(a, b), c);
     ShiftOr = |a, b, c| C::or(C::shift_left(a, b), c);
     AndOr = |a, b, c| C::or(C::and(a, b), c);
+}
+
+struct Move;
+
+impl HotOp for Move {
+    const FLOAT: bool = false;
+
+    #[inline(always)]
+    unsafe fn vector<C: RowVector>(a: C::Dwords, _: C::Dwords, _: C::Dwords) -> C::Dwords {
+        a
+    }
 }
 
 /// `N` sources of 32 bits.

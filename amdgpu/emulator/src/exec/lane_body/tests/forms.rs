@@ -526,13 +526,8 @@ fn mode_rounds_sums_and_products() {
     let third = 1.0_f32 / 3.0;
     let exact = f64::from(third) * f64::from(third);
     let nearest = exact as f32;
-    let step = |up: bool| {
-        let other =
-            if (f64::from(nearest) < exact) == up { nearest.to_bits() + 1 } else { nearest.to_bits() - 1 };
-        let on_this_side = (f64::from(nearest) > exact) == up;
-        if on_this_side { nearest } else { f32::from_bits(other) }
-    };
-    let (up, down) = (step(true), step(false));
+    let below = if f64::from(nearest) > exact { nearest.to_bits() - 1 } else { nearest.to_bits() };
+    let (down, up) = (f32::from_bits(below), f32::from_bits(below + 1));
     assert!(f64::from(down) < exact && exact < f64::from(up));
     for level in levels() {
         for (round, want, negative) in [(0, nearest, nearest), (1, up, down), (2, down, up), (3, down, down)]

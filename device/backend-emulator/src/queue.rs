@@ -1,0 +1,246 @@
+//! What the streams of a session hold, and the rules between them.
+//!
+//! Every stream counts its commands, and a command names the counts it needs of other streams. Owns what those are (null-stream
+//! rules, events, scopes of a wait); runs nothing.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use backend::{Command, Completion, DeviceError, EventId, Scope, StreamId, Tag};
+
+use crate::event::{Event, Record};
+
+/// Streams numbered up to this are the null streams of the devices.
+pub(crate) const LAST_NULL_STREAM: StreamId = 0xff;
+/// Copies and fills up to this size run on the caller's thread.
+const INLINE_BYTES: u64 = 256 << 10;
+
+/// How many commands of a stream have ended.
+#[derive(Debug, Default)]
+pub(crate) struct Progress(AtomicU64);
+
+impl Progress {
+    /// One more command has ended.
+    pub(crate) fn advance(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn reached(&self, ticket: u64) -> bool {
+        self.0.load(Ordering::Acquire) >= ticket
+    }
+}
+
+/// A place in a stream that something else waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) ticket: u64,
+}
+
+impl Need {
+    pub(crate) fn is_met(&self) -> bool {
+        self.progress.reached(self.ticket)
+    }
+}
+
+/// What a task does when its turn comes.
+pub(crate) enum Job {
+    /// Everything but events and host functions.
+    Run(Command),
+    Stamp(Arc<Record>),
+    Host(u64),
+    /// Nothing: its needs were the point.
+    Wait,
+}
+
+pub(crate) struct Task {
+    pub(crate) tag: Tag,
+    pub(crate) device: u32,
+    pub(crate) job: Job,
+    pub(crate) needs: Vec<Need>,
+    pub(crate) start: Option<Arc<Record>>,
+    pub(crate) stop: Option<Arc<Record>>,
+}
+
+pub(crate) struct Stream {
+    pub(crate) device: u32,
+    /// Takes part in the null-stream rules.
+    pub(crate) blocking: bool,
+    pub(crate) priority: i32,
+    pub(crate) queue: VecDeque<Task>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) submitted: u64,
+    /// A thread has it, it waits for one in `ready`, or a host function has it.
+    pub(crate) busy: bool,
+    pub(crate) destroyed: bool,
+}
+
+impl Stream {
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.busy && self.queue.is_empty()
+    }
+
+    pub(crate) fn tail(&self) -> Need {
+        Need { progress: Arc::clone(&self.progress), ticket: self.submitted }
+    }
+}
+
+pub(crate) struct Waiter {
+    pub(crate) needs: Vec<Need>,
+    pub(crate) done: Completion,
+}
+
+#[derive(Default)]
+pub(crate) struct Load {
+    pub(crate) active: u32,
+    pub(crate) since: Option<Instant>,
+    pub(crate) nanos: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) streams: HashMap<StreamId, Stream>,
+    pub(crate) events: HashMap<EventId, Event>,
+    pub(crate) ready: VecDeque<StreamId>,
+    /// Streams whose head has unmet needs.
+    pub(crate) blocked: Vec<StreamId>,
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) paused: HashMap<u64, StreamId>,
+    pub(crate) sleeping: usize,
+    pub(crate) queued: usize,
+    pub(crate) held_bytes: u64,
+    pub(crate) fault: Option<DeviceError>,
+    pub(crate) loads: Vec<Load>,
+    pub(crate) stopping: bool,
+}
+
+impl State {
+    pub(crate) fn stream_mut(&mut self, id: StreamId) -> Result<&mut Stream, DeviceError> {
+        match self.streams.get_mut(&id) {
+            Some(stream) if !stream.destroyed => Ok(stream),
+            _ => Err(unknown_stream(id)),
+        }
+    }
+
+    pub(crate) fn admit(&mut self, id: StreamId) -> Result<(), DeviceError> {
+        match &self.fault {
+            Some(fault) => Err(fault.clone()),
+            None => self.stream_mut(id).map(|_| ()),
+        }
+    }
+
+    /// What a new command of a stream waits for by the null-stream rules.
+    pub(crate) fn needs_of(&self, id: StreamId) -> Vec<Need> {
+        let Some(stream) = self.streams.get(&id) else { return Vec::new() };
+        let pending = |other: &&Stream| !other.progress.reached(other.submitted);
+        if id <= LAST_NULL_STREAM {
+            let others = self.streams.iter().filter(|(other, _)| **other != id).map(|(_, it)| it);
+            others
+                .filter(|it| it.blocking && it.device == stream.device)
+                .filter(pending)
+                .map(Stream::tail)
+                .collect()
+        } else if stream.blocking {
+            let null = self.streams.get(&u64::from(stream.device));
+            null.filter(pending).map(Stream::tail).into_iter().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Every place that must be reached before `scope` is idle; none if it is.
+    pub(crate) fn needs_for(&self, scope: Scope) -> Result<Vec<Need>, DeviceError> {
+        let mut needs = match scope {
+            Scope::Stream(id) => {
+                let stream = self.streams.get(&id).filter(|it| !it.destroyed);
+                let stream = stream.ok_or_else(|| unknown_stream(id))?;
+                let mut needs = if id <= LAST_NULL_STREAM { self.needs_of(id) } else { Vec::new() };
+                needs.push(stream.tail());
+                needs
+            }
+            Scope::Event(id) => {
+                let event = self.events.get(&id).ok_or_else(|| unknown_event(id))?;
+                let record = event.record.iter();
+                record.map(|it| Need { progress: Arc::clone(&it.progress), ticket: it.ticket }).collect()
+            }
+            Scope::Device(device) => {
+                if device as usize >= self.loads.len() {
+                    return Err(DeviceError::invalid_device(device));
+                }
+                self.streams.values().filter(|it| it.device == device).map(Stream::tail).collect()
+            }
+            Scope::Everything => self.streams.values().map(Stream::tail).collect(),
+        };
+        needs.retain(|need| !need.is_met());
+        Ok(needs)
+    }
+
+    pub(crate) fn make_ready(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.busy = true;
+        let priority = stream.priority;
+        // Smaller numbers are more urgent; equals keep their order.
+        let place = self
+            .ready
+            .iter()
+            .rposition(|other| self.streams.get(other).is_none_or(|other| other.priority <= priority));
+        self.ready.insert(place.map_or(0, |at| at + 1), id);
+    }
+
+    pub(crate) fn begin(&mut self, device: u32) {
+        let load = &mut self.loads[device as usize];
+        load.active += 1;
+        load.since.get_or_insert_with(Instant::now);
+    }
+
+    pub(crate) fn end(&mut self, device: u32) {
+        let load = &mut self.loads[device as usize];
+        load.active -= 1;
+        if load.active == 0
+            && let Some(since) = load.since.take()
+        {
+            load.nanos += since.elapsed().as_nanos() as u64;
+        }
+    }
+}
+
+pub(crate) fn stream(device: u32, blocking: bool, priority: i32) -> Stream {
+    Stream {
+        device,
+        blocking,
+        priority,
+        queue: VecDeque::new(),
+        progress: Arc::default(),
+        submitted: 0,
+        busy: false,
+        destroyed: false,
+    }
+}
+
+pub(crate) fn is_cheap(job: &Job) -> bool {
+    match job {
+        Job::Stamp(_) | Job::Host(_) | Job::Wait => true,
+        Job::Run(command) => match command {
+            Command::Launch(_) => false,
+            Command::Copy { bytes, .. } | Command::Read { bytes, .. } => *bytes <= INLINE_BYTES,
+            Command::Fill { width, count, .. } => count.saturating_mul(u64::from(*width)) <= INLINE_BYTES,
+            Command::Write { data, .. } | Command::WriteRect { data, .. } => {
+                data.len() as u64 <= INLINE_BYTES
+            }
+            Command::CopyRect { width, height, .. }
+            | Command::FillRect { width, height, .. }
+            | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,
+            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => true,
+        },
+    }
+}
+
+pub(crate) fn unknown_stream(id: StreamId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no stream {id:#x}"))
+}
+
+pub(crate) fn unknown_event(id: EventId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no event {id:#x}"))
+}
