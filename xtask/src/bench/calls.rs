@@ -142,7 +142,7 @@ impl Bench<'_> {
                 down.push(program.seconds(&format!("download {bytes} {count}"))?, raw);
             }
             let speeds =
-                |pair: &Pair| (total / pair.ours.median() * GIGA, total / pair.reference.median() * GIGA);
+                |pair: &Pair| (total / pair.ours.best() * GIGA, total / pair.reference.best() * GIGA);
             report.copies.push(Copies { bytes, upload: speeds(&up), download: speeds(&down) });
             if LARGE.contains(&bytes) {
                 for (direction, pair) in [("upload", &up), ("download", &down)] {

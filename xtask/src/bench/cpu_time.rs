@@ -1,4 +1,4 @@
-//! Processor time of the processes that compute for us, which other work on the machine does not lengthen.
+//! Time of the processes that compute for us, without the time that other work on the machine takes from them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,10 +20,40 @@ impl Sessions {
         self
     }
 
-    /// Seconds that all their threads have run.
-    pub fn seconds(&self) -> f64 {
-        let nanoseconds: u64 = self.processes.iter().flat_map(|&process| threads(process)).sum();
-        nanoseconds as f64 * 1e-9
+    /// What their threads have done until now.
+    pub fn look(&self) -> Threads {
+        Threads(self.processes.iter().flat_map(|&process| threads(process)).collect())
+    }
+}
+
+/// What a thread has done, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Times {
+    ran: f64,
+    /// Ready to run, and no processor was free.
+    queued: f64,
+}
+
+/// What threads have done, by their numbers.
+#[derive(Debug)]
+pub struct Threads(HashMap<u32, Times>);
+
+impl Threads {
+    /// Processor time since `before`.
+    pub fn ran_since(&self, before: &Threads) -> f64 {
+        self.since(before).map(|times| times.ran).sum()
+    }
+
+    /// How long the thread that ran most since `before` stood in line meanwhile.
+    pub fn queued_since(&self, before: &Threads) -> f64 {
+        self.since(before).max_by(|a, b| a.ran.total_cmp(&b.ran)).map_or(0.0, |times| times.queued)
+    }
+
+    fn since(&self, before: &Threads) -> impl Iterator<Item = Times> {
+        self.0.iter().map(|(thread, now)| {
+            let then = before.0.get(thread).copied().unwrap_or_default();
+            Times { ran: now.ran - then.ran, queued: now.queued - then.queued }
+        })
     }
 }
 
@@ -51,14 +81,21 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Nanoseconds that each thread of a process has run.
-fn threads(process: u32) -> Vec<u64> {
+fn threads(process: u32) -> Vec<(u32, Times)> {
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
-            fs::read_to_string(entry.path().join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+            let thread = entry.file_name().to_str()?.parse().ok()?;
+            Some((thread, times(&fs::read_to_string(entry.path().join("schedstat")).ok()?)?))
         })
         .collect()
+}
+
+/// `RAN QUEUED SLICES`, in nanoseconds.
+fn times(schedstat: &str) -> Option<Times> {
+    let mut numbers = schedstat.split_whitespace().map(|word| word.parse::<u64>());
+    let mut seconds = || Some(numbers.next()?.ok()? as f64 * 1e-9);
+    Some(Times { ran: seconds()?, queued: seconds()? })
 }
 
 #[cfg(test)]
@@ -81,7 +118,18 @@ mod tests {
 
     #[test]
     fn our_own_threads_have_run() {
-        let before: u64 = threads(std::process::id()).iter().sum();
-        assert!(before > 0);
+        assert!(threads(std::process::id()).iter().map(|(_, times)| times.ran).sum::<f64>() > 0.0);
+    }
+
+    #[test]
+    fn the_busiest_thread_says_how_long_the_machine_was_busy_elsewhere() {
+        let threads = |numbers: &[(u32, f64, f64)]| {
+            Threads(numbers.iter().map(|&(thread, ran, queued)| (thread, Times { ran, queued })).collect())
+        };
+        let before = threads(&[(1, 1.0, 1.0), (2, 5.0, 0.0)]);
+        let after = threads(&[(1, 3.0, 1.5), (2, 6.0, 4.0), (3, 0.5, 9.0)]);
+        assert_eq!(after.ran_since(&before), 3.5);
+        assert_eq!(after.queued_since(&before), 0.5);
+        assert_eq!(times("2000000000 500000000 7"), Some(Times { ran: 2.0, queued: 0.5 }));
     }
 }

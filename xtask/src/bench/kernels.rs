@@ -1,7 +1,7 @@
 //! Kernels: how fast the software GPU computes, on one core and on all.
 //!
-//! On one core speeds are per second of processor time, which other work on the machine does not lengthen; on all of
-//! them they are by the clock, in turns with one.
+//! Other work on the machine must not count. On one core speeds are per second of processor time; on all of them they
+//! are by the clock, less the time that the busiest thread stood in line for a processor, in turns with one core.
 
 use super::affinity::{self, Confined};
 use super::cpu_time::Sessions;
@@ -18,6 +18,9 @@ use anyhow::{Context, Result};
 /// Headings of the report.
 pub const ONE_CORE: &str = "kernels, per second of one core";
 const ALL_CORES: &str = "kernels on all cores, against a worker that has one";
+
+/// The kernel that does nothing.
+pub const EMPTY: &str = "empty";
 
 /// What is to be left of every further core.
 const EFFICIENCY: f64 = 0.9;
@@ -104,7 +107,7 @@ const KERNELS: &[Kernel] = &[
         aim: None,
     },
     Kernel {
-        key: "empty",
+        key: EMPTY,
         name: "empty launches",
         unit: "k/s",
         blocks: None,
@@ -192,6 +195,7 @@ struct Device {
 
 /// How long a kernel took.
 struct Run {
+    /// From its launch to its end, less the time that other work kept the thread which did most of it waiting.
     clock: f64,
     /// Processor time.
     processor: f64,
@@ -214,9 +218,11 @@ impl Device {
             Some(blocks) => format!("{} {size} {}", kernel.key, blocks * self.cores as u64),
             None => format!("{} {size}", kernel.key),
         };
-        let before = self.sessions.seconds();
+        let before = self.sessions.look();
         let clock = self.program.seconds(&command)?;
-        Ok(Run { clock, processor: self.sessions.seconds() - before })
+        let after = self.sessions.look();
+        let elsewhere = if kernel.by_clock { 0.0 } else { after.queued_since(&before) };
+        Ok(Run { clock: clock - elsewhere, processor: after.ran_since(&before) })
     }
 
     /// How many times the work of one core a run is.

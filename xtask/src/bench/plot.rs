@@ -31,7 +31,7 @@ fn latency(report: &Report) -> String {
     );
     let left = 190.0;
     let longest = rows.iter().map(|row| row.judged()).fold(1.5, f64::max);
-    let scale = 440.0 / longest;
+    let scale = 380.0 / longest;
     for (index, row) in rows.iter().enumerate() {
         let top = 44.0 + 84.0 * index as f64;
         let name = row.name.split(',').next().unwrap_or_default();
@@ -40,16 +40,13 @@ fn latency(report: &Report) -> String {
         let ratio = row.judged();
         svg.bar((left, top + 4.0), ratio * scale, 22.0, if row.is_met() == Some(false) { RED } else { BLUE });
         svg.bar((left, top + 32.0), scale, 22.0, GREY);
-        let text = format!("{} x", number(ratio));
-        svg.text((left + ratio * scale + 6.0, top + 20.0), Anchor::Start, 13, INK, &text);
-        if let Some(reference) = row.reference {
-            let text = format!("1 ({} us at best)", number(reference));
-            svg.text((left + scale + 6.0, top + 48.0), Anchor::Start, 13, GREY, &text);
-        }
-        if let Some(aim) = row.aim {
-            let x = left + aim.limit() * scale;
-            svg.line((x, top), (x, top + 60.0), INK, true);
-        }
+        let aim = row.aim.map_or(1.0, Aim::limit);
+        svg.line((left + aim * scale, top), (left + aim * scale, top + 60.0), INK, true);
+        let beside = left + ratio.max(aim) * scale + 8.0;
+        let text = format!("{}, {} us at best", number(ratio), number(row.best));
+        svg.text((beside, top + 20.0), Anchor::Start, 13, INK, &text);
+        let text = format!("1, {} us at best", number(row.reference.unwrap_or(f64::NAN)));
+        svg.text((beside, top + 48.0), Anchor::Start, 13, GREY, &text);
     }
     svg.finish()
 }
@@ -104,12 +101,12 @@ fn bandwidth(report: &Report) -> String {
     svg.finish()
 }
 
-/// Kernels on one core, as parts of their aims.
+/// Kernels on one core, as parts of their aims. Launches of nothing are not computing and have no place here.
 fn emulator(report: &Report) -> String {
     let rows: Vec<(&Row, f64)> = report
         .rows
         .iter()
-        .filter(|row| row.group == kernels::ONE_CORE)
+        .filter(|row| row.group == kernels::ONE_CORE && row.key != kernels::EMPTY)
         .filter_map(|row| match row.aim {
             Some(Aim::AtLeast(aim)) => Some((row, aim)),
             _ => None,

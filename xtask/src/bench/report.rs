@@ -81,7 +81,7 @@ impl Row {
     }
 }
 
-/// Copies of one size: gigabytes a second, ours and the reference's.
+/// Copies of one size: the best gigabytes a second, ours and the reference's.
 #[derive(Debug, Clone, Copy)]
 pub struct Copies {
     pub bytes: u64,

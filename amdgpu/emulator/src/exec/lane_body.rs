@@ -11,12 +11,12 @@ use std::marker::PhantomData;
 use isa::{Format, Inst, Op, Operand};
 
 use super::lane_mask::Cpu;
-use super::lane_op::{Kernel, Kind, Operation, Shape, sources};
+use super::lane_op::{Kernel, Kind, Operation, Shape};
 use super::lane_source::{RESULTS, Results, SPARE, Sources, lanes};
 use super::{dpp, modifier, sdwa};
 use crate::compile::{Compiler, Type, Unsupported};
 use crate::wave::sreg;
-use crate::{Body, Flow, Handler, Lanes, Level, Src, SrcKind, Uop, Wave};
+use crate::{Body, Flow, Lanes, Src, SrcKind, Uop, Wave};
 
 /// `v_cmpx`: the mask goes to EXEC, too.
 pub const WRITES_EXEC: u32 = 1 << 17;
@@ -90,7 +90,7 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     if roundable(inst.op) {
         flags |= ROUNDABLE;
     }
-    let mut uop = c.uop(general(shape, c.level), index);
+    let mut uop = c.uop(per_level!(c.level, General), index);
     let narrow = |kind: Kind| !kind.wide() && kind != Kind::Mask;
     let plain = shape.src.iter().all(|&kind| narrow(kind));
     let count = shape.source_count();
@@ -339,52 +339,14 @@ unsafe fn resolve<C: Cpu>(
     (lo, hi)
 }
 
-/// The shape is in the micro-op's flags.
-const ANY: u32 = u32::MAX;
+/// Any shape, no modifiers.
+struct General<C>(PhantomData<C>);
 
-/// Any shape, no modifiers; `SHAPE` is the packed shape if it is one of the frequent ones.
-struct General<C, const SHAPE: u32>(PhantomData<C>);
-
-/// The way to run a shape, with the frequent ones known at compile time.
-fn general(shape: Shape, level: Level) -> Handler {
-    const fn packed(src: &[Kind], dst: Kind, mask_out: bool) -> u32 {
-        Shape { src: sources(src), dst, mask_out }.pack()
-    }
-    use Kind::{B32, B64, Mask, None};
-    const TO_WIDE: u32 = packed(&[B32], B64, false);
-    const TO_NARROW: u32 = packed(&[B64], B32, false);
-    const ONE: u32 = packed(&[B64], B64, false);
-    const TWO: u32 = packed(&[B64, B64], B64, false);
-    const THREE: u32 = packed(&[B64, B64, B64], B64, false);
-    const SHIFT: u32 = packed(&[B32, B64], B64, false);
-    const SCALE: u32 = packed(&[B64, B32], B64, false);
-    const SHIFT_ADD: u32 = packed(&[B64, B32, B64], B64, false);
-    const MAD: u32 = packed(&[B32, B32, B64], B64, true);
-    const COMPARE: u32 = packed(&[B64, B64], None, true);
-    const ADD_CARRY_OUT: u32 = packed(&[B32, B32], B32, true);
-    const ADD_CARRY: u32 = packed(&[B32, B32, Mask], B32, true);
-    match shape.untyped().pack() {
-        TO_WIDE => per_level!(level, General, TO_WIDE),
-        TO_NARROW => per_level!(level, General, TO_NARROW),
-        ONE => per_level!(level, General, ONE),
-        TWO => per_level!(level, General, TWO),
-        THREE => per_level!(level, General, THREE),
-        SHIFT => per_level!(level, General, SHIFT),
-        SCALE => per_level!(level, General, SCALE),
-        SHIFT_ADD => per_level!(level, General, SHIFT_ADD),
-        MAD => per_level!(level, General, MAD),
-        COMPARE => per_level!(level, General, COMPARE),
-        ADD_CARRY_OUT => per_level!(level, General, ADD_CARRY_OUT),
-        ADD_CARRY => per_level!(level, General, ADD_CARRY),
-        _ => per_level!(level, General, ANY),
-    }
-}
-
-impl<C: Cpu, const SHAPE: u32> Body for General<C, SHAPE> {
+impl<C: Cpu> Body for General<C> {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
-        let shape = if SHAPE == ANY { Shape::unpack(uop.flags) } else { const { Shape::unpack(SHAPE) } };
+        let shape = Shape::unpack(uop.flags);
         if exec == 0 && !shape.mask_out {
             return Flow::Next;
         }

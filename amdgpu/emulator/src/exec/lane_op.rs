@@ -90,20 +90,6 @@ impl Shape {
         Shape { src, dst: kind(bits >> 12), mask_out: bits >> 16 & 1 == 1 }
     }
 
-    /// The same places with all types forgotten: what matters for moving lanes in and out.
-    pub const fn untyped(self) -> Shape {
-        const fn untyped(kind: Kind) -> Kind {
-            match kind {
-                Kind::None => Kind::None,
-                Kind::Mask => Kind::Mask,
-                kind if kind.wide() => Kind::B64,
-                _ => Kind::B32,
-            }
-        }
-        let [a, b, c] = self.src;
-        Shape { src: [untyped(a), untyped(b), untyped(c)], dst: untyped(self.dst), mask_out: self.mask_out }
-    }
-
     pub fn source_count(self) -> usize {
         self.src.iter().filter(|kind| **kind != Kind::None).count()
     }

@@ -79,6 +79,30 @@ pub trait RowVector: Cpu {
     /// # Safety
     /// See the trait.
     unsafe fn shift_right_signed(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
+    /// Bit `j` is set where lane `j` of `a` is below that of `b`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn less_u32(a: Self::Dwords, b: Self::Dwords) -> u16;
+    /// # Safety
+    /// See the trait.
+    unsafe fn less_i32(a: Self::Dwords, b: Self::Dwords) -> u16;
+    /// # Safety
+    /// See the trait.
+    unsafe fn equal(a: Self::Dwords, b: Self::Dwords) -> u16;
+    /// One more in the lanes of `mask`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn increment(mask: u16, a: Self::Dwords) -> Self::Dwords;
+    /// One less in the lanes of `mask`.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn decrement(mask: u16, a: Self::Dwords) -> Self::Dwords;
+    /// # Safety
+    /// See the trait.
+    unsafe fn splat(value: u32) -> Self::Dwords;
     /// # Safety
     /// See the trait.
     unsafe fn load_f64(from: *const f64) -> Self::Doubles;
@@ -194,6 +218,48 @@ impl RowVector for Portable {
     #[inline(always)]
     unsafe fn shift_right_signed(a: [u32; 16], b: [u32; 16]) -> [u32; 16] {
         std::array::from_fn(|j| (a[j] as i32 >> (b[j] & 31)) as u32)
+    }
+
+    #[inline(always)]
+    unsafe fn less_u32(a: [u32; 16], b: [u32; 16]) -> u16 {
+        let mut mask = 0;
+        for j in 0..16 {
+            mask |= u16::from(a[j] < b[j]) << j;
+        }
+        mask
+    }
+
+    #[inline(always)]
+    unsafe fn less_i32(a: [u32; 16], b: [u32; 16]) -> u16 {
+        let mut mask = 0;
+        for j in 0..16 {
+            mask |= u16::from((a[j] as i32) < b[j] as i32) << j;
+        }
+        mask
+    }
+
+    #[inline(always)]
+    unsafe fn equal(a: [u32; 16], b: [u32; 16]) -> u16 {
+        let mut mask = 0;
+        for j in 0..16 {
+            mask |= u16::from(a[j] == b[j]) << j;
+        }
+        mask
+    }
+
+    #[inline(always)]
+    unsafe fn increment(mask: u16, a: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j].wrapping_add(u32::from(mask >> j & 1)))
+    }
+
+    #[inline(always)]
+    unsafe fn decrement(mask: u16, a: [u32; 16]) -> [u32; 16] {
+        std::array::from_fn(|j| a[j].wrapping_sub(u32::from(mask >> j & 1)))
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: u32) -> [u32; 16] {
+        [value; 16]
     }
 
     #[inline(always)]
@@ -341,6 +407,42 @@ mod x86 {
         }
 
         #[inline(always)]
+        unsafe fn less_u32(a: __m512i, b: __m512i) -> u16 {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_cmplt_epu32_mask(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn less_i32(a: __m512i, b: __m512i) -> u16 {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_cmplt_epi32_mask(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal(a: __m512i, b: __m512i) -> u16 {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_cmpeq_epi32_mask(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn increment(mask: u16, a: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_mask_add_epi32(a, mask, a, _mm512_set1_epi32(1)) }
+        }
+
+        #[inline(always)]
+        unsafe fn decrement(mask: u16, a: __m512i) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_mask_sub_epi32(a, mask, a, _mm512_set1_epi32(1)) }
+        }
+
+        #[inline(always)]
+        unsafe fn splat(value: u32) -> __m512i {
+            // SAFETY: AVX-512 by contract.
+            unsafe { _mm512_set1_epi32(value as i32) }
+        }
+
+        #[inline(always)]
         unsafe fn load_f64(from: *const f64) -> __m512d {
             // SAFETY: AVX-512 by contract.
             unsafe { _mm512_loadu_pd(from) }
@@ -369,6 +471,20 @@ mod x86 {
         unsafe {
             let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
             _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(i32::from(mask)), bits), bits)
+        }
+    }
+
+    /// The sign bits of sixteen lanes.
+    ///
+    /// # Safety
+    /// As for [`RowVector`].
+    #[inline(always)]
+    unsafe fn signs(lanes: [__m256i; 2]) -> u16 {
+        // SAFETY: AVX2 by contract.
+        unsafe {
+            let low = _mm256_movemask_ps(_mm256_castsi256_ps(lanes[0]));
+            let high = _mm256_movemask_ps(_mm256_castsi256_ps(lanes[1]));
+            low as u16 | (high as u16) << 8
         }
     }
 
@@ -542,6 +658,52 @@ mod x86 {
                     _mm256_srav_epi32(a[1], _mm256_and_si256(b[1], _mm256_set1_epi32(31))),
                 ]
             }
+        }
+
+        #[inline(always)]
+        unsafe fn less_u32(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
+            // SAFETY: AVX2 by contract. With the sign bit flipped, unsigned order is signed order.
+            unsafe {
+                let sign = _mm256_set1_epi32(i32::MIN);
+                let flip = |x: [__m256i; 2]| [_mm256_xor_si256(x[0], sign), _mm256_xor_si256(x[1], sign)];
+                Self::less_i32(flip(a), flip(b))
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn less_i32(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
+            // SAFETY: AVX2 by contract.
+            unsafe { signs([_mm256_cmpgt_epi32(b[0], a[0]), _mm256_cmpgt_epi32(b[1], a[1])]) }
+        }
+
+        #[inline(always)]
+        unsafe fn equal(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
+            // SAFETY: AVX2 by contract.
+            unsafe { signs([_mm256_cmpeq_epi32(a[0], b[0]), _mm256_cmpeq_epi32(a[1], b[1])]) }
+        }
+
+        #[inline(always)]
+        unsafe fn increment(mask: u16, a: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract. A set lane is minus one.
+            unsafe {
+                let (low, high) = (byte_mask(mask as u8), byte_mask((mask >> 8) as u8));
+                [_mm256_sub_epi32(a[0], low), _mm256_sub_epi32(a[1], high)]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn decrement(mask: u16, a: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe {
+                let (low, high) = (byte_mask(mask as u8), byte_mask((mask >> 8) as u8));
+                [_mm256_add_epi32(a[0], low), _mm256_add_epi32(a[1], high)]
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn splat(value: u32) -> [__m256i; 2] {
+            // SAFETY: AVX2 by contract.
+            unsafe { [_mm256_set1_epi32(value as i32); 2] }
         }
 
         #[inline(always)]

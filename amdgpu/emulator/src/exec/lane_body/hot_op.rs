@@ -12,7 +12,7 @@ use crate::exec::lane_source::lanes;
 use crate::exec::row_vector::RowVector;
 use crate::{Body, Flow, Handler, Level, Uop, Wave};
 
-/// The handler of a frequent operation whose sources and destination are plain dwords (the third source of `v_cndmask` a mask).
+/// The handler of a frequent operation without modifiers.
 pub fn handler(op: Op, level: Level) -> Option<Handler> {
     Some(match op {
         Op::v_mov_b32 | Op::v_accvgpr_read_b32 | Op::v_accvgpr_write_b32 | Op::v_accvgpr_mov_b32 => {
@@ -38,6 +38,22 @@ pub fn handler(op: Op, level: Level) -> Option<Handler> {
         Op::v_lshl_or_b32 => per_level!(level, Hot, ShiftOr, 3),
         Op::v_and_or_b32 => per_level!(level, Hot, AndOr, 3),
         Op::v_cndmask_b32 => per_level!(level, Select),
+        Op::v_add_co_u32 => per_level!(level, Carry, Add, false),
+        Op::v_addc_co_u32 => per_level!(level, Carry, Add, true),
+        Op::v_sub_co_u32 => per_level!(level, Carry, Sub, false),
+        Op::v_subb_co_u32 => per_level!(level, Carry, Sub, true),
+        Op::v_subrev_co_u32 => per_level!(level, Carry, SubReverse, false),
+        Op::v_subbrev_co_u32 => per_level!(level, Carry, SubReverse, true),
+        Op::v_cmp_lt_u32 => per_level!(level, Compare, LessU32),
+        Op::v_cmp_gt_u32 => per_level!(level, Compare, MoreU32),
+        Op::v_cmp_le_u32 => per_level!(level, Compare, NotMoreU32),
+        Op::v_cmp_ge_u32 => per_level!(level, Compare, NotLessU32),
+        Op::v_cmp_lt_i32 => per_level!(level, Compare, LessI32),
+        Op::v_cmp_gt_i32 => per_level!(level, Compare, MoreI32),
+        Op::v_cmp_le_i32 => per_level!(level, Compare, NotMoreI32),
+        Op::v_cmp_ge_i32 => per_level!(level, Compare, NotLessI32),
+        Op::v_cmp_eq_u32 | Op::v_cmp_eq_i32 => per_level!(level, Compare, Equal),
+        Op::v_cmp_ne_u32 | Op::v_cmp_ne_i32 => per_level!(level, Compare, NotEqual),
         _ => return None,
     })
 }
@@ -158,6 +174,140 @@ impl<C: RowVector> Body for Select<C> {
                 }
             }
         }
+        Flow::Next
+    }
+}
+
+/// Addition or subtraction with carry.
+trait CarryOp {
+    /// Result and carries of sixteen lanes; `carry` are the carries in.
+    ///
+    /// # Safety
+    /// As for [`RowVector`].
+    unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16);
+}
+
+struct Add;
+
+impl CarryOp for Add {
+    #[inline(always)]
+    unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16) {
+        // SAFETY: by contract.
+        unsafe {
+            let sum = C::add_u32(a, b);
+            let over = C::less_u32(sum, a);
+            let sum = C::increment(carry, sum);
+            // A carry in overflows exactly where it leaves zero.
+            (sum, over | carry & C::equal(sum, C::splat(0)))
+        }
+    }
+}
+
+struct Sub;
+
+impl CarryOp for Sub {
+    #[inline(always)]
+    unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16) {
+        // SAFETY: by contract.
+        unsafe {
+            let difference = C::decrement(carry, C::sub_u32(a, b));
+            (difference, C::less_u32(a, b) | carry & C::equal(a, b))
+        }
+    }
+}
+
+struct SubReverse;
+
+impl CarryOp for SubReverse {
+    #[inline(always)]
+    unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16) {
+        // SAFETY: by contract.
+        unsafe { Sub::vector::<C>(b, a, carry) }
+    }
+}
+
+/// Two 32-bit sources and, if `IN`, a carry mask; a result and a carry mask.
+struct Carry<C, O, const IN: bool>(PhantomData<(C, O)>);
+
+impl<C: RowVector, O: CarryOp, const IN: bool> Body for Carry<C, O, IN> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let carry = if IN { wave.sgpr64(usize::from(uop.src[2].index)) } else { 0 };
+        let scratch = wave.scratch.as_mut_ptr();
+        let mut out = 0;
+        // SAFETY: as for `Hot`.
+        unsafe {
+            let a = lanes(wave, uop.src[0], 0, scratch).cast::<u32>();
+            let b = lanes(wave, uop.src[1], 0, scratch.add(1)).cast::<u32>();
+            let to = wave.vgprs.as_mut_ptr().add(usize::from(uop.dst)).cast::<u32>();
+            for lane in [0, 16, 32, 48] {
+                let (value, carries) =
+                    O::vector::<C>(C::load(a.add(lane)), C::load(b.add(lane)), (carry >> lane) as u16);
+                out |= u64::from(carries) << lane;
+                if exec == !0 {
+                    C::store(value, to.add(lane));
+                } else {
+                    C::store_masked((exec >> lane) as u16, value, to.add(lane));
+                }
+            }
+        }
+        wave.set_sgpr64(usize::from(uop.sdst), out & exec);
+        Flow::Next
+    }
+}
+
+/// A comparison of sixteen lanes.
+trait CompareOp {
+    /// # Safety
+    /// As for [`RowVector`].
+    unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords) -> u16;
+}
+
+macro_rules! compare_ops {
+    ($($name:ident = |$a:ident, $b:ident| $body:expr;)*) => {$(
+        struct $name;
+        impl CompareOp for $name {
+            #[inline(always)]
+            unsafe fn vector<C: RowVector>($a: C::Dwords, $b: C::Dwords) -> u16 {
+                // SAFETY: by contract.
+                unsafe { $body }
+            }
+        }
+    )*};
+}
+
+compare_ops! {
+    LessU32 = |a, b| C::less_u32(a, b);
+    MoreU32 = |a, b| C::less_u32(b, a);
+    NotMoreU32 = |a, b| !C::less_u32(b, a);
+    NotLessU32 = |a, b| !C::less_u32(a, b);
+    LessI32 = |a, b| C::less_i32(a, b);
+    MoreI32 = |a, b| C::less_i32(b, a);
+    NotMoreI32 = |a, b| !C::less_i32(b, a);
+    NotLessI32 = |a, b| !C::less_i32(a, b);
+    Equal = |a, b| C::equal(a, b);
+    NotEqual = |a, b| !C::equal(a, b);
+}
+
+/// Two 32-bit sources and a mask.
+struct Compare<C, O>(PhantomData<(C, O)>);
+
+impl<C: RowVector, O: CompareOp> Body for Compare<C, O> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        let scratch = wave.scratch.as_mut_ptr();
+        let mut out = 0;
+        // SAFETY: as for `Hot`.
+        unsafe {
+            let a = lanes(wave, uop.src[0], 0, scratch).cast::<u32>();
+            let b = lanes(wave, uop.src[1], 0, scratch.add(1)).cast::<u32>();
+            for lane in [0, 16, 32, 48] {
+                out |= u64::from(O::vector::<C>(C::load(a.add(lane)), C::load(b.add(lane)))) << lane;
+            }
+        }
+        wave.set_sgpr64(usize::from(uop.sdst), out & exec);
         Flow::Next
     }
 }
