@@ -65,8 +65,8 @@ pub struct Effort {
 }
 
 impl Effort {
-    const FULL: Effort = Effort { rounds: 11, calls: 2000, largest_copy: 256 << 20, lightness: 1 };
-    const QUICK: Effort = Effort { rounds: 3, calls: 500, largest_copy: 64 << 20, lightness: 8 };
+    const FULL: Effort = Effort { rounds: 11, calls: 500, largest_copy: 256 << 20, lightness: 1 };
+    const QUICK: Effort = Effort { rounds: 3, calls: 300, largest_copy: 64 << 20, lightness: 8 };
 }
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {

@@ -76,7 +76,16 @@ pub fn run(repo: &Repo) -> Result<()> {
     }
     if available(repo, "clippy") {
         let mut clippy = repo.cargo();
-        clippy.args(["clippy", "--release", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]);
+        clippy.args([
+            "clippy",
+            "--release",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "--deny",
+            "warnings",
+        ]);
         step::loud("cargo clippy", &mut clippy)?;
     }
     Ok(())

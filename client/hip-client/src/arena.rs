@@ -83,7 +83,8 @@ impl Arena {
             start = before;
             bytes += before_bytes;
         }
-        if let Some((&after, &after_bytes)) = self.free.range((Bound::Excluded(start), Bound::Unbounded)).next()
+        if let Some((&after, &after_bytes)) =
+            self.free.range((Bound::Excluded(start), Bound::Unbounded)).next()
             && start + bytes == after
         {
             self.free.remove(&after);

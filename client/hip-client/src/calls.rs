@@ -4,7 +4,11 @@
 //! posts, or calls. Contracts are HIP's: pointers are null or valid as its documentation says.
 
 #![allow(non_snake_case, non_upper_case_globals, reason = "functions and constants carry the vendor's names")]
-#![allow(clippy::missing_safety_doc, clippy::too_many_arguments, reason = "the contract of each is HIP's own")]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "the contract of each is HIP's own"
+)]
 
 pub mod context;
 pub mod copy;

@@ -4,7 +4,11 @@
 //! row without an implementation does not compile; `absent` rows refuse, and say so once.
 
 #![allow(non_snake_case, reason = "the exports carry the vendor's names")]
-#![allow(clippy::missing_safety_doc, clippy::too_many_arguments, reason = "the contract of each is HIP's own")]
+#![allow(
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "the contract of each is HIP's own"
+)]
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -104,7 +104,9 @@ impl<T> Table<T> {
 }
 
 fn encode(kind: Kind, generation: u16, index: u32) -> u64 {
-    u64::from(kind as u8) << (INDEX_BITS + GENERATION_BITS) | u64::from(generation) << INDEX_BITS | u64::from(index)
+    u64::from(kind as u8) << (INDEX_BITS + GENERATION_BITS)
+        | u64::from(generation) << INDEX_BITS
+        | u64::from(index)
 }
 
 fn decode(kind: Kind, handle: u64) -> Option<(u16, u32)> {

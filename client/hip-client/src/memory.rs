@@ -71,13 +71,28 @@ impl AddressSpace {
     }
 
     /// Mints an address for a new device range and books it.
-    pub fn reserve(&self, bytes: u64, kind: Kind, device: usize, flags: u32, pool: u64) -> Option<Allocation> {
+    pub fn reserve(
+        &self,
+        bytes: u64,
+        kind: Kind,
+        device: usize,
+        flags: u32,
+        pool: u64,
+    ) -> Option<Allocation> {
         let start = self.arena.lock().take(bytes)?;
         Some(self.insert(start, bytes, kind, device, flags, pool))
     }
 
     /// Books a host range.
-    pub fn insert(&self, start: u64, bytes: u64, kind: Kind, device: usize, flags: u32, pool: u64) -> Allocation {
+    pub fn insert(
+        &self,
+        start: u64,
+        bytes: u64,
+        kind: Kind,
+        device: usize,
+        flags: u32,
+        pool: u64,
+    ) -> Allocation {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let allocation = Allocation { start, bytes, kind, device, flags, id, pool };
         self.ranges.write().insert(start, allocation);

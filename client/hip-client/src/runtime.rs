@@ -250,7 +250,13 @@ impl Runtime {
     ///
     /// # Safety
     /// `into` is valid for writes of `bytes` bytes until then.
-    pub unsafe fn read_later(&self, stream: u64, source: u64, into: NonNull<u8>, bytes: usize) -> Result<(), hipError_t> {
+    pub unsafe fn read_later(
+        &self,
+        stream: u64,
+        source: u64,
+        into: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), hipError_t> {
         let cause = thread::current_call();
         // SAFETY: the caller's promise.
         unsafe { self.connection.read_later(stream, source, into, bytes as u64, cause) }.map_err(status)
@@ -300,7 +306,9 @@ impl Device {
             target,
             properties: Box::new(properties),
             ledger: Ledger::new(snapshot.quota),
-            limits: Mutex::new(snapshot.limits.iter().map(|(limit, value)| (*limit as u32, *value)).collect()),
+            limits: Mutex::new(
+                snapshot.limits.iter().map(|(limit, value)| (*limit as u32, *value)).collect(),
+            ),
             flags: AtomicU32::new(0),
             cache_config: AtomicU32::new(0),
             shared_config: AtomicU32::new(0),

@@ -33,7 +33,12 @@ fn own_soname() -> Option<String> {
         dynamic: *const [i64; 2],
     }
     unsafe extern "C" {
-        fn dladdr1(address: *const c_void, info: *mut libc::Dl_info, extra: *mut *mut c_void, flags: i32) -> i32;
+        fn dladdr1(
+            address: *const c_void,
+            info: *mut libc::Dl_info,
+            extra: *mut *mut c_void,
+            flags: i32,
+        ) -> i32;
     }
 
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();

@@ -71,7 +71,7 @@ pub fn current_call() -> u16 {
 pub fn remember(status: hipError_t) {
     let is_query = status == hipErrorNotReady;
     if status != hipSuccess && !is_query || soname::hip_major() < 7 {
-        let _ = STATE.try_with(|s| s.last_error.set(status.0 as u32));
+        let _ = STATE.try_with(|s| s.last_error.set(status.0));
     }
 }
 
@@ -109,7 +109,10 @@ pub fn context() -> Option<u64> {
 }
 
 /// This thread's default stream on `device`, made by `make` on first use.
-pub fn default_stream(device: usize, make: impl FnOnce() -> Result<u64, hipError_t>) -> Result<u64, hipError_t> {
+pub fn default_stream(
+    device: usize,
+    make: impl FnOnce() -> Result<u64, hipError_t>,
+) -> Result<u64, hipError_t> {
     STATE.with(|s| {
         if let Some(stream) = s.streams.borrow().get(&device) {
             return Ok(stream.0);

@@ -44,9 +44,11 @@ impl Threads {
         self.since(before).map(|times| times.ran).sum()
     }
 
-    /// How long the thread that ran most since `before` stood in line meanwhile.
-    pub fn queued_since(&self, before: &Threads) -> f64 {
-        self.since(before).max_by(|a, b| a.ran.total_cmp(&b.ran)).map_or(0.0, |times| times.queued)
+    /// What is left of `clock` seconds since `before` without the time that the thread which ran most stood in line.
+    pub fn undisturbed_since(&self, before: &Threads, clock: f64) -> f64 {
+        let busiest = self.since(before).max_by(|a, b| a.ran.total_cmp(&b.ran)).unwrap_or_default();
+        // It may also have stood in line just before or after.
+        (clock - busiest.queued).max(busiest.ran)
     }
 
     fn since(&self, before: &Threads) -> impl Iterator<Item = Times> {
@@ -129,7 +131,8 @@ mod tests {
         let before = threads(&[(1, 1.0, 1.0), (2, 5.0, 0.0)]);
         let after = threads(&[(1, 3.0, 1.5), (2, 6.0, 4.0), (3, 0.5, 9.0)]);
         assert_eq!(after.ran_since(&before), 3.5);
-        assert_eq!(after.queued_since(&before), 0.5);
+        assert_eq!(after.undisturbed_since(&before, 4.0), 3.5);
+        assert_eq!(after.undisturbed_since(&before, 2.1), 2.0);
         assert_eq!(times("2000000000 500000000 7"), Some(Times { ran: 2.0, queued: 0.5 }));
     }
 }

@@ -221,8 +221,11 @@ impl Device {
         let before = self.sessions.look();
         let clock = self.program.seconds(&command)?;
         let after = self.sessions.look();
-        let elsewhere = if kernel.by_clock { 0.0 } else { after.queued_since(&before) };
-        Ok(Run { clock: clock - elsewhere, processor: after.ran_since(&before) })
+        let undisturbed = after.undisturbed_since(&before, clock);
+        Ok(Run {
+            clock: if kernel.by_clock { clock } else { undisturbed },
+            processor: after.ran_since(&before),
+        })
     }
 
     /// How many times the work of one core a run is.

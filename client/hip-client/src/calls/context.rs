@@ -147,7 +147,11 @@ pub unsafe fn hipDevicePrimaryCtxRelease(device: hipDevice_t) -> Status {
     Ok(())
 }
 
-pub unsafe fn hipDevicePrimaryCtxGetState(device: hipDevice_t, flags: *mut c_uint, active: *mut c_int) -> Status {
+pub unsafe fn hipDevicePrimaryCtxGetState(
+    device: hipDevice_t,
+    flags: *mut c_uint,
+    active: *mut c_int,
+) -> Status {
     let device = runtime()?.device(device)?;
     // SAFETY: the caller's out-pointers.
     unsafe {

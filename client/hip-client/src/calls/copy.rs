@@ -28,7 +28,14 @@ struct Side {
 }
 
 /// Checks a direction against where the pointers really are.
-fn check_kind(kind: hipMemcpyKind, to: Place, from: Place, runtime: &Runtime, to_at: u64, from_at: u64) -> Status {
+fn check_kind(
+    kind: hipMemcpyKind,
+    to: Place,
+    from: Place,
+    runtime: &Runtime,
+    to_at: u64,
+    from_at: u64,
+) -> Status {
     let pinned = |at| runtime.memory.find(at).is_some();
     // Pinned host memory counts as memory a device knows, so directions that name it a device are let through.
     let to_known = matches!(to, Place::Device) || pinned(to_at);
@@ -182,7 +189,12 @@ pub unsafe fn hipMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind
     unsafe { hipMemcpyWithStream(to, from, bytes, kind, NULL) }
 }
 
-pub unsafe fn hipMemcpy_spt(to: *mut c_void, from: *const c_void, bytes: usize, kind: hipMemcpyKind) -> Status {
+pub unsafe fn hipMemcpy_spt(
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: hipMemcpyKind,
+) -> Status {
     // SAFETY: the caller's ranges.
     unsafe { hipMemcpyWithStream(to, from, bytes, kind, hipStreamPerThread) }
 }
@@ -225,7 +237,12 @@ pub unsafe fn hipMemcpyHtoD(to: hipDeviceptr_t, from: *const c_void, bytes: usiz
     unsafe { hipMemcpy(to, from, bytes, hipMemcpyHostToDevice) }
 }
 
-pub unsafe fn hipMemcpyHtoDAsync(to: hipDeviceptr_t, from: *const c_void, bytes: usize, on: hipStream_t) -> Status {
+pub unsafe fn hipMemcpyHtoDAsync(
+    to: hipDeviceptr_t,
+    from: *const c_void,
+    bytes: usize,
+    on: hipStream_t,
+) -> Status {
     // SAFETY: the caller's ranges.
     unsafe { hipMemcpyAsync(to, from, bytes, hipMemcpyHostToDevice, on) }
 }
@@ -235,7 +252,12 @@ pub unsafe fn hipMemcpyDtoH(to: *mut c_void, from: hipDeviceptr_t, bytes: usize)
     unsafe { hipMemcpy(to, from, bytes, hipMemcpyDeviceToHost) }
 }
 
-pub unsafe fn hipMemcpyDtoHAsync(to: *mut c_void, from: hipDeviceptr_t, bytes: usize, on: hipStream_t) -> Status {
+pub unsafe fn hipMemcpyDtoHAsync(
+    to: *mut c_void,
+    from: hipDeviceptr_t,
+    bytes: usize,
+    on: hipStream_t,
+) -> Status {
     // SAFETY: the caller's ranges.
     unsafe { hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToHost, on) }
 }
@@ -245,7 +267,12 @@ pub unsafe fn hipMemcpyDtoD(to: hipDeviceptr_t, from: hipDeviceptr_t, bytes: usi
     unsafe { hipMemcpy(to, from, bytes, hipMemcpyDeviceToDevice) }
 }
 
-pub unsafe fn hipMemcpyDtoDAsync(to: hipDeviceptr_t, from: hipDeviceptr_t, bytes: usize, on: hipStream_t) -> Status {
+pub unsafe fn hipMemcpyDtoDAsync(
+    to: hipDeviceptr_t,
+    from: hipDeviceptr_t,
+    bytes: usize,
+    on: hipStream_t,
+) -> Status {
     // SAFETY: the caller's ranges.
     unsafe { hipMemcpyAsync(to, from, bytes, hipMemcpyDeviceToDevice, on) }
 }
@@ -352,8 +379,10 @@ pub unsafe fn hipMemcpyParam2DAsync(parameters: *const hip_Memcpy2D, on: hipStre
     let at = stream::resolve(runtime, on)?;
     // SAFETY: the caller's struct, not null.
     let p = unsafe { *parameters };
-    let from = side(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcPitch, p.srcXInBytes, p.srcY, p.WidthInBytes)?;
-    let to = side(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstPitch, p.dstXInBytes, p.dstY, p.WidthInBytes)?;
+    let from =
+        side(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcPitch, p.srcXInBytes, p.srcY, p.WidthInBytes)?;
+    let to =
+        side(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstPitch, p.dstXInBytes, p.dstY, p.WidthInBytes)?;
     copy_rect(runtime, to, from, p.WidthInBytes, p.Height, hipMemcpyDefault, at)
 }
 
@@ -382,7 +411,12 @@ fn side(
 }
 
 /// The device range behind a variable of the program, from `offset` on.
-fn symbol_range(runtime: &Runtime, symbol: *const c_void, offset: usize, bytes: usize) -> Result<u64, hipError_t> {
+fn symbol_range(
+    runtime: &Runtime,
+    symbol: *const c_void,
+    offset: usize,
+    bytes: usize,
+) -> Result<u64, hipError_t> {
     let (device, _) = runtime.current()?;
     let registered = registry::variable(symbol as usize).ok_or(hipErrorInvalidSymbol)?;
     let (address, size) = runtime.symbol(device, &registered)?;

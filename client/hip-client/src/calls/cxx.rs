@@ -25,8 +25,20 @@ pub unsafe fn _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStr
     // SAFETY: the caller's arguments.
     unsafe {
         launch::hipExtModuleLaunchKernel(
-            function, global_x, global_y, global_z, local_x, local_y, local_z, shared_bytes, on, params, extra, start,
-            stop, flags,
+            function,
+            global_x,
+            global_y,
+            global_z,
+            local_x,
+            local_y,
+            local_z,
+            shared_bytes,
+            on,
+            params,
+            extra,
+            start,
+            stop,
+            flags,
         )
     }
 }
@@ -49,7 +61,18 @@ pub unsafe fn _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStr
     // SAFETY: the caller's arguments.
     unsafe {
         launch::hipHccModuleLaunchKernel(
-            function, global_x, global_y, global_z, local_x, local_y, local_z, shared_bytes, on, params, extra, start,
+            function,
+            global_x,
+            global_y,
+            global_z,
+            local_x,
+            local_y,
+            local_z,
+            shared_bytes,
+            on,
+            params,
+            extra,
+            start,
             stop,
         )
     }

@@ -112,7 +112,11 @@ unsafe fn choose(device: *mut c_int, major: c_int, memory: usize) -> Status {
     unsafe { set(device, chosen as c_int) }
 }
 
-pub unsafe fn hipDeviceGetAttribute(value: *mut c_int, attribute: hipDeviceAttribute_t, device: c_int) -> Status {
+pub unsafe fn hipDeviceGetAttribute(
+    value: *mut c_int,
+    attribute: hipDeviceAttribute_t,
+    device: c_int,
+) -> Status {
     let device = runtime()?.device(device)?;
     let sent = device.snapshot.attributes.iter().find(|(number, _)| *number as u32 == attribute.0);
     let found = match sent {
@@ -123,7 +127,11 @@ pub unsafe fn hipDeviceGetAttribute(value: *mut c_int, attribute: hipDeviceAttri
     unsafe { set(value, found.ok_or(hipErrorInvalidValue)?) }
 }
 
-pub unsafe fn hipDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: hipDevice_t) -> Status {
+pub unsafe fn hipDeviceComputeCapability(
+    major: *mut c_int,
+    minor: *mut c_int,
+    device: hipDevice_t,
+) -> Status {
     let device = runtime()?.device(device)?;
     // SAFETY: the caller's out-pointers.
     unsafe {
@@ -386,8 +394,7 @@ pub unsafe fn hipGetDriverEntryPoint(
     status: *mut hipDriverEntryPointQueryResult,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    let result =
-        unsafe { hipGetProcAddress(symbol, function, c_int::MAX, 0, std::ptr::null_mut()) };
+    let result = unsafe { hipGetProcAddress(symbol, function, c_int::MAX, 0, std::ptr::null_mut()) };
     let outcome = match result {
         Ok(()) => hipDriverEntryPointSuccess,
         Err(_) => hipDriverEntryPointSymbolNotFound,

@@ -96,7 +96,8 @@ pub unsafe fn hipEventElapsedTime(milliseconds: *mut f32, start: hipEvent_t, sto
     }
     let runtime = runtime()?;
     let (start, stop) = (find(runtime, start)?, find(runtime, stop)?);
-    let usable = |event: &Event| event.flags & hipEventDisableTiming == 0 && event.recorded.load(Ordering::Acquire);
+    let usable =
+        |event: &Event| event.flags & hipEventDisableTiming == 0 && event.recorded.load(Ordering::Acquire);
     if !usable(&start) || !usable(&stop) || start.device != stop.device {
         return Err(hipErrorInvalidHandle);
     }

@@ -11,7 +11,11 @@ thread_local! {
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
 }
 
-pub unsafe fn hipStreamGetCaptureInfo(on: hipStream_t, status: *mut hipStreamCaptureStatus, id: *mut u64) -> Status {
+pub unsafe fn hipStreamGetCaptureInfo(
+    on: hipStream_t,
+    status: *mut hipStreamCaptureStatus,
+    id: *mut u64,
+) -> Status {
     stream::resolve(runtime()?, on)?;
     // SAFETY: the caller's out-pointers; the id may be null.
     unsafe {

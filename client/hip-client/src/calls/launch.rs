@@ -148,8 +148,16 @@ unsafe fn launch_function(
     let runtime = runtime()?;
     let function = find(runtime, function)?;
     let stream = stream::resolve(runtime, on)?;
-    let launch =
-        Launch { function: &function, grid, block, shared_bytes, stream, flags, start: events[0], stop: events[1] };
+    let launch = Launch {
+        function: &function,
+        grid,
+        block,
+        shared_bytes,
+        stream,
+        flags,
+        start: events[0],
+        stop: events[1],
+    };
     // SAFETY: the caller's argument arrays, as HIP describes them.
     let kernarg = unsafe { Kernarg::gather(&function.kernel, params.cast_const(), extra.cast_const()) }
         .map_err(kernarg_status(&function))?;
@@ -310,7 +318,9 @@ pub unsafe fn hipModuleLaunchCooperativeKernel(
     let grid = work_items([grid_x, grid_y, grid_z], block);
     let extra = std::ptr::null_mut();
     // SAFETY: the caller's arguments.
-    unsafe { launch_function(function, grid, block, shared_bytes.into(), on, params, extra, COOPERATIVE, NO_EVENTS) }
+    unsafe {
+        launch_function(function, grid, block, shared_bytes.into(), on, params, extra, COOPERATIVE, NO_EVENTS)
+    }
 }
 
 /// Unlike hipModuleLaunchKernel, the grid is in work-items.
@@ -333,7 +343,9 @@ pub unsafe fn hipExtModuleLaunchKernel(
     let grid = [global_x.into(), global_y.into(), global_z.into()];
     let block = [local_x, local_y, local_z];
     // SAFETY: the caller's arguments.
-    unsafe { launch_function(function, grid, block, shared_bytes as u64, on, params, extra, 0, [start, stop]) }
+    unsafe {
+        launch_function(function, grid, block, shared_bytes as u64, on, params, extra, 0, [start, stop])
+    }
 }
 
 pub unsafe fn hipHccModuleLaunchKernel(
@@ -354,14 +366,32 @@ pub unsafe fn hipHccModuleLaunchKernel(
     // SAFETY: the caller's arguments.
     unsafe {
         hipExtModuleLaunchKernel(
-            function, global_x, global_y, global_z, local_x, local_y, local_z, shared_bytes, on, params, extra, start,
-            stop, 0,
+            function,
+            global_x,
+            global_y,
+            global_z,
+            local_x,
+            local_y,
+            local_z,
+            shared_bytes,
+            on,
+            params,
+            extra,
+            start,
+            stop,
+            0,
         )
     }
 }
 
 pub unsafe fn hipConfigureCall(grid: dim3, block: dim3, shared_bytes: usize, stream: hipStream_t) -> Status {
-    thread::push_configuration(CallConfiguration { grid, block, shared_bytes, stream, arguments: Vec::new() });
+    thread::push_configuration(CallConfiguration {
+        grid,
+        block,
+        shared_bytes,
+        stream,
+        arguments: Vec::new(),
+    });
     Ok(())
 }
 
@@ -497,7 +527,11 @@ pub unsafe fn hipFuncGetAttribute(
     unsafe { set(value, answer) }
 }
 
-pub unsafe fn hipFuncSetAttribute(symbol: *const c_void, attribute: hipFuncAttribute, value: c_int) -> Status {
+pub unsafe fn hipFuncSetAttribute(
+    symbol: *const c_void,
+    attribute: hipFuncAttribute,
+    value: c_int,
+) -> Status {
     if attribute != hipFuncAttributeMaxDynamicSharedMemorySize
         && attribute != hipFuncAttributePreferredSharedMemoryCarveout
     {

@@ -34,7 +34,8 @@ impl Runtime {
 
     /// Frees what starts at `address`, whatever it is.
     pub fn free(&self, address: u64) -> Result<Allocation, hipError_t> {
-        let allocation = self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
+        let allocation =
+            self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
         match allocation.kind {
             Kind::Device => {
                 self.memory.remove(address).ok_or(hipErrorInvalidValue)?;
@@ -61,7 +62,14 @@ impl Runtime {
         // SAFETY: a fresh anonymous mapping touches nothing that exists.
         let start = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
         };
         if start == libc::MAP_FAILED {
             return Err(hipErrorOutOfMemory);
@@ -72,7 +80,9 @@ impl Runtime {
 
     /// Forgets everything the program held on `device`, after the worker did.
     pub fn reset_device(&self, device: usize) {
-        for allocation in self.memory.remove_where(|a| a.device == device && matches!(a.kind, Kind::Device | Kind::Module)) {
+        for allocation in
+            self.memory.remove_where(|a| a.device == device && matches!(a.kind, Kind::Device | Kind::Module))
+        {
             self.devices[device].ledger.give_back(charge(allocation.bytes));
         }
         self.streams.remove_where(|stream| stream.device == device);
@@ -111,7 +121,12 @@ pub unsafe fn hipFree(pointer: *mut c_void) -> Status {
     if pointer.is_null() { Ok(()) } else { runtime.free(pointer as u64).map(|_| ()) }
 }
 
-pub unsafe fn hipMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> Status {
+pub unsafe fn hipMallocPitch(
+    pointer: *mut *mut c_void,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+) -> Status {
     if pointer.is_null() || pitch.is_null() {
         return Err(hipErrorInvalidValue);
     }
@@ -246,7 +261,11 @@ pub unsafe fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> Status {
     Ok(())
 }
 
-pub unsafe fn hipMemGetAddressRange(base: *mut hipDeviceptr_t, bytes: *mut usize, pointer: hipDeviceptr_t) -> Status {
+pub unsafe fn hipMemGetAddressRange(
+    base: *mut hipDeviceptr_t,
+    bytes: *mut usize,
+    pointer: hipDeviceptr_t,
+) -> Status {
     let found = runtime()?.memory.find(pointer as u64).ok_or(hipErrorNotFound)?;
     // SAFETY: the caller's out-pointers, either of which may be null.
     unsafe {
@@ -262,7 +281,10 @@ pub unsafe fn hipMemPtrGetInfo(pointer: *mut c_void, bytes: *mut usize) -> Statu
     unsafe { set(bytes, found.bytes as usize) }
 }
 
-pub unsafe fn hipPointerGetAttributes(attributes: *mut hipPointerAttribute_t, pointer: *const c_void) -> Status {
+pub unsafe fn hipPointerGetAttributes(
+    attributes: *mut hipPointerAttribute_t,
+    pointer: *const c_void,
+) -> Status {
     if attributes.is_null() || pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
@@ -271,7 +293,8 @@ pub unsafe fn hipPointerGetAttributes(attributes: *mut hipPointerAttribute_t, po
         if soname::hip_major() < 6 {
             return Err(hipErrorInvalidValue);
         }
-        let unknown = hipPointerAttribute_t { r#type: hipMemoryTypeUnregistered, device: -2, ..Default::default() };
+        let unknown =
+            hipPointerAttribute_t { r#type: hipMemoryTypeUnregistered, device: -2, ..Default::default() };
         // SAFETY: the caller's out-pointer, not null.
         return unsafe { set(attributes, unknown) };
     };

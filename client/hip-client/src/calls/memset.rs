@@ -4,13 +4,20 @@ use std::ffi::{c_int, c_void};
 
 use hip_api::types::*;
 
-use super::stream::{self, StreamRef};
 use super::Status;
+use super::stream::{self, StreamRef};
 use crate::memory::Place;
 use crate::runtime::{Runtime, runtime};
 
 /// Fills `count` elements of `width` bytes.
-fn fill(runtime: &Runtime, at: StreamRef, destination: *mut c_void, value: u32, width: u32, count: usize) -> Status {
+fn fill(
+    runtime: &Runtime,
+    at: StreamRef,
+    destination: *mut c_void,
+    value: u32,
+    width: u32,
+    count: usize,
+) -> Status {
     if count == 0 {
         return Ok(());
     }
@@ -21,14 +28,24 @@ fn fill(runtime: &Runtime, at: StreamRef, destination: *mut c_void, value: u32, 
     match runtime.memory.place(destination as u64, bytes)? {
         Place::Device => {
             let count = count as u64;
-            runtime.post(&wire::Fill { stream: at.id, destination: destination as u64, value, width, count }, &[])
+            runtime.post(
+                &wire::Fill { stream: at.id, destination: destination as u64, value, width, count },
+                &[],
+            )
         }
         Place::Host => fill_host(runtime, at, destination, value, width, count),
     }
 }
 
 /// Pinned host memory is on this side: it is filled here, once the stream has come so far.
-fn fill_host(runtime: &Runtime, at: StreamRef, to: *mut c_void, value: u32, width: u32, count: usize) -> Status {
+fn fill_host(
+    runtime: &Runtime,
+    at: StreamRef,
+    to: *mut c_void,
+    value: u32,
+    width: u32,
+    count: usize,
+) -> Status {
     let bytes = count * width as usize;
     let known = runtime.memory.find(to as u64).is_some_and(|a| a.end() >= to as u64 + bytes as u64);
     if !known {
@@ -59,7 +76,8 @@ fn fill_rect(
     if destination.is_null() || pitch < width {
         return Err(hipErrorInvalidValue);
     }
-    let bytes = pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width)).ok_or(hipErrorInvalidValue)?;
+    let bytes =
+        pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width)).ok_or(hipErrorInvalidValue)?;
     match runtime.memory.place(destination as u64, bytes as u64)? {
         Place::Device => {
             let operation = wire::FillRect {
@@ -115,7 +133,12 @@ pub unsafe fn hipMemset_spt(destination: *mut c_void, value: c_int, bytes: usize
     unsafe { hipMemsetAsync(destination, value, bytes, hipStreamPerThread) }
 }
 
-pub unsafe fn hipMemsetAsync_spt(destination: *mut c_void, value: c_int, bytes: usize, on: hipStream_t) -> Status {
+pub unsafe fn hipMemsetAsync_spt(
+    destination: *mut c_void,
+    value: c_int,
+    bytes: usize,
+    on: hipStream_t,
+) -> Status {
     // SAFETY: the caller's pointer.
     unsafe { hipMemsetAsync(destination, value, bytes, stream::spt(on)) }
 }

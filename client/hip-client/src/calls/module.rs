@@ -71,7 +71,11 @@ pub unsafe fn hipModuleUnload(module: hipModule_t) -> Status {
     runtime()?.unload_module(module as u64)
 }
 
-pub unsafe fn hipModuleGetFunction(function: *mut hipFunction_t, module: hipModule_t, name: *const c_char) -> Status {
+pub unsafe fn hipModuleGetFunction(
+    function: *mut hipFunction_t,
+    module: hipModule_t,
+    name: *const c_char,
+) -> Status {
     if function.is_null() {
         return Err(hipErrorInvalidValue);
     }

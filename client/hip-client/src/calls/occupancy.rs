@@ -9,13 +9,23 @@ use crate::module::Function;
 use crate::occupancy::{best_block, groups_per_compute_unit};
 use crate::runtime::{Runtime, runtime};
 
-fn active_blocks(runtime: &Runtime, function: &Function, block: c_int, dynamic: usize) -> Result<c_int, hipError_t> {
+fn active_blocks(
+    runtime: &Runtime,
+    function: &Function,
+    block: c_int,
+    dynamic: usize,
+) -> Result<c_int, hipError_t> {
     let block = u32::try_from(block).ok().filter(|b| *b > 0).ok_or(hipErrorInvalidValue)?;
     let lds = runtime.devices[function.device].properties.sharedMemPerBlock as u64;
     Ok(groups_per_compute_unit(&function.kernel, block, dynamic as u64, lds) as c_int)
 }
 
-fn potential(runtime: &Runtime, function: &Function, dynamic: usize, limit: c_int) -> Result<(c_int, c_int), hipError_t> {
+fn potential(
+    runtime: &Runtime,
+    function: &Function,
+    dynamic: usize,
+    limit: c_int,
+) -> Result<(c_int, c_int), hipError_t> {
     let properties = &runtime.devices[function.device].properties;
     let limit = u32::try_from(limit).map_err(|_| hipErrorInvalidValue)?;
     let units = properties.multiProcessorCount.max(1) as u32;

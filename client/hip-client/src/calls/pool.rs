@@ -106,7 +106,11 @@ pub unsafe fn hipMemPoolDestroy(pool: hipMemPool_t) -> Status {
     runtime.pools.remove(pool as u64).map(|_| ()).ok_or(hipErrorInvalidValue)
 }
 
-pub unsafe fn hipMemPoolGetAttribute(pool: hipMemPool_t, attribute: hipMemPoolAttr, value: *mut c_void) -> Status {
+pub unsafe fn hipMemPoolGetAttribute(
+    pool: hipMemPool_t,
+    attribute: hipMemPoolAttr,
+    value: *mut c_void,
+) -> Status {
     let found = find(runtime()?, pool)?;
     if value.is_null() {
         return Err(hipErrorInvalidValue);
@@ -135,7 +139,11 @@ pub unsafe fn hipMemPoolGetAttribute(pool: hipMemPool_t, attribute: hipMemPoolAt
     }
 }
 
-pub unsafe fn hipMemPoolSetAttribute(pool: hipMemPool_t, attribute: hipMemPoolAttr, value: *mut c_void) -> Status {
+pub unsafe fn hipMemPoolSetAttribute(
+    pool: hipMemPool_t,
+    attribute: hipMemPoolAttr,
+    value: *mut c_void,
+) -> Status {
     let found = find(runtime()?, pool)?;
     if value.is_null() {
         return Err(hipErrorInvalidValue);

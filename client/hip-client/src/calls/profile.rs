@@ -27,7 +27,8 @@ pub unsafe fn hipGetCmdName(_operation: c_uint) -> *const c_char {
 }
 
 pub unsafe fn hipKernelNameRef(function: hipFunction_t) -> *const c_char {
-    let found = runtime().ok().and_then(|runtime| launch::by_symbol(runtime, function.cast_const().cast()).ok());
+    let found =
+        runtime().ok().and_then(|runtime| launch::by_symbol(runtime, function.cast_const().cast()).ok());
     // The function's table entry keeps the string for as long as the handle is valid.
     found.map_or(std::ptr::null(), |function| function.c_name.as_ptr())
 }

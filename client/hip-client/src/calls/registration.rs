@@ -88,7 +88,9 @@ pub unsafe fn __hipRegisterManagedVar(
         set_if_wanted(pointer, std::ptr::null_mut());
         if !name.is_null() {
             let name = std::ffi::CStr::from_ptr(name).to_string_lossy();
-            report::line(format_args!("managed variable {name} is not supported: it has no memory on this side"));
+            report::line(format_args!(
+                "managed variable {name} is not supported: it has no memory on this side"
+            ));
         }
     }
 }
@@ -115,8 +117,19 @@ pub unsafe fn __hipRegisterSurface(
 ) {
 }
 
-pub unsafe fn __hipPushCallConfiguration(grid: dim3, block: dim3, shared_bytes: usize, stream: hipStream_t) -> Status {
-    thread::push_configuration(CallConfiguration { grid, block, shared_bytes, stream, arguments: Vec::new() });
+pub unsafe fn __hipPushCallConfiguration(
+    grid: dim3,
+    block: dim3,
+    shared_bytes: usize,
+    stream: hipStream_t,
+) -> Status {
+    thread::push_configuration(CallConfiguration {
+        grid,
+        block,
+        shared_bytes,
+        stream,
+        arguments: Vec::new(),
+    });
     Ok(())
 }
 

@@ -81,7 +81,10 @@ pub unsafe fn hiprtcCreateProgram(
     headers: *const *const c_char,
     include_names: *const *const c_char,
 ) -> Answer {
-    if program.is_null() || header_count < 0 || (header_count > 0 && (headers.is_null() || include_names.is_null())) {
+    if program.is_null()
+        || header_count < 0
+        || (header_count > 0 && (headers.is_null() || include_names.is_null()))
+    {
         return Err(HIPRTC_ERROR_INVALID_INPUT);
     }
     // SAFETY: the caller's strings, and arrays of `header_count` strings.

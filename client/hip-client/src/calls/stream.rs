@@ -61,7 +61,11 @@ pub unsafe fn hipStreamCreateWithFlags(stream: *mut hipStream_t, flags: c_uint) 
     unsafe { hipStreamCreateWithPriority(stream, flags, 0) }
 }
 
-pub unsafe fn hipStreamCreateWithPriority(stream: *mut hipStream_t, flags: c_uint, priority: c_int) -> Status {
+pub unsafe fn hipStreamCreateWithPriority(
+    stream: *mut hipStream_t,
+    flags: c_uint,
+    priority: c_int,
+) -> Status {
     if stream.is_null() || flags & !hipStreamNonBlocking != 0 {
         return Err(hipErrorInvalidValue);
     }
