@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
                 [] => vec![model_for(program, environment).to_owned()],
                 models => models.to_vec(),
             };
-            let (endpoint, worker) = PrivateWorker::start(&models, arguments)?;
+            let (endpoint, worker) = PrivateWorker::start(&models, arguments, environment)?;
             (endpoint, Some(worker))
         }
     };
@@ -133,7 +133,11 @@ struct PrivateWorker {
 }
 
 impl PrivateWorker {
-    fn start(models: &[String], arguments: &Arguments) -> Result<(Endpoint, PrivateWorker)> {
+    fn start(
+        models: &[String],
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<(Endpoint, PrivateWorker)> {
         let folder = tempfile::Builder::new()
             .prefix("remora-")
             .tempdir()
@@ -153,7 +157,7 @@ impl PrivateWorker {
         command.args(["--ready", "--exit-with-parent"]);
         // The private worker has its own socket; a token or certificate meant for another one is not for it.
         command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE");
-        if std::env::var_os("REMORA_LOG").is_none() {
+        if environment.log.is_none() {
             command.env("REMORA_LOG", "warn");
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);

@@ -17,7 +17,6 @@ mod sample;
 mod svg;
 
 use crate::build::{self, Built};
-use crate::local_worker::LocalWorker;
 use crate::repo::Repo;
 use crate::setup;
 use crate::step;
@@ -85,7 +84,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     };
     fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
-    let report = measure(repo, &built, &programs, effort)?;
+    let report = measure(&built, &programs, effort)?;
     println!("{}", report.table());
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report.json())?;
@@ -103,15 +102,12 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
-    let machine = Machine::look();
-    let mut report = Report::new(machine);
-    let worker = LocalWorker::start(&built.remora, DEVICE, &repo.logs().join("bench-worker.log"))?;
-    step::say(&format!("measuring calls against a software {DEVICE}, port {}", worker.port()));
-    calls::measure(programs, &worker, effort, &mut report)?;
-    drop(worker);
+fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
+    let mut report = Report::new(Machine::look());
+    step::say(&format!("measuring calls against a software {DEVICE}"));
+    calls::measure(built, programs, effort, &mut report)?;
     step::say(&format!("measuring kernels on a software {DEVICE}"));
-    kernels::measure(repo, built, programs, effort, &mut report)?;
+    kernels::measure(built, programs, effort, &mut report)?;
     report.close();
     Ok(report)
 }

@@ -18,13 +18,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("emulator", &["isa", "code-object"]),
     ("backend", &["hip-api"]),
-    ("backend-emulator", &["backend", "hip-api", "emulator", "code-object"]),
+    ("backend-emulator", &["backend", "hip-api", "emulator", "isa", "code-object"]),
     ("backend-hip", &["backend", "hip-api"]),
     (
         "worker",
         &["transport", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"],
     ),
-    ("remora", &["worker", "transport", "wire", "code-object"]),
+    ("remora", &["worker", "transport", "wire", "code-object", "backend-emulator", "backend-hip"]),
     ("e2e", &["transport", "wire"]),
     ("xtask", &["hip-api"]),
 ];

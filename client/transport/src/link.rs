@@ -288,9 +288,15 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = slices.as_ptr().cast_mut().cast();
         message.msg_iovlen = slices.len() as _;
+        let flags = flags | libc::MSG_NOSIGNAL;
         loop {
-            // SAFETY: IoSlice has the layout of iovec; the slices live through the call and are only read.
-            let sent = unsafe { libc::sendmsg(self.0, &message, flags | libc::MSG_NOSIGNAL) };
+            let sent = match slices {
+                // Small frames are one stretch of memory, and the kernel has less to copy and check for it.
+                // SAFETY: the slice lives through the call and is only read.
+                [only] => unsafe { libc::send(self.0, only.as_ptr().cast(), only.len(), flags) },
+                // SAFETY: IoSlice has the layout of iovec; the slices live through the call and are only read.
+                _ => unsafe { libc::sendmsg(self.0, &message, flags) },
+            };
             if sent >= 0 {
                 return Ok(sent as usize);
             }

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use std::io;
+use std::ops::Range;
 
 /// The calling thread, and every process it starts meanwhile, run on few processors until this is dropped.
 #[derive(Debug)]
@@ -10,12 +11,12 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// To the first `count` of the processors this thread may use.
-    pub fn to(count: usize) -> Result<Confined> {
+    /// To some of the processors this thread may use, counted from the first of them.
+    pub fn to(places: Range<usize>) -> Result<Confined> {
         let before = current()?;
         // SAFETY: a processor set is a plain array of bits, for which zero is the empty set.
         let mut few: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        for processor in members(&before).into_iter().take(count) {
+        for processor in members(&before).into_iter().skip(places.start).take(places.len()) {
             // SAFETY: the index comes from a set of the same size.
             unsafe { libc::CPU_SET(processor, &mut few) };
         }
@@ -68,7 +69,7 @@ mod tests {
     #[test]
     fn confinement_ends_when_it_is_dropped() {
         let before = processors();
-        let confined = Confined::to(1).unwrap();
+        let confined = Confined::to(0..1).unwrap();
         assert_eq!(processors(), 1);
         drop(confined);
         assert_eq!(processors(), before);

@@ -1,10 +1,12 @@
 //! Calls: waiting, posting, copying, making things.
 
-use super::Effort;
+use super::affinity::{self, Confined};
 use super::peer::Peer;
 use super::program::{Asked, Counters, Programs};
 use super::report::{Aim, Copies, Report, Row};
 use super::sample::{Pair, Sample};
+use super::{DEVICE, Effort};
+use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::step;
 use anyhow::{Result, bail};
@@ -16,11 +18,15 @@ const LAUNCHES: u64 = 1000;
 /// Things made for counting round trips.
 const THINGS: u64 = 200;
 
+/// The heading of the calls that wait.
+pub const WAITING: &str = "a call that waits, against raw TCP";
+
 /// The copies whose bandwidth has an aim.
 const LARGE: &[u64] = &[64 << 20, 256 << 20];
 
-pub fn measure(programs: &Programs, worker: &LocalWorker, effort: Effort, report: &mut Report) -> Result<()> {
-    let bench = Bench { programs, worker, effort };
+pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let worker = LocalWorker::start(&built.remora, DEVICE, &programs.log("worker"))?;
+    let bench = Bench { built, programs, worker: &worker, effort };
     step::detail("waiting calls, in turns with raw TCP");
     bench.waiting(report)?;
     step::detail("launches");
@@ -32,6 +38,7 @@ pub fn measure(programs: &Programs, worker: &LocalWorker, effort: Effort, report
 }
 
 struct Bench<'a> {
+    built: &'a Built,
     programs: &'a Programs,
     worker: &'a LocalWorker,
     effort: Effort,
@@ -51,36 +58,52 @@ impl Bench<'_> {
         program.finish()
     }
 
+    /// Where the system puts two processes that talk changes their times several times over, so both pairs are put in
+    /// the same places: both ends on one core, then each on its own.
     fn waiting(&self, report: &mut Report) -> Result<()> {
         for (call, name) in [("query", "hipStreamQuery"), ("synchronize", "hipStreamSynchronize")] {
             let (sent, received) = self.frame_sizes(call)?;
-            let mut program = self.start()?;
-            let mut peer = Peer::start()?;
-            let count = self.effort.calls;
-            let mut pair = Pair::default();
-            program.seconds(&format!("{call} {count}"))?;
-            // Often and briefly: where the system puts two processes that talk changes the times of both.
-            for _ in 0..12 * self.effort.rounds {
-                let reference = peer.echo(sent, received, count)? / count as f64;
-                pair.push(program.seconds(&format!("{call} {count}"))? / count as f64, reference);
+            for (far, cores) in [(0, "one core"), (1, "two cores")] {
+                if far >= affinity::processors() {
+                    continue;
+                }
+                let pair = self.in_turns(call, (sent, received), far)?;
+                report.push(Row {
+                    best: pair.ours.best() * MICRO,
+                    median: pair.ours.median() * MICRO,
+                    reference: Some(pair.reference.best() * MICRO),
+                    ratio: Some(pair.ratio()),
+                    best_ratio: Some(pair.best_ratio()),
+                    aim: Some(Aim::AtMost(1.3)),
+                    ..Row::plain(
+                        WAITING,
+                        format!("{call}_{}", cores.replace(' ', "_")),
+                        format!("{name}, {sent} bytes there, {received} back, {cores}"),
+                        "us",
+                    )
+                });
             }
-            program.finish()?;
-            report.push(Row {
-                best: pair.ours.best() * MICRO,
-                median: pair.ours.median() * MICRO,
-                reference: Some(pair.reference.best() * MICRO),
-                ratio: Some(pair.ratio()),
-                best_ratio: Some(pair.best_ratio()),
-                aim: Some(Aim::AtMost(1.3)),
-                ..Row::plain(
-                    "a call that waits, against raw TCP",
-                    call,
-                    format!("{name}, {sent} bytes there, {received} back"),
-                    "us",
-                )
-            });
         }
         Ok(())
+    }
+
+    /// Waiting calls and raw exchanges, from the first core to the one at `far`.
+    fn in_turns(&self, call: &str, (sent, received): (u64, u64), far: usize) -> Result<Pair> {
+        let there = Confined::to(far..far + 1)?;
+        let worker = LocalWorker::start(&self.built.remora, DEVICE, &self.programs.log("worker-calls"))?;
+        let mut peer = Peer::start()?;
+        drop(there);
+        let _here = Confined::to(0..1)?;
+        let mut program = self.programs.start(&self.programs.calls, &worker)?;
+        let count = self.effort.calls;
+        let mut pair = Pair::default();
+        program.seconds(&format!("{call} {count}"))?;
+        for _ in 0..6 * self.effort.rounds {
+            let reference = peer.echo(sent, received, count)? / count as f64;
+            pair.push(program.seconds(&format!("{call} {count}"))? / count as f64, reference);
+        }
+        program.finish()?;
+        Ok(pair)
     }
 
     /// Bytes that one waiting call sends and receives, and that it is one round trip.

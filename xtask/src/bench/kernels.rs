@@ -11,7 +11,6 @@ use super::sample::{Pair, Sample};
 use super::{DEVICE, Effort};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
-use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result};
 
@@ -125,17 +124,11 @@ impl Kernel {
     }
 }
 
-pub fn measure(
-    repo: &Repo,
-    built: &Built,
-    programs: &Programs,
-    effort: Effort,
-    report: &mut Report,
-) -> Result<()> {
+pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let all = affinity::processors();
-    let mut one = Device::start(repo, built, programs, 1)?;
+    let mut one = Device::start(built, programs, 1)?;
     // Both are there at the same time, so that they can take turns.
-    let mut many = if all > 1 { Some(Device::start(repo, built, programs, all)?) } else { None };
+    let mut many = if all > 1 { Some(Device::start(built, programs, all)?) } else { None };
     let mut on_all = Vec::new();
     for kernel in KERNELS {
         let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
@@ -202,10 +195,10 @@ struct Run {
 }
 
 impl Device {
-    fn start(repo: &Repo, built: &Built, programs: &Programs, cores: usize) -> Result<Device> {
+    fn start(built: &Built, programs: &Programs, cores: usize) -> Result<Device> {
         let others = Sessions::find();
-        let confined = Confined::to(cores)?;
-        let log = repo.logs().join(format!("bench-worker-{cores}.log"));
+        let confined = Confined::to(0..cores)?;
+        let log = programs.log(&format!("worker-{cores}"));
         let worker = LocalWorker::start(&built.remora, DEVICE, &log)?;
         drop(confined);
         let mut program = programs.start(&programs.kernels, &worker)?;

@@ -1,8 +1,8 @@
 //! The plots of docs/performance.md.
 
-use super::kernels;
 use super::report::{Aim, Copies, Report, Row, number};
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
+use super::{calls, kernels};
 
 const BLUE: &str = "#0969da";
 const ORANGE: &str = "#bc4c00";
@@ -20,7 +20,7 @@ pub fn all(report: &Report) -> Vec<(&'static str, String)> {
 
 /// Waiting calls beside the raw exchange of as many bytes.
 fn latency(report: &Report) -> String {
-    let rows: Vec<&Row> = ["query", "synchronize"].iter().filter_map(|key| report.find(key)).collect();
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.group == calls::WAITING).collect();
     let mut svg = Svg::new(720.0, 60.0 + 84.0 * rows.len() as f64);
     svg.text(
         (16.0, 24.0),
@@ -29,13 +29,14 @@ fn latency(report: &Report) -> String {
         INK,
         "A call that waits for its answer (median over turns; dashed: aim)",
     );
-    let left = 190.0;
+    let left = 240.0;
     let longest = rows.iter().map(|row| row.judged()).fold(1.5, f64::max);
-    let scale = 380.0 / longest;
+    let scale = 330.0 / longest;
     for (index, row) in rows.iter().enumerate() {
         let top = 44.0 + 84.0 * index as f64;
-        let name = row.name.split(',').next().unwrap_or_default();
-        svg.text((left - 10.0, top + 20.0), Anchor::End, 13, INK, name);
+        let (name, _) = row.name.split_once(',').unwrap_or((&row.name, ""));
+        let (_, cores) = row.name.rsplit_once(',').unwrap_or(("", ""));
+        svg.text((left - 10.0, top + 20.0), Anchor::End, 13, INK, &format!("{name},{cores}"));
         svg.text((left - 10.0, top + 48.0), Anchor::End, 13, GREY, "raw TCP, same bytes");
         let ratio = row.judged();
         svg.bar((left, top + 4.0), ratio * scale, 22.0, if row.is_met() == Some(false) { RED } else { BLUE });

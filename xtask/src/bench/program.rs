@@ -93,10 +93,15 @@ impl Programs {
         Ok(programs)
     }
 
+    /// Where something says what it has to say.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("bench-{name}.log"))
+    }
+
     /// Start one of the programs against a worker.
     pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<Asked> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log = self.logs.join(format!("bench-{name}.log"));
+        let log = self.log(&name);
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");

@@ -111,10 +111,6 @@ impl Report {
         self.load_at_end = machine::load();
     }
 
-    pub fn find(&self, key: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.key == key)
-    }
-
     pub fn table(&self) -> String {
         let head = ["measurement", "best", "median", "reference", "ratio", "(best)", "aim", "met"]
             .map(str::to_owned);
