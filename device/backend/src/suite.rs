@@ -22,6 +22,8 @@ const MODULE: u64 = 0x1000;
 const MIB: u64 = 1 << 20;
 /// Enough loops of `slow_store` to outlast everything that might overtake it.
 const SLOW: i32 = 20_000;
+/// The host function that `Rig::hold` leaves open.
+const HELD: u64 = 0x4e1d;
 
 /// Makes a test of every function of the suite.
 #[macro_export]
@@ -130,6 +132,16 @@ impl Rig {
         self.kernel(stream, 2, 1, arguments(address, &[value, SLOW]));
     }
 
+    /// Keeps the stream busy until `release`, however slowly this thread is scheduled.
+    fn hold(&self, stream: StreamId) {
+        self.run(stream, Command::HostFunction { token: HELD });
+        assert_eq!(self.note(), Note::HostFunction(HELD));
+    }
+
+    fn release(&self) {
+        self.device.host_function_done(HELD).expect("a stream is held");
+    }
+
     fn read(&self, stream: StreamId, source: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
         let (sender, receiver) = mpsc::channel();
         let sink = Box::new(move |result: Result<&[u8], DeviceError>| {
@@ -228,11 +240,13 @@ pub fn an_event_orders_two_streams(rig: Rig) {
     let (first, second) = (rig.stream(0x100, true), rig.stream(0x101, true));
     let a = rig.alloc(64);
     rig.device.create_event(0x200, 0, 0).unwrap();
+    rig.hold(first);
     rig.slow_store(first, a, 5);
     rig.run(first, Command::RecordEvent(0x200));
     assert!(!rig.device.query(Scope::Event(0x200)).unwrap());
     rig.run(second, Command::WaitEvent(0x200));
     rig.kernel(second, 1, 1, arguments(a, &[1]));
+    rig.release();
     assert_eq!(rig.word(second, a), 6);
     assert!(rig.device.query(Scope::Event(0x200)).unwrap());
     rig.wait(Scope::Event(0x200)).unwrap();
@@ -261,9 +275,11 @@ pub fn elapsed_time_of_unfinished_or_unrecorded_events_is_refused(rig: Rig) {
     rig.device.create_event(0x201, 0, 0).unwrap();
     assert_eq!(rig.device.elapsed(0x200, 0x201).unwrap_err().code, hipErrorInvalidHandle);
     rig.run(0, Command::RecordEvent(0x200));
+    rig.hold(0);
     rig.slow_store(0, a, 1);
     rig.run(0, Command::RecordEvent(0x201));
     assert_eq!(rig.device.elapsed(0x200, 0x201).unwrap_err().code, hipErrorNotReady);
+    rig.release();
     rig.wait(Scope::Device(0)).unwrap();
     rig.device.elapsed(0x200, 0x201).unwrap();
 }
@@ -377,9 +393,11 @@ pub fn rectangles_touch_only_their_rows(rig: Rig) {
 pub fn a_direct_write_lands_in_stream_order(rig: Rig) {
     let stream = rig.stream(0x100, true);
     let a = rig.alloc(64);
+    rig.hold(stream);
     rig.slow_store(stream, a, 1);
     let busy = rig.device.direct(stream, a, 4, &mut |_| panic!("the stream is busy"));
     assert_eq!(busy, None);
+    rig.release();
     rig.wait(Scope::Stream(stream)).unwrap();
     let direct = rig.device.direct(stream, a, 4, &mut |memory| {
         memory.copy_from_slice(&21i32.to_le_bytes());
