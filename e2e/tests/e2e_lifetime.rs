@@ -84,11 +84,9 @@ fn a_process_that_exits_without_reset_leaves_no_session_behind() {
     assert_eq!(worker.status().sessions().len(), 1);
     let pid = holding.pid();
     holding.finish().expect_silent_success().expect_line("leaving");
-    // It has said goodbye, so no grace period passes. Two seconds are for slow machines.
-    let ended = Instant::now();
     eventually("the session is gone", || worker.status().sessions().is_empty());
-    assert!(ended.elapsed() < Duration::from_secs(2), "it took {:?}", ended.elapsed());
     assert_eq!(worker.status().memory_used(), 0);
+    // It has said goodbye, so no grace period passes.
     assert!(!worker.log().contains("did not come back"), "pid {pid}:\n{}", worker.log());
 }
 

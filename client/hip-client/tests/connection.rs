@@ -196,7 +196,7 @@ fn host_functions_run_without_anyone_waiting() {
     }
     let start = Instant::now();
     while worker.look(|state| state.host_functions_done.len()) < 20 {
-        assert!(start.elapsed() < Duration::from_secs(5), "{count:?} ran");
+        assert!(start.elapsed() < Duration::from_secs(30), "{count:?} ran");
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(count.load(Ordering::SeqCst), 20);
@@ -288,7 +288,7 @@ fn a_connection_lost_while_idle_is_replaced_by_the_next_post() {
     }
     let start = Instant::now();
     while worker.look(|state| state.launches) < 101 {
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(30));
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -298,7 +298,7 @@ fn a_session_the_worker_has_forgotten_is_a_lasting_error_for_everyone() {
     let worker = Simulated::start();
     let (connection, _) = open(&worker.endpoint);
     connection.call(&SynchronizeStream { stream: 0 }, 0).unwrap();
-    worker.dawdle(Duration::from_millis(300));
+    worker.dawdle(Duration::from_secs(2));
     thread::scope(|scope| {
         let callers: Vec<_> =
             (0..3).map(|_| scope.spawn(|| connection.call(&MemoryInfo { device: 0 }, 0))).collect();
@@ -322,7 +322,7 @@ fn a_worker_that_stays_away_longer_than_the_grace_period_loses_the_session() {
     impair.cut();
     let start = Instant::now();
     assert!(connection.call(&MemoryInfo { device: 0 }, 0).is_err());
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -341,10 +341,10 @@ fn closing_sends_what_was_posted_and_ends_the_session() {
 fn closing_gives_up_at_the_deadline() {
     let worker = Simulated::start();
     let (connection, _) = open(&worker.endpoint);
-    worker.dawdle(Duration::from_secs(20));
+    worker.dawdle(Duration::from_secs(60));
     let start = Instant::now();
     connection.close(Duration::from_millis(200));
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn no_worker_is_an_error_within_the_time_out_that_says_what_to_do() {
         ..Config::default()
     };
     let error = Connection::open_with(config).unwrap_err().to_string();
-    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(start.elapsed() < Duration::from_secs(20));
     assert!(error.contains("127.0.0.1:1") && error.contains("remora worker"), "{error}");
 }
 
@@ -408,7 +408,7 @@ fn a_listener_that_says_nothing_is_an_error_within_the_time_out() {
         ..Config::default()
     };
     assert!(Connection::open_with(config).is_err());
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]

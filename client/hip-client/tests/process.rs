@@ -108,7 +108,7 @@ fn absence_is_told_once() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("127.0.0.1:1") && stderr.contains("refused"), "{stderr}");
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 fn output() {
