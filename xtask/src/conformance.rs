@@ -24,6 +24,8 @@ pub struct Arguments {
 enum Suite {
     /// Programs built by Debian's hipcc and with compressed code, under `remora run`
     Compilers,
+    /// Decoding and disassembly of both instruction sets against llvm-mc, both ways, with the counts
+    Isa,
     /// Kernels compiled by Triton, launched from Python, compared with NumPy
     Triton,
 }
@@ -33,11 +35,18 @@ const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let toolchain = setup::run(repo)?;
-    let built = build::run(repo, &build::Arguments::default())?;
+    let build = || build::run(repo, &build::Arguments::default());
     match arguments.suite {
-        Suite::Compilers => compilers::run(repo, &toolchain, &built),
-        Suite::Triton => triton(repo, &built),
+        Suite::Compilers => compilers::run(repo, &toolchain, &build()?),
+        Suite::Isa => isa(repo),
+        Suite::Triton => triton(repo, &build()?),
     }
+}
+
+/// Ten times the words that `cargo xtask test` tries.
+fn isa(repo: &Repo) -> Result<()> {
+    let arguments = ["test", "--release", "--package", "isa", "--test", "llvm_mc", "--", "--nocapture"];
+    step::loud("llvm-mc comparison", repo.cargo().args(arguments).env("ISA_EFFORT", "10"))
 }
 
 /// The part after setup and build.

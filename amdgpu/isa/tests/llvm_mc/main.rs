@@ -4,6 +4,7 @@ mod tool;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 use isa::{Arch, DecodeError, ENCODINGS, Inst, Op, Operand, decode, disassemble};
 use words::Random;
@@ -83,12 +84,19 @@ fn every_opcode_disassembles_as_llvm_mc_does_and_assembles_back() {
     });
 }
 
+/// How many times the usual number of words to try; `cargo xtask conformance isa` asks for more.
+fn effort() -> usize {
+    std::env::var("ISA_EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
 fn judge(arch: Arch) {
+    let effort = effort();
     let mut random = Random::seeded(arch);
-    let mut cases = words::every_opcode(&mut random, 12);
     let is_known = |words: &[u32; 3]| decode(arch, &bytes_of(words)).is_ok();
-    cases.extend(words::every_opcode_well_formed(&mut random, 120, is_known));
-    cases.extend(words::every_selection(&mut random, 32));
+    let mut cases = words::every_operand(&mut random, is_known);
+    cases.extend(words::every_opcode(&mut random, 12 * effort));
+    cases.extend(words::every_opcode_well_formed(&mut random, 120 * effort, is_known));
+    cases.extend(words::every_selection(&mut random, 32 * effort));
     let crashers = cases.len();
     cases.retain(|words| !crashes_llvm(words));
 
@@ -115,6 +123,18 @@ fn judge(arch: Arch) {
         println!("{arch:?}: llvm-mc refuses {count}: {message} (`{example}`)");
     }
 
+    let operations = ENCODINGS.iter().filter(|row| row.opcode(arch).is_some()).count();
+    // Written past the harness, which hides what passing tests print: the count is what this test is for.
+    let _ = writeln!(
+        std::io::stdout().lock(),
+        "{}: {} of {operations} operations, {} words ({} of them instructions), both ways against llvm-mc, {} different",
+        format!("{arch:?}").to_lowercase(),
+        and_back.proven.len(),
+        grouped(cases.len()),
+        grouped(there.same.len()),
+        there.different.len() + and_back.wrong.len(),
+    );
+
     let sample = |list: &[String]| list.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
     assert!(there.different.is_empty(), "{arch:?} differs from llvm-mc:\n{}", sample(&there.different));
     assert!(and_back.wrong.is_empty(), "{arch:?} assembles to something else:\n{}", sample(&and_back.wrong));
@@ -127,6 +147,18 @@ fn judge(arch: Arch) {
     let rows = ENCODINGS.iter().filter(|row| row.opcode(arch).is_some());
     let unproven: Vec<Op> = rows.map(|row| row.op).filter(|op| !and_back.proven.contains(op)).collect();
     assert!(unproven.is_empty(), "{arch:?}: no word went there and back unchanged: {unproven:?}");
+}
+
+/// A count with its thousands apart.
+fn grouped(count: usize) -> String {
+    let digits = count.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).expect("digits are ASCII"))
+        .collect();
+    groups.join(",")
 }
 
 #[derive(Default)]

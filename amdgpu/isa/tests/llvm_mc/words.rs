@@ -217,3 +217,60 @@ pub fn every_selection(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
     }
     words
 }
+
+/// Operand numbers of a 9-bit source, one or more of each kind: scalar registers of every file, constants, hardware values, a
+/// literal, a vector register.
+const SOURCE_KINDS: &[u32] = &[
+    2, 101, 102, 103, 104, 105, 106, 107, 108, 123, 124, 126, 127, 128, 129, 192, 193, 208, 235, 236, 237,
+    238, 239, 240, 241, 242, 243, 244, 245, 246, 247, 248, 251, 252, 253, 254, 255, 256, 260,
+];
+
+/// Every kind of operand in every source of every operation that `is_known`, and every modifier bit of the 64-bit vector
+/// encodings, one at a time with nothing else set.
+pub fn every_operand(random: &mut Random, is_known: impl Fn(&[u32; 3]) -> bool) -> Vec<[u32; 3]> {
+    let mut words = Vec::new();
+    for family in FAMILIES.iter().filter(|family| family.second != Registers) {
+        let wide = family.second == Sources;
+        let scalar = family.prefix >> (family.prefix_bits - 1) == 1 && !wide;
+        for opcode in 0..1 << family.opcode_bits {
+            let literal = random.next();
+            // Registers of even number, the destination not among the sources; then what packed operations and the lane
+            // operations insist on.
+            let bases: &[(u32, u32)] = match (wide, scalar) {
+                (true, _) => &[
+                    (8, 0x108 << 18 | 0x104 << 9 | 0x102),
+                    (0x4008, 0x1800_0000 | 0x108 << 18 | 0x104 << 9 | 0x102),
+                    (8, 4 << 9 | 0x102),
+                    (8, 4 << 9 | 2),
+                ],
+                (_, true) => &[(0x0008_0402, 0)],
+                _ => &[(8 << 17 | 2 << 9 | 0x104, 0)],
+            };
+            let words_of =
+                |&(first, second): &(u32, u32)| [first_word(family, opcode, first), second, literal];
+            let Some(base) = bases.iter().map(words_of).find(&is_known) else { continue };
+            for &kind in SOURCE_KINDS {
+                if wide {
+                    for at in 0..3 {
+                        words.push([base[0], base[1] & !(0x1ff << (9 * at)) | kind << (9 * at), base[2]]);
+                    }
+                } else if scalar {
+                    let kind = kind & 0xff;
+                    words.push([first_word(family, opcode, base[0] & !0xff | kind), base[1], base[2]]);
+                    words.push([first_word(family, opcode, base[0] & !0xff00 | kind << 8), base[1], base[2]]);
+                } else {
+                    words.push([first_word(family, opcode, base[0] & !0x1ff | kind), base[1], base[2]]);
+                }
+            }
+            if wide {
+                for bit in 8..16 {
+                    words.push([base[0] ^ 1 << bit, base[1], base[2]]);
+                }
+                for bit in 27..32 {
+                    words.push([base[0], base[1] ^ 1 << bit, base[2]]);
+                }
+            }
+        }
+    }
+    words
+}
