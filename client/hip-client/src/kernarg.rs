@@ -60,7 +60,7 @@ impl Kernarg {
         match (params.is_null(), extra.is_null()) {
             (false, false) => Err(KernargError::Both),
             // SAFETY: the caller's promise on `extra`.
-            (true, false) => unsafe { Kernarg::from_extra(extra) },
+            (true, false) => unsafe { Kernarg::from_extra(kernel, extra) },
             // SAFETY: the caller's promise on `params`.
             (_, true) => unsafe { Kernarg::from_params(kernel, params) },
         }
@@ -94,8 +94,9 @@ impl Kernarg {
         Ok(kernarg)
     }
 
-    /// `extra` is a list of (1, buffer), (2, &size), ended by 3.
-    unsafe fn from_extra(extra: *const *mut c_void) -> Result<Kernarg, KernargError> {
+    /// `extra` is a list of (1, buffer), (2, &size), ended by 3. What the buffer holds beyond the kernel's arguments is left
+    /// out, as HIP does: Tensile packs one buffer for kernels that take one argument more or less.
+    unsafe fn from_extra(kernel: &Kernel, extra: *const *mut c_void) -> Result<Kernarg, KernargError> {
         const BUFFER_POINTER: usize = 1;
         const BUFFER_SIZE: usize = 2;
         const END: usize = 3;
@@ -126,11 +127,66 @@ impl Kernarg {
         if buffer.is_null() && size > 0 {
             return Err(KernargError::MalformedExtra);
         }
+        let size = size.min(kernel.kernarg_size as usize);
         let mut kernarg = Kernarg::zeroed(size);
         if size > 0 {
-            // SAFETY: the program promises `size` readable bytes behind its buffer pointer.
+            // SAFETY: the program promises at least `size` readable bytes behind its buffer pointer.
             unsafe { std::ptr::copy_nonoverlapping(buffer, kernarg.bytes_mut().as_mut_ptr(), size) };
         }
         Ok(kernarg)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use code_object::Descriptor;
+    use hip_api::types::*;
+
+    fn kernel_of(kernarg_size: u32) -> Kernel {
+        Kernel {
+            name: "kernel".to_owned(),
+            symbol: "kernel.kd".to_owned(),
+            descriptor_address: 0,
+            entry_address: 0,
+            descriptor: Descriptor::parse(&[0; Descriptor::SIZE]),
+            args: Vec::new(),
+            explicit_args: 0,
+            kernarg_size,
+            kernarg_align: 8,
+            group_size: 0,
+            private_size: 0,
+            sgpr_count: 0,
+            vgpr_count: 0,
+            agpr_count: 0,
+            sgpr_spill_count: 0,
+            vgpr_spill_count: 0,
+            max_flat_workgroup_size: 64,
+            reqd_workgroup_size: None,
+            wavefront_size: 64,
+            uses_dynamic_stack: false,
+            uniform_workgroup_size: false,
+            language: None,
+            language_version: None,
+            kind: None,
+        }
+    }
+
+    #[test]
+    fn packed_arguments_beyond_those_of_the_kernel_are_left_out() {
+        let mut packed: Vec<u8> = (0..116).collect();
+        let mut size = packed.len();
+        let list: [*mut c_void; 5] = [
+            HIP_LAUNCH_PARAM_BUFFER_POINTER,
+            packed.as_mut_ptr().cast(),
+            HIP_LAUNCH_PARAM_BUFFER_SIZE,
+            (&raw mut size).cast(),
+            HIP_LAUNCH_PARAM_END,
+        ];
+        // SAFETY: the list names a buffer of that size and ends as it must.
+        let gather =
+            |takes| unsafe { Kernarg::gather(&kernel_of(takes), std::ptr::null(), list.as_ptr()) }.unwrap();
+        assert_eq!(gather(112).bytes(), &packed[..112]);
+        assert_eq!(gather(200).bytes(), &packed[..]);
     }
 }
