@@ -33,6 +33,48 @@ static void callback(hipStream_t, hipError_t status, void *data) {
   take(turn);
 }
 
+struct Line {
+  int value;
+  int *pinned;
+  int count;
+};
+
+static void fill(void *data) {
+  Line *line = static_cast<Line *>(data);
+  for (int i = 0; i < line->count; ++i)
+    line->pinned[i] = line->value + i;
+}
+
+// The same pinned buffer, filled by one host function after another; each copy behind one must read what that one wrote.
+static void what_a_host_function_writes_is_what_a_later_copy_reads() {
+  constexpr int turns = 8, rows = 16, columns = 64, count = rows * columns;
+  hipStream_t stream;
+  HIP_OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  int *pinned = nullptr;
+  HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&pinned), count * sizeof *pinned, hipHostMallocDefault));
+  std::fill_n(pinned, count, -1);
+  DeviceArray<int> flat(turns * count), rectangle(turns * count);
+  std::vector<Line> lines(turns);
+  const size_t width = columns * sizeof(int);
+  for (int turn = 0; turn < turns; ++turn) {
+    lines[turn] = {turn * 10000, pinned, count};
+    HIP_OK(hipLaunchHostFunc(stream, fill, &lines[turn]));
+    HIP_OK(hipMemcpyAsync(flat.get() + turn * count, pinned, count * sizeof *pinned, hipMemcpyHostToDevice, stream));
+    HIP_OK(hipMemcpy2DAsync(rectangle.get() + turn * count, width, pinned, width, width, rows, hipMemcpyHostToDevice,
+                            stream));
+  }
+  HIP_OK(hipStreamSynchronize(stream));
+  const std::vector<int> in_one = flat.read(), in_rows = rectangle.read();
+  for (int i = 0; i < turns * count; ++i) {
+    int wanted = i / count * 10000 + i % count;
+    if (in_one[i] != wanted || in_rows[i] != wanted)
+      fail("element %d behind host function %d is %d and %d, not %d", i % count, i / count, in_one[i], in_rows[i],
+           wanted);
+  }
+  HIP_OK(hipHostFree(pinned));
+  HIP_OK(hipStreamDestroy(stream));
+}
+
 int main() {
   constexpr int turns = 40;
   hipStream_t stream;
@@ -62,5 +104,6 @@ int main() {
   }
   HIP_OK(hipHostFree(host));
   HIP_OK(hipStreamDestroy(stream));
+  what_a_host_function_writes_is_what_a_later_copy_reads();
   return pass();
 }

@@ -57,6 +57,11 @@ impl Callbacks {
         Ok(())
     }
 
+    /// Whether a function has not yet been run to its end.
+    pub fn any_outstanding(&self) -> bool {
+        self.outstanding.load(Ordering::SeqCst) > 0
+    }
+
     /// The request for it could not be sent.
     pub fn forget(&self, token: u64) {
         if self.state.lock().expected.remove(&token).is_some() {

@@ -303,6 +303,11 @@ impl Connection {
             .inspect_err(|_| self.shared.callbacks.forget(token))
     }
 
+    /// Whether a host function of any stream has not yet been run to its end.
+    pub fn awaits_host_function(&self) -> bool {
+        self.shared.callbacks.any_outstanding()
+    }
+
     /// The oldest failure of a posted request that nobody has taken yet.
     #[inline]
     pub fn take_late_error(&self) -> Option<LateError> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use code_object::TargetId;
 use hip_api::types::*;
@@ -34,6 +34,8 @@ pub struct Runtime {
     pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>>>,
     /// Images this session has sent.
     pub sent_images: Mutex<HashSet<[u8; 32]>>,
+    /// Copies that wait for a host function, see [`when_due`](crate::calls::stream::when_due).
+    pub copies_due: AtomicUsize,
 }
 
 /// A visible device: everything about it that can be answered without asking.
@@ -180,6 +182,7 @@ impl Runtime {
             binaries: Mutex::default(),
             stubs: RwLock::default(),
             sent_images: Mutex::default(),
+            copies_due: AtomicUsize::new(0),
         };
         for (index, device) in runtime.devices.iter().enumerate() {
             let context = Context { device: index, flags: 0, primary: true };

@@ -51,6 +51,20 @@ fn check_kind(
     if fits { Ok(()) } else { Err(hipErrorInvalidValue) }
 }
 
+/// Whether the bytes at `source` are to be read later than now. A host function that has not run yet may still write them:
+/// a copy that the caller waits for waits for the function too, one from pinned memory is made when its turn comes. HIP
+/// reads other memory during the call.
+fn must_wait(runtime: &Runtime, source: u64, at: StreamRef, until: Until) -> Result<bool, hipError_t> {
+    if !runtime.connection.awaits_host_function() {
+        return Ok(false);
+    }
+    if until == Until::Done {
+        runtime.call(&wire::SynchronizeStream { stream: at.id })?;
+        return Ok(false);
+    }
+    Ok(runtime.memory.find(source).is_some())
+}
+
 fn copy(
     runtime: &Runtime,
     to: *mut c_void,
@@ -73,6 +87,13 @@ fn copy(
     match (to_place, from_place) {
         (Place::Device, Place::Device) => {
             runtime.post(&wire::Copy { stream: at.id, destination, source, bytes: length }, &[])
+        }
+        (Place::Device, Place::Host) if must_wait(runtime, source, at, until)? => {
+            stream::when_due(runtime, at, move |runtime, own| {
+                // SAFETY: the memory is pinned: the program keeps it until it has synchronised.
+                let body = unsafe { std::slice::from_raw_parts(source as *const u8, bytes) };
+                runtime.write(own, destination, body)
+            })
         }
         (Place::Device, Place::Host) => {
             // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
@@ -105,6 +126,7 @@ fn copy_rect(
     height: usize,
     kind: hipMemcpyKind,
     at: StreamRef,
+    until: Until,
 ) -> Status {
     if width == 0 || height == 0 {
         return Ok(());
@@ -136,20 +158,27 @@ fn copy_rect(
             runtime.post(&operation, &[])
         }
         (Place::Device, Place::Host) => {
-            let mut body = Vec::with_capacity(packed);
-            for row in 0..height {
-                let start = (from.address as usize + row * from.pitch) as *const u8;
-                // SAFETY: the program promises every row of the source.
-                body.extend_from_slice(unsafe { std::slice::from_raw_parts(start, width) });
-            }
-            let operation = wire::WriteRect {
-                stream: at.id,
-                destination: to.address,
-                pitch: to.pitch as u64,
-                width: width as u64,
-                height: height as u64,
+            let write = move |runtime: &Runtime, stream| {
+                let mut body = Vec::with_capacity(packed);
+                for row in 0..height {
+                    let start = (from.address as usize + row * from.pitch) as *const u8;
+                    // SAFETY: the program promises every row of the source.
+                    body.extend_from_slice(unsafe { std::slice::from_raw_parts(start, width) });
+                }
+                let operation = wire::WriteRect {
+                    stream,
+                    destination: to.address,
+                    pitch: to.pitch as u64,
+                    width: width as u64,
+                    height: height as u64,
+                };
+                runtime.send(&operation, &body)
             };
-            runtime.send(&operation, &body)
+            if must_wait(runtime, from.address, at, until)? {
+                stream::when_due(runtime, at, write)
+            } else {
+                write(runtime, at.id)
+            }
         }
         (Place::Host, Place::Device) => {
             let mut body = vec![0; packed];
@@ -314,7 +343,7 @@ pub unsafe fn hipMemcpy2D(
     kind: hipMemcpyKind,
 ) -> Status {
     // SAFETY: the caller's ranges.
-    unsafe { hipMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL) }
+    unsafe { copy_2d(to, to_pitch, from, from_pitch, width, height, kind, NULL, Until::Done) }
 }
 
 pub unsafe fn hipMemcpy2D_spt(
@@ -327,7 +356,25 @@ pub unsafe fn hipMemcpy2D_spt(
     kind: hipMemcpyKind,
 ) -> Status {
     // SAFETY: the caller's ranges.
-    unsafe { hipMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, hipStreamPerThread) }
+    unsafe { copy_2d(to, to_pitch, from, from_pitch, width, height, kind, hipStreamPerThread, Until::Done) }
+}
+
+unsafe fn copy_2d(
+    to: *mut c_void,
+    to_pitch: usize,
+    from: *const c_void,
+    from_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: hipMemcpyKind,
+    on: hipStream_t,
+    until: Until,
+) -> Status {
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    let to = Side { address: to as u64, pitch: to_pitch };
+    let from = Side { address: from as u64, pitch: from_pitch };
+    copy_rect(runtime, to, from, width, height, kind, at, until)
 }
 
 pub unsafe fn hipMemcpy2DAsync(
@@ -340,11 +387,8 @@ pub unsafe fn hipMemcpy2DAsync(
     kind: hipMemcpyKind,
     on: hipStream_t,
 ) -> Status {
-    let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
-    let to = Side { address: to as u64, pitch: to_pitch };
-    let from = Side { address: from as u64, pitch: from_pitch };
-    copy_rect(runtime, to, from, width, height, kind, at)
+    // SAFETY: the caller's ranges.
+    unsafe { copy_2d(to, to_pitch, from, from_pitch, width, height, kind, on, Until::Queued) }
 }
 
 pub unsafe fn hipMemcpy2DAsync_spt(
@@ -363,15 +407,20 @@ pub unsafe fn hipMemcpy2DAsync_spt(
 
 pub unsafe fn hipMemcpyParam2D(parameters: *const hip_Memcpy2D) -> Status {
     // SAFETY: the caller's struct and the ranges it names.
-    unsafe { hipMemcpyParam2DAsync(parameters, NULL) }
+    unsafe { copy_param_2d(parameters, NULL, Until::Done) }
 }
 
 pub unsafe fn hipDrvMemcpy2DUnaligned(parameters: *const hip_Memcpy2D) -> Status {
     // SAFETY: the caller's struct and the ranges it names.
-    unsafe { hipMemcpyParam2DAsync(parameters, NULL) }
+    unsafe { copy_param_2d(parameters, NULL, Until::Done) }
 }
 
 pub unsafe fn hipMemcpyParam2DAsync(parameters: *const hip_Memcpy2D, on: hipStream_t) -> Status {
+    // SAFETY: the caller's struct and the ranges it names.
+    unsafe { copy_param_2d(parameters, on, Until::Queued) }
+}
+
+unsafe fn copy_param_2d(parameters: *const hip_Memcpy2D, on: hipStream_t, until: Until) -> Status {
     if parameters.is_null() {
         return Err(hipErrorInvalidValue);
     }
@@ -383,7 +432,7 @@ pub unsafe fn hipMemcpyParam2DAsync(parameters: *const hip_Memcpy2D, on: hipStre
         side(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcPitch, p.srcXInBytes, p.srcY, p.WidthInBytes)?;
     let to =
         side(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstPitch, p.dstXInBytes, p.dstY, p.WidthInBytes)?;
-    copy_rect(runtime, to, from, p.WidthInBytes, p.Height, hipMemcpyDefault, at)
+    copy_rect(runtime, to, from, p.WidthInBytes, p.Height, hipMemcpyDefault, at, until)
 }
 
 /// One side of a driver-style 2-D copy. Arrays are not supported.

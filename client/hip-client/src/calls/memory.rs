@@ -1,6 +1,7 @@
 //! Allocation and questions about pointers.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
@@ -38,6 +39,11 @@ impl Runtime {
             self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
         match allocation.kind {
             Kind::Device => {
+                // A copy that this process has yet to make must still find its destination.
+                if self.copies_due.load(Ordering::SeqCst) > 0 {
+                    let device = self.devices[allocation.device].ordinal;
+                    self.call(&wire::SynchronizeDevice { device })?;
+                }
                 self.memory.remove(address).ok_or(hipErrorInvalidValue)?;
                 self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
                 self.post(&wire::Release { address }, &[])?;
@@ -335,7 +341,7 @@ pub unsafe fn hipPointerGetAttribute(
         match attribute {
             HIP_POINTER_ATTRIBUTE_CONTEXT => {
                 let context = &runtime.devices[found.device].primary_context;
-                set(data.cast::<u64>(), context.load(std::sync::atomic::Ordering::Relaxed))
+                set(data.cast::<u64>(), context.load(Ordering::Relaxed))
             }
             HIP_POINTER_ATTRIBUTE_MEMORY_TYPE => set(data.cast::<u32>(), memory_type(&found).0),
             HIP_POINTER_ATTRIBUTE_DEVICE_POINTER if is_host => Err(hipErrorInvalidValue),

@@ -7,7 +7,7 @@ use hip_api::types::*;
 
 use super::{Status, event, set};
 use crate::runtime::{Runtime, Stream, runtime};
-use crate::thread;
+use crate::{report, thread};
 
 /// A stream argument, understood.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +44,57 @@ fn per_thread(runtime: &Runtime) -> Result<StreamRef, hipError_t> {
 }
 
 fn create(runtime: &Runtime, flags: c_uint, priority: c_int, cu_mask: Vec<u32>) -> Result<u64, hipError_t> {
-    let (index, device) = runtime.current()?;
+    let (index, _) = runtime.current()?;
+    create_on(runtime, index, flags, priority, cu_mask)
+}
+
+/// A stream on a visible device, whichever is current.
+fn create_on(
+    runtime: &Runtime,
+    index: usize,
+    flags: c_uint,
+    priority: c_int,
+    cu_mask: Vec<u32>,
+) -> Result<u64, hipError_t> {
+    let device = &runtime.devices[index];
     let make = |id| Stream { id, device: index, flags, priority, cu_mask };
     let (id, _) = runtime.streams.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     runtime.post(&wire::CreateStream { device: device.ordinal, stream: id, flags, priority }, &[])?;
     Ok(id)
+}
+
+/// Does `work` once everything before it on a stream is done, on a thread of its own; what follows on the stream waits
+/// for it. `work` is given a stream that nothing holds up.
+pub fn when_due(
+    runtime: &Runtime,
+    at: StreamRef,
+    work: impl FnOnce(&'static Runtime, u64) -> Status + Send + 'static,
+) -> Status {
+    let cause = thread::current_call();
+    let run = move |runtime: &'static Runtime| {
+        let own = create_on(runtime, at.device, hipStreamNonBlocking, 0, Vec::new())?;
+        let done = work(runtime, own);
+        // Asked of the connection itself: failures of what was posted are for the program's next call, not for this one.
+        let finished = runtime.connection.call(&wire::SynchronizeStream { stream: own }, cause);
+        runtime.streams.remove(own);
+        runtime.post(&wire::DestroyStream { stream: own }, &[])?;
+        done.and(finished.map_err(|failure| hipError_t(failure.status as u32)))
+    };
+    runtime.copies_due.fetch_add(1, Ordering::SeqCst);
+    let asked = runtime.host_function(at.id, move |status| {
+        let Ok(runtime) = self::runtime() else { return };
+        let outer = thread::enter_call(cause);
+        if status == hipSuccess
+            && let Err(error) = run(runtime)
+        {
+            report::line(format_args!("a copy behind a host function failed (error {})", error.0));
+        }
+        thread::leave_call(outer);
+        runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
+    });
+    asked.inspect_err(|_| {
+        runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
+    })
 }
 
 pub unsafe fn hipStreamCreate(stream: *mut hipStream_t) -> Status {
