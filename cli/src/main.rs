@@ -2,6 +2,7 @@
 
 mod devices;
 mod doctor;
+mod emulate;
 mod env;
 mod inspect;
 mod library;
@@ -32,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Run a HIP program; with no worker named, on a software GPU of the architecture it was built for
     Run(run::Arguments),
+    /// Run a HIP program on a local software GPU and look at what its kernels do: trace them, profile them, check them
+    Emulate(emulate::Arguments),
     /// Offer GPUs to programs on this machine or others
     Worker(serve::Arguments),
     /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     start_log(&environment, &arguments.command);
     let done = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &environment),
+        Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
         Command::Worker(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -10,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use backend_emulator::Model;
+use backend_emulator::{Model, ObserveConfig};
 use transport::Endpoint;
 
 use crate::env::Environment;
@@ -42,49 +43,83 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
-    let (program, rest) = arguments.program.split_first().context("no program is named")?;
-    if find_program(program, environment).is_none_or(|path| !path.exists()) {
-        eprintln!("remora: {} is not there", Path::new(program).display());
-        return Ok(ExitCode::from(127));
-    }
-    let libraries = library::find(environment).with_context(|| {
-        let places = library::places(environment);
-        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        format!(
-            "the client library libamdhip64.so.* was not found (looked in {}); build it with `cargo xtask build`, or \
-             set HIP_REMOTE_LIB_DIR",
-            places.join(", ")
-        )
-    })?;
+    let job = match Job::new(&arguments.program, environment)? {
+        Ok(job) => job,
+        Err(code) => return Ok(code),
+    };
     let named =
         if arguments.device.is_empty() { environment.worker(arguments.worker.as_deref())? } else { None };
-    let (endpoint, worker) = match named {
-        Some(endpoint) => (endpoint, None),
-        None => {
-            let models = match arguments.device.as_slice() {
-                [] => vec![model_for(program, environment).to_owned()],
-                models => models.to_vec(),
-            };
-            let (endpoint, worker) = PrivateWorker::start(&models, arguments, environment)?;
-            (endpoint, Some(worker))
-        }
+    if let Some(endpoint) = named {
+        return job.run(&endpoint, environment);
+    }
+    let local = Local {
+        device: &arguments.device,
+        watchdog: arguments.watchdog,
+        memory: arguments.memory.as_deref(),
+        observe: None,
     };
-    let mut command = Command::new(program);
-    command.args(rest);
-    set_environment(&mut command, &endpoint, &libraries, environment);
-    let program = Path::new(program).display();
-    let code = run_child(command).or_else(|error| {
-        // As shells answer.
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => 127,
-            std::io::ErrorKind::PermissionDenied => 126,
-            _ => return Err(error).with_context(|| format!("{program} did not start")),
-        };
-        eprintln!("remora: {program} did not start: {error}");
-        Ok(ExitCode::from(code))
-    })?;
+    let (endpoint, worker) = PrivateWorker::start(&job, &local, environment)?;
+    let code = job.run(&endpoint, environment)?;
     drop(worker);
     Ok(code)
+}
+
+/// A program to run, and the libraries to run it with.
+pub struct Job<'a> {
+    program: &'a OsString,
+    arguments: &'a [OsString],
+    libraries: PathBuf,
+}
+
+impl Job<'_> {
+    /// Looks for the program and for the client library. A program that is not there has an exit code of its own.
+    pub fn new<'a>(
+        command: &'a [OsString],
+        environment: &Environment,
+    ) -> Result<std::result::Result<Job<'a>, ExitCode>> {
+        let (program, arguments) = command.split_first().context("no program is named")?;
+        if find_program(program, environment).is_none_or(|path| !path.exists()) {
+            eprintln!("remora: {} is not there", Path::new(program).display());
+            return Ok(Err(ExitCode::from(127)));
+        }
+        let libraries = library::find(environment).with_context(|| {
+            let places = library::places(environment);
+            let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            format!(
+                "the client library libamdhip64.so.* was not found (looked in {}); build it with `cargo xtask build`, or \
+                 set HIP_REMOTE_LIB_DIR",
+                places.join(", ")
+            )
+        })?;
+        Ok(Ok(Job { program, arguments, libraries }))
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&self, endpoint: &Endpoint, environment: &Environment) -> Result<ExitCode> {
+        let mut command = Command::new(self.program);
+        command.args(self.arguments);
+        set_environment(&mut command, endpoint, &self.libraries, environment);
+        let program = Path::new(self.program).display();
+        run_child(command).or_else(|error| {
+            // As shells answer.
+            let code = match error.kind() {
+                std::io::ErrorKind::NotFound => 127,
+                std::io::ErrorKind::PermissionDenied => 126,
+                _ => return Err(error).with_context(|| format!("{program} did not start")),
+            };
+            eprintln!("remora: {program} did not start: {error}");
+            Ok(ExitCode::from(code))
+        })
+    }
+}
+
+/// What a private worker is told.
+pub struct Local<'a> {
+    pub device: &'a [String],
+    pub watchdog: Option<f64>,
+    pub memory: Option<&'a str>,
+    /// Observed kernels, and a descriptor that every process of the worker keeps open as long as it lives.
+    pub observe: Option<(&'a ObserveConfig, BorrowedFd<'a>)>,
 }
 
 /// Points the dynamic loader and the client at our libraries and at the worker.
@@ -127,17 +162,17 @@ fn find_program(program: &OsString, environment: &Environment) -> Option<PathBuf
 }
 
 /// A worker that lives as long as the program it was started for.
-struct PrivateWorker {
+pub struct PrivateWorker {
     child: Child,
     _folder: tempfile::TempDir,
 }
 
 impl PrivateWorker {
-    fn start(
-        models: &[String],
-        arguments: &Arguments,
-        environment: &Environment,
-    ) -> Result<(Endpoint, PrivateWorker)> {
+    pub fn start(job: &Job, local: &Local, environment: &Environment) -> Result<(Endpoint, PrivateWorker)> {
+        let models = match local.device {
+            [] => vec![model_for(job.program, environment).to_owned()],
+            models => models.to_vec(),
+        };
         let folder = tempfile::Builder::new()
             .prefix("remora-")
             .tempdir()
@@ -145,14 +180,25 @@ impl PrivateWorker {
         let socket = folder.path().join("worker");
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("worker").arg("--listen").arg(format!("unix:{}", socket.display()));
-        for model in models {
+        for model in &models {
             command.args(["--device", model]);
         }
-        if let Some(watchdog) = arguments.watchdog {
+        if let Some(watchdog) = local.watchdog {
             command.arg("--watchdog").arg(watchdog.to_string());
         }
-        if let Some(memory) = &arguments.memory {
+        if let Some(memory) = local.memory {
             command.arg("--memory").arg(memory);
+        }
+        if let Some((observe, held)) = &local.observe {
+            command.arg("--observe").arg(serde_json::to_string(observe)?);
+            let held = held.as_raw_fd();
+            // SAFETY: between fork and exec only a system call, on a descriptor that the caller keeps open.
+            unsafe {
+                command.pre_exec(move || match libc::fcntl(held, libc::F_SETFD, 0) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                });
+            }
         }
         command.args(["--ready", "--exit-with-parent"]);
         // The private worker has its own socket; a token or certificate meant for another one is not for it.

@@ -74,6 +74,9 @@ pub struct Arguments {
     /// Stop when the process that started this one ends
     #[arg(long)]
     exit_with_parent: bool,
+    /// What to observe of the kernels of emulated GPUs, as JSON (given by `remora emulate`)
+    #[arg(long, hide = true, value_name = "JSON")]
+    observe: Option<String>,
 }
 
 pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
@@ -97,7 +100,11 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
                 arguments.device.clone()
             };
             let device = |model| DeviceConfig { model, memory: arguments.memory };
-            BackendConfig::Emulator { devices: models.into_iter().map(device).collect() }
+            let observe = arguments.observe.as_deref().map(serde_json::from_str).transpose();
+            BackendConfig::Emulator {
+                devices: models.into_iter().map(device).collect(),
+                observe: observe.context("--observe is not understood")?,
+            }
         }
     };
     let session = SessionConfig {

@@ -18,6 +18,7 @@ mod kernel;
 pub mod limits;
 mod metadata;
 mod module;
+mod source_lines;
 mod target;
 
 pub use bundle::{BundleEntry, parse_bundle};
@@ -29,4 +30,5 @@ pub use fat_binary::{Entry, FatBinary};
 pub use host::embedded_targets;
 pub use kernel::{AddressSpace, Arg, ArgKind, Kernel};
 pub use module::CodeObject;
+pub use source_lines::{SourceLine, SourceLines};
 pub use target::{Feature, TargetId};

@@ -21,3 +21,7 @@ pub const METADATA_BYTES: usize = 256 << 20;
 pub const METADATA_DEPTH: usize = 32;
 /// Address range a code object may ask to be loaded into.
 pub const LOAD_BYTES: u64 = 1 << 38;
+/// Bytes of one debug section.
+pub const DEBUG_BYTES: u64 = 256 << 20;
+/// Rows of a code object's line tables.
+pub const SOURCE_ROWS: usize = 4 << 20;

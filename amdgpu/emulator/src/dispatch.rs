@@ -15,6 +15,7 @@ use crate::hostcall::{Hostcall, Output, PACKETS};
 use crate::initial::{Initial, Pointers, work_item_ids};
 use crate::memory::{Access, Memory, Range};
 use crate::module::LoadedKernel;
+use crate::observe::{ObservedLaunch, Observer};
 use crate::printf_buffer::PrintfBuffer;
 use crate::program::Program;
 use crate::schedule::{Pool, Schedule};
@@ -74,6 +75,8 @@ pub struct Dispatch {
     pub heap: u64,
     /// Stack of a work-item if its kernel does not know how much it needs; the device's default if `None`.
     pub stack_bytes: Option<u32>,
+    /// Who looks at it, if anyone; this makes it much slower.
+    pub observer: Option<Arc<Observer>>,
 }
 
 impl std::fmt::Debug for Dispatch {
@@ -108,6 +111,7 @@ impl Dispatch {
             cooperative: false,
             heap: 0,
             stack_bytes: None,
+            observer: None,
         }
     }
 }
@@ -154,13 +158,19 @@ impl Gpu {
         let grid = Grid::new(self, dispatch, id)?;
         let grid = self.pool.run(grid);
         if let Some(fault) = grid.fault.lock().take() {
+            if let Some(launch) = &grid.observed {
+                launch.end(Err(&fault), &grid.memory);
+            }
             return Err(fault);
         }
         if let Some(buffer) = &grid.printf {
             buffer.drain(grid.kernel.printf_formats(), dispatch.output.as_ref());
         }
-        let counts = grid.counts.lock();
-        Ok(LaunchStats { elapsed: start.elapsed(), ..*counts })
+        let stats = LaunchStats { elapsed: start.elapsed(), ..*grid.counts.lock() };
+        if let Some(launch) = &grid.observed {
+            launch.end(Ok(&stats), &grid.memory);
+        }
+        Ok(stats)
     }
 }
 
@@ -204,6 +214,8 @@ pub(crate) struct Grid {
     barrier: Mutex<GridBarrier>,
     pub schedule: Schedule,
     pub counts: Mutex<LaunchStats>,
+    /// Set when the dispatch is observed.
+    pub observed: Option<ObservedLaunch>,
     _arguments: Buffer,
 }
 
@@ -367,6 +379,7 @@ impl Grid {
             barrier: Mutex::default(),
             schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative),
             counts: Mutex::default(),
+            observed: dispatch.observer.as_ref().and_then(|observer| observer.launch(loaded)),
             _arguments: arguments,
         })
     }

@@ -17,6 +17,7 @@ mod initial;
 mod level;
 pub mod memory;
 pub mod module;
+pub mod observe;
 mod printf;
 mod printf_buffer;
 mod program;

@@ -177,6 +177,23 @@ impl LoadedKernel {
         self.image.object.printf_formats()
     }
 
+    /// The code object's file, and where it is loaded.
+    pub(crate) fn image(&self) -> &[u8] {
+        self.image.object.image()
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.image.base
+    }
+
+    /// Name of the function that starts at `address`.
+    pub(crate) fn function_name(&self, address: u64) -> Option<&str> {
+        let start = address.checked_sub(self.image.base)?;
+        let mut symbols = self.image.object.symbols().iter();
+        let symbol = symbols.find(|symbol| symbol.kind == SymbolKind::Function && symbol.value == start)?;
+        Some(&symbol.name)
+    }
+
     /// Address of the first instruction.
     pub fn entry(&self) -> u64 {
         self.image.base + self.kernel.entry_address

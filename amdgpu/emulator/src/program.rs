@@ -157,6 +157,21 @@ impl Program {
         self.base + u64::from(self.offsets.get(inst).copied().unwrap_or(0))
     }
 
+    /// Whether a micro-op is what its instruction does, and not a preparation for it or a jump of the emulator's own.
+    pub fn is_whole(&self, uop: usize) -> bool {
+        let inst = |at: usize| self.uops.get(at).map(|uop| uop.inst as usize);
+        inst(uop).is_some_and(|own| own + 1 < self.insts.len() && inst(uop + 1) != Some(own))
+    }
+
+    /// Address that a branch goes to when it is taken, if its target is known and inside the code.
+    pub fn target_of(&self, uop: usize) -> Option<u64> {
+        let branch = self.uops.get(uop).filter(|_| {
+            self.is_whole(uop) && self.inst_of(uop).is_some_and(|inst| sopp::is_branch(inst.op))
+        })?;
+        let target = usize::try_from(branch.imm).ok()?;
+        (target < self.uops.len()).then(|| self.address_of(target))
+    }
+
     /// The instruction a micro-op belongs to.
     pub fn inst_of(&self, uop: usize) -> Option<&Inst> {
         self.insts.get(self.uops.get(uop)?.inst as usize)

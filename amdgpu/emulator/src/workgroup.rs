@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::dispatch::Grid;
 use crate::fault::{Fault, FaultKind};
 use crate::memory::Range;
+use crate::observe::{self, Witness};
 use crate::program::Program;
 use crate::wave::sreg;
 use crate::{Flow, Wave};
@@ -92,12 +93,12 @@ enum Watched {
 
 impl Slot {
     /// Runs the wave until it is back at the mark's place, for a few jumps at most.
-    fn watch(&mut self, mark: Mark) -> Watched {
+    fn watch(&mut self, mark: Mark, mut witness: Option<&mut Witness>) -> Watched {
         const JUMPS: u32 = 32;
         let wave = &mut *self.wave;
         for _ in 0..JUMPS {
             wave.budget = 1;
-            let flow = run_wave(wave);
+            let flow = advance(wave, witness.as_deref_mut());
             if flow != Flow::Jump {
                 return Watched::Left(flow);
             }
@@ -109,9 +110,9 @@ impl Slot {
     }
 
     /// Lets the wave have its turn. Says how it ended, and whether the wave only waited.
-    fn turn(&mut self) -> (Flow, bool) {
+    fn turn(&mut self, mut witness: Option<&mut Witness>) -> (Flow, bool) {
         if let Some(mark) = self.spin {
-            match self.watch(mark) {
+            match self.watch(mark, witness.as_deref_mut()) {
                 Watched::Spins => return (Flow::Jump, true),
                 Watched::Moves => self.spin = None,
                 Watched::Left(flow) => {
@@ -121,7 +122,7 @@ impl Slot {
             }
         }
         self.wave.budget = QUANTUM;
-        let flow = run_wave(&mut self.wave);
+        let flow = advance(&mut self.wave, witness.as_deref_mut());
         if flow != Flow::Jump {
             return (flow, matches!(flow, Flow::Yield | Flow::Retry));
         }
@@ -131,7 +132,7 @@ impl Slot {
             return (flow, false);
         }
         let mark = Mark::of(&self.wave);
-        match self.watch(mark) {
+        match self.watch(mark, witness) {
             Watched::Spins => {
                 self.spin = Some(mark);
                 (Flow::Jump, true)
@@ -161,6 +162,8 @@ pub(crate) struct Workgroup {
     live: usize,
     lds: Buffer,
     surroundings: Box<Surroundings>,
+    /// Looks at this workgroup, if the dispatch is observed.
+    witness: Option<Box<Witness>>,
 }
 
 // SAFETY: one thread at a time runs a workgroup; what its pointers refer to outlives it and may be used from any thread.
@@ -180,6 +183,7 @@ impl Workgroup {
                 linear_workgroup: 0,
                 dispatch: grid.id,
             }),
+            witness: None,
         }
     }
 
@@ -255,6 +259,8 @@ impl Workgroup {
             }
             grid.entry().enter(wave, grid.entry_index);
         }
+        let observed = grid.observed.as_ref();
+        self.witness = observed.map(|launch| Box::new(launch.workgroup(&self.surroundings, self.live)));
         self.refresh();
     }
 
@@ -281,7 +287,7 @@ impl Workgroup {
                     State::Ended => ended += 1,
                     State::AtBarrier => at_barrier += 1,
                     State::Ready => {
-                        let (flow, waits) = self.slots[at].turn();
+                        let (flow, waits) = self.slots[at].turn(self.witness.as_deref_mut());
                         idle &= waits;
                         match flow {
                             Flow::End => {
@@ -292,7 +298,10 @@ impl Workgroup {
                                 self.slots[at].state = State::AtBarrier;
                                 at_barrier += 1;
                             }
-                            Flow::Fault => return Outcome::Fault(Box::new(self.describe(at))),
+                            Flow::Fault => {
+                                self.dismiss();
+                                return Outcome::Fault(Box::new(self.describe(at)));
+                            }
                             // Gave up its turn, or used it up.
                             _ => runnable = true,
                         }
@@ -300,6 +309,7 @@ impl Workgroup {
                 }
             }
             if ended == self.live {
+                self.dismiss();
                 return Outcome::Done;
             }
             if at_barrier > 0 && at_barrier + ended == self.live {
@@ -307,6 +317,9 @@ impl Workgroup {
                     if slot.state == State::AtBarrier {
                         slot.state = State::Ready;
                     }
+                }
+                if let Some(witness) = &mut self.witness {
+                    witness.barrier();
                 }
                 // Everyone is past the barrier: go on at once, unless the dispatch was aborted.
                 if self.surroundings.grid().is_aborted() {
@@ -316,6 +329,13 @@ impl Workgroup {
             }
             debug_assert!(runnable);
             return Outcome::Parked { idle };
+        }
+    }
+
+    /// Ends the observation of this workgroup.
+    fn dismiss(&mut self) {
+        if let (Some(witness), Some(launch)) = (self.witness.take(), &self.surroundings.grid().observed) {
+            witness.end(launch);
         }
     }
 
@@ -374,6 +394,14 @@ impl Workgroup {
     }
 }
 
+/// Runs a wave, under the eyes of a witness if there is one.
+fn advance(wave: &mut Wave, witness: Option<&mut Witness>) -> Flow {
+    match witness {
+        None => run_wave(wave),
+        Some(witness) => observe::run(wave, witness),
+    }
+}
+
 /// Runs a wave until something other than the next micro-op is due, or its budget is spent.
 pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
     // SAFETY: the wave entered a program of its kernel, which lives as long as the kernel. A program's last micro-op jumps, so
@@ -424,7 +452,7 @@ pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
 }
 
 /// Enters the program at `wave.far`.
-fn far(wave: &mut Wave) -> bool {
+pub(crate) fn far(wave: &mut Wave) -> bool {
     let address = wave.far;
     // SAFETY: the wave runs a program of its kernel.
     let current = unsafe { &*wave.program };

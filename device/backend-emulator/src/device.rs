@@ -18,6 +18,7 @@ use crate::launch::{Engine, Runner};
 use crate::memory::{GRANULARITY, Memory};
 use crate::model::{MODELS, Model};
 use crate::module::{self, Modules};
+use crate::observation::{Observation, ObserveConfig};
 use crate::stream::Scheduler;
 
 /// The largest stack a work-item may be given.
@@ -40,6 +41,8 @@ pub struct Options {
     pub arena: Option<Arena>,
     /// Kernels are aborted after this long.
     pub watchdog: Option<Duration>,
+    /// Kernels are observed, which makes them much slower.
+    pub observe: Option<ObserveConfig>,
 }
 
 /// The emulated GPUs of one session.
@@ -84,6 +87,7 @@ impl Emulator {
             watchdog: options.watchdog,
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
             notifier: std::sync::OnceLock::new(),
+            observation: options.observe.as_ref().map(Observation::open).transpose()?,
         };
         let scheduler = Scheduler::new(info.len() as u32, runner);
         Ok(Emulator { info, memory, scheduler })
@@ -267,6 +271,12 @@ impl Device for Emulator {
 
     fn busy_ns(&self, device: u32) -> u64 {
         self.scheduler.busy_ns(device)
+    }
+
+    fn close(&self) {
+        if let Some(observation) = &self.runner().observation {
+            observation.tell();
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::error::{Failure, from_fault};
 use crate::memory::Memory;
 use crate::module::Modules;
+use crate::observation::Observation;
 use crate::stream::Work;
 
 /// One emulated GPU; its threads start with its first kernel.
@@ -41,6 +42,7 @@ pub(crate) struct Runner {
     /// Ends the kernels that run now; replaced when the device is reset.
     pub(crate) cancel: Mutex<Arc<AtomicBool>>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
+    pub(crate) observation: Option<Observation>,
 }
 
 impl Runner {
@@ -97,6 +99,7 @@ impl Runner {
         }
         let stack = engine.stack_bytes.load(Ordering::Relaxed);
         dispatch.stack_bytes = u32::try_from(stack).ok().filter(|stack| *stack > 0);
+        dispatch.observer = self.observation.as_ref().map(|observation| Arc::clone(&observation.observer));
         match engine.gpu().launch(&dispatch) {
             Ok(_) => Ok(()),
             Err(fault) => Err(from_fault(&fault, launch.cooperative)),

@@ -10,8 +10,10 @@ mod launch;
 mod memory;
 mod model;
 mod module;
+mod observation;
 mod queue;
 mod stream;
 
 pub use device::{DeviceConfig, Emulator, Options};
 pub use model::{DEFAULT_STACK_BYTES, MODELS, Model};
+pub use observation::{Findings, ObserveConfig, TraceConfig};

@@ -10,7 +10,7 @@ use hip_api::types::hipErrorLaunchTimeOut;
 
 fn open(watchdog: Option<Duration>) -> Arc<dyn Device> {
     let device = DeviceConfig { model: "mi300x".to_owned(), memory: Some(1 << 30) };
-    Arc::new(Emulator::open(&Options { devices: vec![device], arena: None, watchdog }).unwrap())
+    Arc::new(Emulator::open(&Options { devices: vec![device], watchdog, ..Options::default() }).unwrap())
 }
 
 backend::device_suite!(open(None));

@@ -147,4 +147,6 @@ pub trait Device: Send + Sync {
     fn reset(&self, device: u32) -> Result<(), DeviceError>;
     /// Nanoseconds a device has been busy so far.
     fn busy_ns(&self, device: u32) -> u64;
+    /// The session is over: what there is to tell about it is told before this returns. May be called more than once.
+    fn close(&self) {}
 }

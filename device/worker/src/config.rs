@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use backend_emulator::ObserveConfig;
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
@@ -20,7 +21,7 @@ pub struct DeviceConfig {
 #[serde(rename_all = "lowercase")]
 pub enum BackendConfig {
     /// Software GPUs on this machine's CPU.
-    Emulator { devices: Vec<DeviceConfig> },
+    Emulator { devices: Vec<DeviceConfig>, observe: Option<ObserveConfig> },
     /// AMD's own runtime; `None` searches the usual places.
     Hip { library: Option<PathBuf> },
 }

@@ -79,7 +79,7 @@ pub(crate) fn open_device(
     arena: Option<Arena>,
 ) -> Result<Arc<dyn Device>, DeviceError> {
     Ok(match &config.backend {
-        BackendConfig::Emulator { devices } => {
+        BackendConfig::Emulator { devices, observe } => {
             let devices = devices
                 .iter()
                 .map(|device| backend_emulator::DeviceConfig {
@@ -87,7 +87,12 @@ pub(crate) fn open_device(
                     memory: device.memory,
                 })
                 .collect();
-            let options = backend_emulator::Options { devices, arena, watchdog: config.watchdog };
+            let options = backend_emulator::Options {
+                devices,
+                arena,
+                watchdog: config.watchdog,
+                observe: observe.clone(),
+            };
             Arc::new(backend_emulator::Emulator::open(&options)?)
         }
         BackendConfig::Hip { library } => Arc::new(backend_hip::Hip::open(library.as_deref(), arena)?),
@@ -349,6 +354,7 @@ fn decode_hello(bytes: &[u8]) -> Result<Hello, WorkerError> {
 /// The end of the session and of the process. Destructors are skipped: the system takes everything back at once.
 fn end(outbox: &Outbox, why: &'static str) -> ! {
     outbox.close();
+    outbox.device().close();
     // On a thread of its own, since nobody may be reading the log and the process must end all the same.
     let (sender, logged) = mpsc::channel();
     let log = move || {

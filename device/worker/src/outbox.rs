@@ -107,6 +107,10 @@ impl Outbox {
         self.room.notify_all();
     }
 
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
     pub(crate) fn is_connected(&self) -> bool {
         self.state.lock().link.is_some()
     }

@@ -34,7 +34,7 @@ impl From<&DeviceInfo> for DeviceSummary {
 ///
 /// For AMD's runtime this loads and initialises it in the calling process.
 pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> {
-    if let BackendConfig::Emulator { devices } = &config.backend {
+    if let BackendConfig::Emulator { devices, .. } = &config.backend {
         for device in devices {
             if backend_emulator::Model::find(&device.model).is_none() {
                 let known: Vec<&str> = backend_emulator::MODELS.iter().map(|model| model.key).collect();

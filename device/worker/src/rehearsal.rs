@@ -27,6 +27,7 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
         }],
         arena: None,
         watchdog: Some(WATCHDOG),
+        observe: None,
     };
     let Ok(device) = backend_emulator::Emulator::open(&options) else { return 0 };
     let device: Arc<dyn Device> = Arc::new(device);

@@ -133,6 +133,12 @@ fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     Placed { addresses, within, stride: 4 }
 }
 
+/// Where an instruction is about to touch memory: an address per lane, the lanes of each dword, and the distance of dwords.
+pub(crate) fn placed(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> ([u64; 64], [u64; 4], usize) {
+    let placed = place(wave, uop, exec, bytes);
+    (placed.addresses.0, placed.within, placed.stride)
+}
+
 struct BufferLoad;
 impl Body for BufferLoad {
     #[inline(always)]

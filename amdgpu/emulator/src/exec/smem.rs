@@ -36,6 +36,18 @@ fn buffer(wave: &Wave, uop: &Uop) -> (u64, u64) {
     (base, if stride == 0 { records } else { records * stride })
 }
 
+/// Where an instruction is about to touch memory; `None` when that is past its buffer.
+pub(crate) fn placed(wave: &Wave, uop: &Uop, inst: &Inst, bytes: u32, buffered: bool) -> Option<u64> {
+    let register = if uop.flags & SOFFSET != 0 { i64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
+    let offset = i64::from(inst.imm) + register;
+    if !buffered {
+        return Some(wave.sgpr64(usize::from(uop.src[0].index)).wrapping_add_signed(offset) & !3);
+    }
+    let (base, size) = buffer(wave, uop);
+    let offset = offset as u64 & !3;
+    (offset.saturating_add(u64::from(bytes)) <= size).then(|| base.wrapping_add(offset))
+}
+
 struct ScalarLoad<const N: usize>;
 impl<const N: usize> Body for ScalarLoad<N> {
     #[inline(always)]

@@ -1,0 +1,142 @@
+//! Source lines: which line of which file an instruction was compiled from, when the compiler was asked for debug information.
+//!
+//! Reads the line tables of DWARF and nothing else of it. A file without them, or with tables that make no sense, has no lines:
+//! they are for people to read, so nothing fails for want of them.
+
+use std::sync::Arc;
+
+use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian as ElfLittleEndian, Object, ObjectSection};
+
+use crate::limits;
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    pub file: Arc<str>,
+    pub line: u32,
+}
+
+impl SourceLine {
+    /// The file without its folders.
+    pub fn file_name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or(&self.file)
+    }
+}
+
+/// The line table of a code object.
+#[derive(Clone, Debug, Default)]
+pub struct SourceLines {
+    files: Vec<Arc<str>>,
+    /// By address, relative to the load base. An entry holds until the next one.
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    address: u64,
+    file: u32,
+    /// 0 where no line is known, such as behind the last instruction of a function.
+    line: u32,
+}
+
+impl SourceLines {
+    /// The lines of a code object (an ELF file).
+    pub fn parse(image: &[u8]) -> SourceLines {
+        let mut lines = SourceLines::default();
+        // What was read before the tables turned bad is still good.
+        let _ = lines.read(image);
+        // Where one function ends another may begin: the end comes first.
+        lines.rows.sort_by_key(|row| (row.address, row.line > 0));
+        lines
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The line of the instruction at `address`, which is relative to the load base.
+    pub fn find(&self, address: u64) -> Option<SourceLine> {
+        let after = self.rows.partition_point(|row| row.address <= address);
+        let row = self.rows.get(after.checked_sub(1)?)?;
+        let file = self.files.get(row.file as usize)?;
+        (row.line > 0).then(|| SourceLine { file: Arc::clone(file), line: row.line })
+    }
+
+    fn read(&mut self, image: &[u8]) -> Option<()> {
+        let file = ElfFile64::<ElfLittleEndian>::parse(image).ok()?;
+        let section = |id: SectionId| -> Result<Bytes, gimli::Error> {
+            let section = file.section_by_name(id.name());
+            // Compressed sections are not unpacked.
+            let data = section
+                .filter(|section| {
+                    section.compressed_file_range().is_ok_and(|range| {
+                        range.format == object::CompressionFormat::None
+                            && range.compressed_size <= limits::DEBUG_BYTES
+                    })
+                })
+                .and_then(|section| section.data().ok());
+            Ok(EndianSlice::new(data.unwrap_or_default(), LittleEndian))
+        };
+        let dwarf = Dwarf::load(section).ok()?;
+        let mut units = dwarf.units();
+        while let Some(header) = units.next().ok()? {
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            self.read_unit(&dwarf, &unit)?;
+        }
+        Some(())
+    }
+
+    /// Adds the rows of one compilation unit; `None` when there are too many.
+    fn read_unit(&mut self, dwarf: &Dwarf<Bytes>, unit: &gimli::Unit<Bytes>) -> Option<()> {
+        let Some(program) = unit.line_program.clone() else { return Some(()) };
+        let first = self.files.len() as u32;
+        let header = program.header().clone();
+        // Files count from 1 up to version 4, and from 0 since.
+        let base = u64::from(header.version() < 5);
+        for file in header.file_names().iter().take(limits::TABLE_ENTRIES) {
+            self.files.push(path(dwarf, unit, &header, file).into());
+        }
+        let count = self.files.len() as u32 - first;
+        let mut rows = program.rows();
+        while let Ok(Some((_, row))) = rows.next_row() {
+            if self.rows.len() >= limits::SOURCE_ROWS {
+                return None;
+            }
+            let file = row.file_index().checked_sub(base).and_then(|file| u32::try_from(file).ok());
+            let known = file.filter(|file| *file < count && !row.end_sequence());
+            let line = row.line().and_then(|line| u32::try_from(line.get()).ok()).unwrap_or(0);
+            self.rows.push(Row {
+                address: row.address(),
+                file: first.saturating_add(known.unwrap_or(0)),
+                line: if known.is_some() { line } else { 0 },
+            });
+        }
+        Some(())
+    }
+}
+
+/// The path of a file: its folder, unless that is the one that was compiled in, and its name.
+fn path(
+    dwarf: &Dwarf<Bytes>,
+    unit: &gimli::Unit<Bytes>,
+    header: &gimli::LineProgramHeader<Bytes>,
+    file: &gimli::FileEntry<Bytes>,
+) -> String {
+    let text = |value| {
+        let value = dwarf.attr_string(unit, value).ok();
+        let text = value.map_or(String::new(), |value| value.to_string_lossy().into_owned());
+        text.chars().take(limits::ID_BYTES as usize).collect::<String>()
+    };
+    let name = text(file.path_name());
+    if name.starts_with('/') || file.directory_index() == 0 {
+        return name;
+    }
+    match file.directory(header).map(text) {
+        Some(folder) if !folder.is_empty() => format!("{folder}/{name}"),
+        _ => name,
+    }
+}

@@ -1,0 +1,255 @@
+//! Looking at what kernels do: an instruction trace, a profile, a check for races and stray accesses.
+//!
+//! A dispatch with an [`Observer`] runs its waves in a loop of its own that looks at the wave before and after every micro-op;
+//! handlers do not know of it, and a dispatch without one never comes here. Observing changes no result. What is seen is
+//! collected per workgroup ([`Witness`]), joined per launch ([`ObservedLaunch`]) and told by the observer when asked.
+
+mod accesses;
+mod kernel_name;
+mod listing;
+mod trace;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+pub use trace::TraceOptions;
+
+use crate::module::LoadedKernel;
+use crate::program::Program;
+use crate::workgroup::{Surroundings, far};
+use crate::{Fault, Flow, LaunchStats, Memory, Wave};
+use accesses::{Accesses, Shape};
+use listing::Listing;
+use trace::{Trace, Tracer};
+
+/// What to look at, and how.
+#[derive(Clone, Debug, Default)]
+pub struct ObserveOptions {
+    /// Only kernels whose name, plain or mangled, contains this.
+    pub kernel: Option<String>,
+    /// Only this one of the launches of such kernels, counted from 0.
+    pub launch: Option<u64>,
+    pub trace: Option<TraceOptions>,
+}
+
+/// Looks at the launches it is given to, and tells what it saw.
+#[derive(Debug)]
+pub struct Observer {
+    options: ObserveOptions,
+    /// Launches so far, and those whose kernel is of interest.
+    launches: AtomicU64,
+    matching: AtomicU64,
+    trace: Option<Trace>,
+    /// By kernel, which is thereby kept: its code is needed for as long as there is something to tell of it.
+    listings: Mutex<HashMap<usize, Arc<Listing>>>,
+}
+
+impl Observer {
+    /// An observer that writes its trace, if it makes one, to `trace`.
+    pub fn new(options: ObserveOptions, trace: Option<Box<dyn Write + Send>>) -> Observer {
+        let trace = options.trace.clone().zip(trace).map(|(options, out)| Trace::new(options, out));
+        Observer {
+            options,
+            launches: AtomicU64::new(0),
+            matching: AtomicU64::new(0),
+            trace,
+            listings: Mutex::default(),
+        }
+    }
+
+    /// Launches made so far, whether looked at or not.
+    pub fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    /// Waves traced so far.
+    pub fn traced(&self) -> u64 {
+        self.trace.as_ref().map_or(0, Trace::waves)
+    }
+
+    /// Writes out what is still held back.
+    pub fn flush(&self) {
+        if let Some(trace) = &self.trace {
+            trace.flush();
+        }
+    }
+
+    /// The launch to look at, if this one is of interest.
+    pub(crate) fn launch(self: &Arc<Observer>, kernel: &Arc<LoadedKernel>) -> Option<ObservedLaunch> {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        let plain = kernel_name::plain(kernel.name());
+        if let Some(wanted) = &self.options.kernel
+            && !kernel.name().contains(wanted.as_str())
+            && !plain.contains(wanted.as_str())
+        {
+            return None;
+        }
+        let number = self.matching.fetch_add(1, Ordering::Relaxed);
+        let wanted = self.options.launch.is_none_or(|wanted| wanted == number);
+        // A trace is of one launch; the first, if none is named.
+        let traced = self.trace.is_some() && self.options.launch.unwrap_or(0) == number;
+        if !wanted || !traced {
+            return None;
+        }
+        let listing = self.listing(kernel);
+        Some(ObservedLaunch { observer: Arc::clone(self), number, listing, traced })
+    }
+
+    fn listing(&self, kernel: &Arc<LoadedKernel>) -> Arc<Listing> {
+        let mut listings = self.listings.lock();
+        let key = Arc::as_ptr(kernel) as usize;
+        let listing = listings.entry(key).or_insert_with(|| Arc::new(Listing::new(Arc::clone(kernel))));
+        Arc::clone(listing)
+    }
+}
+
+/// A launch that is looked at.
+#[derive(Debug)]
+pub(crate) struct ObservedLaunch {
+    observer: Arc<Observer>,
+    /// Among the launches of interest.
+    number: u64,
+    listing: Arc<Listing>,
+    traced: bool,
+}
+
+impl ObservedLaunch {
+    /// Looks at a workgroup that is about to start.
+    pub fn workgroup(&self, surroundings: &Surroundings, waves: usize) -> Witness {
+        let tracer = self.observer.trace.as_ref().filter(|_| self.traced);
+        Witness {
+            accesses: Accesses::new(),
+            code: None,
+            tracer: tracer.and_then(|trace| trace.workgroup(self, surroundings, waves)),
+        }
+    }
+
+    /// The launch has ended.
+    pub fn end(&self, _outcome: Result<&LaunchStats, &Fault>, _memory: &Memory) {
+        self.observer.flush();
+    }
+}
+
+/// What the instructions of a program are like.
+#[derive(Debug)]
+pub(crate) struct Code {
+    program: *const Program,
+    shapes: Box<[Shape]>,
+}
+
+// SAFETY: the pointer is only compared, never followed.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+impl Code {
+    fn of(program: &Program) -> Code {
+        Code { program, shapes: program.insts.iter().map(Shape::of).collect() }
+    }
+}
+
+/// Looks at one workgroup.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    accesses: Accesses,
+    /// Of the program that ran last.
+    code: Option<Arc<Code>>,
+    tracer: Option<Tracer>,
+}
+
+/// A micro-op that is about to run, or just did.
+pub(crate) struct Step<'a> {
+    pub program: &'a Program,
+    pub at: usize,
+    pub inst: &'a isa::Inst,
+    pub launch: &'a ObservedLaunch,
+    /// What the instruction touches, as found before it ran.
+    pub accesses: &'a [accesses::Access],
+}
+
+impl Witness {
+    /// Every wave has reached the barrier and goes on.
+    pub fn barrier(&mut self) {}
+
+    /// The workgroup has ended.
+    pub fn end(self, _launch: &ObservedLaunch) {}
+
+    fn code(&mut self, launch: &ObservedLaunch, program: &Program) -> Arc<Code> {
+        match &self.code {
+            Some(code) if std::ptr::eq(code.program, program) => Arc::clone(code),
+            _ => {
+                let code = launch.listing.code(program);
+                self.code = Some(Arc::clone(&code));
+                code
+            }
+        }
+    }
+
+    /// Runs the micro-op `at`, looking before and after.
+    fn step(&mut self, launch: &ObservedLaunch, wave: &mut Wave, program: &Program, at: usize) -> Flow {
+        let uop = &program.uops[at];
+        let inst = &program.insts[uop.inst as usize];
+        let mut accesses = std::mem::take(&mut self.accesses);
+        accesses.clear();
+        // Micro-ops that only prepare an instruction have its operands, but not its effect.
+        if program.is_whole(at) {
+            let shape = self.code(launch, program).shapes[uop.inst as usize];
+            if shape.touches_memory() {
+                shape.place(wave, uop, inst, &mut accesses);
+            }
+        }
+        let step = Step { program, at, inst, launch, accesses: &accesses };
+        if let Some(tracer) = &mut self.tracer {
+            tracer.before(&step, wave);
+        }
+        // SAFETY: the micro-op belongs to the program that the wave runs.
+        let flow = unsafe { (uop.run)(wave, uop) };
+        if let Some(tracer) = &mut self.tracer {
+            tracer.after(&step, wave, flow);
+        }
+        self.accesses = accesses;
+        flow
+    }
+}
+
+/// Runs a wave as `run_wave` does, under the eyes of `witness`.
+pub(crate) fn run(wave: &mut Wave, witness: &mut Witness) -> Flow {
+    let mut left = i64::from(wave.budget);
+    loop {
+        // SAFETY: the wave runs a program of its kernel and has surroundings, which all outlive it.
+        let (program, grid) = unsafe { (&*wave.program, (*wave.surroundings).grid()) };
+        let Some(launch) = &grid.observed else { return crate::workgroup::run_wave(wave) };
+        let pc = wave.pc;
+        let flow = witness.step(launch, wave, program, pc);
+        wave.executed += 1;
+        left -= 1;
+        match flow {
+            Flow::Next => {
+                wave.pc = pc + 1;
+                continue;
+            }
+            Flow::Jump => {}
+            Flow::Far => {
+                if !far(wave) {
+                    wave.pc = pc;
+                    return Flow::Fault;
+                }
+            }
+            Flow::Fault | Flow::Retry => {
+                wave.pc = pc;
+                return flow;
+            }
+            _ => {
+                wave.pc = pc + 1;
+                return flow;
+            }
+        }
+        if left <= 0 {
+            return Flow::Jump;
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Which memory an instruction is about to touch, from its encoding and the wave's registers.
+//!
+//! Mirrors how handlers place their accesses, without touching memory. What an instruction is like ([`Shape`]) is found once per
+//! program; the addresses ([`Accesses`]) before each execution, since loads may overwrite their own address.
+
+use isa::{Flags, Format, Inst, Op};
+
+use crate::compile::{PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::exec::{mubuf, smem};
+use crate::wave::sreg;
+use crate::{SrcKind, Uop, Wave};
+
+/// Which memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Space {
+    /// Addresses are the program's.
+    Global,
+    /// Addresses are offsets in the workgroup's local memory.
+    Local,
+    /// Addresses are offsets in the work-item's private memory.
+    Private,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Load,
+    Store,
+    Atomic,
+}
+
+/// One access of a wave: the same number of bytes at an address per lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub space: Space,
+    pub kind: Kind,
+    /// Bytes at each address.
+    pub bytes: u32,
+    /// Lanes that take part; lane 0 alone stands for the wave if `scalar`.
+    pub lanes: u64,
+    pub scalar: bool,
+    /// First of the registers whose contents are stored, if they are vector registers.
+    pub data: Option<u16>,
+    pub addresses: [u64; 64],
+}
+
+impl Access {
+    pub fn address_of(&self, lane: u32) -> Option<u64> {
+        (lane < 64 && self.lanes >> lane & 1 != 0).then(|| self.addresses[lane as usize])
+    }
+}
+
+/// The accesses of one execution of an instruction.
+pub(crate) type Accesses = Vec<Access>;
+
+/// How an instruction addresses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    None,
+    /// One or two offsets from a vector address.
+    Local([Option<u32>; 2]),
+    /// M0 and an offset, once for the wave.
+    LocalCounter(u32),
+    /// M0, an offset and the lane.
+    LocalLane(u32),
+    Flat,
+    Global,
+    Scratch,
+    Buffer,
+    Scalar,
+    ScalarBuffer,
+}
+
+/// What an instruction's accesses are like, whatever its registers hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    form: Form,
+    kind: Kind,
+    bytes: u32,
+    /// The loaded elements go to local memory.
+    to_local: bool,
+}
+
+impl Shape {
+    const NONE: Shape = Shape { form: Form::None, kind: Kind::Load, bytes: 0, to_local: false };
+
+    pub fn of(inst: &Inst) -> Shape {
+        match inst.format {
+            Format::Ds => Shape::of_ds(inst),
+            Format::Flat | Format::Global | Format::Scratch | Format::Mubuf => Shape::of_vector(inst),
+            Format::Smem => Shape::of_scalar(inst),
+            _ => Shape::NONE,
+        }
+    }
+
+    pub fn touches_memory(&self) -> bool {
+        self.form != Form::None
+    }
+
+    fn of_ds(inst: &Inst) -> Shape {
+        let name = inst.op.name();
+        let raw = inst.imm as u32 & 0xffff;
+        let kind = if name.starts_with("ds_read") {
+            Kind::Load
+        } else if name.starts_with("ds_write") {
+            Kind::Store
+        } else {
+            Kind::Atomic
+        };
+        let offset2 = inst.encoding().flags.has(Flags::OFFSET2);
+        let width = match kind {
+            Kind::Load if offset2 => inst.dst_width() / 2,
+            Kind::Load => inst.dst_width(),
+            _ => inst.src_width(1),
+        };
+        let bytes = element_bytes(name, width);
+        let form = match inst.op {
+            Op::ds_bpermute_b32
+            | Op::ds_permute_b32
+            | Op::ds_swizzle_b32
+            | Op::ds_nop
+            | Op::ds_gws_barrier
+            | Op::ds_gws_init
+            | Op::ds_gws_sema_br
+            | Op::ds_gws_sema_p
+            | Op::ds_gws_sema_v
+            | Op::ds_gws_sema_release_all => return Shape::NONE,
+            Op::ds_append | Op::ds_consume => Form::LocalCounter(raw),
+            Op::ds_read_addtid_b32 | Op::ds_write_addtid_b32 => Form::LocalLane(raw),
+            _ if offset2 => {
+                let unit = if name.contains("st64") { 64 * bytes } else { bytes };
+                Form::Local([Some((raw & 0xff) * unit), Some((raw >> 8) * unit)])
+            }
+            _ => Form::Local([Some(raw), None]),
+        };
+        let bytes = if matches!(form, Form::LocalCounter(_)) { 4 } else { bytes };
+        Shape { form, kind, bytes, to_local: false }
+    }
+
+    fn of_vector(inst: &Inst) -> Shape {
+        let flags = inst.encoding().flags;
+        let name = inst.op.name();
+        if flags.has(Flags::NO_OPERANDS) {
+            return Shape::NONE;
+        }
+        let (kind, width) = if flags.has(Flags::ATOMIC) {
+            (Kind::Atomic, inst.dst_width())
+        } else if flags.has(Flags::STORE) {
+            (Kind::Store, inst.src_width(1))
+        } else {
+            (Kind::Load, inst.dst_width().max(1))
+        };
+        let form = match inst.format {
+            Format::Flat => Form::Flat,
+            Format::Global => Form::Global,
+            Format::Scratch => Form::Scratch,
+            _ => Form::Buffer,
+        };
+        // A compare-and-swap is declared with what it returns, which is one element.
+        let bytes = if kind == Kind::Atomic { 4 * width } else { element_bytes(name, width) };
+        let to_local = inst.memory.lds || flags.has(Flags::LDS_LOAD);
+        Shape { form, kind, bytes, to_local }
+    }
+
+    fn of_scalar(inst: &Inst) -> Shape {
+        let flags = inst.encoding().flags;
+        let name = inst.op.name();
+        let buffer = name.starts_with("s_buffer_");
+        let plain =
+            name.starts_with("s_load_") || name.starts_with("s_store_") || name.starts_with("s_atomic_");
+        if !buffer && !plain {
+            return Shape::NONE;
+        }
+        let kind = match () {
+            () if flags.has(Flags::ATOMIC) => Kind::Atomic,
+            () if flags.has(Flags::STORE) => Kind::Store,
+            () => Kind::Load,
+        };
+        let form = if buffer { Form::ScalarBuffer } else { Form::Scalar };
+        let halves = if name.contains("cmpswap") { 2 } else { 1 };
+        Shape { form, kind, bytes: 4 * inst.dst_width() / halves, to_local: false }
+    }
+
+    /// Adds what the micro-op of this shape is about to touch.
+    pub fn place(&self, wave: &Wave, uop: &Uop, inst: &Inst, out: &mut Accesses) {
+        let exec = wave.exec();
+        let data = |src: usize| (uop.src[src].kind == SrcKind::Vector).then_some(uop.src[src].index);
+        let access = |space, lanes, addresses| Access {
+            space,
+            kind: self.kind,
+            bytes: self.bytes,
+            lanes,
+            scalar: false,
+            data: if self.kind == Kind::Store { data(1) } else { None },
+            addresses,
+        };
+        if matches!(self.form, Form::Scalar | Form::ScalarBuffer) {
+            if let Some(address) = smem::placed(wave, uop, inst, self.bytes, self.form == Form::ScalarBuffer)
+            {
+                out.push(Access { scalar: true, data: None, ..access(Space::Global, 1, [address; 64]) });
+            }
+            return;
+        }
+        if exec == 0 {
+            return;
+        }
+        match self.form {
+            Form::None | Form::Scalar | Form::ScalarBuffer => {}
+            Form::Local(offsets) => {
+                let vaddr = &wave.vgprs[usize::from(uop.src[0].index)].0;
+                for (k, offset) in offsets.iter().enumerate() {
+                    if let Some(offset) = offset {
+                        let addresses =
+                            std::array::from_fn(|lane| u64::from(vaddr[lane].wrapping_add(*offset)));
+                        let mut access = access(Space::Local, exec, addresses);
+                        if self.kind == Kind::Store {
+                            access.data = data(1 + k);
+                        }
+                        out.push(access);
+                    }
+                }
+            }
+            Form::LocalCounter(offset) => {
+                let at = u64::from(wave.sgprs[sreg::M0] & 0xffff) + u64::from(offset);
+                out.push(Access { scalar: true, ..access(Space::Local, 1, [at; 64]) });
+            }
+            Form::LocalLane(offset) => {
+                let at = u64::from(wave.sgprs[sreg::M0] & 0xffff) + u64::from(offset);
+                out.push(access(Space::Local, exec, std::array::from_fn(|lane| at + 4 * lane as u64)));
+            }
+            Form::Flat | Form::Global => {
+                let addresses = flat_addresses(wave, uop, inst);
+                let (mut local, mut private) = (0, 0);
+                if self.form == Form::Flat {
+                    for (lane, address) in addresses.iter().enumerate() {
+                        local |= u64::from((address >> 32) as u32 == SHARED_APERTURE) << lane;
+                        private |= u64::from((address >> 32) as u32 == PRIVATE_APERTURE) << lane;
+                    }
+                }
+                let offsets = addresses.map(|address| address & 0xffff_ffff);
+                let global = exec & !local & !private;
+                for (space, lanes, addresses) in [
+                    (Space::Global, global, addresses),
+                    (Space::Local, exec & local, offsets),
+                    (Space::Private, exec & private, offsets),
+                ] {
+                    if lanes != 0 {
+                        out.push(access(space, lanes, addresses));
+                    }
+                }
+                if self.to_local {
+                    out.push(self.copied(wave, exec, inst));
+                }
+            }
+            Form::Scratch => {
+                let mut base = inst.imm as u32;
+                if uop.src[2].kind == SrcKind::Scalar {
+                    base = base.wrapping_add(wave.sgprs[usize::from(uop.src[2].index)]);
+                }
+                let addresses = match uop.src[0].kind {
+                    SrcKind::Vector => {
+                        let vaddr = &wave.vgprs[usize::from(uop.src[0].index)].0;
+                        std::array::from_fn(|lane| u64::from(vaddr[lane].wrapping_add(base)))
+                    }
+                    _ => [u64::from(base); 64],
+                };
+                out.push(access(Space::Private, exec, addresses));
+            }
+            Form::Buffer => self.place_buffer(wave, uop, exec, inst, access, out),
+        }
+    }
+
+    /// Buffers are checked dword by dword, so parts of an element may be out of range and not be touched.
+    fn place_buffer(
+        &self,
+        wave: &Wave,
+        uop: &Uop,
+        exec: u64,
+        inst: &Inst,
+        access: impl Fn(Space, u64, [u64; 64]) -> Access,
+        out: &mut Accesses,
+    ) {
+        let (addresses, within, stride) = mubuf::placed(wave, uop, exec, self.bytes);
+        let private = wave.private as u64;
+        let private_bytes = 64 * u64::from(wave.private_size);
+        let space = |address: u64| {
+            if address.wrapping_sub(private) < private_bytes { Space::Private } else { Space::Global }
+        };
+        let dwords = self.bytes.div_ceil(4) as usize;
+        if self.to_local && within[dwords - 1] != 0 {
+            out.push(self.copied(wave, within[dwords - 1], inst));
+        }
+        let whole = stride == 4 && (0..dwords).all(|k| within[k] == within[0]);
+        let pieces = if whole { 1 } else { dwords };
+        for (k, lanes) in within.iter().enumerate().take(pieces) {
+            if *lanes == 0 {
+                continue;
+            }
+            let addresses = addresses.map(|address| address.wrapping_add((k * stride) as u64));
+            let mut piece = access(space(addresses[lanes.trailing_zeros() as usize]), *lanes, addresses);
+            if !whole {
+                piece.bytes = self.bytes.min(4);
+                piece.data = piece.data.map(|data| data + k as u16);
+            }
+            out.push(piece);
+        }
+    }
+
+    /// Where the elements of a load to local memory go.
+    fn copied(&self, wave: &Wave, lanes: u64, inst: &Inst) -> Access {
+        let width = u64::from(self.bytes.next_multiple_of(4));
+        let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(i64::from(inst.imm));
+        Access {
+            space: Space::Local,
+            kind: Kind::Store,
+            bytes: width as u32,
+            lanes,
+            scalar: false,
+            data: None,
+            addresses: std::array::from_fn(|lane| base.wrapping_add(width * lane as u64)),
+        }
+    }
+}
+
+/// Addresses of a GLOBAL or FLAT instruction.
+fn flat_addresses(wave: &Wave, uop: &Uop, inst: &Inst) -> [u64; 64] {
+    let at = usize::from(uop.src[0].index);
+    let offset = i64::from(inst.imm);
+    let low = &wave.vgprs[at].0;
+    if uop.src[2].kind == SrcKind::Scalar {
+        let base = wave.sgpr64(usize::from(uop.src[2].index)).wrapping_add_signed(offset);
+        return std::array::from_fn(|lane| base.wrapping_add(u64::from(low[lane])));
+    }
+    let high = &wave.vgprs[at + 1].0;
+    std::array::from_fn(|lane| {
+        (u64::from(low[lane]) | u64::from(high[lane]) << 32).wrapping_add_signed(offset)
+    })
+}
+
+/// Bytes of a loaded or stored element of `dwords` registers.
+fn element_bytes(name: &str, dwords: u32) -> u32 {
+    let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+    if has(&["byte", "_b8", "_u8", "_i8"]) {
+        1
+    } else if has(&["short", "_b16", "_u16", "_i16"]) {
+        2
+    } else {
+        4 * dwords
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(name: &str) -> Shape {
+        let op = Op::from_name(name).unwrap();
+        Shape::of(&Inst {
+            op,
+            format: op.encoding().format,
+            size: 8,
+            dst: isa::Operand::None,
+            sdst: isa::Operand::None,
+            src: [isa::Operand::None; 4],
+            imm: 0x0201,
+            modifiers: Default::default(),
+            memory: Default::default(),
+            dpp: None,
+            sdwa: None,
+        })
+    }
+
+    #[test]
+    fn sizes_and_kinds_follow_the_mnemonics() {
+        for (name, kind, bytes) in [
+            ("ds_read_b32", Kind::Load, 4),
+            ("ds_read_u16_d16_hi", Kind::Load, 2),
+            ("ds_read_b96", Kind::Load, 12),
+            ("ds_read2st64_b64", Kind::Load, 8),
+            ("ds_write_b8_d16_hi", Kind::Store, 1),
+            ("ds_write2_b32", Kind::Store, 4),
+            ("ds_add_rtn_u64", Kind::Atomic, 8),
+            ("ds_cmpst_b32", Kind::Atomic, 4),
+            ("ds_pk_add_bf16", Kind::Atomic, 4),
+            ("ds_append", Kind::Atomic, 4),
+            ("global_load_dwordx3", Kind::Load, 12),
+            ("global_load_sbyte_d16", Kind::Load, 1),
+            ("global_store_short_d16_hi", Kind::Store, 2),
+            ("global_atomic_cmpswap_x2", Kind::Atomic, 8),
+            ("global_atomic_pk_add_f16", Kind::Atomic, 4),
+            ("flat_store_dwordx4", Kind::Store, 16),
+            ("scratch_load_ushort", Kind::Load, 2),
+            ("buffer_store_dwordx2", Kind::Store, 8),
+            ("buffer_atomic_add_x2", Kind::Atomic, 8),
+            ("s_load_dwordx16", Kind::Load, 64),
+            ("s_buffer_load_dwordx2", Kind::Load, 8),
+            ("s_atomic_cmpswap", Kind::Atomic, 4),
+        ] {
+            let shape = shape(name);
+            assert!(shape.touches_memory(), "{name}");
+            assert_eq!((shape.kind, shape.bytes), (kind, bytes), "{name}");
+        }
+        assert_eq!(shape("ds_write2st64_b32").form, Form::Local([Some(256), Some(512)]));
+        for name in
+            ["ds_bpermute_b32", "ds_gws_barrier", "s_memtime", "s_dcache_inv", "v_add_f32", "s_barrier"]
+        {
+            assert!(!shape(name).touches_memory(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_memory_operation_touches_some_bytes() {
+        for op in Op::ALL {
+            let shape = shape(op.name());
+            assert!(!shape.touches_memory() || shape.bytes > 0, "{}", op.name());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The code of a kernel as people read it: disassembled, with offsets and source lines.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use code_object::{SourceLine, SourceLines};
+use parking_lot::Mutex;
+
+use super::{Code, kernel_name};
+use crate::module::LoadedKernel;
+use crate::program::Program;
+
+/// A kernel and what there is to tell about its instructions.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub kernel: Arc<LoadedKernel>,
+    lines: OnceLock<SourceLines>,
+    codes: Mutex<HashMap<usize, Arc<Code>>>,
+}
+
+impl Listing {
+    pub fn new(kernel: Arc<LoadedKernel>) -> Listing {
+        Listing { kernel, lines: OnceLock::new(), codes: Mutex::default() }
+    }
+
+    /// The kernel's name with its parameters.
+    pub fn name(&self) -> String {
+        kernel_name::plain(self.kernel.name())
+    }
+
+    /// The kernel's name alone.
+    pub fn short_name(&self) -> String {
+        kernel_name::short(self.kernel.name())
+    }
+
+    pub fn code(&self, program: &Program) -> Arc<Code> {
+        let mut codes = self.codes.lock();
+        let key = std::ptr::from_ref(program) as usize;
+        Arc::clone(codes.entry(key).or_insert_with(|| Arc::new(Code::of(program))))
+    }
+
+    /// The assembler text of a micro-op's instruction. Branches name their target by offset.
+    pub fn text(&self, program: &Program, at: usize) -> String {
+        let address = program.address_of(at);
+        let Some(inst) = program.inst_of(at) else { return String::new() };
+        let text = isa::disassemble(self.kernel.arch(), inst, address);
+        match program.target_of(at) {
+            Some(target) => {
+                let name = text.split_whitespace().next().unwrap_or_default();
+                format!("{name} {}", offset(target.wrapping_sub(program.base())))
+            }
+            None => text,
+        }
+    }
+
+    /// The source line of the instruction at `address`.
+    pub fn line(&self, address: u64) -> Option<SourceLine> {
+        let lines = self.lines.get_or_init(|| SourceLines::parse(self.kernel.image()));
+        lines.find(address.wrapping_sub(self.kernel.base()))
+    }
+
+    /// `name` of the function that a program was made of: the kernel itself, or what it calls.
+    pub fn function(&self, program: &Program) -> String {
+        if program.contains(self.kernel.entry()) {
+            return self.short_name();
+        }
+        let symbol = self.kernel.function_name(program.base());
+        symbol.map_or_else(|| format!("code at {:#x}", program.base()), kernel_name::short)
+    }
+}
+
+/// An offset in a function.
+pub(crate) fn offset(offset: u64) -> String {
+    format!("+{offset:04x}")
+}

@@ -1,0 +1,195 @@
+//! `remora emulate`: a program on a local software GPU whose kernels are looked at.
+//!
+//! The worker started for the program observes them and leaves what it found in a folder; this command waits for the last of
+//! its processes and shows it. The program's own output is left alone: reports go to standard error, or to files.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use backend_emulator::{Findings, ObserveConfig, TraceConfig};
+
+use crate::env::Environment;
+use crate::run::{Job, Local, PrivateWorker};
+
+/// A result file larger than this is not one.
+const MAX_FINDINGS: u64 = 1 << 30;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Reports go to standard error, after the program has ended, or to the files named.
+Build with -g to see source lines. Kernels run many times slower while they are observed.
+
+Examples:
+  remora emulate --trace --kernel saxpy --limit 40 -- ./saxpy
+  remora emulate --trace=wave.txt --workgroup 3,1 --wave 2 --lane 17 -- ./matmul 256")]
+pub struct Arguments {
+    /// The software GPU: mi300x, mi300a, mi325x, mi210 or mi250x; by default what the program was built for. Repeatable
+    #[arg(long, value_name = "MODEL")]
+    device: Vec<String>,
+    /// Seconds after which a kernel is aborted; 0 lets it run for ever
+    #[arg(long, value_name = "SECONDS")]
+    watchdog: Option<f64>,
+    /// Memory of the software GPU, such as 16G
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<String>,
+    /// Look only at kernels whose name contains NAME
+    #[arg(long, value_name = "NAME", help_heading = "What to look at")]
+    kernel: Option<String>,
+    /// Look only at launch N of those kernels, counted from 0; a trace is of launch 0 if none is named
+    #[arg(long, value_name = "N", help_heading = "What to look at")]
+    launch: Option<u64>,
+    /// Show every instruction of one wave: EXEC, what it wrote, and the addresses it touched
+    #[arg(long, value_name = "FILE", help_heading = "Trace")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    trace: Option<PathBuf>,
+    /// The workgroup to trace
+    #[arg(long, value_name = "X[,Y[,Z]]", help_heading = "Trace", requires = "trace", value_parser = position)]
+    workgroup: Option<[u32; 3]>,
+    /// The wave of the workgroup to trace: 0 holds the first 64 work-items
+    #[arg(long, value_name = "N", help_heading = "Trace", requires = "trace", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..16))]
+    wave: u32,
+    /// The lane whose registers and addresses are shown; by default the first active one
+    #[arg(long, value_name = "N", help_heading = "Trace", requires = "trace")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..64))]
+    lane: Option<u32>,
+    /// Instructions to show; 0 shows all
+    #[arg(long, value_name = "COUNT", help_heading = "Trace", requires = "trace", default_value_t = 1000)]
+    limit: u64,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
+    let job = match Job::new(&arguments.program, environment)? {
+        Ok(job) => job,
+        Err(code) => return Ok(code),
+    };
+    let folder = tempfile::Builder::new().prefix("remora-").tempdir().context("no folder for the reports")?;
+    let observe = observation(arguments, folder.path())?;
+    let (mut gone, held) = std::io::pipe().context("no pipe to the worker")?;
+    let held = OwnedFd::from(held);
+    let local = Local {
+        device: &arguments.device,
+        watchdog: arguments.watchdog,
+        memory: arguments.memory.as_deref(),
+        observe: observe.as_ref().map(|observe| (observe, held.as_fd())),
+    };
+    let (endpoint, worker) = PrivateWorker::start(&job, &local, environment)?;
+    drop(held);
+    let code = job.run(&endpoint, environment)?;
+    drop(worker);
+    let Some(observe) = observe else { return Ok(code) };
+    // Nothing is ever written: the end comes when the last process that observed anything has ended.
+    gone.read_to_end(&mut Vec::new()).context("the worker's end was not seen")?;
+    report(arguments, &observe)?;
+    Ok(code)
+}
+
+/// What the worker is to observe; `None` if nothing is asked for.
+fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveConfig>> {
+    let Some(file) = &arguments.trace else { return Ok(None) };
+    let file = match file.to_str() {
+        Some("-") => folder.join("trace"),
+        _ => std::path::absolute(file)?,
+    };
+    File::create(&file).with_context(|| format!("{} cannot be written", file.display()))?;
+    let trace = TraceConfig {
+        workgroup: arguments.workgroup.unwrap_or_default(),
+        wave: arguments.wave,
+        lane: arguments.lane,
+        limit: (arguments.limit > 0).then_some(arguments.limit),
+        file,
+    };
+    Ok(Some(ObserveConfig {
+        kernel: arguments.kernel.clone(),
+        launch: arguments.launch,
+        trace: Some(trace),
+        folder: folder.to_owned(),
+    }))
+}
+
+/// Shows what the worker's sessions left behind.
+fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<()> {
+    let findings = findings(&observe.folder)?;
+    if let Some(trace) = &observe.trace {
+        if trace.file.starts_with(&observe.folder) {
+            let mut text = File::open(&trace.file).context("the trace is gone")?;
+            std::io::copy(&mut text, &mut std::io::stderr().lock()).context("the trace cannot be shown")?;
+        }
+        if findings.iter().all(|findings| findings.traced == 0) {
+            eprintln!("remora: no wave was traced: {}", untraced(arguments, &findings));
+        }
+    }
+    Ok(())
+}
+
+/// Why there is no trace.
+fn untraced(arguments: &Arguments, findings: &[Findings]) -> String {
+    let launches: u64 = findings.iter().map(|findings| findings.launches).sum();
+    if launches == 0 {
+        return "the program launched no kernel".to_owned();
+    }
+    let kernel =
+        arguments.kernel.as_ref().map_or(String::new(), |kernel| format!(" of a kernel named {kernel}"));
+    let [x, y, z] = arguments.workgroup.unwrap_or_default();
+    format!(
+        "of {launches} launches none was launch {}{kernel} with a workgroup {x},{y},{z} that has a wave {}",
+        arguments.launch.unwrap_or(0),
+        arguments.wave
+    )
+}
+
+/// What each session found, in the order of their processes.
+fn findings(folder: &Path) -> Result<Vec<Findings>> {
+    let mut files: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "json")
+            && let Some(pid) = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok())
+        {
+            files.push((pid, path));
+        }
+    }
+    files.sort();
+    let read = |path: &Path| -> Result<Findings> {
+        let mut text = Vec::new();
+        File::open(path)?.take(MAX_FINDINGS).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
+    };
+    files.iter().map(|(_, path)| read(path).with_context(|| format!("{}", path.display()))).collect()
+}
+
+/// `X`, `X,Y` or `X,Y,Z`.
+fn position(text: &str) -> Result<[u32; 3], String> {
+    let wrong = || format!("\"{text}\" is no workgroup; write for example 3 or 3,1,0");
+    let mut position = [0; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err(wrong());
+    }
+    for (place, part) in position.iter_mut().zip(parts) {
+        *place = part.trim().parse().map_err(|_| wrong())?;
+    }
+    Ok(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workgroups_are_named_by_one_two_or_three_numbers() {
+        assert_eq!(position("3"), Ok([3, 0, 0]));
+        assert_eq!(position("3,1"), Ok([3, 1, 0]));
+        assert_eq!(position("3,1,2"), Ok([3, 1, 2]));
+        for wrong in ["", "x", "1,", "1,2,3,4", "-1"] {
+            assert!(position(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `remora emulate`: the program runs as it would, and what its kernels did is told beside it.
+
+use std::process::Command;
+
+use e2e::{Ended, Marker, Program, Recipe, Running, remora};
+
+/// `remora emulate options -- program arguments`, which leaves nothing behind.
+fn emulate(options: &[&str], program: &Program, arguments: &[&str]) -> Ended {
+    let marker = Marker::new();
+    let mut command = Command::new(remora());
+    command.arg("emulate").args(options).arg("--").arg(program.path()).args(arguments);
+    command.env(Marker::NAME, marker.value());
+    // A worker named here is not for this command.
+    command.env("REMORA_WORKER", "127.0.0.1:1").env_remove("LD_LIBRARY_PATH").env_remove("REMORA_LOG");
+    let ended = Running::start(&mut command).finish();
+    assert_eq!(marker.processes(), [], "remora emulate left processes behind");
+    ended
+}
+
+fn refused(options: &[&str]) -> String {
+    let ended = Running::start(Command::new(remora()).arg("emulate").args(options)).finish();
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    ended.stderr
+}
+
+/// saxpy with debug information.
+fn saxpy() -> Program {
+    Recipe::example("saxpy").with_flag("-g").build()
+}
+
+#[test]
+fn a_trace_goes_to_standard_error_and_leaves_the_programs_output_alone() {
+    let ended = emulate(&["--trace", "--kernel", "axpy<double>", "--limit", "12"], &saxpy(), &[]);
+    ended.expect_success();
+    assert_eq!(ended.stdout, "PASS saxpy\n");
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines[0], "== void axpy<double>(double, double const*, double*, int)", "{}", ended.stderr);
+    assert!(lines[1].starts_with("== launch 0, workgroup 0,0,0, wave 0 of 2"), "{}", ended.stderr);
+    assert_eq!(lines.iter().filter(|line| line.starts_with('+')).count(), 12, "{}", ended.stderr);
+    assert!(lines.contains(&"; saxpy.hip:8"), "the source line is named:\n{}", ended.stderr);
+}
+
+#[test]
+fn a_trace_goes_to_a_file_and_the_exit_code_is_the_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.txt");
+    let option = format!("--trace={}", file.display());
+    let program = Program::own("outcome");
+    let ended = emulate(&[&option], &program, &["exit", "7"]);
+    assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+    let ended = emulate(&[&option], &Program::own("device_count"), &[]);
+    ended.expect_success();
+    assert!(ended.stderr.contains("no wave was traced: the program launched no kernel"), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "", "the file is begun anew");
+    let ended = emulate(&[&option, "--workgroup", "3", "--wave", "1", "--launch", "2"], &saxpy(), &[]);
+    ended.expect_silent_success();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("== launch 2, workgroup 3,0,0, wave 1 of 2"), "{text}");
+    assert!(text.contains("s_endpgm"), "{text}");
+}
+
+#[test]
+fn a_wave_that_does_not_exist_is_said_to_be_missing() {
+    let ended = emulate(&["--trace", "--workgroup", "40"], &saxpy(), &[]);
+    ended.expect_success();
+    let wanted = "of 6 launches none was launch 0 with a workgroup 40,0,0 that has a wave 0";
+    assert!(ended.stderr.contains(wanted), "{}", ended.stderr);
+}
+
+#[test]
+fn bad_options_are_refused_with_a_reason() {
+    for (options, reason) in [
+        (vec!["--workgroup", "1,x", "--trace", "--", "true"], "is no workgroup"),
+        (vec!["--lane", "64", "--trace", "--", "true"], "64 is not in 0..64"),
+        (vec!["--wave", "1", "--", "true"], "--trace"),
+        (vec!["--trace"], "PROGRAM"),
+    ] {
+        let said = refused(&options);
+        assert!(said.contains(reason), "{options:?}:\n{said}");
+    }
+    let ended = emulate(&["--trace=/no/such/folder/trace"], &saxpy(), &[]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("/no/such/folder/trace cannot be written"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_help_shows_what_can_be_asked_for() {
+    let ended = Running::start(Command::new(remora()).args(["emulate", "--help"])).finish();
+    ended.expect_silent_success();
+    for word in ["--trace[=<FILE>]", "--kernel", "--workgroup <X[,Y[,Z]]>", "--limit", "Examples:"] {
+        assert!(ended.stdout.contains(word), "{word} is missing:\n{}", ended.stdout);
+    }
+}
