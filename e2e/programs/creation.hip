@@ -5,6 +5,18 @@ EXAMPLE("creation");
 
 __global__ void set(int *data, int to) { *data = to; }
 
+// Outlives main, and the state that the library keeps for its thread.
+static struct Last {
+  void *data = nullptr;
+  ~Last() {
+    hipError_t freed = hipFree(data), error = hipGetLastError();
+    if (freed != error || (freed != hipSuccess && freed != hipErrorDeinitialized)) {
+      std::fprintf(stderr, "freeing after main: %s, then %s\n", hipGetErrorName(freed), hipGetErrorName(error));
+      _Exit(3);
+    }
+  }
+} last;
+
 int main(int argc, char **argv) {
   if (argc < 2)
     fail("which code object?");
@@ -44,5 +56,6 @@ int main(int argc, char **argv) {
     HIP_OK(hipEventDestroy(event));
     HIP_OK(hipStreamDestroy(stream));
   }
+  HIP_OK(hipMalloc(&last.data, 4096));
   return pass();
 }

@@ -20,10 +20,6 @@ pub struct CallConfiguration {
 
 #[derive(Debug, Default)]
 struct ThreadState {
-    device: Cell<usize>,
-    last_error: Cell<u32>,
-    /// The table number of the exported call this thread is in.
-    call: Cell<u16>,
     configurations: RefCell<Vec<CallConfiguration>>,
     contexts: RefCell<Vec<u64>>,
     /// hipStreamPerThread, by device: made on first use.
@@ -41,71 +37,77 @@ impl Drop for OwnedStream {
 }
 
 thread_local! {
+    // Destructors of the program's own objects may call us after this thread's state is gone: what every call needs has
+    // nothing to destroy and stays; the rest is then answered as on a thread that never used it.
+    static DEVICE: Cell<usize> = const { Cell::new(0) };
+    static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
+    /// The table number of the exported call this thread is in.
+    static CALL: Cell<u16> = const { Cell::new(0) };
     static STATE: ThreadState = ThreadState::default();
 }
 
 /// The device calls of this thread act on (an index into the visible devices).
 pub fn device() -> usize {
-    STATE.with(|s| s.device.get())
+    DEVICE.get()
 }
 
 pub fn set_device(device: usize) {
-    STATE.with(|s| s.device.set(device));
+    DEVICE.set(device);
 }
 
 /// Marks the start of an exported call; returns the number to restore when it ends (exports call each other's bodies).
 pub fn enter_call(number: u16) -> u16 {
-    STATE.try_with(|s| s.call.replace(number)).unwrap_or(0)
+    CALL.replace(number)
 }
 
 pub fn leave_call(outer: u16) {
-    let _ = STATE.try_with(|s| s.call.set(outer));
+    CALL.set(outer);
 }
 
 /// The HIP function on whose behalf this thread sends.
 pub fn current_call() -> u16 {
-    STATE.try_with(|s| s.call.get()).unwrap_or(0)
+    CALL.get()
 }
 
 /// Keeps the outcome of a call for hipGetLastError. Since HIP 7 only errors are kept; before, every call overwrote it.
 pub fn remember(status: hipError_t) {
     let is_query = status == hipErrorNotReady;
     if status != hipSuccess && !is_query || soname::hip_major() < 7 {
-        let _ = STATE.try_with(|s| s.last_error.set(status.0));
+        LAST_ERROR.set(status.0);
     }
 }
 
 pub fn last_error() -> hipError_t {
-    STATE.with(|s| hipError_t(s.last_error.get() as _))
+    hipError_t(LAST_ERROR.get() as _)
 }
 
 pub fn take_last_error() -> hipError_t {
-    STATE.with(|s| hipError_t(s.last_error.replace(0) as _))
+    hipError_t(LAST_ERROR.replace(0) as _)
 }
 
 pub fn push_configuration(configuration: CallConfiguration) {
-    STATE.with(|s| s.configurations.borrow_mut().push(configuration));
+    let _ = STATE.try_with(|s| s.configurations.borrow_mut().push(configuration));
 }
 
 pub fn pop_configuration() -> Option<CallConfiguration> {
-    STATE.with(|s| s.configurations.borrow_mut().pop())
+    STATE.try_with(|s| s.configurations.borrow_mut().pop()).ok().flatten()
 }
 
 /// Runs `change` on the innermost configuration, if there is one.
 pub fn with_configuration<R>(change: impl FnOnce(&mut CallConfiguration) -> R) -> Option<R> {
-    STATE.with(|s| s.configurations.borrow_mut().last_mut().map(change))
+    STATE.try_with(|s| s.configurations.borrow_mut().last_mut().map(change)).ok().flatten()
 }
 
 pub fn push_context(context: u64) {
-    STATE.with(|s| s.contexts.borrow_mut().push(context));
+    let _ = STATE.try_with(|s| s.contexts.borrow_mut().push(context));
 }
 
 pub fn pop_context() -> Option<u64> {
-    STATE.with(|s| s.contexts.borrow_mut().pop())
+    STATE.try_with(|s| s.contexts.borrow_mut().pop()).ok().flatten()
 }
 
 pub fn context() -> Option<u64> {
-    STATE.with(|s| s.contexts.borrow().last().copied())
+    STATE.try_with(|s| s.contexts.borrow().last().copied()).ok().flatten()
 }
 
 /// This thread's default stream on `device`, made by `make` on first use.
@@ -113,19 +115,20 @@ pub fn default_stream(
     device: usize,
     make: impl FnOnce() -> Result<u64, hipError_t>,
 ) -> Result<u64, hipError_t> {
-    STATE.with(|s| {
+    let found = STATE.try_with(|s| {
         if let Some(stream) = s.streams.borrow().get(&device) {
             return Ok(stream.0);
         }
         let stream = make()?;
         s.streams.borrow_mut().insert(device, OwnedStream(stream));
         Ok(stream)
-    })
+    });
+    found.unwrap_or(Err(hipErrorDeinitialized))
 }
 
 /// Drops this thread's handles of a session that is gone (after a fork, or a device reset).
 pub fn forget_streams() {
-    STATE.with(|s| {
+    let _ = STATE.try_with(|s| {
         for (_, stream) in s.streams.borrow_mut().drain() {
             std::mem::forget(stream);
         }
