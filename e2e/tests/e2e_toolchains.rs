@@ -26,6 +26,18 @@ fn programs_by_debians_hipcc_run_without_a_loader_warning() {
 }
 
 #[test]
+fn kernels_allocate_with_every_device_library_and_code_object() {
+    let hipcc = Recipe::example("device_malloc").by_hipcc().with_flag("-D__HIP_ENABLE_DEVICE_MALLOC__=1");
+    let clang = Recipe::example("device_malloc");
+    let recipes = [hipcc, clang].map(|recipe| recipe.for_architectures(&["gfx90a"]));
+    for version in ["-mcode-object-version=4", "-mcode-object-version=5"] {
+        for recipe in &recipes {
+            expect_pass("device_malloc", &recipe.clone().with_flag(version).build());
+        }
+    }
+}
+
+#[test]
 fn a_program_with_a_compressed_fat_binary_runs() {
     let program = Recipe::example("matmul_lds").with_flag("--offload-compress").build();
     let image = std::fs::read(program.path()).unwrap();

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::buffer::Buffer;
 use crate::compile::{PRIVATE_APERTURE, SHARED_APERTURE};
 use crate::fault::{Fault, FaultKind};
+use crate::heap::Heap;
 use crate::hostcall::{Hostcall, Output, PACKETS};
 use crate::initial::{Initial, Pointers, work_item_ids};
 use crate::memory::{Access, Memory, Range};
@@ -65,14 +66,16 @@ pub struct Dispatch {
     pub memory: Arc<Memory>,
     /// Where the kernel's formatted output goes.
     pub output: Option<Output>,
+    /// Where its complaints go, such as failed assertions; with the rest if `None`.
+    pub error_output: Option<Output>,
     /// When the dispatch is given up.
     pub deadline: Option<Instant>,
     /// Set by anyone to end the dispatch early.
     pub cancel: Option<Arc<AtomicBool>>,
     /// All workgroups must be in flight together.
     pub cooperative: bool,
-    /// Address of the device heap, for kernels that allocate; zero if there is none.
-    pub heap: u64,
+    /// The device's heap, for kernels that allocate.
+    pub heap: Option<Heap>,
     /// Stack of a work-item if its kernel does not know how much it needs; the device's default if `None`.
     pub stack_bytes: Option<u32>,
     /// Who looks at it, if anyone; this makes it much slower.
@@ -106,10 +109,11 @@ impl Dispatch {
             kernarg: Vec::new(),
             memory,
             output: None,
+            error_output: None,
             deadline: None,
             cancel: None,
             cooperative: false,
-            heap: 0,
+            heap: None,
             stack_bytes: None,
             observer: None,
         }
@@ -295,7 +299,7 @@ impl Grid {
         };
 
         let needs = |kind: ArgKind| kernel.has_arg(&kind);
-        let hostcall = needs(ArgKind::HiddenHostcallBuffer).then(|| Hostcall::new(dispatch.output.clone()));
+        let hostcall = needs(ArgKind::HiddenHostcallBuffer).then(|| Hostcall::new(dispatch));
         let printf = needs(ArgKind::HiddenPrintfBuffer).then(PrintfBuffer::new);
         if dispatch.kernarg.len() > kernel.kernarg_size as usize {
             return Err(resources(format!(
@@ -501,7 +505,7 @@ fn hidden(
         },
         ArgKind::HiddenHostcallBuffer | ArgKind::HiddenPrintfBuffer => buffer(kind),
         ArgKind::HiddenMultigridSyncArg if dispatch.cooperative => base + place::MULTIGRID as u64,
-        ArgKind::HiddenHeapV1 => dispatch.heap,
+        ArgKind::HiddenHeapV1 => dispatch.heap.as_ref().map_or(0, |heap| heap.block),
         ArgKind::HiddenDynamicLdsSize => u64::from(dispatch.dynamic_lds),
         ArgKind::HiddenPrivateBase => u64::from(PRIVATE_APERTURE),
         ArgKind::HiddenSharedBase => u64::from(SHARED_APERTURE),

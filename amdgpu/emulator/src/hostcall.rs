@@ -1,7 +1,8 @@
 //! Calls from a kernel to the host: the packet buffer the device library fills, and the services behind it.
 //!
-//! Served: formatted output. Refused with a fault that names it: calls of host functions, device memory, sanitizer reports. A
-//! request is served on the wave's own thread, when it rings the doorbell or sleeps while waiting for the answer.
+//! Served: formatted output, and memory for the device library's heap. Refused with a fault that names it: calls of host
+//! functions, sanitizer reports, memory where the dispatch has no heap. A request is served on the wave's own thread, when it
+//! rings the doorbell or sleeps while waiting for the answer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +12,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::buffer::Buffer;
+use crate::dispatch::Dispatch;
 use crate::fault::FaultKind;
+use crate::heap::Pages;
 use crate::memory::{Access, Range};
 use crate::printf::render_message;
 use crate::{Flow, Wave};
@@ -68,11 +71,18 @@ mod descriptor {
     pub const ID_SHIFT: u32 = 8;
 }
 
+/// Bits of a message's first word.
+mod control {
+    pub const ERROR_STREAM: u64 = 1;
+}
+
 /// The buffer of one dispatch and the messages being put together in it.
 pub(crate) struct Hostcall {
     buffer: Buffer,
     messages: Mutex<Messages>,
     output: Option<Output>,
+    error_output: Option<Output>,
+    pages: Option<Arc<dyn Pages>>,
 }
 
 impl fmt::Debug for Hostcall {
@@ -88,7 +98,7 @@ struct Messages {
 }
 
 impl Hostcall {
-    pub fn new(output: Option<Output>) -> Hostcall {
+    pub fn new(dispatch: &Dispatch) -> Hostcall {
         let mut buffer = Buffer::zeroed(layout::SIZE);
         let base = buffer.address();
         let mut put = |at: usize, value: u64| buffer.write(at, &value.to_le_bytes());
@@ -105,7 +115,13 @@ impl Hostcall {
             put(layout::FIRST_HEADER + index as usize * layout::HEADER_BYTES + layout::HEADER_NEXT, next);
         }
         put(layout::FREE_STACK, PACKETS);
-        Hostcall { buffer, messages: Mutex::default(), output }
+        Hostcall {
+            buffer,
+            messages: Mutex::default(),
+            output: dispatch.output.clone(),
+            error_output: dispatch.error_output.clone().or_else(|| dispatch.output.clone()),
+            pages: dispatch.heap.as_ref().map(|heap| heap.pages.clone()),
+        }
     }
 
     pub fn address(&self) -> u64 {
@@ -150,7 +166,7 @@ impl Hostcall {
             match self.half(header + layout::HEADER_SERVICE).load(Ordering::Acquire) {
                 service::PRINTF => self.print(&mut messages, index, active)?,
                 service::FUNCTION_CALL => return Err(refused("calling a host function is not served")),
-                service::DEVICE_MEMORY => return Err(refused("device-side malloc is not served")),
+                service::DEVICE_MEMORY => self.memory(index, active)?,
                 service::SANITIZER => return Err(refused("sanitizer reports are not served")),
                 other => return Err(refused(&format!("unknown service {other}"))),
             }
@@ -159,10 +175,29 @@ impl Hostcall {
         Ok(())
     }
 
+    /// Gives each active lane the memory it asks for, or takes back what it names. No answer but zero says that there is none.
+    fn memory(&self, index: usize, active: u64) -> Result<(), FaultKind> {
+        let Some(pages) = &self.pages else { return Err(refused("malloc in a dispatch without a heap")) };
+        for lane in lanes(active) {
+            let slot = payload(index, lane);
+            let address = self.word(slot).load(Ordering::Relaxed);
+            let answer = if address == 0 {
+                pages.allocate(self.word(slot + 8).load(Ordering::Relaxed)).unwrap_or(0)
+            } else {
+                // What is no allocation is left alone, as AMD's runtime does.
+                pages.free(address);
+                0
+            };
+            self.word(slot).store(answer, Ordering::Relaxed);
+            self.word(slot + 8).store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Adds each active lane's words to its message; finished messages are printed.
     fn print(&self, messages: &mut Messages, index: usize, active: u64) -> Result<(), FaultKind> {
-        for lane in (0..64).filter(|lane| active >> lane & 1 != 0) {
-            let slot = layout::FIRST_PAYLOAD + index * layout::PAYLOAD_BYTES + lane * 64;
+        for lane in lanes(active) {
+            let slot = payload(index, lane);
             let read = |k: usize| self.word(slot + 8 * k).load(Ordering::Relaxed);
             let mut message = read(0);
             if message & descriptor::BEGIN != 0 {
@@ -183,10 +218,11 @@ impl Hostcall {
             let mut answer = message;
             if message & descriptor::END != 0 {
                 let words = messages.open.remove(&id).unwrap_or_default();
-                // The first word says which stream; both go to the one output.
+                let is_error = words.first().is_some_and(|control| control & control::ERROR_STREAM != 0);
                 let text = render_message(words.get(1..).unwrap_or_default());
                 answer = text.len() as u64;
-                if let Some(output) = &self.output {
+                let output = if is_error { &self.error_output } else { &self.output };
+                if let Some(output) = output {
                     output(&text);
                 }
             }
@@ -195,6 +231,16 @@ impl Hostcall {
         }
         Ok(())
     }
+}
+
+/// The lanes whose bit is set.
+fn lanes(active: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |lane| active >> lane & 1 != 0)
+}
+
+/// Place of a lane's eight words in a packet.
+fn payload(index: usize, lane: usize) -> usize {
+    layout::FIRST_PAYLOAD + index * layout::PAYLOAD_BYTES + lane * 64
 }
 
 fn refused(text: &str) -> FaultKind {

@@ -12,6 +12,7 @@ mod dispatch;
 #[expect(clippy::needless_range_loop, reason = "lane loops index several arrays at once")]
 pub mod exec;
 mod fault;
+pub mod heap;
 mod hostcall;
 mod initial;
 mod level;
@@ -29,6 +30,7 @@ mod workgroup;
 
 pub use dispatch::{Dispatch, Gpu, GpuConfig, LaunchStats};
 pub use fault::{Fault, FaultKind};
+pub use heap::{Heap, Pages};
 pub use hostcall::Output;
 pub use level::{Body, Level, handler};
 pub use memory::{Access, Memory};

@@ -9,11 +9,13 @@ use backend::{
     MemoryKind, MemoryUse, ModuleId, Notifier, Placement, Scope, StreamId, Tag,
 };
 use hip_api::types::{
-    hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitStackSize,
+    hipErrorInvalidDevice, hipErrorLaunchFailure, hipErrorUnsupportedLimit, hipLimitMallocHeapSize,
+    hipLimitStackSize,
 };
 use isa::Arch;
 use parking_lot::Mutex;
 
+use crate::heap::DeviceHeap;
 use crate::launch::{Engine, Runner};
 use crate::memory::{GRANULARITY, Memory};
 use crate::model::{MODELS, Model};
@@ -21,8 +23,8 @@ use crate::module::{self, Modules};
 use crate::observation::{Observation, ObserveConfig};
 use crate::stream::Scheduler;
 
-/// The largest stack a work-item may be given.
-const MAX_STACK_BYTES: u64 = 128 << 10;
+/// The largest stack a work-item may be given, as AMD's runtime has it.
+const MAX_STACK_BYTES: u64 = (128 << 10) - 16;
 
 /// One GPU to emulate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +65,7 @@ impl Emulator {
     pub fn open(options: &Options) -> Result<Emulator, DeviceError> {
         let host = host_memory();
         let mut info = Vec::new();
-        let mut engines = Vec::new();
+        let mut archs = Vec::new();
         for (device, ordinal) in options.devices.iter().zip(0..) {
             let model = Model::find(&device.model).ok_or_else(|| {
                 let known: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
@@ -74,12 +76,16 @@ impl Emulator {
             // More than the machine has could be promised, but not kept.
             let quota = device.memory.unwrap_or(total.min(host));
             info.push(model.describe(ordinal, total, quota));
-            engines.push(Engine::new(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 }));
+            archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });
         }
         let quotas = info.iter().map(|info| info.quota).collect();
         let totals = info.iter().map(|info| info.total_memory).collect();
         let wanted = options.arena.filter(|arena| arena.bytes > 0);
         let memory = Arc::new(Memory::new(wanted, quotas, totals)?);
+        let engines = archs.into_iter().zip(&info).zip(0..).map(|((arch, info), ordinal)| {
+            Engine::new(arch, DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory)))
+        });
+        let engines = engines.collect();
         let runner = Runner {
             memory: Arc::clone(&memory),
             modules: Mutex::new(Modules::default()),
@@ -226,7 +232,11 @@ impl Device for Emulator {
         let loaded = self.runner().modules.lock().unload(module)?;
         self.memory.leave(loaded.module.base())?;
         let memory = Arc::clone(&self.memory);
-        self.scheduler.after(Scope::Everything, move || module::release(&memory, &loaded));
+        let heap = Arc::clone(&self.engine(loaded.device)?.heap);
+        self.scheduler.after(Scope::Everything, move || {
+            heap.release(module);
+            module::release(&memory, &loaded);
+        });
         Ok(())
     }
 
@@ -241,11 +251,24 @@ impl Device for Emulator {
     fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError> {
         let engine = self.engine(device)?;
         if limit == hipLimitStackSize.0 as i32 {
-            let value = value.min(MAX_STACK_BYTES);
+            if value > MAX_STACK_BYTES {
+                let text = format!("a stack of {value} bytes, the most is {MAX_STACK_BYTES}");
+                return Err(DeviceError::invalid_value(text));
+            }
+            let value = value.next_multiple_of(16);
             engine.stack_bytes.store(value, Ordering::Relaxed);
             return Ok(value);
         }
-        // Known to every device, but nothing here is sized by them: the value in force is the one asked for.
+        if limit == hipLimitMallocHeapSize.0 as i32 {
+            let total = self.info[device as usize].total_memory;
+            if value >= total {
+                let text = format!("a heap of {value} bytes on a device of {total}");
+                return Err(DeviceError::invalid_value(text));
+            }
+            engine.heap.set_limit(value);
+            return Ok(value);
+        }
+        // Known to every device, but nothing here is sized by it: the value in force is the one asked for.
         let known = self.info[device as usize].limits.iter().any(|(known, _)| *known == limit);
         if known {
             Ok(value)
@@ -255,7 +278,7 @@ impl Device for Emulator {
     }
 
     fn reset(&self, device: u32) -> Result<(), DeviceError> {
-        self.engine(device)?;
+        let engine = self.engine(device)?;
         let runner = self.runner();
         runner.cancel.lock().store(true, Ordering::Relaxed);
         self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the device was reset"));
@@ -263,6 +286,7 @@ impl Device for Emulator {
         for loaded in runner.modules.lock().take_device(device) {
             module::release(&self.memory, &loaded);
         }
+        engine.heap.clear();
         self.memory.clear(device);
         *runner.cancel.lock() = Arc::new(AtomicBool::new(false));
         self.scheduler.reset(device);

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use backend::{Command, DeviceError, Launch, Notifier, ReadSink, Tag};
-use emulator::{Dispatch, Gpu, GpuConfig};
+use backend::{Command, DeviceError, Launch, ModuleId, Notifier, ReadSink, Tag};
+use code_object::ArgKind;
+use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel};
 use isa::Arch;
 use parking_lot::Mutex;
 
 use crate::error::{Failure, from_fault};
+use crate::heap::DeviceHeap;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::observation::Observation;
@@ -21,11 +23,25 @@ pub(crate) struct Engine {
     gpu: OnceLock<Gpu>,
     /// The stack limit a program has set; 0 for the device's own.
     pub(crate) stack_bytes: AtomicU64,
+    pub(crate) heap: Arc<DeviceHeap>,
 }
 
 impl Engine {
-    pub(crate) fn new(arch: Arch) -> Engine {
-        Engine { arch, gpu: OnceLock::new(), stack_bytes: AtomicU64::new(0) }
+    pub(crate) fn new(arch: Arch, heap: DeviceHeap) -> Engine {
+        Engine { arch, gpu: OnceLock::new(), stack_bytes: AtomicU64::new(0), heap: Arc::new(heap) }
+    }
+
+    /// The heap for a kernel that may ask the host for memory. Its books are in the device's block, if the kernel takes one,
+    /// else in its module.
+    fn heap_for(&self, module: ModuleId, kernel: &LoadedKernel) -> Option<Heap> {
+        let takes = |kind: ArgKind| kernel.kernel.has_arg(&kind);
+        if takes(ArgKind::HiddenHeapV1) {
+            self.heap.of_device()
+        } else if takes(ArgKind::HiddenHostcallBuffer) {
+            Some(self.heap.of_module(module))
+        } else {
+            None
+        }
     }
 
     fn gpu(&self) -> &Gpu {
@@ -85,15 +101,19 @@ impl Runner {
     }
 
     fn launch(&self, device: u32, launch: Launch) -> Result<(), Failure> {
-        let kernel = self.modules.lock().function(launch.function)?;
+        let (module, kernel) = self.modules.lock().function(launch.function)?;
         let engine = &self.engines[device as usize];
+        let heap = engine.heap_for(module, &kernel);
         let mut dispatch = Dispatch::new(kernel, Arc::clone(self.memory.table()), launch.grid, launch.block);
         dispatch.dynamic_lds = launch.shared_bytes;
         dispatch.kernarg = launch.arguments;
         dispatch.cooperative = launch.cooperative;
+        dispatch.heap = heap;
         dispatch.deadline = self.watchdog.map(|limit| Instant::now() + limit);
         dispatch.cancel = Some(Arc::clone(&self.cancel.lock()));
         if let Some(notifier) = self.notifier.get() {
+            let complaints = Arc::clone(notifier);
+            dispatch.error_output = Some(Arc::new(move |text: &[u8]| complaints.error_output(text)));
             let notifier = Arc::clone(notifier);
             dispatch.output = Some(Arc::new(move |text: &[u8]| notifier.output(text)));
         }

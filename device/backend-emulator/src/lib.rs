@@ -6,6 +6,7 @@
 mod device;
 mod error;
 mod event;
+mod heap;
 mod launch;
 mod memory;
 mod model;

@@ -242,6 +242,21 @@ impl Memory {
         self.left.notify_all();
     }
 
+    /// Books bytes of a device that lie outside the arena; false if it has not that many.
+    pub(crate) fn take(&self, device: u32, bytes: u64) -> bool {
+        let used = &mut self.state.lock().used[device as usize];
+        let fits = used.checked_add(bytes).is_some_and(|used| used <= self.quotas[device as usize]);
+        if fits {
+            *used += bytes;
+        }
+        fits
+    }
+
+    /// Returns what [`Memory::take`] booked.
+    pub(crate) fn give(&self, device: u32, bytes: u64) {
+        self.state.lock().used[device as usize] -= bytes;
+    }
+
     pub(crate) fn usage(&self, device: u32) -> Result<MemoryUse, DeviceError> {
         let at = device as usize;
         let used = *self.state.lock().used.get(at).ok_or_else(|| DeviceError::invalid_device(device))?;

@@ -88,8 +88,9 @@ impl Modules {
         Ok(())
     }
 
-    pub(crate) fn function(&self, id: FunctionId) -> Result<Arc<LoadedKernel>, DeviceError> {
-        let found = self.functions.get(&id).map(|(_, kernel)| Arc::clone(kernel));
+    /// A kernel and the module it is of.
+    pub(crate) fn function(&self, id: FunctionId) -> Result<(ModuleId, Arc<LoadedKernel>), DeviceError> {
+        let found = self.functions.get(&id).map(|(module, kernel)| (*module, Arc::clone(kernel)));
         found.ok_or_else(|| DeviceError::invalid_handle(format!("there is no function {id:#x}")))
     }
 }

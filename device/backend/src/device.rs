@@ -71,6 +71,10 @@ pub trait Notifier: Send + Sync {
     fn host_function(&self, token: u64, status: Result<(), DeviceError>);
     /// A kernel printed.
     fn output(&self, text: &[u8]);
+    /// A kernel complained, such as of an assertion that does not hold.
+    fn error_output(&self, text: &[u8]) {
+        self.output(text);
+    }
 }
 
 /// The device side of one session: every GPU it sees, behind one address space.

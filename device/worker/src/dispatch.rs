@@ -522,9 +522,19 @@ impl Notifier for Voice {
     }
 
     fn output(&self, text: &[u8]) {
+        self.print(libc::STDOUT_FILENO as u32, text);
+    }
+
+    fn error_output(&self, text: &[u8]) {
+        self.print(libc::STDERR_FILENO as u32, text);
+    }
+}
+
+impl Voice {
+    fn print(&self, fd: u32, text: &[u8]) {
         let Some(outbox) = self.outbox.upgrade() else { return };
         for piece in text.chunks(MAX_DELIVER_PIECE as usize) {
-            outbox.push(&wire::Output { fd: 1 }, piece);
+            outbox.push(&wire::Output { fd }, piece);
         }
     }
 }

@@ -11,5 +11,3 @@ extern "C" __global__ void long_text() {
         printf("%s|%s|%d %d %d %d %d %d %d %d %d\n", "a string that is longer than fifty-six bytes, so that it takes several packets",
                "", 1, 2, 3, 4, 5, 6, 7, 8, 9);
 }
-
-extern "C" __global__ void allocates(int** out) { out[threadIdx.x] = (int*)malloc(64); }

@@ -1,0 +1,353 @@
+//! The memory that kernels of a device allocate: a range of addresses of its own beside the session's arena, whose addresses are
+//! the client's to give. Counts against the device's quota and against `hipLimitMallocHeapSize` once a program has set it.
+//!
+//! What kernels of a code object before version 5 allocate is returned with their module, which holds their heap's books; all else
+//! belongs to the device and is returned when it is reset or the session ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use backend::ModuleId;
+use emulator::heap::{BLOCK_BYTES, PAGE, SLAB};
+use emulator::{Access, Heap, Pages};
+use parking_lot::Mutex;
+
+use crate::memory::Memory;
+
+/// Addresses to reserve, relative to the device's quota: freed pieces leave holes.
+const ROOM: u64 = 4;
+/// The most addresses to reserve.
+const MAX_ROOM: u64 = 1 << 40;
+/// Pages are made accessible in steps of this size.
+const STEP: u64 = 64 << 20;
+
+/// The heap of one device. Nothing is reserved before a kernel needs it.
+#[derive(Debug)]
+pub(crate) struct DeviceHeap {
+    device: u32,
+    quota: u64,
+    memory: Arc<Memory>,
+    /// What a program has set, or as much as the device has.
+    limit: AtomicU64,
+    state: Mutex<Option<Region>>,
+}
+
+impl DeviceHeap {
+    pub(crate) fn new(device: u32, quota: u64, memory: Arc<Memory>) -> DeviceHeap {
+        DeviceHeap { device, quota, memory, limit: AtomicU64::new(u64::MAX), state: Mutex::new(None) }
+    }
+
+    /// Limits what kernels may hold; zero is no limit but the device's memory.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        let limit = if bytes == 0 { u64::MAX } else { bytes.saturating_add(SLAB - 1) / SLAB * SLAB };
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// For kernels whose heap is the device's. `None` if there is no memory even for its books.
+    pub(crate) fn of_device(self: &Arc<DeviceHeap>) -> Option<Heap> {
+        let mut state = self.state.lock();
+        let region = reserved(&mut state, self.quota)?;
+        if region.block == 0 {
+            region.block = self.place(region, BLOCK_BYTES, None)?;
+        }
+        Some(Heap { block: region.block, pages: Arc::new(Share { heap: Arc::clone(self), owner: None }) })
+    }
+
+    /// For kernels whose heap is a variable of their module.
+    pub(crate) fn of_module(self: &Arc<DeviceHeap>, module: ModuleId) -> Heap {
+        Heap { block: 0, pages: Arc::new(Share { heap: Arc::clone(self), owner: Some(module) }) }
+    }
+
+    /// Returns what kernels of a module hold whose heap went with it. None of them may run.
+    pub(crate) fn release(&self, module: ModuleId) {
+        if let Some(region) = &mut *self.state.lock() {
+            let own = |piece: &Piece| piece.owner == Some(module);
+            let gone: Vec<u64> =
+                region.pieces.iter().filter(|(_, piece)| own(piece)).map(|(at, _)| *at).collect();
+            for address in gone {
+                region.held -= self.take_back(region, address).map_or(0, |piece| piece.bytes);
+            }
+        }
+    }
+
+    /// Returns everything. No kernel of the device may run.
+    pub(crate) fn clear(&self) {
+        if let Some(mut region) = self.state.lock().take() {
+            let all: Vec<u64> = region.pieces.keys().copied().collect();
+            for address in all {
+                self.take_back(&mut region, address);
+            }
+        }
+    }
+
+    /// Bytes that kernels hold; the device's books are not among them.
+    #[cfg(test)]
+    fn held(&self) -> u64 {
+        self.state.lock().as_ref().map_or(0, |region| region.held)
+    }
+
+    fn place(&self, region: &mut Region, bytes: u64, owner: Option<ModuleId>) -> Option<u64> {
+        let bytes = bytes.checked_next_multiple_of(PAGE).filter(|bytes| *bytes > 0)?;
+        let address = region.find(bytes, if bytes >= SLAB { SLAB } else { PAGE })?;
+        if !self.memory.take(self.device, bytes) {
+            return None;
+        }
+        if !region.commit(address + bytes)
+            || self.memory.table().insert(address, bytes, Access::ReadWrite).is_err()
+        {
+            self.memory.give(self.device, bytes);
+            return None;
+        }
+        region.cut(address, bytes);
+        region.pieces.insert(address, Piece { bytes, owner });
+        Some(address)
+    }
+
+    fn take_back(&self, region: &mut Region, address: u64) -> Option<Piece> {
+        let piece = region.pieces.remove(&address)?;
+        self.memory.table().remove(address);
+        // The pages go back to the system and read as zero when they are given out again.
+        // SAFETY: the piece is this heap's own and kernels may no longer touch it. One that still does, against the rules of its
+        // own program, finds zeros.
+        unsafe { libc::madvise(address as *mut libc::c_void, piece.bytes as usize, libc::MADV_DONTNEED) };
+        region.mend(address, piece.bytes);
+        self.memory.give(self.device, piece.bytes);
+        Some(piece)
+    }
+}
+
+fn reserved(state: &mut Option<Region>, quota: u64) -> Option<&mut Region> {
+    if state.is_none() {
+        *state = Region::reserve(quota);
+    }
+    state.as_mut()
+}
+
+/// The heap as the kernels of one owner see it.
+struct Share {
+    heap: Arc<DeviceHeap>,
+    owner: Option<ModuleId>,
+}
+
+impl Pages for Share {
+    fn allocate(&self, bytes: u64) -> Option<u64> {
+        let mut state = self.heap.state.lock();
+        let region = reserved(&mut state, self.heap.quota)?;
+        let span = bytes.checked_next_multiple_of(PAGE)?;
+        let held = region.held.checked_add(span)?;
+        if held > self.heap.limit.load(Ordering::Relaxed) {
+            return None;
+        }
+        let address = self.heap.place(region, bytes, self.owner)?;
+        region.held = held;
+        Some(address)
+    }
+
+    fn free(&self, address: u64) -> bool {
+        let mut state = self.heap.state.lock();
+        let Some(region) = state.as_mut().filter(|region| region.block != address) else { return false };
+        let Some(piece) = self.heap.take_back(region, address) else { return false };
+        region.held -= piece.bytes;
+        true
+    }
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: u64,
+    owner: Option<ModuleId>,
+}
+
+/// Reserved addresses and what lies where in them.
+#[derive(Debug)]
+struct Region {
+    /// The mapping.
+    base: u64,
+    bytes: u64,
+    /// End of the accessible part.
+    committed: u64,
+    block: u64,
+    held: u64,
+    pieces: BTreeMap<u64, Piece>,
+    /// Free ranges by start, with their ends; no two touch.
+    holes: BTreeMap<u64, u64>,
+}
+
+impl Region {
+    fn reserve(quota: u64) -> Option<Region> {
+        let bytes = quota.saturating_mul(ROOM).clamp(STEP, MAX_ROOM).next_multiple_of(STEP);
+        // SAFETY: a fresh anonymous mapping without memory behind it.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        let base = base as u64;
+        let holes = BTreeMap::from([(base, base + bytes)]);
+        Some(Region { base, bytes, committed: base, block: 0, held: 0, pieces: BTreeMap::new(), holes })
+    }
+
+    /// The lowest free place.
+    fn find(&self, bytes: u64, align: u64) -> Option<u64> {
+        self.holes.iter().find_map(|(start, end)| {
+            let address = start.checked_next_multiple_of(align)?;
+            (address.checked_add(bytes)? <= *end).then_some(address)
+        })
+    }
+
+    /// Makes everything below `end` accessible.
+    fn commit(&mut self, end: u64) -> bool {
+        if end <= self.committed {
+            return true;
+        }
+        let end = end.next_multiple_of(STEP).min(self.base + self.bytes);
+        // SAFETY: the pages are part of the reservation.
+        let failed = unsafe {
+            libc::mprotect(
+                self.committed as *mut libc::c_void,
+                (end - self.committed) as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if failed == 0 {
+            self.committed = end;
+        }
+        failed == 0
+    }
+
+    /// Takes a place that [`Region::find`] gave out of the hole it is in.
+    fn cut(&mut self, address: u64, bytes: u64) {
+        let Some((start, end)) = self.holes.range(..=address).next_back().map(|(start, end)| (*start, *end))
+        else {
+            return;
+        };
+        self.holes.remove(&start);
+        if start < address {
+            self.holes.insert(start, address);
+        }
+        if address + bytes < end {
+            self.holes.insert(address + bytes, end);
+        }
+    }
+
+    /// Makes a place a hole, together with those it touches.
+    fn mend(&mut self, address: u64, bytes: u64) {
+        let (mut start, mut end) = (address, address + bytes);
+        if let Some((before, _)) = self.holes.range(..start).next_back().filter(|(_, end)| **end == start) {
+            start = *before;
+        }
+        if let Some(after) = self.holes.remove(&end) {
+            end = after;
+        }
+        self.holes.insert(start, end);
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the region's own; it goes when no kernel of the device runs.
+        unsafe { libc::munmap(self.base as *mut libc::c_void, self.bytes as usize) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn heap(quota: u64) -> (Arc<Memory>, Arc<DeviceHeap>) {
+        let memory = Arc::new(Memory::new(None, vec![quota], vec![quota]).unwrap());
+        (Arc::clone(&memory), Arc::new(DeviceHeap::new(0, quota, memory)))
+    }
+
+    fn used(memory: &Memory) -> u64 {
+        memory.usage(0).unwrap().used
+    }
+
+    #[test]
+    fn pieces_are_zero_aligned_apart_and_known_to_kernels() {
+        let (memory, heap) = heap(64 * MIB);
+        let Heap { block, pages } = heap.of_device().unwrap();
+        assert!(memory.table().contains(block, BLOCK_BYTES, true));
+        let asked = [1, 5000, SLAB, PAGE, SLAB + 1, 100_000, SLAB];
+        let got: Vec<u64> = asked.iter().map(|bytes| pages.allocate(*bytes).unwrap()).collect();
+        for (bytes, address) in asked.iter().zip(&got) {
+            let align = if *bytes >= SLAB { SLAB } else { PAGE };
+            assert!(address.is_multiple_of(align), "{bytes} bytes at {address:#x}");
+            assert!(memory.table().contains(*address, *bytes, true));
+            // SAFETY: just allocated.
+            let piece = unsafe { std::slice::from_raw_parts_mut(*address as *mut u8, *bytes as usize) };
+            assert!(piece.iter().all(|byte| *byte == 0));
+            piece.fill(9);
+        }
+        for (index, (bytes, address)) in asked.iter().zip(&got).enumerate() {
+            let others = got.iter().enumerate().filter(|(other, _)| *other != index);
+            assert!(others.into_iter().all(|(_, other)| *other < *address || *other >= address + bytes));
+        }
+        for address in &got {
+            assert!(pages.free(*address) && !pages.free(*address));
+            assert!(!memory.table().contains(*address, 1, false), "kernels lose what is freed");
+        }
+        assert_eq!((heap.held(), used(&memory)), (0, BLOCK_BYTES));
+        let again = pages.allocate(SLAB).unwrap();
+        // SAFETY: just allocated.
+        assert_eq!(unsafe { *(again as *const u8) }, 0, "what is given out again is zero");
+        assert!(!pages.free(block), "the books are not a kernel's to free");
+    }
+
+    #[test]
+    fn the_limit_and_the_devices_memory_bound_what_kernels_hold() {
+        let (memory, heap) = heap(16 * MIB);
+        let pages = heap.of_device().unwrap().pages;
+        heap.set_limit(3 * MIB);
+        let first = pages.allocate(SLAB).unwrap();
+        assert!(pages.allocate(SLAB).is_some(), "the limit is in whole slabs");
+        assert_eq!(pages.allocate(1), None);
+        assert!(pages.free(first));
+        assert!(pages.allocate(1).is_some());
+        heap.set_limit(0);
+        while pages.allocate(MIB).is_some() {}
+        let left = memory.usage(0).unwrap().free;
+        assert!(left < MIB, "{left} bytes are left");
+        assert_eq!(pages.allocate(u64::MAX), None);
+        assert_eq!(pages.allocate(0), None);
+    }
+
+    #[test]
+    fn a_module_takes_its_own_allocations_with_it_and_a_reset_takes_all() {
+        let (memory, heap) = heap(64 * MIB);
+        let (device, module) = (heap.of_device().unwrap().pages, heap.of_module(7).pages);
+        let kept = device.allocate(SLAB).unwrap();
+        let gone = module.allocate(SLAB).unwrap();
+        let freed = module.allocate(PAGE).unwrap();
+        assert!(device.free(freed), "any kernel of the device may free");
+        heap.release(7);
+        assert!(memory.table().contains(kept, SLAB, true) && !memory.table().contains(gone, 1, true));
+        heap.clear();
+        assert!(!memory.table().contains(kept, 1, true));
+        assert_eq!(used(&memory), 0);
+        assert!(heap.of_device().is_some(), "and there is a heap again");
+    }
+
+    #[test]
+    fn a_hundred_thousand_pieces_need_no_mapping_each() {
+        let (_, heap) = heap(1 << 40);
+        let pages = heap.of_device().unwrap().pages;
+        let all: Vec<u64> = (0..100_000).map(|_| pages.allocate(PAGE).unwrap()).collect();
+        for address in all.iter().step_by(2).chain(all.iter().skip(1).step_by(2)) {
+            assert!(pages.free(*address));
+        }
+        let state = heap.state.lock();
+        assert_eq!(state.as_ref().map(|region| region.holes.len()), Some(1), "holes grow together");
+    }
+}
