@@ -186,6 +186,9 @@ fn pci_bus_id(device: &Device) -> String {
 }
 
 pub unsafe fn hipDeviceGetLimit(value: *mut usize, limit: hipLimit_t) -> Status {
+    if limit.0 >= hipLimitRange.0 {
+        return Err(hipErrorInvalidValue);
+    }
     let (_, device) = runtime()?.current()?;
     let found = device.limits.lock().get(&limit.0).copied().ok_or(hipErrorUnsupportedLimit)?;
     // SAFETY: the caller's out-pointer.
@@ -193,6 +196,9 @@ pub unsafe fn hipDeviceGetLimit(value: *mut usize, limit: hipLimit_t) -> Status 
 }
 
 pub unsafe fn hipDeviceSetLimit(limit: hipLimit_t, value: usize) -> Status {
+    if limit.0 >= hipLimitRange.0 {
+        return Err(hipErrorInvalidValue);
+    }
     let runtime = runtime()?;
     let (_, device) = runtime.current()?;
     if !device.limits.lock().contains_key(&limit.0) {

@@ -10,6 +10,7 @@ use super::stream::StreamRef;
 use super::{Status, event, set, stream};
 use crate::kernarg::{Kernarg, KernargError};
 use crate::module::Function;
+use crate::occupancy::groups_per_compute_unit;
 use crate::report;
 use crate::runtime::{Runtime, runtime};
 use crate::thread::{self, CallConfiguration};
@@ -56,6 +57,15 @@ impl Launch<'_> {
         }
         if self.stream.device != self.function.device {
             return Err(hipErrorInvalidHandle);
+        }
+        if self.flags & COOPERATIVE != 0 {
+            let groups =
+                self.grid.iter().zip(self.block).map(|(items, size)| items.div_ceil(u64::from(size)));
+            let units = device.properties.multiProcessorCount.max(1) as u64;
+            let resident = groups_per_compute_unit(kernel, work_items as u32, self.shared_bytes, limit);
+            if groups.fold(1, u64::saturating_mul) > u64::from(resident) * units {
+                return Err(hipErrorCooperativeLaunchTooLarge);
+            }
         }
         let start_event = self.event(runtime, self.start)?;
         let stop_event = self.event(runtime, self.stop)?;
