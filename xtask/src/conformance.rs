@@ -39,7 +39,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     match arguments.suite {
         Suite::Compilers => compilers::run(repo, &toolchain, &build()?),
         Suite::Isa => isa(repo),
-        Suite::Triton => triton(repo, &build()?),
+        Suite::Triton => triton(repo, &build()?, Sizes::Large),
     }
 }
 
@@ -49,8 +49,16 @@ fn isa(repo: &Repo) -> Result<()> {
     step::loud("llvm-mc comparison", repo.cargo().args(arguments).env("ISA_EFFORT", "10"))
 }
 
+/// How much the kernels of a suite are given to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Seconds in all
+    Small,
+    Large,
+}
+
 /// The part after setup and build.
-pub fn triton(repo: &Repo, built: &Built) -> Result<()> {
+pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
     let python = python(repo)?;
     for &(architecture, device) in ARCHITECTURES {
         let log = repo.logs().join(format!("triton-worker-{device}.log"));
@@ -59,6 +67,9 @@ pub fn triton(repo: &Repo, built: &Built) -> Result<()> {
             let mut command = Command::new(&python);
             command.arg(repo.root.join("conformance/triton/run.py"));
             command.arg("--architecture").arg(architecture).arg("--library").arg(built.lib.join(library));
+            if sizes == Sizes::Large {
+                command.arg("--large");
+            }
             command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
             command.env("LD_LIBRARY_PATH", &built.lib);
             command.env("TRITON_CACHE_DIR", repo.downloads.join("triton"));

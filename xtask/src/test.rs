@@ -26,7 +26,7 @@ pub fn run(repo: &Repo) -> Result<()> {
         let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
         step::loud("cargo test", repo.cargo().args(arguments))
     });
-    checks.run("triton", || conformance::triton(repo, &built));
+    checks.run("triton", || conformance::triton(repo, &built, conformance::Sizes::Small));
     checks.finish(started.elapsed())
 }
 
