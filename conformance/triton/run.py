@@ -169,7 +169,9 @@ CASES = [
     matmul_case("matmul fp16", "*fp16", F16, 1e-3),
     matmul_case("matmul bf16", "*bf16", BF16, 1e-3),
     matmul_case("matmul fp32", "*fp32", F32, 1e-4),
-    # What Triton does when not asked: ten bits of mantissa where the matrix cores offer that.
+    # Ten bits of mantissa, which these matrix cores offer.
+    matmul_case("matmul xf32", "*fp32", F32, 6e-2, "tf32", architectures=("gfx942",)),
+    # What Triton does when not asked.
     matmul_case("matmul default", "*fp32", F32, 3e-2, None),
     matmul_case("matmul e4m3fnuz", "*fp8e4b8", E4M3, 1e-3, architectures=("gfx942",)),
     matmul_case("matmul e5m2fnuz", "*fp8e5b16", E5M2, 1e-3, architectures=("gfx942",)),
@@ -193,7 +195,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--architecture", required=True, help="gfx90a or gfx942")
     parser.add_argument("--library", required=True, help="the libamdhip64 to load")
-    parser.add_argument("--large", action="store_true", help="sizes that take minutes instead of seconds")
+    parser.add_argument("--large", action="store_true", help="larger sizes, some ten times the work")
     options = parser.parse_args()
     hip = Hip(options.library)
     wrong = 0
