@@ -215,6 +215,8 @@ pub(crate) struct Grid {
     cancel: Option<Arc<AtomicBool>>,
     aborted: AtomicBool,
     fault: Mutex<Option<Fault>>,
+    /// Address of the first page found missing; zero if none was.
+    pub missing: AtomicU64,
     barrier: Mutex<GridBarrier>,
     pub schedule: Schedule,
     pub counts: Mutex<LaunchStats>,
@@ -380,6 +382,7 @@ impl Grid {
             cancel: dispatch.cancel.clone(),
             aborted: AtomicBool::new(false),
             fault: Mutex::new(None),
+            missing: AtomicU64::new(0),
             barrier: Mutex::default(),
             schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative),
             counts: Mutex::default(),
@@ -408,7 +411,15 @@ impl Grid {
         if self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Some(FaultKind::Cancelled);
         }
+        if let Some(missing) = self.missing_page() {
+            return Some(missing);
+        }
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(FaultKind::Timeout)
+    }
+
+    pub fn missing_page(&self) -> Option<FaultKind> {
+        let address = self.missing.load(Ordering::Relaxed);
+        (address != 0).then_some(FaultKind::MissingPage { address })
     }
 
     /// Adds a finished workgroup to the counts.

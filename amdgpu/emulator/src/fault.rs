@@ -15,6 +15,8 @@ pub enum FaultKind {
     Trap { id: u16 },
     /// An encoding or operation that is not executed; the text names it.
     IllegalInstruction { text: String },
+    /// The host has taken away a page that kernels may touch.
+    MissingPage { address: u64 },
     /// A jump to an address that is no instruction of the module.
     IllegalTarget { address: u64 },
     /// A request to the host that is malformed or not served.
@@ -39,6 +41,7 @@ impl FaultKind {
             FaultKind::IllegalAddress { .. }
                 | FaultKind::Misaligned { .. }
                 | FaultKind::PrivateOverflow { .. }
+                | FaultKind::MissingPage { .. }
         )
     }
 }
@@ -59,6 +62,9 @@ impl fmt::Display for FaultKind {
                     f,
                     "memory access fault: private offset {offset:#x} past the {size} bytes of a work-item's stack"
                 )
+            }
+            FaultKind::MissingPage { address } => {
+                write!(f, "memory access fault: the host has no page at address {address:#x}")
             }
             FaultKind::Trap { id } => write!(f, "trap {id} raised by the kernel"),
             FaultKind::IllegalInstruction { text } => write!(f, "illegal instruction: {text}"),
@@ -94,7 +100,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in kernel {}", self.kind, self.kernel)?;
         if self.pc != 0 {
-            write!(f, " at pc {:#x} (entry {:+#x}", self.pc, self.offset)?;
+            let sign = if self.offset < 0 { '-' } else { '+' };
+            write!(f, " at pc {:#x} (entry {sign}{:#x}", self.pc, self.offset.unsigned_abs())?;
             if !self.instruction.is_empty() {
                 write!(f, ", `{}`", self.instruction)?;
             }

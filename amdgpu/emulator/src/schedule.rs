@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::dispatch::Grid;
 use crate::fault::{Fault, FaultKind};
+use crate::guard::Entered;
 use crate::workgroup::{Outcome, Workgroup};
 
 /// Waves below which other threads are not woken: doing it costs more than running them.
@@ -121,6 +122,7 @@ impl Grid {
     /// Runs workgroups until there is none left to run.
     fn work(&self, spares: &Mutex<Vec<Workgroup>>) {
         self.schedule.state.lock().active += 1;
+        let entered = Entered::new(&self.missing);
         let done = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
         if let Err(panic) = done {
             let text = panic
@@ -130,6 +132,7 @@ impl Grid {
                 .unwrap_or_else(|| "a thread panicked".to_owned());
             self.abort(self.fault(FaultKind::Internal { text }));
         }
+        drop(entered);
         let mut state = self.schedule.state.lock();
         state.active -= 1;
         if state.active == 0 {
@@ -154,6 +157,9 @@ impl Grid {
             match workgroup.run() {
                 Outcome::Done => {
                     naps = 0;
+                    if let Some(kind) = self.missing_page() {
+                        self.abort(workgroup.place(kind));
+                    }
                     self.finish(&workgroup);
                     if let Some(spare) = spare.replace(workgroup) {
                         keep(spares, spare);

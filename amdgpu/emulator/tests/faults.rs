@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use emulator::{Fault, FaultKind, GpuConfig};
+use emulator::guard::Watch;
+use emulator::{Access, Fault, FaultKind, GpuConfig};
 use isa::Arch;
 use rig::{ARCHS, Args, Rig};
 
@@ -205,4 +206,58 @@ fn impossible_launches_are_refused_with_a_reason() {
     let mut long = rig.dispatch("write_at", [1, 1, 1], [64, 1, 1], args());
     long.kernarg = vec![0; 5000];
     refused(long);
+}
+
+/// Pages of this process, which can be taken away.
+struct Pages {
+    address: u64,
+    bytes: usize,
+}
+
+impl Pages {
+    fn new(bytes: usize) -> Pages {
+        let mode = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping.
+        let got = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, mode, -1, 0) };
+        assert_ne!(got, libc::MAP_FAILED);
+        Pages { address: got as u64, bytes }
+    }
+
+    fn take_away(&self) {
+        // SAFETY: the pages are the test's own, and only kernels use them.
+        assert_eq!(unsafe { libc::mprotect(self.address as *mut _, self.bytes, libc::PROT_NONE) }, 0);
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { libc::munmap(self.address as *mut _, self.bytes) };
+    }
+}
+
+#[test]
+fn a_page_that_the_host_took_away_ends_the_kernel_and_not_the_process() {
+    for arch in ARCHS {
+        let rig = rig(arch);
+        let pages = Pages::new(1 << 20);
+        let out = rig.alloc(vec![0i32; 64]);
+        // SAFETY: the range holds nothing but what kernels use, until the watch ends before the pages do.
+        let watch = unsafe { Watch::new(pages.address, pages.bytes as u64) }.unwrap();
+        rig.memory.insert(pages.address, pages.bytes as u64, Access::ReadWrite).unwrap();
+        let write = || rig.run("write_at", 4, 64, Args::new().u64(pages.address).u64(1000));
+        let read = || rig.run("read_at", 4, 64, Args::new().u64(pages.address).u64(9000).ptr(&out));
+        write().unwrap();
+        read().unwrap();
+        pages.take_away();
+        for (fault, offset) in [(write().unwrap_err(), 4000), (read().unwrap_err(), 36_000)] {
+            let FaultKind::MissingPage { address } = fault.kind else { panic!("{fault}") };
+            assert!((pages.address + offset..pages.address + offset + 256).contains(&address), "{fault}");
+            assert!(fault.kind.is_memory() && fault.to_string().contains("no page"), "{fault}");
+        }
+        still_works(&rig);
+        rig.memory.remove(pages.address);
+        drop(watch);
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backend::{Arena, DeviceError, MemoryKind, MemoryUse};
+use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
 use parking_lot::{Condvar, Mutex};
 
@@ -28,6 +29,8 @@ const ARENA_BYTES: &[u64] = &[1 << 42, 1 << 40, 1 << 38, 1 << 36];
 #[derive(Debug)]
 struct Reservation {
     arena: Arena,
+    /// A page that is missing in it ends a kernel, not the session's process.
+    _watch: Option<Watch>,
 }
 
 impl Reservation {
@@ -69,7 +72,10 @@ impl Reservation {
                 unsafe { libc::munmap(got as *mut libc::c_void, length as usize) };
                 continue;
             }
-            return Ok(Reservation { arena: Arena { base: got.next_multiple_of(CHUNK), bytes } });
+            let arena = Arena { base: got.next_multiple_of(CHUNK), bytes };
+            // SAFETY: the addresses are this reservation's, and all that is ever put there is memory of kernels.
+            let watch = unsafe { Watch::new(arena.base, arena.bytes) };
+            return Ok(Reservation { arena, _watch: watch });
         }
         Err(DeviceError::out_of_memory("no address range for the session could be reserved"))
     }
