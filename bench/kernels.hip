@@ -13,6 +13,7 @@ typedef _Float16 half_x4 __attribute__((ext_vector_type(4)));
 constexpr int chains = 8;
 constexpr int rounds = 4;
 constexpr int tile = 16;
+constexpr float softening = 1e-3f;
 
 extern "C" __global__ void empty() {}
 
@@ -76,6 +77,30 @@ extern "C" __global__ void matmul(const float *a, const float *b, float *c, int 
     __syncthreads();
   }
   c[row * size + column] = sum;
+}
+
+// What all bodies do to one: a block of them in local memory at a time.
+extern "C" __global__ void nbody(const float4 *bodies, float4 *forces, int count) {
+  __shared__ float4 block[256];
+  int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  float4 here = bodies[i];
+  float x = 0.0f, y = 0.0f, z = 0.0f;
+  for (int start = 0; start < count; start += 256) {
+    block[threadIdx.x] = bodies[start + static_cast<int>(threadIdx.x)];
+    __syncthreads();
+#pragma unroll 8
+    for (int j = 0; j < 256; ++j) {
+      float4 there = block[j];
+      float dx = there.x - here.x, dy = there.y - here.y, dz = there.z - here.z;
+      float inverse = __builtin_amdgcn_rsqf(dx * dx + dy * dy + dz * dz + softening);
+      float pull = there.w * inverse * inverse * inverse;
+      x += dx * pull;
+      y += dy * pull;
+      z += dz * pull;
+    }
+    __syncthreads();
+  }
+  forces[i] = make_float4(x, y, z, 0.0f);
 }
 
 // 32x32x8 matrix multiply-adds in registers.

@@ -21,7 +21,7 @@ use crate::printf_buffer::PrintfBuffer;
 use crate::program::Program;
 use crate::schedule::{Pool, Schedule};
 use crate::workgroup::Workgroup;
-use crate::{Lanes, Level, Mode};
+use crate::{Compilation, Lanes, Level, Mode};
 
 /// What a device is like.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,8 @@ pub struct GpuConfig {
     pub lds_bytes: u32,
     /// Stack of a work-item in kernels whose stack has no size known to the compiler.
     pub stack_bytes: u32,
+    /// When hot code becomes native code.
+    pub compilation: Compilation,
     /// Register and scratch memory that workgroups of one dispatch may hold while they wait for each other.
     pub resident_bytes: u64,
 }
@@ -47,6 +49,7 @@ impl GpuConfig {
             level: None,
             lds_bytes: 64 << 10,
             stack_bytes: 16 << 10,
+            compilation: Compilation::default(),
             resident_bytes: 1 << 30,
         }
     }
@@ -201,6 +204,8 @@ pub(crate) struct Grid {
     pub private_size: u32,
     pub vgpr_count: usize,
     pub mode: Mode,
+    /// As in [`crate::Wave::native`].
+    pub native: u32,
     pub id_dims: u8,
     pub initial: Initial,
     /// v0 of each wave of a whole workgroup.
@@ -370,6 +375,7 @@ impl Grid {
             private_size,
             vgpr_count,
             mode: Mode::from_rsrc1(descriptor.rsrc1),
+            native: gpu.config.compilation.threshold(),
             id_dims,
             initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
             work_items,

@@ -27,7 +27,7 @@ mod float8;
 mod float_math;
 mod lane_body;
 mod lane_mask;
-mod lane_op;
+pub(crate) mod lane_op;
 mod lane_source;
 mod mfma;
 mod modifier;
@@ -37,6 +37,9 @@ mod row_vector;
 mod saturate;
 mod scalar;
 mod sdwa;
+
+#[cfg(test)]
+pub(crate) use lane_body::tests::operands as lane_body_tests;
 
 use isa::{Format, Inst};
 

@@ -8,6 +8,7 @@ use isa::{Arch, Format, Inst, Op, Operand};
 use crate::compile::Compiler;
 use crate::exec::{self, sopp};
 use crate::fault::FaultKind;
+use crate::jit::Native;
 use crate::wave::sreg;
 use crate::{Body, Flow, Lanes, Level, SrcKind, Uop, Wave, handler};
 
@@ -28,6 +29,8 @@ pub struct Program {
     /// Address of the first byte.
     base: u64,
     size: u64,
+    /// Runs of micro-ops that become native code when they are hot.
+    pub(crate) native: Native,
 }
 
 /// What a program is compiled for.
@@ -50,6 +53,8 @@ impl Program {
         let mut starts = vec![u32::MAX; code.len().div_ceil(4)];
         let mut reasons = Vec::new();
         let mut branches = Vec::new();
+        // Micro-ops that do just what their instruction says.
+        let mut plain = Vec::new();
         let mut indexed = false;
         let mut at = 0;
         while at + 4 <= code.len() {
@@ -71,6 +76,8 @@ impl Program {
                 Err(error) => Err(error.to_string()),
             };
             uops.append(&mut compiler.before);
+            plain.resize(uops.len(), false);
+            plain.push(compiled.is_ok() && !indexed);
             match compiled {
                 Ok(mut uop) => {
                     if sopp::is_branch(inst.op) {
@@ -116,6 +123,8 @@ impl Program {
                 }
             };
         }
+        plain.resize(uops.len(), false);
+        let native = Native::install(level, &mut uops, &compiler.insts, &plain);
         Program {
             uops: uops.into(),
             insts: compiler.insts.into(),
@@ -126,6 +135,7 @@ impl Program {
             reasons: reasons.into(),
             base,
             size: code.len() as u64,
+            native,
         }
     }
 
@@ -188,6 +198,29 @@ impl Program {
         wave.constants = self.constants.as_ptr();
         wave.insts = self.insts.as_ptr();
         wave.pc = at;
+    }
+}
+
+#[cfg(test)]
+impl Program {
+    /// A program of instructions that were never encoded.
+    pub(crate) fn of(options: Options, insts: &[Inst]) -> Program {
+        let mut program = Program::compile(options, 0x1000, &[]);
+        let Options { arch, level, accum_offset, vgpr_count } = options;
+        let mut compiler = Compiler::new(arch, level, accum_offset, vgpr_count, 0x1000);
+        let mut uops = Vec::new();
+        for (index, inst) in insts.iter().enumerate() {
+            compiler.insts.push(*inst);
+            let uop = exec::compile(&mut compiler, inst, index as u32);
+            assert!(compiler.before.is_empty());
+            uops.push(uop.unwrap_or_else(|error| panic!("{inst:?}: {error}")));
+        }
+        let plain = vec![true; uops.len()];
+        program.native = Native::install(level, &mut uops, &compiler.insts, &plain);
+        program.uops = uops.into();
+        program.insts = compiler.insts.into();
+        program.constants = compiler.constants.into();
+        program
     }
 }
 

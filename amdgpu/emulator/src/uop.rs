@@ -14,6 +14,8 @@ pub type Handler = unsafe fn(&mut Wave, &Uop) -> Flow;
 pub enum Flow {
     /// Go on with the next micro-op.
     Next,
+    /// The micro-ops up to `wave.pc`, which is further on in the same straight line, were executed, too.
+    Skip,
     /// `wave.pc` was set.
     Jump,
     /// `wave.far` holds the address of code in another program.

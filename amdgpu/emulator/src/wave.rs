@@ -139,6 +139,8 @@ pub struct Wave {
     pub budget: u32,
     /// Micro-ops executed.
     pub executed: u64,
+    /// Entries after which a run of micro-ops becomes native code; `u32::MAX` is never.
+    pub native: u32,
     /// Ranges that recent accesses hit, by instruction.
     pub ranges: RangeCache,
     /// The dispatch and the workgroup around the wave; null in a wave that only runs single micro-ops (tests).
@@ -175,6 +177,7 @@ impl Wave {
             index: 0,
             budget: 0,
             executed: 0,
+            native: u32::MAX,
             ranges: RangeCache::default(),
             surroundings: ptr::null(),
             gpr_index_mode: 0,

@@ -248,6 +248,7 @@ impl Workgroup {
             wave.arrived = None;
             wave.scc = false;
             wave.mode = grid.mode;
+            wave.native = grid.native;
             grid.initial.apply(wave, workgroup);
             let first = 64 * index as u32;
             let lanes = (items - first).min(64);
@@ -416,6 +417,10 @@ pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
             let flow = (uop.run)(wave, uop);
             if flow == Flow::Next {
                 pc += 1;
+                continue;
+            }
+            if flow == Flow::Skip {
+                pc = wave.pc;
                 continue;
             }
             let count = (pc + 1 - start) as u64;

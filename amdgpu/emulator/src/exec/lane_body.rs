@@ -482,4 +482,4 @@ fn merge(lanes: &mut Lanes, old: &Lanes, field: u32, shift: u32) {
 const _: () = assert!(SPARE <= RESULTS);
 
 #[cfg(test)]
-pub(in crate::exec) mod tests;
+pub(crate) mod tests;

@@ -104,6 +104,11 @@ const EDGES_64: &[u64] = &[
     0xffff_ffff,
 ];
 
+/// A dword at the edge of some type.
+pub fn edges(choice: u64) -> u32 {
+    EDGES_32[choice as usize % EDGES_32.len()]
+}
+
 /// Sources of one run, for every way of giving them.
 #[derive(Debug)]
 pub struct Operands {

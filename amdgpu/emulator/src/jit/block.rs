@@ -1,0 +1,284 @@
+//! Which micro-ops run as native code: runs of lane-local operations in straight-line code.
+//!
+//! A run holds vector operations that have a template, groups of reads of local memory, and scalar operations among them that may
+//! as well run before or after all of them. Whatever else comes up ends it: anything that may fault, jump, wait, change EXEC or
+//! move values between lanes. A jump into the middle of a run is harmless: its micro-ops are all still there.
+
+use isa::{Format, Inst, Op, Operand};
+
+use super::{local_read, template};
+use crate::compile::scalar_index;
+use crate::exec::lane_op::{Kind, Shape};
+use crate::wave::sreg;
+use crate::{SrcKind, Uop};
+
+/// Vector operations in one run, at most: bounds the code of a run.
+const LONGEST: usize = 512;
+/// What a run must save to be worth entering, in units of one plain operation.
+const WORTHWHILE: u32 = 4;
+
+/// What is lowered together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// One vector operation, by its micro-op.
+    Lanes(usize),
+    /// Reads of local memory at offsets from one address register.
+    Reads(Vec<usize>),
+}
+
+/// A run of micro-ops from `start` to before `end`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    pub start: usize,
+    pub end: usize,
+    pub items: Vec<Item>,
+    /// Scalar operations to run first and last.
+    pub before: Vec<usize>,
+    pub after: Vec<usize>,
+    pub writes_masks: bool,
+    pub reads_local: bool,
+    /// Depends on MODE.
+    pub float: bool,
+}
+
+/// A set of scalar registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Scalars([u64; 3]);
+
+impl Scalars {
+    fn add(&mut self, first: u16, count: u16) {
+        for index in first..first + count {
+            self.0[usize::from(index / 64)] |= 1 << (index % 64);
+        }
+    }
+
+    fn meets(&self, other: &Scalars) -> bool {
+        self.0.iter().zip(other.0).any(|(a, b)| a & b != 0)
+    }
+
+    fn join(&mut self, other: &Scalars) {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
+    }
+}
+
+/// What a micro-op does to scalar registers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Effects {
+    /// Read as a value for all lanes.
+    uniform: Scalars,
+    /// Read and written as lane masks.
+    mask_in: Scalars,
+    mask_out: Scalars,
+    /// Written by a scalar operation.
+    out: Scalars,
+}
+
+/// The runs of a program. `plain` says which micro-ops are exactly their instruction; `targets` which are jumped to.
+pub fn discover(uops: &[Uop], insts: &[Inst], plain: &[bool], targets: &[bool]) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut open = Open::default();
+    for (at, uop) in uops.iter().enumerate() {
+        if targets[at] {
+            open.close(&mut runs);
+        }
+        let inst = &insts[uop.inst as usize];
+        if !plain[at] || !open.add(at, uop, inst, uops, insts) {
+            open.close(&mut runs);
+            if plain[at] {
+                // It may begin the next run.
+                open.add(at, uop, inst, uops, insts);
+            }
+        }
+    }
+    open.close(&mut runs);
+    runs
+}
+
+/// A run that may still grow.
+#[derive(Debug, Default)]
+struct Open {
+    run: Run,
+    worth: u32,
+    vectors: usize,
+    uniform: Scalars,
+    mask_in: Scalars,
+    mask_out: Scalars,
+    /// Read and written by the operations that are to run last.
+    late_in: Scalars,
+    late_out: Scalars,
+}
+
+impl Open {
+    /// Adds a micro-op if it fits. One that does not, into an empty run, never will.
+    fn add(&mut self, at: usize, uop: &Uop, inst: &Inst, uops: &[Uop], insts: &[Inst]) -> bool {
+        if is_scalar(inst) {
+            return !self.run.items.is_empty() && self.add_scalar(at, inst);
+        }
+        let read = local_read::Read::of(inst, uop).is_some();
+        if !read && !template::accepts(inst, uop) || self.vectors >= LONGEST {
+            return false;
+        }
+        let effects = if read { Effects::default() } else { vector_effects(uop) };
+        // A mask is written slice by slice: nothing in the run may see it as one value.
+        let split = effects.mask_out.meets(&self.uniform)
+            || effects.mask_out.meets(&effects.uniform)
+            || effects.uniform.meets(&self.mask_out);
+        let late = effects.uniform.meets(&self.late_out)
+            || effects.mask_in.meets(&self.late_out)
+            || effects.mask_out.meets(&self.late_out)
+            || effects.mask_out.meets(&self.late_in);
+        // Pairs that overlap without being the same are not followed.
+        let skewed = skewed(&effects.mask_in, &self.mask_out)
+            || skewed(&effects.mask_out, &self.mask_in)
+            || skewed(&effects.mask_out, &self.mask_out)
+            || skewed(&effects.mask_out, &effects.mask_in);
+        if split || late || skewed {
+            return false;
+        }
+        if self.run.items.is_empty() {
+            self.run.start = at;
+        }
+        self.uniform.join(&effects.uniform);
+        self.mask_in.join(&effects.mask_in);
+        self.mask_out.join(&effects.mask_out);
+        self.run.writes_masks |= effects.mask_out != Scalars::default();
+        self.vectors += 1;
+        self.run.end = at + 1;
+        if read {
+            self.run.reads_local = true;
+            self.worth += 4;
+            if let Some(Item::Reads(group)) = self.run.items.last_mut()
+                && local_read::joins(group, at, uops, insts)
+            {
+                group.push(at);
+                return true;
+            }
+            self.run.items.push(Item::Reads(vec![at]));
+            return true;
+        }
+        let shape = Shape::unpack(uop.flags);
+        let wide = shape.dst.wide() || shape.src.iter().any(|kind| kind.wide());
+        self.worth += if wide { 4 } else { 1 };
+        self.run.float |= shape.dst.float() || shape.src.iter().any(|kind| kind.float());
+        self.run.items.push(Item::Lanes(at));
+        true
+    }
+
+    fn add_scalar(&mut self, at: usize, inst: &Inst) -> bool {
+        let Some(effects) = scalar_effects(inst) else { return false };
+        // Scalar operations keep their order among themselves, which also keeps SCC right.
+        let early = self.run.after.is_empty()
+            && !effects.out.meets(&self.uniform)
+            && !effects.out.meets(&self.mask_in)
+            && !effects.out.meets(&self.mask_out)
+            && !effects.uniform.meets(&self.mask_out);
+        if early {
+            self.run.before.push(at);
+        } else {
+            self.run.after.push(at);
+            self.late_in.join(&effects.uniform);
+            self.late_out.join(&effects.out);
+        }
+        self.run.end = at + 1;
+        true
+    }
+
+    fn close(&mut self, runs: &mut Vec<Run>) {
+        let open = std::mem::take(self);
+        if open.worth >= WORTHWHILE {
+            runs.push(open.run);
+        }
+    }
+}
+
+/// Whether pairs of `a` meet pairs of `b` in one register only. Pairs start at even registers in compiled code.
+fn skewed(a: &Scalars, b: &Scalars) -> bool {
+    let half =
+        |set: &Scalars| set.0.map(|word| (word & 0x5555_5555_5555_5555, word >> 1 & 0x5555_5555_5555_5555));
+    half(a).iter().zip(half(b)).any(|(a, b)| a.0 & b.0 != a.1 & b.1)
+}
+
+fn vector_effects(uop: &Uop) -> Effects {
+    let shape = Shape::unpack(uop.flags);
+    let mut effects = Effects::default();
+    for (src, kind) in uop.src.iter().zip(shape.src) {
+        match kind {
+            Kind::None => {}
+            Kind::Mask => effects.mask_in.add(src.index, 2),
+            _ if src.kind != SrcKind::Scalar => {}
+            kind => effects.uniform.add(src.index, if kind.wide() { 2 } else { 1 }),
+        }
+    }
+    if shape.mask_out {
+        effects.mask_out.add(uop.sdst, 2);
+    }
+    effects
+}
+
+/// Scalar operations that do nothing but compute: no memory, no jump, no mode.
+fn is_scalar(inst: &Inst) -> bool {
+    match inst.format {
+        Format::Sop2 => !matches!(inst.op, Op::s_cbranch_g_fork | Op::s_rfe_restore_b64),
+        Format::Sopc => !matches!(inst.op, Op::s_setvskip | Op::s_set_gpr_idx_on),
+        Format::Sop1 => matches!(
+            inst.op,
+            Op::s_mov_b32
+                | Op::s_mov_b64
+                | Op::s_cmov_b32
+                | Op::s_cmov_b64
+                | Op::s_not_b32
+                | Op::s_not_b64
+                | Op::s_brev_b32
+                | Op::s_bcnt1_i32_b32
+                | Op::s_bcnt1_i32_b64
+                | Op::s_ff1_i32_b32
+                | Op::s_ff1_i32_b64
+                | Op::s_flbit_i32_b32
+                | Op::s_sext_i32_i8
+                | Op::s_sext_i32_i16
+                | Op::s_abs_i32
+        ),
+        Format::Sopk => matches!(
+            inst.op,
+            Op::s_movk_i32
+                | Op::s_addk_i32
+                | Op::s_mulk_i32
+                | Op::s_cmpk_eq_i32
+                | Op::s_cmpk_lg_i32
+                | Op::s_cmpk_gt_i32
+                | Op::s_cmpk_ge_i32
+                | Op::s_cmpk_lt_i32
+                | Op::s_cmpk_le_i32
+                | Op::s_cmpk_eq_u32
+                | Op::s_cmpk_lg_u32
+                | Op::s_cmpk_gt_u32
+                | Op::s_cmpk_ge_u32
+                | Op::s_cmpk_lt_u32
+                | Op::s_cmpk_le_u32
+        ),
+        _ => false,
+    }
+}
+
+/// What a scalar operation reads and writes; `None` if it writes EXEC, or reads something that is not a register.
+fn scalar_effects(inst: &Inst) -> Option<Effects> {
+    let mut effects = Effects::default();
+    for (n, operand) in inst.src.iter().enumerate() {
+        if matches!(operand, Operand::Vccz | Operand::Execz | Operand::Scc) {
+            return None;
+        }
+        if let Some(index) = scalar_index(operand) {
+            effects.uniform.add(index, inst.src_width(n).clamp(1, 2) as u16);
+        }
+    }
+    if let Some(index) = scalar_index(&inst.dst) {
+        let width = inst.dst_width().clamp(1, 2) as u16;
+        if usize::from(index + width) > sreg::EXEC {
+            return None;
+        }
+        effects.out.add(index, width);
+        // Conditional moves and the immediate forms read it, too.
+        effects.uniform.add(index, width);
+    }
+    Some(effects)
+}

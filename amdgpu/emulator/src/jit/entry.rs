@@ -1,0 +1,181 @@
+//! Entering runs: the handler at the head of each, and compiling those that turn out hot.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use isa::Inst;
+use parking_lot::Mutex;
+
+use super::block::{self, Run};
+use super::emit::{self, Entry};
+use super::executable::Executable;
+use crate::exec::sopp;
+use crate::{Body, Flow, Level, Mode, Uop, Wave, handler};
+
+/// The runs of a program.
+#[derive(Debug, Default)]
+pub struct Native {
+    blocks: Box<[Block]>,
+}
+
+/// A run, and its native code when there is some.
+#[derive(Debug)]
+struct Block {
+    run: Run,
+    /// What stood at the head.
+    head: Uop,
+    before: Box<[Uop]>,
+    after: Box<[Uop]>,
+    /// Times it was entered before it was compiled.
+    entries: AtomicU32,
+    /// The code in `compiled`, or null.
+    code: AtomicPtr<u8>,
+    compiled: Mutex<Compiled>,
+}
+
+#[derive(Debug, Default)]
+enum Compiled {
+    #[default]
+    NotYet,
+    /// The code and its constants.
+    Code(
+        #[expect(dead_code, reason = "kept alive for `Block::code`")] Executable,
+        #[expect(dead_code, reason = "as before")] Box<[u32]>,
+    ),
+    /// It cannot be compiled, or there is no room for it.
+    Refused,
+}
+
+impl Native {
+    /// Runs that have native code.
+    #[cfg(test)]
+    pub fn compiled(&self) -> usize {
+        self.blocks.iter().filter(|block| !block.code.load(Ordering::Acquire).is_null()).count()
+    }
+
+    /// Micro-ops from the first to behind the last of each run.
+    #[cfg(test)]
+    pub fn runs(&self) -> Vec<(usize, usize)> {
+        self.blocks.iter().map(|block| (block.run.start, block.run.end)).collect()
+    }
+
+    /// Finds the runs of a program and puts their handlers at their heads.
+    pub fn install(level: Level, uops: &mut [Uop], insts: &[Inst], plain: &[bool]) -> Native {
+        if level != Level::V4 {
+            return Native::default();
+        }
+        let mut targets = vec![false; uops.len()];
+        for uop in uops.iter().filter(|uop| sopp::is_branch(insts[uop.inst as usize].op)) {
+            if let Some(target) = usize::try_from(uop.imm).ok().and_then(|target| targets.get_mut(target)) {
+                *target = true;
+            }
+        }
+        let runs = block::discover(uops, insts, plain, &targets);
+        let blocks: Box<[Block]> = runs.into_iter().map(|run| Block::new(run, uops)).collect();
+        for (index, block) in blocks.iter().enumerate() {
+            let head = &mut uops[block.run.start];
+            *head = Uop { run: handler::<Enter>(Level::Base), imm: index as i64, ..*head };
+        }
+        Native { blocks }
+    }
+}
+
+impl Block {
+    fn new(run: Run, uops: &[Uop]) -> Block {
+        let copies = |places: &[usize]| places.iter().map(|at| uops[*at]).collect();
+        Block {
+            head: uops[run.start],
+            before: copies(&run.before),
+            after: copies(&run.after),
+            run,
+            entries: AtomicU32::new(0),
+            code: AtomicPtr::default(),
+            compiled: Mutex::default(),
+        }
+    }
+
+    /// Counts an entry, and compiles the run when there were enough.
+    #[cold]
+    #[inline(never)]
+    fn warm(&self, wave: &Wave) {
+        // Entries that two threads count as one only make it a little later.
+        let entries = self.entries.load(Ordering::Relaxed).saturating_add(1);
+        self.entries.store(entries, Ordering::Relaxed);
+        if wave.native == u32::MAX || entries <= wave.native {
+            return;
+        }
+        // Another thread may be at it; it is not waited for.
+        let Some(mut compiled) = self.compiled.try_lock() else { return };
+        if !matches!(*compiled, Compiled::NotYet) {
+            return;
+        }
+        // SAFETY: a wave that enters a run runs the program that owns it.
+        let program = unsafe { &*wave.program };
+        let mut uops = program.uops[self.run.start..self.run.end].to_vec();
+        uops[0] = self.head;
+        let made = emit::compile(&self.run, &uops, &program.insts, &program.constants);
+        let made = made.ok().and_then(|(bytes, pool)| Some((Executable::new(&bytes)?, pool)));
+        *compiled = match made {
+            Some((code, pool)) => {
+                self.code.store(code.start().cast_mut(), Ordering::Release);
+                Compiled::Code(code, pool)
+            }
+            None => Compiled::Refused,
+        };
+    }
+}
+
+/// Whether arithmetic is as native code does it.
+#[inline(always)]
+fn is_usual(mode: &Mode) -> bool {
+    mode.round_f32 | mode.round_f64 == 0
+        && mode.denorm_f32 & mode.denorm_f64 == 3
+        && mode.ieee
+        && mode.dx10_clamp
+}
+
+/// The head of a run.
+struct Enter;
+impl Body for Enter {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        // SAFETY: a wave with this micro-op runs the program that owns the block; blocks never move.
+        let block = unsafe {
+            let program = &*wave.program;
+            program.native.blocks.get_unchecked(uop.imm as usize)
+        };
+        let mut code = block.code.load(Ordering::Acquire);
+        if code.is_null() {
+            block.warm(wave);
+            code = block.code.load(Ordering::Acquire);
+        }
+        let run = &block.run;
+        let fits = wave.native != u32::MAX
+            && (!run.float || is_usual(&wave.mode))
+            // The largest element of a read.
+            && (!run.reads_local || wave.lds_size >= 16);
+        if code.is_null() || !fits {
+            // SAFETY: the micro-op was compiled for this program.
+            return unsafe { (block.head.run)(wave, &block.head) };
+        }
+        // SAFETY: the code was compiled for this program, whose registers the wave has, and for a level this machine has. Scalar
+        // operations of a run were compiled for the program, too.
+        unsafe {
+            for uop in &block.before {
+                (uop.run)(wave, uop);
+            }
+            let entry = std::mem::transmute::<*mut u8, Entry>(code);
+            entry(
+                wave.vgprs.as_mut_ptr(),
+                wave.sgprs.as_mut_ptr(),
+                wave.exec(),
+                wave.lds,
+                u64::from(wave.lds_size),
+            );
+            for uop in &block.after {
+                (uop.run)(wave, uop);
+            }
+        }
+        wave.pc = run.end;
+        Flow::Skip
+    }
+}
