@@ -363,6 +363,9 @@ impl Grid {
                 "{total} workgroups at once, the device holds {resident} of this kernel"
             )));
         }
+        let observed = dispatch.observer.as_ref().and_then(|observer| observer.launch(loaded));
+        // Observers look at every instruction; native code has none.
+        let compilation = if observed.is_some() { Compilation::Never } else { gpu.config.compilation };
         Ok(Grid {
             id,
             kernel: loaded.clone(),
@@ -375,7 +378,7 @@ impl Grid {
             private_size,
             vgpr_count,
             mode: Mode::from_rsrc1(descriptor.rsrc1),
-            native: gpu.config.compilation.threshold(),
+            native: compilation.threshold(),
             id_dims,
             initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
             work_items,
@@ -392,7 +395,7 @@ impl Grid {
             barrier: Mutex::default(),
             schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative),
             counts: Mutex::default(),
-            observed: dispatch.observer.as_ref().and_then(|observer| observer.launch(loaded)),
+            observed,
             _arguments: arguments,
         })
     }
