@@ -130,7 +130,7 @@ fn local_memory_instructions_move_and_combine() {
         assert_eq!(v[2], lanes(&|i| 3 * i), "{arch:?} read2 first");
         assert_eq!(v[3], lanes(&|i| 3 * i + 0x55), "{arch:?} read2 second");
         assert_eq!(v[1], lanes(&|i| (3 * i + 0x55) & 0xff), "{arch:?} read_u8");
-        assert_eq!(v[4], lanes(&|i| (3 * i) << 16 | 0xffff), "{arch:?} d16_hi keeps the low half");
+        assert_eq!(v[4], lanes(&|i| (3 * i) << 16), "{arch:?} d16_hi clears the low half");
         assert_eq!(v[5], [0; 64], "{arch:?} reads past local memory");
         assert_eq!(v[6], lanes(&|i| 64 + i * i.wrapping_sub(1) / 2), "{arch:?} add_rtn in lane order");
         let sum = 64 + 63 * 64 / 2;
@@ -140,6 +140,30 @@ fn local_memory_instructions_move_and_combine() {
         assert_eq!(v[10], lanes(&|i| 3 * ((i + 1) % 64)), "{arch:?} bpermute");
         assert_eq!(v[11], lanes(&|i| 3 * ((i + 63) % 64)), "{arch:?} permute");
         assert_eq!((v[12][9], v[13][40]), (51, 51 + 0x55), "{arch:?} b64 of one lane");
+    }
+}
+
+#[test]
+fn loads_of_one_half_clear_the_other() {
+    for arch in ARCHS {
+        let data: Vec<u8> = (0..64u32).flat_map(|i| (0x8000_7000 + i * 0x1_0001).to_le_bytes()).collect();
+        let (_, v, _) = run_snippet(
+            arch,
+            "s_mov_b64 s[4:5], s[2:3]\n s_mov_b32 s6, 256\n s_mov_b32 s7, 0x00020000\n v_lshlrev_b32 v1, 2, v0
+             v_mov_b32 v16, -1\n v_mov_b32 v17, -1\n v_mov_b32 v18, -1\n v_mov_b32 v19, -1\n v_mov_b32 v20, -1
+             buffer_load_short_d16 v16, v1, s[4:7], 0 offen\n buffer_load_short_d16_hi v17, v1, s[4:7], 0 offen offset:2
+             global_load_short_d16 v18, v1, s[2:3]\n global_load_ubyte_d16_hi v19, v1, s[2:3]
+             ds_write_b32 v1, v0\n ds_read_u16_d16 v20, v1\n s_waitcnt vmcnt(0) lgkmcnt(0)
+             v_or_b32 v21, v16, v17",
+            &data,
+        );
+        let lanes = |f: &dyn Fn(u32) -> u32| -> [u32; 64] { std::array::from_fn(|lane| f(lane as u32)) };
+        assert_eq!(v[0], lanes(&|i| 0x7000 + i), "{arch:?} buffer_load_short_d16");
+        assert_eq!(v[1], lanes(&|i| (0x8000 + i) << 16), "{arch:?} buffer_load_short_d16_hi");
+        assert_eq!(v[2], lanes(&|i| 0x7000 + i), "{arch:?} global_load_short_d16");
+        assert_eq!(v[3], lanes(&|i| i << 16), "{arch:?} global_load_ubyte_d16_hi");
+        assert_eq!(v[4], lanes(&|i| i), "{arch:?} ds_read_u16_d16");
+        assert_eq!(v[5], lanes(&|i| 0x8000_7000 + i * 0x1_0001), "{arch:?} both halves joined");
     }
 }
 

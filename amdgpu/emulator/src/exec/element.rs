@@ -55,17 +55,19 @@ macro_rules! small_loads {
     };
 }
 
+// The memories of these devices have error correction (`sramecc+`), and so a load of one half writes the whole register: the
+// other half becomes zero. Tensile's kernels join two such loads with an `or`.
 small_loads! {
     U8 1 |p| u32::from(*p), |_old, new| new;
     I8 1 |p| *p as i8 as u32, |_old, new| new;
     U16 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |_old, new| new;
     I16 2 |p| p.cast::<i16>().read_unaligned() as u32, |_old, new| new;
-    U8D16 1 |p| u32::from(*p), |old, new| old & 0xffff_0000 | new;
-    I8D16 1 |p| u32::from(*p as i8 as u16), |old, new| old & 0xffff_0000 | new;
-    B16D16 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |old, new| old & 0xffff_0000 | new;
-    U8D16Hi 1 |p| u32::from(*p), |old, new| old & 0xffff | new << 16;
-    I8D16Hi 1 |p| u32::from(*p as i8 as u16), |old, new| old & 0xffff | new << 16;
-    B16D16Hi 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |old, new| old & 0xffff | new << 16;
+    U8D16 1 |p| u32::from(*p), |_old, new| new;
+    I8D16 1 |p| u32::from(*p as i8 as u16), |_old, new| new;
+    B16D16 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |_old, new| new;
+    U8D16Hi 1 |p| u32::from(*p), |_old, new| new << 16;
+    I8D16Hi 1 |p| u32::from(*p as i8 as u16), |_old, new| new << 16;
+    B16D16Hi 2 |p| u32::from(p.cast::<u16>().read_unaligned()), |_old, new| new << 16;
 }
 
 macro_rules! small_stores {
