@@ -1,4 +1,10 @@
-//! `cargo xtask conformance`: what other projects' compilers make, run through the client library.
+//! `cargo xtask conformance`: what other projects' compilers and packages make, run through the client library.
+
+mod gtest;
+mod rocblas;
+mod rocrand;
+mod tally;
+mod userland;
 
 use crate::build::{self, Built};
 use crate::compilers;
@@ -13,6 +19,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -28,7 +35,33 @@ enum Suite {
     Isa,
     /// Kernels compiled by Triton, launched from Python, compared with NumPy
     Triton,
+    /// Every test program of Debian's rocRAND, on an emulated MI210
+    Rocrand(Selection),
+    /// The bench and test programs of Debian's rocBLAS, on an emulated MI210
+    Rocblas(Selection),
 }
+
+/// Which programs or cases of a suite to run.
+#[derive(Debug, clap::Args)]
+pub struct Selection {
+    /// Only those whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// A selection that takes a few minutes
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Selection {
+    fn takes(&self, name: &str) -> bool {
+        self.filter.as_deref().is_none_or(|text| name.contains(text))
+    }
+}
+
+/// The software GPU of the suites that run whole libraries: Debian builds them for it.
+const MODEL: &str = "mi210";
+/// A program that takes longer than this hangs.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// The major versions of the client library that the suites load.
 const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
@@ -36,10 +69,12 @@ const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let toolchain = setup::run(repo)?;
     let build = || build::run(repo, &build::Arguments::default());
-    match arguments.suite {
+    match &arguments.suite {
         Suite::Compilers => compilers::run(repo, &toolchain, &build()?),
         Suite::Isa => isa(repo),
         Suite::Triton => triton(repo, &build()?, Sizes::Large),
+        Suite::Rocrand(selection) => rocrand::run(repo, &build()?, selection),
+        Suite::Rocblas(selection) => rocblas::run(repo, &build()?, selection),
     }
 }
 

@@ -41,20 +41,12 @@ pub fn unpack(repo: &Repo) -> Result<()> {
     let work = base.join("unpacking");
     remove(&work)?;
     let archives = work.join("archives");
-    for folder in ["lists/partial", "cache/archives/partial", "archives"] {
-        fs::create_dir_all(work.join(folder))
-            .with_context(|| format!("cannot write below {}", base.display()))?;
-    }
-    let apt = Apt::new(&work, &mirror()?)?;
-    step::quiet(
-        "package lists of newer releases",
-        apt.command().arg("update"),
-        &repo.logs().join("lists.log"),
-    )?;
+    let releases: Vec<&str> = FOREIGN.iter().flat_map(|foreign| foreign.releases.iter().copied()).collect();
+    let apt = Apt::new(repo, &work, &releases)?;
     for foreign in FOREIGN {
         let folder = archives.join(format!("{}-{}", foreign.folder, foreign.package));
         fs::create_dir_all(&folder)?;
-        let archive = apt.download(foreign, &folder)?;
+        let archive = apt.download(foreign.package, foreign.releases, &folder)?;
         step::detail(&format!("unpacking {} to {}", name_of(&archive), foreign.folder));
         let into = work.join(foreign.folder);
         step::output(Command::new("dpkg").arg("-x").arg(&archive).arg(&into))?;
@@ -79,14 +71,19 @@ fn stamp(repo: &Repo) -> Stamp {
 }
 
 /// apt with its own sources, lists and cache.
-struct Apt {
+pub struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    fn new(work: &Path, mirror: &str) -> Result<Apt> {
-        let mut releases: Vec<&str> =
-            FOREIGN.iter().flat_map(|foreign| foreign.releases.iter().copied()).collect();
+    /// Reads the package lists of `releases` into a folder of its own.
+    pub fn new(repo: &Repo, work: &Path, releases: &[&str]) -> Result<Apt> {
+        for folder in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(work.join(folder))
+                .with_context(|| format!("cannot write below {}", work.display()))?;
+        }
+        let mirror = mirror()?;
+        let mut releases = releases.to_vec();
         releases.sort_unstable();
         releases.dedup();
         let sources: String =
@@ -107,7 +104,10 @@ impl Apt {
             // The download user of apt cannot write below a private folder.
             "APT::Sandbox::User=root".to_owned(),
         ];
-        Ok(Apt { options: options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect() })
+        let apt = Apt { options: options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect() };
+        let log = repo.logs().join("lists.log");
+        step::quiet("package lists of newer releases", apt.command().arg("update"), &log)?;
+        Ok(apt)
     }
 
     fn command(&self) -> Command {
@@ -116,17 +116,17 @@ impl Apt {
         command
     }
 
-    /// Fetch one package into an empty folder.
-    fn download(&self, foreign: &Foreign, folder: &Path) -> Result<PathBuf> {
+    /// Fetch one package into an empty folder, from the first of the releases that has it.
+    pub fn download(&self, package: &str, releases: &[&str], folder: &Path) -> Result<PathBuf> {
         let mut refusals = String::new();
-        for release in foreign.releases {
-            let wanted = format!("{}/{release}", foreign.package);
+        for release in releases {
+            let wanted = format!("{package}/{release}");
             match step::output(self.command().current_dir(folder).arg("download").arg(&wanted)) {
                 Ok(_) => return only_entry(folder),
                 Err(error) => refusals.push_str(&format!("\n{error:#}")),
             }
         }
-        bail!("no release has {} (tried {}){refusals}", foreign.package, foreign.releases.join(", "))
+        bail!("no release has {package} (tried {}){refusals}", releases.join(", "))
     }
 }
 
@@ -162,7 +162,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn remove(folder: &Path) -> Result<()> {
+pub fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))

@@ -1,0 +1,124 @@
+//! Programs of a newer Debian release, unpacked below `target/` with the libraries they need and run by their own loader.
+//!
+//! Nothing is installed, mounted or entered: the loader of that release is called by its path and told where the libraries
+//! are, with ours before all others. So it needs no rights, and there is nothing to clean up.
+
+use crate::build::Built;
+use crate::foreign::{self, Apt};
+use crate::lock::Lock;
+use crate::repo::Repo;
+use crate::stamp::{Inputs, Stamp};
+use crate::step;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the packages come from, the first that has one wins.
+const RELEASES: &[&str] = &["sid", "forky"];
+const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+/// A package, and which of its files are of no use here, as tar's patterns.
+#[derive(Debug, Clone, Copy)]
+pub struct Package {
+    pub name: &'static str,
+    pub leave_out: &'static [&'static str],
+}
+
+impl Package {
+    pub const fn whole(name: &'static str) -> Package {
+        Package { name, leave_out: &[] }
+    }
+}
+
+/// An unpacked set of packages.
+#[derive(Debug)]
+pub struct Userland {
+    root: PathBuf,
+    /// Folders searched for libraries before the userland's own.
+    first: Vec<PathBuf>,
+}
+
+impl Userland {
+    /// Download and unpack, unless that was done before.
+    pub fn unpack(repo: &Repo, name: &str, packages: &[Package]) -> Result<Userland> {
+        let base = repo.downloads.join("userland").join(name);
+        let _lock = Lock::take(&base.join("lock"))?;
+        let root = base.join("root");
+        let stamp = Stamp::new(base.join("stamp"), inputs(packages));
+        if stamp.is_fresh() && root.exists() {
+            return Ok(Userland { root, first: Vec::new() });
+        }
+        step::say(&format!("unpacking {name} of a newer Debian release (once)"));
+        let work = base.join("unpacking");
+        foreign::remove(&work)?;
+        let apt = Apt::new(repo, &work, RELEASES)?;
+        let fresh = work.join("root");
+        fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
+        for package in packages {
+            let folder = work.join("archives").join(package.name);
+            fs::create_dir_all(&folder)?;
+            step::detail(package.name);
+            let archive = apt.download(package.name, RELEASES, &folder)?;
+            extract(&archive, &fresh, package.leave_out)?;
+            foreign::remove(&folder)?;
+        }
+        foreign::remove(&root)?;
+        fs::rename(&fresh, &root).with_context(|| format!("cannot move into {}", root.display()))?;
+        foreign::remove(&work)?;
+        stamp.write()?;
+        Ok(Userland { root, first: Vec::new() })
+    }
+
+    /// Search a folder for libraries before those of the userland: one of its own, or one of ours.
+    pub fn prefer(&mut self, folder: impl AsRef<Path>) {
+        self.first.push(self.root.join(folder));
+    }
+
+    pub fn path(&self, below: &str) -> PathBuf {
+        self.root.join(below)
+    }
+
+    /// `remora run` for one of its programs, on a software GPU of this model.
+    pub fn command(&self, built: &Built, model: &str, program: &str) -> Command {
+        let mut libraries = OsString::from(&built.lib);
+        for folder in self.first.iter().map(PathBuf::as_path).chain([self.root.join(LIBRARIES).as_path()]) {
+            libraries.push(":");
+            libraries.push(folder);
+        }
+        let mut command = Command::new(&built.remora);
+        // A kernel may take long on a busy machine; what never ends is ended with its program.
+        command.args(["run", "--device", model, "--watchdog", "0", "--"]);
+        command.arg(self.root.join(LOADER)).arg("--library-path").arg(libraries);
+        command.arg(self.root.join(program));
+        command
+    }
+}
+
+fn inputs(packages: &[Package]) -> Inputs {
+    packages.iter().fold(Inputs::new().text("layout 1").text(&RELEASES.join(" ")), |inputs, package| {
+        inputs.text(package.name).text(&package.leave_out.join(" "))
+    })
+}
+
+/// Unpack an archive without the files that are left out, so that gigabytes are never written.
+fn extract(archive: &Path, into: &Path, leave_out: &[&str]) -> Result<()> {
+    let mut files = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(archive)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start dpkg-deb")?;
+    let stream = files.stdout.take().context("dpkg-deb has no standard output")?;
+    let mut tar = Command::new("tar");
+    tar.args(["-x", "--wildcards", "-C"]).arg(into);
+    tar.args(leave_out.iter().map(|pattern| format!("--exclude={pattern}")));
+    let unpacked = tar.stdin(stream).status().context("cannot start tar")?;
+    let read = files.wait()?;
+    if !unpacked.success() || !read.success() {
+        bail!("{} cannot be unpacked (dpkg-deb: {read}, tar: {unpacked})", archive.display());
+    }
+    Ok(())
+}
