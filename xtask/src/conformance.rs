@@ -50,6 +50,9 @@ pub struct Selection {
     /// A selection that takes a few minutes
     #[arg(long)]
     quick: bool,
+    /// Also what takes hours
+    #[arg(long, conflicts_with = "quick")]
+    slow: bool,
 }
 
 impl Selection {

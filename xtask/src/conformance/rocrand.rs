@@ -3,7 +3,7 @@
 use super::gtest;
 use super::tally::{Known, Row, Tally};
 use super::userland::{Package, Userland};
-use super::{PROGRAM_LIMIT, Selection};
+use super::{MODEL, PROGRAM_LIMIT, Selection};
 use crate::build::Built;
 use crate::repo::Repo;
 use crate::step;
@@ -37,6 +37,10 @@ const QUICK: &[(&str, &str)] = &[
     ("test_uniform_distribution", "*"),
 ];
 
+/// The engine whose tests are left out unless asked for. To start it, a kernel moves 8192 generators apart by polynomials of
+/// 19937 bits: some ten minutes of a core each time.
+const SLOW_ENGINE: &str = "mt19937";
+
 pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
     let userland = Userland::unpack(repo, "rocrand", PACKAGES)?;
     let programs = programs(&userland)?;
@@ -47,10 +51,24 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
         if !selection.takes(&program) || (selection.quick && quick.is_none()) {
             continue;
         }
-        let mut command = userland.command(built, super::MODEL, &format!("{FOLDER}/{program}"));
-        if let Some(filter) = quick.filter(|_| selection.quick) {
-            command.arg(format!("--gtest_filter={filter}"));
+        let path = format!("{FOLDER}/{program}");
+        let mut filter = quick.filter(|_| selection.quick).unwrap_or("*").to_owned();
+        if !selection.slow {
+            let listing = step::output(userland.command(built, MODEL, &path).arg("--gtest_list_tests"))?;
+            let suites = suites(&listing);
+            let slow: Vec<&str> = suites.iter().filter(|(_, slow)| *slow).map(|(name, _)| *name).collect();
+            if slow.len() == suites.len() {
+                step::detail(&format!("{program}: left out, all of it is for {SLOW_ENGINE}"));
+                continue;
+            }
+            if !slow.is_empty() {
+                step::detail(&format!("{program}: {} suites for {SLOW_ENGINE} are left out", slow.len()));
+                filter.push('-');
+                filter.push_str(&slow.iter().map(|name| format!("{name}*")).collect::<Vec<_>>().join(":"));
+            }
         }
+        let mut command = userland.command(built, MODEL, &path);
+        command.arg(format!("--gtest_filter={filter}"));
         let log = repo.logs().join(format!("rocrand/{program}.log"));
         let started = Instant::now();
         let verdict = gtest::run(&program, &mut command, &log, PROGRAM_LIMIT)?;
@@ -58,6 +76,17 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
         tally.add(Row { program, passed, skipped, failed, time: started.elapsed() });
     }
     tally.finish(KNOWN)
+}
+
+/// The suites in a listing, with the dot at their end, and whether each is for the slow engine.
+fn suites(listing: &str) -> Vec<(&str, bool)> {
+    let lines = listing.lines().filter(|line| !line.starts_with(' '));
+    lines
+        .filter_map(|line| {
+            let name = line.split_whitespace().next()?;
+            name.ends_with('.').then(|| (name, line.contains(SLOW_ENGINE)))
+        })
+        .collect()
 }
 
 fn programs(userland: &Userland) -> Result<Vec<String>> {
@@ -75,3 +104,15 @@ fn programs(userland: &Userland) -> Result<Vec<String>> {
 }
 
 const KNOWN: &[Known] = &[];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_for_the_slow_engine_are_told_by_their_type() {
+        let listing = "Running main() from gtest_main.cc\nbasic/0.  # TypeParam = xorwow_engine<0ull>\n  move\n\
+                       basic/3.  # TypeParam = mt19937_engine<0ull>\n  move\n  mt19937_like\nplain.\n  one\n";
+        assert_eq!(suites(listing), [("basic/0.", false), ("basic/3.", true), ("plain.", false)]);
+    }
+}
