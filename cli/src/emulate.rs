@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use backend_emulator::{Findings, ObserveConfig, TraceConfig};
 
 use crate::env::Environment;
@@ -22,8 +22,11 @@ const MAX_FINDINGS: u64 = 1 << 30;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Reports go to standard error, after the program has ended, or to the files named.
 Build with -g to see source lines. Kernels run many times slower while they are observed.
+The exit code is the program's own; if that is 0 and --check found problems, it is 1.
 
 Examples:
+  remora emulate --check -- ./my_program
+  remora emulate --profile --json profile.json -- ./my_program
   remora emulate --trace --kernel saxpy --limit 40 -- ./saxpy
   remora emulate --trace=wave.txt --workgroup 3,1 --wave 2 --lane 17 -- ./matmul 256")]
 pub struct Arguments {
@@ -60,12 +63,27 @@ pub struct Arguments {
     /// Instructions to show; 0 shows all
     #[arg(long, value_name = "COUNT", help_heading = "Trace", requires = "trace", default_value_t = 1000)]
     limit: u64,
+    /// Count what kernels execute: instruction mix, hot blocks, memory traffic, bank conflicts, divergence
+    #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    profile: Option<PathBuf>,
+    /// Find data races, accesses out of bounds and reads of local memory that was never written
+    #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    check: Option<PathBuf>,
+    /// Write the profile and what was found to FILE, as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Profile and check")]
+    json: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
+    ensure!(
+        arguments.json.is_none() || arguments.profile.is_some() || arguments.check.is_some(),
+        "--json writes a profile or a check: give --profile or --check with it"
+    );
     let job = match Job::new(&arguments.program, environment)? {
         Ok(job) => job,
         Err(code) => return Ok(code),
@@ -87,35 +105,54 @@ pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     let Some(observe) = observe else { return Ok(code) };
     // Nothing is ever written: the end comes when the last process that observed anything has ended.
     gone.read_to_end(&mut Vec::new()).context("the worker's end was not seen")?;
-    report(arguments, &observe)?;
-    Ok(code)
+    let problems = report(arguments, &observe)?;
+    Ok(if problems > 0 && code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code })
 }
 
 /// What the worker is to observe; `None` if nothing is asked for.
 fn observation(arguments: &Arguments, folder: &Path) -> Result<Option<ObserveConfig>> {
-    let Some(file) = &arguments.trace else { return Ok(None) };
-    let file = match file.to_str() {
-        Some("-") => folder.join("trace"),
-        _ => std::path::absolute(file)?,
+    // Better now than after a long run.
+    for file in [&arguments.profile, &arguments.check, &arguments.json].into_iter().flatten() {
+        if !is_standard(file) {
+            create(file)?;
+        }
+    }
+    let trace = match &arguments.trace {
+        None => None,
+        Some(file) => {
+            let file = if is_standard(file) { folder.join("trace") } else { std::path::absolute(file)? };
+            create(&file)?;
+            Some(TraceConfig {
+                workgroup: arguments.workgroup.unwrap_or_default(),
+                wave: arguments.wave,
+                lane: arguments.lane,
+                limit: (arguments.limit > 0).then_some(arguments.limit),
+                file,
+            })
+        }
     };
-    File::create(&file).with_context(|| format!("{} cannot be written", file.display()))?;
-    let trace = TraceConfig {
-        workgroup: arguments.workgroup.unwrap_or_default(),
-        wave: arguments.wave,
-        lane: arguments.lane,
-        limit: (arguments.limit > 0).then_some(arguments.limit),
-        file,
-    };
-    Ok(Some(ObserveConfig {
+    let observe = ObserveConfig {
         kernel: arguments.kernel.clone(),
         launch: arguments.launch,
-        trace: Some(trace),
+        trace,
+        profile: arguments.profile.is_some(),
+        check: arguments.check.is_some(),
         folder: folder.to_owned(),
-    }))
+    };
+    Ok((observe.trace.is_some() || observe.profile || observe.check).then_some(observe))
 }
 
-/// Shows what the worker's sessions left behind.
-fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<()> {
+/// Whether a report goes to standard error.
+fn is_standard(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+fn create(file: &Path) -> Result<File> {
+    File::create(file).with_context(|| format!("{} cannot be written", file.display()))
+}
+
+/// Shows what the worker's sessions left behind; gives the number of problems found.
+fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
     let findings = findings(&observe.folder)?;
     if let Some(trace) = &observe.trace {
         if trace.file.starts_with(&observe.folder) {
@@ -126,7 +163,38 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<()> {
             eprintln!("remora: no wave was traced: {}", untraced(arguments, &findings));
         }
     }
-    Ok(())
+    // A session that looked at nothing has nothing to say; its silence must not be taken for a good result.
+    let seen: Vec<&Findings> = findings.iter().filter(|findings| findings.looked_at > 0).collect();
+    if let Some(file) = &arguments.profile {
+        let text: String = seen.iter().map(|findings| findings.profile_text.as_str()).collect();
+        show(file, if text.is_empty() { "== profile: no kernel was looked at\n" } else { &text })?;
+    }
+    if let Some(file) = &arguments.check {
+        let text: String = seen.iter().map(|findings| findings.check_text.as_str()).collect();
+        show(file, if text.is_empty() { "== check: no kernel was looked at\n" } else { &text })?;
+    }
+    if let Some(file) = &arguments.json {
+        let session = |findings: &Findings| {
+            serde_json::json!({
+                "launches": findings.launches,
+                "profile": findings.profile,
+                "check": findings.check,
+            })
+        };
+        let sessions: Vec<serde_json::Value> = findings.iter().map(session).collect();
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "sessions": sessions }))?;
+        std::fs::write(file, text + "\n").with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    Ok(findings.iter().map(|findings| findings.problems).sum())
+}
+
+/// Writes a report to its file, or to standard error.
+fn show(file: &Path, text: &str) -> Result<()> {
+    if is_standard(file) {
+        eprint!("{text}");
+        return Ok(());
+    }
+    std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))
 }
 
 /// Why there is no trace.

@@ -78,6 +78,9 @@ fn bad_options_are_refused_with_a_reason() {
         let said = refused(&options);
         assert!(said.contains(reason), "{options:?}:\n{said}");
     }
+    let ended = emulate(&["--json", "x.json"], &saxpy(), &[]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("give --profile or --check with it"), "{}", ended.stderr);
     let ended = emulate(&["--trace=/no/such/folder/trace"], &saxpy(), &[]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("/no/such/folder/trace cannot be written"), "{}", ended.stderr);
@@ -87,7 +90,79 @@ fn bad_options_are_refused_with_a_reason() {
 fn the_help_shows_what_can_be_asked_for() {
     let ended = Running::start(Command::new(remora()).args(["emulate", "--help"])).finish();
     ended.expect_silent_success();
-    for word in ["--trace[=<FILE>]", "--kernel", "--workgroup <X[,Y[,Z]]>", "--limit", "Examples:"] {
+    for word in [
+        "--trace[=<FILE>]",
+        "--profile[=<FILE>]",
+        "--check[=<FILE>]",
+        "--json <FILE>",
+        "--kernel",
+        "--workgroup <X[,Y[,Z]]>",
+        "--limit",
+        "Examples:",
+    ] {
         assert!(ended.stdout.contains(word), "{word} is missing:\n{}", ended.stdout);
     }
+}
+
+fn race() -> Program {
+    Recipe::own("race").with_flag("-g").build()
+}
+
+#[test]
+fn a_race_is_found_and_changes_the_exit_code() {
+    let ended = emulate(&["--check"], &race(), &["racy"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.stdout, "PASS race\n", "the program itself is content");
+    for word in
+        ["race on local memory in void sum<false>(int const*, int*)", "ds_read", "ds_write", "race.hip:15"]
+    {
+        assert!(ended.stderr.contains(word), "{word} is missing:\n{}", ended.stderr);
+    }
+    let ended = emulate(&["--check"], &race(), &["fixed"]);
+    ended.expect_success();
+    assert_eq!(ended.stderr, "== check: nothing found\n");
+}
+
+#[test]
+fn an_access_out_of_bounds_is_placed_beside_the_allocation_it_missed() {
+    let program = Recipe::own("faults").with_flag("-g").build();
+    let ended = emulate(&["--check"], &program, &["overrun"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(ended.value("synchronize"), "hipErrorIllegalAddress");
+    let address = ended.value("address");
+    for word in [
+        "fault in write_out_of_bounds(int*, long long)",
+        "global_store_dword",
+        "faults.hip:8",
+        "work-item 0,0,0",
+        &format!("write of address {address}"),
+        "right behind the 4096 bytes at",
+    ] {
+        assert!(ended.stderr.contains(word), "{word} is missing:\n{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_profile_is_told_as_text_and_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, json) = (folder.path().join("profile.txt"), folder.path().join("profile.json"));
+    let option = format!("--profile={}", text.display());
+    let options = [&option, "--json", json.to_str().unwrap(), "--kernel", "axpy<float>"];
+    emulate(&options, &saxpy(), &[]).expect_silent_success();
+    let text = std::fs::read_to_string(text).unwrap();
+    assert!(text.starts_with("== profile: void axpy<float>(float, float const*, float*, int)\n"), "{text}");
+    assert!(text.contains("== 3 launches, 120 workgroups, 240 waves, "), "{text}");
+    for word in ["v_fmac_f32", "global memory", "hot block 1", "saxpy.hip:9"] {
+        assert!(text.contains(word), "{word} is missing:\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    let profile = &json["sessions"][0]["profile"][0];
+    assert_eq!(profile["waves"], 240);
+    // Three launches read and write 65543 floats each, and read them twice.
+    assert_eq!(profile["global_stores"]["bytes"], 3 * 65543 * 4);
+    assert_eq!(profile["global_loads"]["bytes"], 2 * 3 * 65543 * 4);
+    let classes = profile["classes"].as_array().unwrap();
+    let sum: u64 = classes.iter().map(|class| class["instructions"].as_u64().unwrap()).sum();
+    assert_eq!(profile["instructions"], sum);
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use code_object::{CodeObject, FatBinary, container_size, embedded_targets};
+use code_object::{CodeObject, FatBinary, SourceLines, container_size, embedded_targets};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = container_size(bytes);
     let _ = embedded_targets(bytes);
+    let _ = SourceLines::parse(bytes).find(0x1000);
     let _ = CodeObject::parse(Arc::from(bytes));
     if let Ok(binary) = FatBinary::parse(bytes) {
         for entry in binary.entries() {

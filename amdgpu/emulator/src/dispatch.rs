@@ -16,7 +16,7 @@ use crate::hostcall::{Hostcall, Output, PACKETS};
 use crate::initial::{Initial, Pointers, work_item_ids};
 use crate::memory::{Access, Memory, Range};
 use crate::module::LoadedKernel;
-use crate::observe::{ObservedLaunch, Observer};
+use crate::observe::{Launched, ObservedLaunch, Observer};
 use crate::printf_buffer::PrintfBuffer;
 use crate::program::Program;
 use crate::schedule::{Pool, Schedule};
@@ -284,6 +284,7 @@ impl Grid {
                 gpu.config.lds_bytes
             )));
         }
+        let lds_bytes = lds_size;
         let lds_size = lds_size.next_multiple_of(512);
         let mut private_size = kernel.private_size.max(descriptor.private_segment_size);
         if kernel.uses_dynamic_stack {
@@ -363,7 +364,16 @@ impl Grid {
                 "{total} workgroups at once, the device holds {resident} of this kernel"
             )));
         }
-        let observed = dispatch.observer.as_ref().and_then(|observer| observer.launch(loaded));
+        let observed = dispatch.observer.as_ref().and_then(|observer| {
+            observer.launch(Launched {
+                kernel: loaded,
+                level: gpu.level,
+                workgroups,
+                workgroup_size: dispatch.workgroup,
+                lds_bytes,
+                own: &own,
+            })
+        });
         // Observers look at every instruction; native code has none.
         let compilation = if observed.is_some() { Compilation::Never } else { gpu.config.compilation };
         Ok(Grid {

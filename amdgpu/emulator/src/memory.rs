@@ -92,6 +92,14 @@ impl Memory {
         (address < range.end).then_some(*range)
     }
 
+    /// The last range that ends at or below `address`, and the first that starts above it.
+    pub fn neighbours(&self, address: u64) -> (Option<Range>, Option<Range>) {
+        let ranges = self.ranges.read();
+        let below = ranges.range(..=address).next_back().map(|(_, range)| *range);
+        let above = ranges.range(address..).find(|(start, _)| **start > address).map(|(_, range)| *range);
+        (below.filter(|range| range.end <= address), above)
+    }
+
     /// Changes with every change of the table.
     #[inline(always)]
     pub fn generation(&self) -> u64 {
@@ -137,6 +145,22 @@ mod tests {
         assert!(!memory.contains(0x1100, 1, true), "read-only memory is not written");
         assert!(!memory.contains(0x1110, 1, false));
         assert!(!memory.contains(u64::MAX, 2, false));
+    }
+
+    #[test]
+    fn neighbours_are_the_ranges_around_an_address_that_is_in_none() {
+        let memory = Memory::new();
+        assert_eq!(memory.neighbours(0x1000), (None, None));
+        memory.insert(0x1000, 0x100, Access::ReadWrite).unwrap();
+        memory.insert(0x2000, 0x100, Access::ReadWrite).unwrap();
+        let starts = |address| {
+            let (below, above) = memory.neighbours(address);
+            (below.map(|range| range.start), above.map(|range| range.start))
+        };
+        assert_eq!(starts(0xfff), (None, Some(0x1000)));
+        assert_eq!(starts(0x1100), (Some(0x1000), Some(0x2000)), "the first byte behind a range");
+        assert_eq!(starts(0x9000), (Some(0x2000), None));
+        assert_eq!(starts(0x1000), (None, Some(0x2000)), "not the range that holds it");
     }
 
     #[test]

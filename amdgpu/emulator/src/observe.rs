@@ -5,8 +5,15 @@
 //! collected per workgroup ([`Witness`]), joined per launch ([`ObservedLaunch`]) and told by the observer when asked.
 
 mod accesses;
+mod block;
+mod check;
+mod check_text;
+mod global_shadow;
 mod kernel_name;
 mod listing;
+mod local_shadow;
+mod profile;
+mod profile_text;
 mod trace;
 
 use std::collections::HashMap;
@@ -16,14 +23,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+pub use block::{Block, BlockLine};
+pub use check::{Accessor, CheckReport, Finding, Problem};
+pub use check_text::check_text;
+pub use profile::{Executed, KernelProfile, LocalTraffic, Place, Traffic};
+pub use profile_text::profile_text;
 pub use trace::TraceOptions;
 
+use crate::memory::Range;
 use crate::module::LoadedKernel;
 use crate::program::Program;
 use crate::workgroup::{Surroundings, far};
-use crate::{Fault, Flow, LaunchStats, Memory, Wave};
+use crate::{Fault, FaultKind, Flow, LaunchStats, Level, Memory, Wave};
 use accesses::{Accesses, Shape};
+use check::{Check, Checker};
+use global_shadow::GlobalShadow;
 use listing::Listing;
+use local_shadow::LocalShadow;
+use profile::{Counts, Profile};
 use trace::{Trace, Tracer};
 
 /// What to look at, and how.
@@ -34,16 +51,21 @@ pub struct ObserveOptions {
     /// Only this one of the launches of such kernels, counted from 0.
     pub launch: Option<u64>,
     pub trace: Option<TraceOptions>,
+    pub profile: bool,
+    pub check: bool,
 }
 
 /// Looks at the launches it is given to, and tells what it saw.
 #[derive(Debug)]
 pub struct Observer {
     options: ObserveOptions,
-    /// Launches so far, and those whose kernel is of interest.
+    /// Launches so far, those whose kernel is of interest, and those that were looked at.
     launches: AtomicU64,
     matching: AtomicU64,
+    looked_at: AtomicU64,
     trace: Option<Trace>,
+    profile: Option<Profile>,
+    check: Option<Check>,
     /// By kernel, which is thereby kept: its code is needed for as long as there is something to tell of it.
     listings: Mutex<HashMap<usize, Arc<Listing>>>,
 }
@@ -53,9 +75,12 @@ impl Observer {
     pub fn new(options: ObserveOptions, trace: Option<Box<dyn Write + Send>>) -> Observer {
         let trace = options.trace.clone().zip(trace).map(|(options, out)| Trace::new(options, out));
         Observer {
+            profile: options.profile.then(Profile::default),
+            check: options.check.then(Check::default),
             options,
             launches: AtomicU64::new(0),
             matching: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
             trace,
             listings: Mutex::default(),
         }
@@ -66,9 +91,24 @@ impl Observer {
         self.launches.load(Ordering::Relaxed)
     }
 
+    /// Launches that were looked at.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at.load(Ordering::Relaxed)
+    }
+
     /// Waves traced so far.
     pub fn traced(&self) -> u64 {
         self.trace.as_ref().map_or(0, Trace::waves)
+    }
+
+    /// Kernels and what they did, if a profile is made.
+    pub fn profile(&self) -> Option<Vec<KernelProfile>> {
+        self.profile.as_ref().map(Profile::report)
+    }
+
+    /// What was found to be wrong, if that is looked for.
+    pub fn check(&self) -> Option<CheckReport> {
+        self.check.as_ref().map(Check::report)
     }
 
     /// Writes out what is still held back.
@@ -79,7 +119,8 @@ impl Observer {
     }
 
     /// The launch to look at, if this one is of interest.
-    pub(crate) fn launch(self: &Arc<Observer>, kernel: &Arc<LoadedKernel>) -> Option<ObservedLaunch> {
+    pub(crate) fn launch(self: &Arc<Observer>, launched: Launched) -> Option<ObservedLaunch> {
+        let kernel = launched.kernel;
         self.launches.fetch_add(1, Ordering::Relaxed);
         let plain = kernel_name::plain(kernel.name());
         if let Some(wanted) = &self.options.kernel
@@ -92,11 +133,25 @@ impl Observer {
         let wanted = self.options.launch.is_none_or(|wanted| wanted == number);
         // A trace is of one launch; the first, if none is named.
         let traced = self.trace.is_some() && self.options.launch.unwrap_or(0) == number;
-        if !wanted || !traced {
+        if !wanted || !(traced || self.profile.is_some() || self.check.is_some()) {
             return None;
         }
+        self.looked_at.fetch_add(1, Ordering::Relaxed);
         let listing = self.listing(kernel);
-        Some(ObservedLaunch { observer: Arc::clone(self), number, listing, traced })
+        Some(ObservedLaunch {
+            observer: Arc::clone(self),
+            number,
+            listing,
+            traced,
+            level: launched.level,
+            workgroups: launched.workgroups,
+            workgroup_size: launched.workgroup_size,
+            lds_bytes: launched.lds_bytes,
+            own: launched.own.to_vec(),
+            counts: Mutex::default(),
+            shadows: Mutex::default(),
+            global: Mutex::default(),
+        })
     }
 
     fn listing(&self, kernel: &Arc<LoadedKernel>) -> Arc<Listing> {
@@ -107,6 +162,18 @@ impl Observer {
     }
 }
 
+/// What a launch is like.
+pub(crate) struct Launched<'a> {
+    pub kernel: &'a Arc<LoadedKernel>,
+    pub level: Level,
+    pub workgroups: [u32; 3],
+    pub workgroup_size: [u32; 3],
+    /// Local memory as asked for, before it is rounded up.
+    pub lds_bytes: u32,
+    /// Memory of the dispatch itself.
+    pub own: &'a [Range],
+}
+
 /// A launch that is looked at.
 #[derive(Debug)]
 pub(crate) struct ObservedLaunch {
@@ -115,13 +182,31 @@ pub(crate) struct ObservedLaunch {
     number: u64,
     listing: Arc<Listing>,
     traced: bool,
+    level: Level,
+    workgroups: [u32; 3],
+    workgroup_size: [u32; 3],
+    lds_bytes: u32,
+    own: Vec<Range>,
+    /// Counts and shadows that no workgroup uses at the moment.
+    counts: Mutex<Vec<Counts>>,
+    shadows: Mutex<Vec<LocalShadow>>,
+    global: Mutex<GlobalShadow>,
 }
 
 impl ObservedLaunch {
     /// Looks at a workgroup that is about to start.
     pub fn workgroup(&self, surroundings: &Surroundings, waves: usize) -> Witness {
         let tracer = self.observer.trace.as_ref().filter(|_| self.traced);
+        let observer = &self.observer;
+        let counts = observer.profile.is_some().then(|| self.counts.lock().pop().unwrap_or_default());
+        let checker = observer.check.is_some().then(|| {
+            let mut shadow = self.shadows.lock().pop().unwrap_or_else(LocalShadow::new);
+            shadow.start();
+            Checker::new(surroundings, shadow)
+        });
         Witness {
+            counts,
+            checker,
             accesses: Accesses::new(),
             code: None,
             tracer: tracer.and_then(|trace| trace.workgroup(self, surroundings, waves)),
@@ -129,7 +214,20 @@ impl ObservedLaunch {
     }
 
     /// The launch has ended.
-    pub fn end(&self, _outcome: Result<&LaunchStats, &Fault>, _memory: &Memory) {
+    pub fn end(&self, outcome: Result<&LaunchStats, &Fault>, memory: &Memory) {
+        if let Some(profile) = &self.observer.profile {
+            let counts = std::mem::take(&mut *self.counts.lock());
+            profile.add(&self.listing, self.level, outcome.ok(), counts);
+        }
+        if let Some(check) = &self.observer.check {
+            // A kernel that was ended from outside did nothing wrong.
+            if let Err(fault) = outcome
+                && fault.kind != FaultKind::Cancelled
+            {
+                check.fault(self, fault, memory);
+            }
+            check.unchecked(self.global.lock().unchecked);
+        }
         self.observer.flush();
     }
 }
@@ -137,18 +235,13 @@ impl ObservedLaunch {
 /// What the instructions of a program are like.
 #[derive(Debug)]
 pub(crate) struct Code {
-    program: *const Program,
+    base: u64,
     shapes: Box<[Shape]>,
 }
 
-// SAFETY: the pointer is only compared, never followed.
-unsafe impl Send for Code {}
-// SAFETY: as above.
-unsafe impl Sync for Code {}
-
 impl Code {
     fn of(program: &Program) -> Code {
-        Code { program, shapes: program.insts.iter().map(Shape::of).collect() }
+        Code { base: program.base(), shapes: program.insts.iter().map(Shape::of).collect() }
     }
 }
 
@@ -159,6 +252,8 @@ pub(crate) struct Witness {
     /// Of the program that ran last.
     code: Option<Arc<Code>>,
     tracer: Option<Tracer>,
+    counts: Option<Counts>,
+    checker: Option<Checker>,
 }
 
 /// A micro-op that is about to run, or just did.
@@ -173,14 +268,25 @@ pub(crate) struct Step<'a> {
 
 impl Witness {
     /// Every wave has reached the barrier and goes on.
-    pub fn barrier(&mut self) {}
+    pub fn barrier(&mut self) {
+        if let Some(checker) = &mut self.checker {
+            checker.barrier();
+        }
+    }
 
     /// The workgroup has ended.
-    pub fn end(self, _launch: &ObservedLaunch) {}
+    pub fn end(self, launch: &ObservedLaunch) {
+        if let Some(counts) = self.counts {
+            launch.counts.lock().push(counts);
+        }
+        if let Some(checker) = self.checker {
+            launch.shadows.lock().push(checker.local);
+        }
+    }
 
     fn code(&mut self, launch: &ObservedLaunch, program: &Program) -> Arc<Code> {
         match &self.code {
-            Some(code) if std::ptr::eq(code.program, program) => Arc::clone(code),
+            Some(code) if code.base == program.base() => Arc::clone(code),
             _ => {
                 let code = launch.listing.code(program);
                 self.code = Some(Arc::clone(&code));
@@ -206,10 +312,22 @@ impl Witness {
         if let Some(tracer) = &mut self.tracer {
             tracer.before(&step, wave);
         }
+        if let (Some(checker), Some(check)) = (&mut self.checker, &launch.observer.check)
+            && !accesses.is_empty()
+        {
+            checker.before(&step, wave, check);
+        }
+        let exec = wave.exec();
         // SAFETY: the micro-op belongs to the program that the wave runs.
         let flow = unsafe { (uop.run)(wave, uop) };
         if let Some(tracer) = &mut self.tracer {
             tracer.after(&step, wave, flow);
+        }
+        if let Some(counts) = &mut self.counts {
+            counts.count(&step, exec, wave, flow);
+        }
+        if let Some(checker) = &mut self.checker {
+            checker.after(&step, flow);
         }
         self.accesses = accesses;
         flow

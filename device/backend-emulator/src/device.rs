@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backend::{
     Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
@@ -25,6 +25,9 @@ use crate::stream::Scheduler;
 
 /// The largest stack a work-item may be given, as AMD's runtime has it.
 const MAX_STACK_BYTES: u64 = (128 << 10) - 16;
+
+/// How long observed kernels may take to end when their session does.
+const LAST_KERNELS: Duration = Duration::from_secs(2);
 
 /// One GPU to emulate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +85,10 @@ impl Emulator {
         let totals = info.iter().map(|info| info.total_memory).collect();
         let wanted = options.arena.filter(|arena| arena.bytes > 0);
         let memory = Arc::new(Memory::new(wanted, quotas, totals)?);
+        let checked = options.observe.as_ref().is_some_and(|observe| observe.check);
         let engines = archs.into_iter().zip(&info).zip(0..).map(|((arch, info), ordinal)| {
-            Engine::new(arch, DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory)))
+            let heap = DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory));
+            Engine::new(arch, checked.then_some(1), heap)
         });
         let engines = engines.collect();
         let runner = Runner {
@@ -298,9 +303,14 @@ impl Device for Emulator {
     }
 
     fn close(&self) {
-        if let Some(observation) = &self.runner().observation {
-            observation.tell();
+        let Some(observation) = &self.runner().observation else { return };
+        // Kernels that still run are part of what there is to tell: they are ended and counted.
+        self.runner().cancel.lock().store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + LAST_KERNELS;
+        while matches!(self.scheduler.query(Scope::Everything), Ok(false)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
         }
+        observation.tell();
     }
 }
 

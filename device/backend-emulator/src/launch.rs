@@ -20,6 +20,7 @@ use crate::stream::Work;
 /// One emulated GPU; its threads start with its first kernel.
 pub(crate) struct Engine {
     pub(crate) arch: Arch,
+    threads: Option<usize>,
     gpu: OnceLock<Gpu>,
     /// The stack limit a program has set; 0 for the device's own.
     pub(crate) stack_bytes: AtomicU64,
@@ -27,8 +28,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(arch: Arch, heap: DeviceHeap) -> Engine {
-        Engine { arch, gpu: OnceLock::new(), stack_bytes: AtomicU64::new(0), heap: Arc::new(heap) }
+    /// A GPU that runs on `threads` threads, or on as many as there are processors.
+    pub(crate) fn new(arch: Arch, threads: Option<usize>, heap: DeviceHeap) -> Engine {
+        Engine { arch, threads, gpu: OnceLock::new(), stack_bytes: AtomicU64::new(0), heap: Arc::new(heap) }
     }
 
     /// The heap for a kernel that may ask the host for memory. Its books are in the device's block, if the kernel takes one,
@@ -45,7 +47,10 @@ impl Engine {
     }
 
     fn gpu(&self) -> &Gpu {
-        self.gpu.get_or_init(|| Gpu::new(GpuConfig::new(self.arch)))
+        self.gpu.get_or_init(|| {
+            let config = GpuConfig::new(self.arch);
+            Gpu::new(GpuConfig { threads: self.threads.unwrap_or(config.threads), ..config })
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backend::DeviceError;
-use emulator::observe::{ObserveOptions, Observer, TraceOptions};
+use emulator::observe::{ObserveOptions, Observer, TraceOptions, check_text, profile_text};
 use hip_api::types::hipErrorInvalidValue;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,10 @@ pub struct ObserveConfig {
     /// Only this one of their launches, from 0.
     pub launch: Option<u64>,
     pub trace: Option<TraceConfig>,
+    /// Count what kernels execute.
+    pub profile: bool,
+    /// Look for races and stray accesses. Kernels run on one thread then, so that the same is found every time.
+    pub check: bool,
     /// Where each session leaves `PID.json` when it ends.
     pub folder: PathBuf,
 }
@@ -38,9 +42,17 @@ pub struct TraceConfig {
 /// What a session leaves behind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Kernels launched, and waves traced.
+    /// Kernels launched, launches looked at, and waves traced.
     pub launches: u64,
+    pub looked_at: u64,
     pub traced: u64,
+    /// The profile, for people and for programs.
+    pub profile_text: String,
+    pub profile: serde_json::Value,
+    /// The same of the check, and how many problems it found.
+    pub check_text: String,
+    pub check: serde_json::Value,
+    pub problems: u64,
 }
 
 /// The observer of a session, and where it reports to.
@@ -66,6 +78,8 @@ impl Observation {
                 lane: trace.lane,
                 limit: trace.limit,
             }),
+            profile: config.profile,
+            check: config.check,
         };
         let observer = Arc::new(Observer::new(options, trace));
         Ok(Observation { observer, folder: config.folder.clone(), told: Mutex::new(false) })
@@ -78,14 +92,34 @@ impl Observation {
             return;
         }
         self.observer.flush();
-        let findings = Findings { launches: self.observer.launches(), traced: self.observer.traced() };
         let path = self.folder.join(format!("{}.json", std::process::id()));
-        let written = serde_json::to_vec(&findings)
+        let written = self
+            .findings()
+            .and_then(|findings| serde_json::to_vec(&findings))
             .map_err(std::io::Error::from)
             .and_then(|text| std::fs::write(&path, text));
         if let Err(error) = written {
             tracing::error!("{} was not written: {error}", path.display());
         }
+    }
+
+    fn findings(&self) -> serde_json::Result<Findings> {
+        let mut findings = Findings {
+            launches: self.observer.launches(),
+            looked_at: self.observer.looked_at(),
+            traced: self.observer.traced(),
+            ..Findings::default()
+        };
+        if let Some(profile) = self.observer.profile() {
+            findings.profile_text = profile_text(&profile);
+            findings.profile = serde_json::to_value(&profile)?;
+        }
+        if let Some(report) = self.observer.check() {
+            findings.problems = report.problems();
+            findings.check_text = check_text(&report);
+            findings.check = serde_json::to_value(&report)?;
+        }
+        Ok(findings)
     }
 }
 

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::toolchain::compile_device;
-use code_object::{CodeObject, Error, FatBinary, TargetId, container_size, fat_binary_size, parse_bundle};
+use code_object::{
+    CodeObject, Error, FatBinary, SourceLines, TargetId, container_size, fat_binary_size, parse_bundle,
+};
 
 const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
@@ -453,6 +455,27 @@ fn damaged_code_objects_never_panic() {
     }
     // Both outcomes must occur, or the damage tests nothing.
     assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
+}
+
+#[test]
+fn damaged_line_tables_never_panic() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let image = compile_device("plain.hip", "gfx942", &["-nogpulib", "-nogpuinc", "-g", version]);
+        assert!(!SourceLines::parse(&image).is_empty());
+        // Damage where the tables are, too: they come after the code.
+        let mut random = Random(0x5eed_0003);
+        let (mut some, mut none) = (0, 0);
+        for _ in 0..5000 {
+            let mut bytes = image.clone();
+            mutate(&mut random, &mut bytes);
+            let lines = SourceLines::parse(&bytes);
+            for address in (0..0x4000).step_by(64) {
+                assert!(lines.find(address).is_none_or(|line| line.line > 0));
+            }
+            *if lines.is_empty() { &mut none } else { &mut some } += 1;
+        }
+        assert!(some > 100 && none > 100, "{some} with lines, {none} without");
+    }
 }
 
 #[test]

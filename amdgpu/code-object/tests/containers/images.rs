@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::toolchain::{assemble, compile_device, compile_hip, fixture_text, link_host, llvm, output_of};
 use code_object::{
-    AddressSpace, ArgKind, CodeObject, Error, FatBinary, RelocationKind, RelocationTarget, SymbolKind,
-    TargetId, container_size, embedded_targets, parse_bundle,
+    AddressSpace, ArgKind, CodeObject, Error, FatBinary, RelocationKind, RelocationTarget, SourceLines,
+    SymbolKind, TargetId, container_size, embedded_targets, parse_bundle,
 };
 
 fn target(text: &str) -> TargetId {
@@ -371,4 +371,26 @@ fn a_program_without_device_code_has_no_targets() {
     assert!(matches!(FatBinary::parse(&program), Err(Error::NotAmdGpu(62 | 183))));
     assert!(matches!(CodeObject::parse(program.into()), Err(Error::NotAmdGpu(62 | 183))));
     assert!(matches!(embedded_targets(b"#!/bin/sh\n"), Err(Error::Elf(_))));
+}
+
+#[test]
+fn instructions_know_their_source_lines_when_built_to() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let image = compile_device("plain.hip", "gfx942", &["-nogpulib", "-nogpuinc", "-g", version]);
+        let lines = SourceLines::parse(&image);
+        let object = CodeObject::parse(image.into()).unwrap();
+        let entry = object.kernel("store").unwrap().entry_address;
+        let symbol = object.symbol("store").unwrap();
+        let found: Vec<_> =
+            (entry..entry + symbol.size).step_by(4).map(|at| lines.find(at).unwrap()).collect();
+        assert!(found.iter().all(|line| line.file_name() == "plain.hip"), "{found:?}");
+        assert!(found.iter().any(|line| line.line == 3), "the store: {found:?}");
+        assert!(found.iter().any(|line| line.line == 4), "the end: {found:?}");
+        assert!(found[0].file.starts_with('/'), "the whole path is known: {found:?}");
+        assert_eq!(lines.find(entry + symbol.size), None, "nothing is known behind the last instruction");
+        assert_eq!(lines.find(0), None);
+    }
+    let plain = compile_device("plain.hip", "gfx942", &["-nogpulib", "-nogpuinc"]);
+    assert!(SourceLines::parse(&plain).is_empty());
+    assert!(SourceLines::parse(b"\x7fELF").is_empty());
 }

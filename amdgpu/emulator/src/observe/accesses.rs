@@ -38,12 +38,24 @@ pub(crate) struct Access {
     /// Lanes that take part; lane 0 alone stands for the wave if `scalar`.
     pub lanes: u64,
     pub scalar: bool,
+    /// Asks for memory as other workgroups see it: atomic and volatile loads and stores are marked so.
+    pub coherent: bool,
     /// First of the registers whose contents are stored, if they are vector registers.
     pub data: Option<u16>,
     pub addresses: [u64; 64],
 }
 
 impl Access {
+    /// Lanes and their addresses.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let mut left = self.lanes;
+        std::iter::from_fn(move || {
+            let lane = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (lane < 64).then(|| (lane, self.addresses[lane as usize]))
+        })
+    }
+
     pub fn address_of(&self, lane: u32) -> Option<u64> {
         (lane < 64 && self.lanes >> lane & 1 != 0).then(|| self.addresses[lane as usize])
     }
@@ -78,10 +90,12 @@ pub(crate) struct Shape {
     bytes: u32,
     /// The loaded elements go to local memory.
     to_local: bool,
+    coherent: bool,
 }
 
 impl Shape {
-    const NONE: Shape = Shape { form: Form::None, kind: Kind::Load, bytes: 0, to_local: false };
+    const NONE: Shape =
+        Shape { form: Form::None, kind: Kind::Load, bytes: 0, to_local: false, coherent: false };
 
     pub fn of(inst: &Inst) -> Shape {
         match inst.format {
@@ -133,7 +147,7 @@ impl Shape {
             _ => Form::Local([Some(raw), None]),
         };
         let bytes = if matches!(form, Form::LocalCounter(_)) { 4 } else { bytes };
-        Shape { form, kind, bytes, to_local: false }
+        Shape { form, kind, bytes, to_local: false, coherent: false }
     }
 
     fn of_vector(inst: &Inst) -> Shape {
@@ -158,7 +172,8 @@ impl Shape {
         // A compare-and-swap is declared with what it returns, which is one element.
         let bytes = if kind == Kind::Atomic { 4 * width } else { element_bytes(name, width) };
         let to_local = inst.memory.lds || flags.has(Flags::LDS_LOAD);
-        Shape { form, kind, bytes, to_local }
+        let coherent = kind != Kind::Atomic && (inst.memory.glc || inst.memory.scc);
+        Shape { form, kind, bytes, to_local, coherent }
     }
 
     fn of_scalar(inst: &Inst) -> Shape {
@@ -177,7 +192,7 @@ impl Shape {
         };
         let form = if buffer { Form::ScalarBuffer } else { Form::Scalar };
         let halves = if name.contains("cmpswap") { 2 } else { 1 };
-        Shape { form, kind, bytes: 4 * inst.dst_width() / halves, to_local: false }
+        Shape { form, kind, bytes: 4 * inst.dst_width() / halves, to_local: false, coherent: false }
     }
 
     /// Adds what the micro-op of this shape is about to touch.
@@ -190,6 +205,7 @@ impl Shape {
             bytes: self.bytes,
             lanes,
             scalar: false,
+            coherent: self.coherent,
             data: if self.kind == Kind::Store { data(1) } else { None },
             addresses,
         };
@@ -315,6 +331,7 @@ impl Shape {
             bytes: width as u32,
             lanes,
             scalar: false,
+            coherent: false,
             data: None,
             addresses: std::array::from_fn(|lane| base.wrapping_add(width * lane as u64)),
         }

@@ -59,6 +59,11 @@ impl Listing {
         lines.find(address.wrapping_sub(self.kernel.base()))
     }
 
+    /// The source line of the instruction at `address`, as `FILE:LINE`.
+    pub fn source(&self, address: u64) -> Option<String> {
+        self.line(address).map(|line| format!("{}:{}", line.file, line.line))
+    }
+
     /// `name` of the function that a program was made of: the kernel itself, or what it calls.
     pub fn function(&self, program: &Program) -> String {
         if program.contains(self.kernel.entry()) {

@@ -14,7 +14,6 @@ use super::accesses::{Access, Kind, Space};
 use super::listing::offset;
 use super::{ObservedLaunch, Step};
 use crate::compile::scalar_index;
-use crate::program::Program;
 use crate::wave::sreg;
 use crate::workgroup::Surroundings;
 use crate::{Flow, Wave};
@@ -95,7 +94,7 @@ impl Trace {
             lane: options.lane,
             left: options.limit.unwrap_or(u64::MAX),
             shown: 0,
-            function: std::ptr::null(),
+            function: None,
             line: None,
             before: None,
         })
@@ -113,14 +112,11 @@ pub(crate) struct Tracer {
     lane: Option<u32>,
     left: u64,
     shown: u64,
-    /// The program of the last line, and its source line.
-    function: *const Program,
+    /// Where the program of the last line begins, and its source line.
+    function: Option<u64>,
     line: Option<(String, u32)>,
     before: Option<Before>,
 }
-
-// SAFETY: the pointer is only compared, never followed.
-unsafe impl Send for Tracer {}
 
 /// What is compared with afterwards.
 #[derive(Clone, Copy, Debug)]
@@ -201,11 +197,9 @@ impl Tracer {
     fn heading(&mut self, step: &Step) -> String {
         let listing = &step.launch.listing;
         let mut text = String::new();
-        if !std::ptr::eq(self.function, step.program) {
-            if !self.function.is_null() {
-                let _ = writeln!(text, "-- {}", listing.function(step.program));
-            }
-            self.function = step.program;
+        let before = self.function.replace(step.program.base());
+        if before.is_some_and(|before| before != step.program.base()) {
+            let _ = writeln!(text, "-- {}", listing.function(step.program));
         }
         if let Some(line) = listing.line(step.program.address_of(step.at)) {
             let same =

@@ -30,7 +30,7 @@ extern "C" __global__ void racy_sum(const int *in, int *out) { sum<false>(in, ou
 extern "C" __global__ void fixed_sum(const int *in, int *out) { sum<true>(in, out); }
 
 // Every work-item writes one element; `past` moves them out of bounds.
-extern "C" __global__ void overrun(int *out, int past) { out[blockIdx.x * blockDim.x + threadIdx.x + past] = 1; }
+extern "C" __global__ void overrun(int *out, int past) { out[int(blockIdx.x * blockDim.x + threadIdx.x) + past] = 1; }
 
 // Workgroups that write what others write, or read.
 extern "C" __global__ void all_write(int *out) { out[threadIdx.x] = blockIdx.x; }
@@ -59,25 +59,25 @@ extern "C" __global__ void last_adds_up(int *parts, unsigned *arrived, int *out)
 // Lanes of one wave in the columns of a tile whose rows are `Width` words long.
 template <int Width> __device__ void column(float *out) {
   extern __shared__ float tile[];
-  volatile float *cell = tile + threadIdx.x * Width;
-  *cell = threadIdx.x;
-  out[threadIdx.x] = *cell;
+  tile[threadIdx.x * Width] = threadIdx.x;
+  __syncthreads();
+  out[threadIdx.x] = tile[threadIdx.x * Width];
 }
 extern "C" __global__ void column_of_32(float *out) { column<32>(out); }
 extern "C" __global__ void column_of_33(float *out) { column<33>(out); }
 
-// Local memory that is not there, or that nobody wrote.
+// Local memory that is not there, or that nobody wrote. Volatile accesses are FLAT ones to this compiler.
 extern "C" __global__ void local_overrun(int *out, int past) {
   __shared__ int part[64];
   volatile int *cell = part + threadIdx.x + past;
   *cell = 1;
-  out[threadIdx.x] = *cell;
+  out[blockIdx.x * 64 + threadIdx.x] = *cell;
 }
 extern "C" __global__ void local_unset(int *out) {
   __shared__ volatile int part[64];
   if (threadIdx.x < 60)
     part[threadIdx.x] = 1;
-  out[threadIdx.x] = part[threadIdx.x];
+  out[blockIdx.x * 64 + threadIdx.x] = part[threadIdx.x];
 }
 extern "C" __global__ void one_cell(int *out) {
   __shared__ volatile int cell;

@@ -1,0 +1,377 @@
+//! The check: races, accesses out of bounds and reads of memory nobody wrote, each told once with where it was seen.
+//!
+//! What waves do to memory is compared in two shadows, of local memory and of global memory; both are bounded, and what they
+//! could not look at is counted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use isa::Op;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::accesses::{Access, Kind, Space};
+use super::listing::Listing;
+use super::local_shadow::LocalShadow;
+use super::{ObservedLaunch, Step};
+use crate::memory::Range;
+use crate::workgroup::Surroundings;
+use crate::{Fault, FaultKind, Flow, Memory, Wave};
+
+/// Different problems that are told in full.
+const MAX_FINDINGS: usize = 200;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Problem {
+    /// The kernel was aborted: an access out of bounds, or another fault.
+    Fault,
+    /// Two waves of a workgroup touch the same local memory, one writes, and no barrier is between.
+    LocalRace,
+    /// Two workgroups touch the same global memory, one writes, and nothing orders them.
+    GlobalRace,
+    /// An access past the local memory of the workgroup: reads zero, writes nothing.
+    LocalOutOfBounds,
+    /// A read of local memory that the workgroup has not written.
+    LocalUnset,
+    /// Lanes write different values to the same place in one instruction; which one stays is not defined. A note, no error.
+    SameInstruction,
+}
+
+impl Problem {
+    /// Whether it is only worth knowing.
+    pub fn is_note(self) -> bool {
+        self == Problem::SameInstruction
+    }
+}
+
+/// An instruction of a work-item.
+#[derive(Clone, Debug, Serialize)]
+pub struct Accessor {
+    pub function: String,
+    /// Of the instruction in its function.
+    pub offset: u64,
+    pub instruction: String,
+    /// `FILE:LINE`, if the kernel was built with debug information.
+    pub source: Option<String>,
+    /// `reads`, `writes` or `updates`.
+    pub verb: &'static str,
+    pub workgroup: [u32; 3],
+    pub wave: u32,
+    /// Within the workgroup; none if the instruction is a scalar one.
+    pub work_item: Option<[u32; 3]>,
+}
+
+/// A problem and where it was first seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    pub problem: Problem,
+    pub kernel: String,
+    pub launch: u64,
+    /// `local` or `global`.
+    pub memory: &'static str,
+    /// Address, or offset in local memory.
+    pub address: u64,
+    pub bytes: u32,
+    pub access: Option<Accessor>,
+    /// The one it is in conflict with.
+    pub other: Option<Accessor>,
+    /// What else there is to say.
+    pub detail: Option<String>,
+    /// Executions in which it was seen.
+    pub times: u64,
+}
+
+/// All that was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckReport {
+    pub findings: Vec<Finding>,
+    /// Different problems beyond those listed.
+    pub more: u64,
+    /// Accesses to global memory that were not looked at, because too much of it was touched.
+    pub unchecked: u64,
+}
+
+impl CheckReport {
+    /// Problems that are not just notes.
+    pub fn problems(&self) -> u64 {
+        self.findings.iter().filter(|finding| !finding.problem.is_note()).count() as u64 + self.more
+    }
+}
+
+/// Who did something: enough to describe it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// Address of the instruction.
+    pub instruction: u64,
+    /// Number of the workgroup in its grid.
+    pub group: u64,
+    pub wave: u32,
+    pub lane: Option<u32>,
+    pub kind: Kind,
+}
+
+/// Two accesses that should not meet, as a shadow finds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clash {
+    pub problem: Problem,
+    pub address: u64,
+    pub by: Who,
+    pub with: Option<Who>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Check {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    report: CheckReport,
+    /// By kernel, problem and the instructions that take part: the finding and the step it was last seen in.
+    known: HashMap<(usize, Problem, u64, u64), (usize, u64)>,
+    steps: u64,
+}
+
+impl Check {
+    pub fn report(&self) -> CheckReport {
+        let mut report = self.state.lock().report.clone();
+        report.findings.sort_by_key(|finding| finding.problem);
+        report
+    }
+
+    /// Tells of clashes that one execution of an instruction caused.
+    pub fn found(&self, launch: &ObservedLaunch, bytes: u32, clashes: &[Clash]) {
+        let mut state = self.state.lock();
+        state.steps += 1;
+        let step = state.steps;
+        for clash in clashes {
+            // The same two instructions are one problem, whichever comes first.
+            let with = clash.with.map_or(0, |who| who.instruction);
+            let pair = (clash.by.instruction.min(with), clash.by.instruction.max(with));
+            let key = (Arc::as_ptr(&launch.listing) as usize, clash.problem, pair.0, pair.1);
+            if let Some((at, last)) = state.known.get_mut(&key) {
+                let (at, fresh) = (*at, *last != step);
+                *last = step;
+                if let Some(finding) = state.report.findings.get_mut(at) {
+                    finding.times += u64::from(fresh);
+                }
+                continue;
+            }
+            if state.report.findings.len() >= MAX_FINDINGS {
+                if state.known.len() < 16 * MAX_FINDINGS {
+                    state.known.insert(key, (usize::MAX, step));
+                    state.report.more += 1;
+                }
+                continue;
+            }
+            let at = state.report.findings.len();
+            state.known.insert(key, (at, step));
+            let memory = match clash.problem {
+                Problem::GlobalRace => "global",
+                Problem::SameInstruction if clash.address > u64::from(u32::MAX) => "global",
+                _ => "local",
+            };
+            state.report.findings.push(Finding {
+                problem: clash.problem,
+                kernel: launch.listing.name(),
+                launch: launch.number,
+                memory,
+                address: clash.address,
+                bytes,
+                access: Some(launch.accessor(&clash.by)),
+                other: clash.with.as_ref().map(|who| launch.accessor(who)),
+                detail: match clash.problem {
+                    Problem::LocalOutOfBounds => {
+                        Some(format!("the workgroup has {} bytes of local memory", launch.lds_bytes))
+                    }
+                    _ => None,
+                },
+                times: 1,
+            });
+        }
+    }
+
+    /// Tells of a fault that ended a launch.
+    pub fn fault(&self, launch: &ObservedLaunch, fault: &Fault, memory: &Memory) {
+        let (address, write) = match fault.kind {
+            FaultKind::IllegalAddress { address, write } => (address, write),
+            FaultKind::Misaligned { address } => (address, true),
+            _ => (0, false),
+        };
+        let detail = match fault.kind {
+            FaultKind::IllegalAddress { address, .. } => {
+                format!("{}; {}", fault.kind, nearest(memory, address))
+            }
+            _ => fault.kind.to_string(),
+        };
+        let listing = &launch.listing;
+        let program = listing.kernel.program_at(launch.level, fault.pc);
+        let access = program.filter(|_| fault.pc != 0).map(|program| Accessor {
+            function: listing.function(program),
+            offset: fault.pc.wrapping_sub(program.base()),
+            instruction: fault.instruction.to_string(),
+            source: listing.source(fault.pc),
+            verb: match (address, write) {
+                (0, _) => "faults",
+                (_, true) => "writes",
+                (_, false) => "reads",
+            },
+            workgroup: fault.workgroup,
+            wave: fault.work_item.map_or(0, |item| launch.wave_of(item)),
+            work_item: fault.work_item,
+        });
+        let finding = Finding {
+            problem: Problem::Fault,
+            kernel: listing.name(),
+            launch: launch.number,
+            memory: "global",
+            address,
+            bytes: 0,
+            access,
+            other: None,
+            detail: Some(detail),
+            times: 1,
+        };
+        self.state.lock().report.findings.push(finding);
+    }
+
+    pub fn unchecked(&self, accesses: u64) {
+        self.state.lock().report.unchecked += accesses;
+    }
+}
+
+/// Where `address` lies from the allocation that is nearest to it.
+fn nearest(memory: &Memory, address: u64) -> String {
+    let (below, above) = memory.neighbours(address);
+    let past = below.map(|range| (address - range.end, range, "past the end of"));
+    let before = above.map(|range| (range.start - address, range, "before the start of"));
+    let describe = |(distance, range, side): (u64, Range, &str)| {
+        let size = range.end - range.start;
+        match distance {
+            0 => format!("right behind the {size} bytes at {:#x}", range.start),
+            1 => format!("1 byte {side} the {size} bytes at {:#x}", range.start),
+            _ => format!("{distance} bytes {side} the {size} bytes at {:#x}", range.start),
+        }
+    };
+    let nearest = [past, before].into_iter().flatten().min_by_key(|(distance, ..)| *distance);
+    nearest.map_or("there is no allocation".to_owned(), describe)
+}
+
+impl ObservedLaunch {
+    fn accessor(&self, who: &Who) -> Accessor {
+        let listing: &Listing = &self.listing;
+        let program = listing.kernel.program_at(self.level, who.instruction);
+        let at = program.and_then(|program| program.index_of(who.instruction));
+        let [x, y, _] = self.workgroup_size;
+        let groups = self.workgroups.map(u64::from);
+        Accessor {
+            function: program.map_or(String::new(), |program| listing.function(program)),
+            offset: program.map_or(0, |program| who.instruction.wrapping_sub(program.base())),
+            instruction: program.zip(at).map_or(String::new(), |(program, at)| listing.text(program, at)),
+            source: listing.source(who.instruction),
+            verb: match who.kind {
+                Kind::Load => "reads",
+                Kind::Store => "writes",
+                Kind::Atomic => "updates",
+            },
+            workgroup: [
+                (who.group % groups[0]) as u32,
+                (who.group / groups[0] % groups[1]) as u32,
+                (who.group / groups[0] / groups[1]) as u32,
+            ],
+            wave: who.wave,
+            work_item: who.lane.map(|lane| {
+                let item = 64 * who.wave + lane;
+                [item % x, item / x % y, item / x / y]
+            }),
+        }
+    }
+
+    fn wave_of(&self, item: [u32; 3]) -> u32 {
+        let [x, y, _] = self.workgroup_size;
+        (item[0] + x * (item[1] + y * item[2])) / 64
+    }
+}
+
+/// Checks one workgroup.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    group: u64,
+    pub local: LocalShadow,
+    /// When the workgroup last did something that may order it with others, in the time of the global shadow.
+    synced: u32,
+    clashes: Vec<Clash>,
+}
+
+impl Checker {
+    pub fn new(surroundings: &Surroundings, local: LocalShadow) -> Checker {
+        Checker { group: surroundings.linear_workgroup, local, synced: 0, clashes: Vec::new() }
+    }
+
+    pub fn barrier(&mut self) {
+        self.local.barrier();
+    }
+
+    /// Looks at what an instruction is about to do.
+    pub fn before(&mut self, step: &Step, wave: &Wave, check: &Check) {
+        let instruction = step.program.address_of(step.at);
+        for access in step.accesses {
+            let who = Who { instruction, group: self.group, wave: wave.index, lane: None, kind: access.kind };
+            match access.space {
+                Space::Local => {
+                    self.local.access(access, &who, step.launch.lds_bytes, &mut self.clashes);
+                }
+                Space::Global => self.global(step.launch, access, &who),
+                Space::Private => {}
+            }
+            if access.kind == Kind::Store && access.space != Space::Private {
+                same_place(access, &who, wave, &mut self.clashes);
+            }
+            if !self.clashes.is_empty() {
+                check.found(step.launch, access.bytes, &self.clashes);
+                self.clashes.clear();
+            }
+        }
+    }
+
+    /// A barrier of the whole grid orders everything.
+    pub fn after(&mut self, step: &Step, flow: Flow) {
+        if step.inst.op == Op::ds_gws_barrier && flow == Flow::Next {
+            self.synced = step.launch.global.lock().now();
+        }
+    }
+
+    fn global(&mut self, launch: &ObservedLaunch, access: &Access, who: &Who) {
+        let mut shadow = launch.global.lock();
+        if access.kind == Kind::Atomic || access.coherent {
+            self.synced = shadow.now();
+            self.local.synchronise(who.wave);
+            return;
+        }
+        shadow.access(access, who, self.synced, &launch.own, &mut self.clashes);
+    }
+}
+
+/// Lanes that write different values to one place.
+fn same_place(access: &Access, who: &Who, wave: &Wave, clashes: &mut Vec<Clash>) {
+    let Some(data) = access.data else { return };
+    let mut lanes: Vec<(u64, u32)> = access.iter().map(|(lane, address)| (address, lane)).collect();
+    lanes.sort_unstable();
+    let dwords = usize::from(data)..usize::from(data) + access.bytes.div_ceil(4) as usize;
+    let Some(registers) = wave.vgprs.get(dwords) else { return };
+    let mask = if access.bytes < 4 { (1u32 << (8 * access.bytes)) - 1 } else { !0 };
+    for pair in lanes.windows(2) {
+        let (a, b) = (pair[0].1 as usize, pair[1].1 as usize);
+        if pair[0].0 == pair[1].0 && registers.iter().any(|lanes| (lanes.0[a] ^ lanes.0[b]) & mask != 0) {
+            clashes.push(Clash {
+                problem: Problem::SameInstruction,
+                address: pair[0].0,
+                by: Who { lane: Some(b as u32), ..*who },
+                with: Some(Who { lane: Some(a as u32), ..*who }),
+            });
+            return;
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A shadow of the global memory a launch touches: for every dword, which workgroups wrote and read it last.
+//!
+//! Two accesses of different workgroups race if one is a plain write. Atomics, and accesses that ask for memory as others see
+//! it, race with nothing; and a workgroup that has made one since the other access is taken to be ordered with it, as kernels
+//! are whose last workgroup adds up what the others left. The shadow is bounded: past its size new pages are not looked at.
+
+use std::collections::HashMap;
+
+use super::accesses::{Access, Kind};
+use super::check::{Clash, Problem, Who};
+use crate::memory::Range;
+
+const PAGE: u64 = 4096;
+/// 32 MiB of touched memory, for which the shadow takes about 400 MiB.
+const MAX_PAGES: usize = 8192;
+
+/// An access that was made.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// When, by the shadow's clock; 0 for never.
+    time: u32,
+    /// The workgroup's number, and the instruction's in `instructions`.
+    group: u32,
+    instruction: u32,
+    wave: u8,
+    /// 64 for a scalar access.
+    lane: u8,
+    /// Bytes of the dword.
+    bytes: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Dword {
+    write: Mark,
+    /// Of two different workgroups.
+    reads: [Mark; 2],
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct GlobalShadow {
+    pages: HashMap<u64, Box<[Dword]>>,
+    time: u32,
+    instructions: Vec<u64>,
+    numbers: HashMap<u64, u32>,
+    /// Accesses that were not looked at.
+    pub unchecked: u64,
+}
+
+impl GlobalShadow {
+    /// The time, which is later than that of all accesses so far.
+    pub fn now(&mut self) -> u32 {
+        self.time = self.time.saturating_add(1);
+        self.time
+    }
+
+    /// Looks at a plain access by `who`, whose workgroup may be ordered with all that happened up to `synced`.
+    pub fn access(
+        &mut self,
+        access: &Access,
+        who: &Who,
+        synced: u32,
+        own: &[Range],
+        clashes: &mut Vec<Clash>,
+    ) {
+        let time = self.now();
+        let next = self.instructions.len() as u32;
+        let instruction = *self.numbers.entry(who.instruction).or_insert(next);
+        if instruction == next {
+            self.instructions.push(who.instruction);
+        }
+        for (lane, address) in access.iter() {
+            // Buffers of the dispatch itself are the runtime's own affair.
+            if own.iter().any(|range| address >= range.start && address < range.end) {
+                continue;
+            }
+            let who = Who { lane: (!access.scalar).then_some(lane), ..*who };
+            let lane = who.lane.map_or(64, |lane| lane as u8);
+            let end = address.saturating_add(u64::from(access.bytes));
+            let mut at = address;
+            while at < end {
+                let next = (at / 4 + 1).saturating_mul(4).min(end);
+                let bytes = (((1u32 << (next - at)) - 1) << (at % 4)) as u8;
+                let mark =
+                    Mark { time, group: who.group as u32, instruction, wave: who.wave as u8, lane, bytes };
+                let Some(dword) = self.dword(at) else {
+                    self.unchecked += 1;
+                    break;
+                };
+                if let Some((mark, kind)) = touch(dword, access.kind, mark, synced)
+                    && clashes.is_empty()
+                {
+                    let with = Who {
+                        instruction: self.instructions[mark.instruction as usize],
+                        group: u64::from(mark.group),
+                        wave: u32::from(mark.wave),
+                        lane: (mark.lane < 64).then_some(u32::from(mark.lane)),
+                        kind,
+                    };
+                    clashes.push(Clash {
+                        problem: Problem::GlobalRace,
+                        address: at,
+                        by: who,
+                        with: Some(with),
+                    });
+                }
+                at = next;
+            }
+        }
+    }
+
+    fn dword(&mut self, address: u64) -> Option<&mut Dword> {
+        let page = address / PAGE;
+        if self.pages.len() >= MAX_PAGES && !self.pages.contains_key(&page) {
+            return None;
+        }
+        let new = || vec![Dword::default(); PAGE as usize / 4].into();
+        let page = self.pages.entry(page).or_insert_with(new);
+        page.get_mut((address % PAGE / 4) as usize)
+    }
+}
+
+/// Notes an access to a dword; says with whom it races.
+fn touch(dword: &mut Dword, kind: Kind, mark: Mark, synced: u32) -> Option<(Mark, Kind)> {
+    let races = |other: &Mark| {
+        other.time > synced && other.time > 0 && other.group != mark.group && other.bytes & mark.bytes != 0
+    };
+    let mut race = races(&dword.write).then_some((dword.write, Kind::Store));
+    if kind == Kind::Store {
+        race = race.or(dword.reads.iter().find(|read| races(read)).map(|read| (*read, Kind::Load)));
+        let same = dword.write.group == mark.group && dword.write.time > 0;
+        dword.write = Mark { bytes: mark.bytes | if same { dword.write.bytes } else { 0 }, ..mark };
+    } else {
+        let own = dword.reads.iter_mut().find(|read| read.time == 0 || read.group == mark.group);
+        if let Some(read) = own {
+            let same = if read.time > 0 { read.bytes } else { 0 };
+            *read = Mark { bytes: mark.bytes | same, ..mark };
+        } else {
+            // The older one goes, so that what is kept is of the two workgroups that came last.
+            let oldest = if dword.reads[0].time <= dword.reads[1].time { 0 } else { 1 };
+            dword.reads[oldest] = mark;
+        }
+    }
+    race
+}
