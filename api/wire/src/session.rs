@@ -144,12 +144,18 @@ impl<F> SendWindow<F> {
 
     /// The other side has everything up to `received`: forget those frames. Old news is no error.
     pub fn acknowledge(&mut self, received: u64) -> Result<(), WireError> {
+        self.acknowledge_each(received, drop)
+    }
+
+    /// The same, for a caller with a use for what is forgotten.
+    pub fn acknowledge_each(&mut self, received: u64, mut forgotten: impl FnMut(F)) -> Result<(), WireError> {
         if received > self.sent() {
             return Err(WireError::AcknowledgedUnsent { acknowledged: received, sent: self.sent() });
         }
         while self.acknowledged < received {
-            if let Some((_, bytes)) = self.kept.pop_front() {
+            if let Some((frame, bytes)) = self.kept.pop_front() {
                 self.bytes -= bytes;
+                forgotten(frame);
             }
             self.acknowledged += 1;
         }

@@ -17,6 +17,12 @@ use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError}
 const WINDOW_BYTES: u64 = 64 << 20;
 /// Bodies of replies up to this size are kept as bytes; larger ones are read from device memory again if need be.
 const COPIED_BODY_BYTES: usize = 256 << 10;
+/// What comes before the body of a reply: the header, and status 0.
+const REPLY_HEAD_BYTES: usize = Header::BYTES + 4;
+/// Buffers of acknowledged frames that are kept for the next ones, which would have to touch new pages instead, and the sizes
+/// worth keeping.
+const SPARES: usize = 16;
+const SPARE_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=COPIED_BODY_BYTES + REPLY_HEAD_BYTES;
 
 /// A frame that may have to be sent again.
 enum Kept {
@@ -24,7 +30,7 @@ enum Kept {
     /// The body is still in device memory: the thread that asked for it is waiting, so a correct program has not touched it.
     Memory {
         header: Header,
-        head: Vec<u8>,
+        head: [u8; REPLY_HEAD_BYTES],
         address: u64,
         bytes: u64,
     },
@@ -33,7 +39,30 @@ enum Kept {
 struct State {
     link: Option<Link>,
     window: SendWindow<Kept>,
+    spares: Vec<Vec<u8>>,
     closed: bool,
+}
+
+impl State {
+    /// The client has received this many frames; their buffers are used again.
+    fn acknowledge(&mut self, received: u64) -> Result<(), WireError> {
+        let spares = &mut self.spares;
+        self.window.acknowledge_each(received, |frame| {
+            if let Kept::Whole(mut bytes) = frame
+                && SPARE_BYTES.contains(&bytes.capacity())
+                && spares.len() < SPARES
+            {
+                bytes.clear();
+                spares.push(bytes);
+            }
+        })
+    }
+
+    /// An empty buffer with room for `bytes`.
+    fn buffer(&mut self, bytes: usize) -> Vec<u8> {
+        let found = self.spares.iter().position(|spare| spare.capacity() >= bytes);
+        found.map_or_else(|| Vec::with_capacity(bytes), |at| self.spares.swap_remove(at))
+    }
 }
 
 /// The sending half of a session.
@@ -54,7 +83,12 @@ impl Outbox {
     /// Made by the thread that will read the connection.
     pub(crate) fn new(device: Arc<dyn Device>) -> Outbox {
         Outbox {
-            state: Mutex::new(State { link: None, window: SendWindow::new(WINDOW_BYTES), closed: false }),
+            state: Mutex::new(State {
+                link: None,
+                window: SendWindow::new(WINDOW_BYTES),
+                spares: Vec::new(),
+                closed: false,
+            }),
             current: Mutex::new(None),
             room: Condvar::new(),
             device,
@@ -117,7 +151,7 @@ impl Outbox {
 
     /// The client has received this many frames.
     pub(crate) fn acknowledged(&self, received: u64) -> Result<(), WireError> {
-        self.state.lock().window.acknowledge(received)?;
+        self.state.lock().acknowledge(received)?;
         self.room.notify_all();
         Ok(())
     }
@@ -194,28 +228,31 @@ impl Outbox {
             return;
         }
         let header = reply_header(request, Flags::REPLY, 4 + body.len() as u64);
-        let mut head = Vec::with_capacity(Header::BYTES + 4);
-        head.extend_from_slice(&header.encode());
-        head.extend_from_slice(&0i32.to_le_bytes());
-        let address = address.filter(|_| body.len() > COPIED_BODY_BYTES);
-        let Some(address) = address else {
-            head.extend_from_slice(body);
-            return self.send(head);
-        };
+        let mut head = [0; REPLY_HEAD_BYTES];
+        head[..Header::BYTES].copy_from_slice(&header.encode());
         let mut state = self.state.lock();
-        let mut failed = state.link.is_none();
-        if let Some(link) = &state.link {
-            failed = link.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_err();
-        }
-        let cost = head.len() as u64;
-        if failed {
+        let link = state.link.as_ref();
+        let sent = link.is_some_and(|link| {
+            link.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_ok()
+        });
+        if !sent {
             drop_link(&mut state);
-            head.extend_from_slice(body);
-            let cost = head.len() as u64;
-            state.window.push(Kept::Whole(head), cost);
-        } else {
-            state.window.push(Kept::Memory { header, head, address, bytes: body.len() as u64 }, cost);
         }
+        let bytes = body.len() as u64;
+        let (frame, cost) = match address {
+            Some(address) if sent && body.len() > COPIED_BODY_BYTES => {
+                (Kept::Memory { header, head, address, bytes }, head.len())
+            }
+            // Made after sending, so that the client does not wait for it; the stream does, so that it is what was sent.
+            _ => {
+                let mut whole = state.buffer(head.len() + body.len());
+                whole.extend_from_slice(&head);
+                whole.extend_from_slice(body);
+                let cost = whole.len();
+                (Kept::Whole(whole), cost)
+            }
+        };
+        state.window.push(frame, cost as u64);
     }
 
     /// Sends something of the worker's own accord. Waits for room, unless on the thread that makes it.
@@ -248,7 +285,7 @@ impl Outbox {
         &self,
         link: &Link,
         header: &Header,
-        head: &[u8],
+        head: &[u8; REPLY_HEAD_BYTES],
         address: u64,
         bytes: u64,
     ) -> std::io::Result<()> {
@@ -275,4 +312,138 @@ fn drop_link(state: &mut State) {
 
 fn reply_header(request: &Header, flags: Flags, payload_len: u64) -> Header {
     Header { flags, payload_len, ..*request }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::MemoryKind;
+    use backend_emulator::{DeviceConfig, Emulator, Options};
+    use wire::Opcode;
+
+    /// A session's device with `bytes` bytes of memory, all of them 1, and an outbox for it.
+    struct Bench {
+        device: Arc<dyn Device>,
+        outbox: Arc<Outbox>,
+        address: u64,
+        bytes: u64,
+    }
+
+    impl Bench {
+        fn new(bytes: u64) -> Bench {
+            let model = DeviceConfig { model: "mi300x".to_owned(), memory: Some(1 << 30) };
+            let options = Options { devices: vec![model], ..Options::default() };
+            let device: Arc<dyn Device> = Arc::new(Emulator::open(&options).unwrap());
+            let address = device.arena().base;
+            device.map(0, MemoryKind::Device, address, bytes).unwrap();
+            let outbox = Arc::new(Outbox::new(Arc::clone(&device)));
+            let bench = Bench { device, outbox, address, bytes };
+            bench.fill(1);
+            bench
+        }
+
+        fn fill(&self, value: u8) {
+            let mut write = |memory: &mut [u8]| {
+                memory.fill(value);
+                true
+            };
+            assert_eq!(self.device.direct(0, self.address, self.bytes, &mut write), Some(true));
+        }
+
+        /// Answers request `id` with the memory as it is.
+        fn reply(&self, id: u32) {
+            let request = Header::new(Opcode::Read, Flags::NONE, id, 0);
+            let mut answer = |body: &[u8]| self.outbox.reply_body(&request, Some(self.address), body);
+            self.device.peek(self.address, self.bytes, &mut answer).unwrap();
+        }
+
+        /// A client that has `received` frames connects and reads `frames` frames, while `meanwhile` happens here.
+        fn connect(&self, received: u64, frames: usize, meanwhile: impl FnOnce()) -> Vec<(Header, Vec<u8>)> {
+            let (ours, theirs) = Link::pair().unwrap();
+            // The welcome comes first and is no numbered frame.
+            let reader = std::thread::spawn(move || (0..=frames).map(|_| read(&theirs)).skip(1).collect());
+            let welcome = wire::Welcome::default();
+            self.outbox.attach(ours, &welcome, received).unwrap();
+            meanwhile();
+            let read = reader.join().unwrap();
+            self.outbox.detach();
+            read
+        }
+    }
+
+    fn read(link: &Link) -> (Header, Vec<u8>) {
+        let mut header = [0; Header::BYTES];
+        link.read_exact(&mut header).unwrap();
+        let header = Header::decode(&header).unwrap();
+        let mut payload = vec![0; header.payload_len as usize];
+        link.read_exact(&mut payload).unwrap();
+        (header, payload)
+    }
+
+    fn is_filled(frame: &(Header, Vec<u8>), id: u32, value: u8, bytes: u64) -> bool {
+        let (header, payload) = frame;
+        header.request_id == id
+            && !header.is_error()
+            && payload.len() as u64 == 4 + bytes
+            && payload[4..].iter().all(|byte| *byte == value)
+    }
+
+    #[test]
+    fn a_reply_that_is_sent_again_is_the_one_that_was_sent_whatever_became_of_the_memory() {
+        for bytes in [100, 20_000, COPIED_BODY_BYTES as u64] {
+            let bench = Bench::new(bytes);
+            let first = bench.connect(0, 1, || bench.reply(1));
+            assert!(is_filled(&first[0], 1, 1, bytes));
+            bench.fill(2);
+            let again = bench.connect(0, 1, || ());
+            assert!(is_filled(&again[0], 1, 1, bytes), "{bytes} bytes that were changed meanwhile");
+            bench.device.unmap(bench.address).unwrap();
+            let again = bench.connect(0, 1, || ());
+            assert!(is_filled(&again[0], 1, 1, bytes), "{bytes} bytes that were freed meanwhile");
+        }
+    }
+
+    #[test]
+    fn a_reply_made_while_the_client_is_away_waits_for_it() {
+        for bytes in [100, COPIED_BODY_BYTES as u64 + 1] {
+            let bench = Bench::new(bytes);
+            bench.reply(1);
+            bench.fill(2);
+            let late = bench.connect(0, 1, || ());
+            assert!(is_filled(&late[0], 1, 1, bytes), "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn a_large_reply_is_read_again_and_a_failure_if_its_memory_is_gone() {
+        let bytes = COPIED_BODY_BYTES as u64 + 1;
+        let bench = Bench::new(bytes);
+        bench.connect(0, 1, || bench.reply(1));
+        let again = bench.connect(0, 1, || ());
+        assert!(is_filled(&again[0], 1, 1, bytes));
+        bench.device.unmap(bench.address).unwrap();
+        let failure = bench.connect(0, 1, || ());
+        assert!(failure[0].0.is_error() && failure[0].0.request_id == 1);
+    }
+
+    #[test]
+    fn buffers_of_acknowledged_replies_serve_later_ones() {
+        let bytes = 100_000;
+        let bench = Bench::new(bytes);
+        let replies = bench.connect(0, 3, || {
+            bench.reply(1);
+            bench.fill(2);
+            bench.outbox.acknowledged(1).unwrap();
+            assert_eq!(bench.outbox.state.lock().spares.len(), 1);
+            bench.reply(2);
+            assert_eq!(bench.outbox.state.lock().spares.len(), 0);
+            bench.fill(3);
+            bench.reply(3);
+        });
+        for (frame, id) in replies.iter().zip(1..) {
+            assert!(is_filled(frame, id, id as u8, bytes));
+        }
+        let again = bench.connect(1, 2, || ());
+        assert!(is_filled(&again[0], 2, 2, bytes) && is_filled(&again[1], 3, 3, bytes));
+    }
 }
