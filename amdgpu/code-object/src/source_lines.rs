@@ -119,24 +119,26 @@ impl SourceLines {
     }
 }
 
-/// The path of a file: its folder, unless that is the one that was compiled in, and its name.
+/// The path of a file, from the root where the compiler told enough.
 fn path(
     dwarf: &Dwarf<Bytes>,
     unit: &gimli::Unit<Bytes>,
     header: &gimli::LineProgramHeader<Bytes>,
     file: &gimli::FileEntry<Bytes>,
 ) -> String {
+    let cut = |text: &str| text.chars().take(limits::ID_BYTES as usize).collect::<String>();
     let text = |value| {
         let value = dwarf.attr_string(unit, value).ok();
-        let text = value.map_or(String::new(), |value| value.to_string_lossy().into_owned());
-        text.chars().take(limits::ID_BYTES as usize).collect::<String>()
+        value.map_or(String::new(), |value| cut(&value.to_string_lossy()))
     };
-    let name = text(file.path_name());
-    if name.starts_with('/') || file.directory_index() == 0 {
-        return name;
-    }
-    match file.directory(header).map(text) {
-        Some(folder) if !folder.is_empty() => format!("{folder}/{name}"),
-        _ => name,
-    }
+    let folder = file.directory(header).map(text).unwrap_or_default();
+    let compiled_in = unit.comp_dir.map_or(String::new(), |folder| cut(&folder.to_string_lossy()));
+    // Each is relative to the one before, unless it is absolute.
+    let join = |base: String, rest: String| match (base.as_str(), rest.as_str()) {
+        (_, "") => base,
+        ("", _) => rest,
+        _ if rest.starts_with('/') => rest,
+        _ => format!("{base}/{rest}"),
+    };
+    join(join(compiled_in, folder), text(file.path_name()))
 }
