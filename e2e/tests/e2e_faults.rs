@@ -2,43 +2,78 @@
 
 use std::sync::LazyLock;
 
-use e2e::{Ended, Program, Worker, WorkerOptions};
+use e2e::{Ended, Program, Recipe, Worker, WorkerOptions};
 
 /// A kernel may run for two seconds here.
 fn worker() -> Worker {
     Worker::start_with(&WorkerOptions::with(&["--watchdog", "2"]))
 }
 
-static FAULTS: LazyLock<Program> = LazyLock::new(|| Program::own("faults"));
+static FAULTS: LazyLock<Program> = LazyLock::new(|| both(Recipe::own("faults")));
+static VECTOR_ADD: LazyLock<Program> = LazyLock::new(|| both(Recipe::example("vector_add")));
+
+fn both(recipe: Recipe) -> Program {
+    recipe.for_architectures(&["gfx90a", "gfx942"]).build()
+}
+
+/// What a kernel does wrong, the error that every later call gives, and what the text on standard error names.
+struct Fault {
+    which: &'static str,
+    error: &'static str,
+    names: &'static [&'static str],
+}
+
+const FAULTS_OF_KERNELS: &[Fault] = &[
+    Fault { which: "write", error: "hipErrorIllegalAddress", names: &["write_out_of_bounds"] },
+    Fault { which: "overrun", error: "hipErrorIllegalAddress", names: &["write_out_of_bounds"] },
+    Fault { which: "null", error: "hipErrorIllegalAddress", names: &["read_through_null"] },
+    Fault { which: "freed", error: "hipErrorIllegalAddress", names: &["well_behaved"] },
+    Fault { which: "recursion", error: "hipErrorIllegalAddress", names: &["recurses_for_ever"] },
+    Fault { which: "endless", error: "hipErrorLaunchTimeOut", names: &["loop_for_ever"] },
+    Fault { which: "asleep", error: "hipErrorLaunchTimeOut", names: &["waits_for_ever"] },
+    Fault { which: "abort", error: "hipErrorLaunchFailure", names: &["aborts", "trap"] },
+    Fault {
+        which: "assert",
+        error: "hipErrorLaunchFailure",
+        names: &["asserts", "faults.hip:", "data[threadIdx.x] == wanted", "what was expected"],
+    },
+    Fault {
+        which: "instruction",
+        error: "hipErrorLaunchFailure",
+        names: &["unknown_instruction", "illegal instruction"],
+    },
+];
+
+/// Launches that are refused at once, with their error; nothing of them reaches the device.
+const REFUSED: &[(&str, &str)] = &[
+    ("local memory", "hipErrorInvalidValue"),
+    ("large block", "hipErrorInvalidConfiguration"),
+    ("flat block", "hipErrorInvalidConfiguration"),
+    ("empty block", "hipErrorInvalidConfiguration"),
+    ("empty grid", "hipErrorInvalidConfiguration"),
+    ("large grid", "hipErrorInvalidConfiguration"),
+    ("launch bounds", "hipErrorLaunchFailure"),
+    ("cooperative", "hipErrorCooperativeLaunchTooLarge"),
+];
+
+const LATER: [&str; 3] = ["synchronize", "copy", "again"];
 
 fn fault(worker: &Worker, which: &str) -> Ended {
     let ended = FAULTS.run(worker, &[which]);
     ended.expect_success();
-    assert_eq!(ended.value("launch"), "hipSuccess", "a launch is only posted");
-    assert_eq!(ended.stderr.lines().count(), 1, "one line tells it:\n{}", ended.stderr);
+    assert_eq!(ended.value("launch"), "hipSuccess", "{which}: a launch is only posted");
     ended
 }
 
 fn expect_sticky(ended: &Ended, error: &str) {
-    for step in ["synchronize", "copy", "again"] {
+    for step in LATER {
         assert_eq!(ended.value(step), error, "{step}\nstderr:\n{}", ended.stderr);
     }
 }
 
 fn expect_service(worker: &Worker) {
-    Program::example("vector_add").run(worker, &[]).expect_silent_success().expect_line("PASS vector_add");
+    VECTOR_ADD.run(worker, &[]).expect_silent_success().expect_line("PASS vector_add");
     assert!(!worker.log().contains("panicked"), "{}", worker.log());
-}
-
-fn expect_illegal_address(which: &str, kernel: &str) {
-    let worker = worker();
-    let ended = fault(&worker, which);
-    expect_sticky(&ended, "hipErrorIllegalAddress");
-    let address = ended.value("address");
-    assert!(ended.stderr.contains(kernel), "the text names the kernel:\n{}", ended.stderr);
-    let shown = ended.stderr.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| same(word, address));
-    assert!(shown, "the text names the address {address}:\n{}", ended.stderr);
-    expect_service(&worker);
 }
 
 /// Whether two hexadecimal numbers are the same, however many zeros lead.
@@ -47,33 +82,45 @@ fn same(word: &str, address: &str) -> bool {
     value(word).is_some() && value(word) == value(address)
 }
 
-#[test]
-fn a_write_out_of_bounds_is_an_illegal_address() {
-    expect_illegal_address("write", "write_out_of_bounds");
-}
-
-#[test]
-fn a_write_right_behind_an_allocation_is_an_illegal_address() {
-    expect_illegal_address("overrun", "write_out_of_bounds");
-}
-
-#[test]
-fn a_read_through_null_is_an_illegal_address() {
-    expect_illegal_address("null", "read_through_null");
-}
-
-#[test]
-fn memory_that_was_freed_is_an_illegal_address() {
-    expect_illegal_address("freed", "well_behaved");
-}
-
-#[test]
-fn an_endless_kernel_is_a_launch_timeout() {
-    let worker = worker();
-    let ended = fault(&worker, "endless");
-    expect_sticky(&ended, "hipErrorLaunchTimeOut");
-    assert!(ended.stderr.contains("loop_for_ever"), "the text names the kernel:\n{}", ended.stderr);
+fn expect_every_fault(device: &str) {
+    let options = WorkerOptions { device: device.to_owned(), ..WorkerOptions::with(&["--watchdog", "2"]) };
+    let worker = Worker::start_with(&options);
+    for Fault { which, error, names } in FAULTS_OF_KERNELS {
+        let ended = fault(&worker, which);
+        expect_sticky(&ended, error);
+        for name in *names {
+            assert!(ended.stderr.contains(name), "{which}: the text names {name}:\n{}", ended.stderr);
+        }
+        // An assertion says where it is before the fault is told.
+        if *which != "assert" {
+            assert_eq!(ended.stderr.lines().count(), 1, "{which}: one line tells it:\n{}", ended.stderr);
+        }
+        if let Some(address) = ended.stdout.lines().find_map(|line| line.strip_prefix("address=")) {
+            let words = ended.stderr.split(|c: char| !c.is_ascii_alphanumeric());
+            let shown = words.into_iter().any(|word| same(word, address));
+            assert!(shown, "{which}: the text names the address {address}:\n{}", ended.stderr);
+        }
+        expect_service(&worker);
+    }
+    for (which, error) in REFUSED {
+        let ended = FAULTS.run(&worker, &[which]);
+        ended.expect_success();
+        assert_eq!(ended.value("launch"), *error, "{which}\nstderr:\n{}", ended.stderr);
+        expect_sticky(&ended, "hipSuccess");
+    }
+    let ended = fault(&worker, "assert holds");
+    expect_sticky(&ended, "hipSuccess");
     expect_service(&worker);
+}
+
+#[test]
+fn whatever_goes_wrong_on_an_mi300x_is_its_hip_error_and_nothing_to_the_next_session() {
+    expect_every_fault("mi300x");
+}
+
+#[test]
+fn whatever_goes_wrong_on_an_mi210_is_its_hip_error_and_nothing_to_the_next_session() {
+    expect_every_fault("mi210");
 }
 
 #[test]

@@ -30,7 +30,7 @@ const ARENA_BYTES: &[u64] = &[1 << 42, 1 << 40, 1 << 38, 1 << 36];
 struct Reservation {
     arena: Arena,
     /// A page that is missing in it ends a kernel, not the session's process.
-    _watch: Option<Watch>,
+    watch: Option<Watch>,
 }
 
 impl Reservation {
@@ -75,7 +75,7 @@ impl Reservation {
             let arena = Arena { base: got.next_multiple_of(CHUNK), bytes };
             // SAFETY: the addresses are this reservation's, and all that is ever put there is memory of kernels.
             let watch = unsafe { Watch::new(arena.base, arena.bytes) };
-            return Ok(Reservation { arena, _watch: watch });
+            return Ok(Reservation { arena, watch });
         }
         Err(DeviceError::out_of_memory("no address range for the session could be reserved"))
     }
@@ -83,6 +83,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        // First, since the addresses are anyone's afterwards.
+        drop(self.watch.take());
         // SAFETY: the range is ours; allocations in it end with the session. The unaligned edges, which are inaccessible,
         // stay reserved until the process ends.
         unsafe { libc::munmap(self.arena.base as *mut libc::c_void, self.arena.bytes as usize) };
