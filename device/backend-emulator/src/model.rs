@@ -24,81 +24,37 @@ pub struct Model {
     pub integrated: bool,
 }
 
-const GIB: u64 = 1 << 30;
+/// One row a model, in the units people know: GiB, MHz, MiB of L2 (of one die, which is what HIP tells).
+macro_rules! models {
+    ($($key:literal $name:literal $processor:literal $gib:literal GiB $units:literal CUs $xccs:literal XCCs $clock:literal MHz
+       $memory_clock:literal MHz $bus:literal bits $l2:literal MiB $chip:literal $integrated:literal)*) => {
+        &[$(Model {
+            key: $key,
+            name: $name,
+            processor: $processor,
+            memory_bytes: $gib << 30,
+            compute_units: $units,
+            xccs: $xccs,
+            clock_khz: $clock * 1000,
+            memory_clock_khz: $memory_clock * 1000,
+            memory_bus_bits: $bus,
+            l2_bytes: $l2 << 20,
+            pci_chip: $chip,
+            integrated: $integrated,
+        }),*]
+    };
+}
 
-/// Every model, the default first.
-pub const MODELS: &[Model] = &[
-    Model {
-        key: "mi300x",
-        name: "AMD Instinct MI300X",
-        processor: "gfx942",
-        memory_bytes: 192 * GIB,
-        compute_units: 304,
-        xccs: 8,
-        clock_khz: 2_100_000,
-        memory_clock_khz: 1_300_000,
-        memory_bus_bits: 8192,
-        l2_bytes: 4 << 20,
-        pci_chip: 0x74a1,
-        integrated: false,
-    },
-    Model {
-        key: "mi300a",
-        name: "AMD Instinct MI300A",
-        processor: "gfx942",
-        memory_bytes: 128 * GIB,
-        compute_units: 228,
-        xccs: 6,
-        clock_khz: 2_100_000,
-        memory_clock_khz: 1_300_000,
-        memory_bus_bits: 8192,
-        l2_bytes: 4 << 20,
-        pci_chip: 0x74a0,
-        integrated: true,
-    },
-    Model {
-        key: "mi325x",
-        name: "AMD Instinct MI325X",
-        processor: "gfx942",
-        memory_bytes: 256 * GIB,
-        compute_units: 304,
-        xccs: 8,
-        clock_khz: 2_100_000,
-        memory_clock_khz: 1_500_000,
-        memory_bus_bits: 8192,
-        l2_bytes: 4 << 20,
-        pci_chip: 0x74a5,
-        integrated: false,
-    },
-    Model {
-        key: "mi210",
-        name: "AMD Instinct MI210",
-        processor: "gfx90a",
-        memory_bytes: 64 * GIB,
-        compute_units: 104,
-        xccs: 1,
-        clock_khz: 1_700_000,
-        memory_clock_khz: 1_600_000,
-        memory_bus_bits: 4096,
-        l2_bytes: 8 << 20,
-        pci_chip: 0x740f,
-        integrated: false,
-    },
-    Model {
-        key: "mi250x",
-        name: "AMD Instinct MI250X",
-        processor: "gfx90a",
-        memory_bytes: 64 * GIB,
-        compute_units: 110,
-        xccs: 1,
-        clock_khz: 1_700_000,
-        memory_clock_khz: 1_600_000,
-        memory_bus_bits: 4096,
-        l2_bytes: 8 << 20,
-        pci_chip: 0x7408,
-        integrated: false,
-    },
-];
+/// Every model, the default first. Of an MI250X a program sees each die as a device of its own, so this is one of the two.
+#[rustfmt::skip]
+pub const MODELS: &[Model] = models! {
+//   key      name                  processor memory   units   dies    clock    memory's bus       L2    PCI    shares the host's memory
+    "mi300x" "AMD Instinct MI300X" "gfx942"  192 GiB  304 CUs 8 XCCs  2100 MHz 1300 MHz 8192 bits 4 MiB 0x74a1 false
+    "mi300a" "AMD Instinct MI300A" "gfx942"  128 GiB  228 CUs 6 XCCs  2100 MHz 1300 MHz 8192 bits 4 MiB 0x74a0 true
+    "mi325x" "AMD Instinct MI325X" "gfx942"  256 GiB  304 CUs 8 XCCs  2100 MHz 1500 MHz 8192 bits 4 MiB 0x74a5 false
+    "mi210"  "AMD Instinct MI210"  "gfx90a"   64 GiB  104 CUs 1 XCCs  1700 MHz 1600 MHz 4096 bits 8 MiB 0x740f false
+    "mi250x" "AMD Instinct MI250X" "gfx90a"   64 GiB  110 CUs 1 XCCs  1700 MHz 1600 MHz 4096 bits 8 MiB 0x7408 false
+};
 
 /// The stack a work-item of a kernel with calls gets unless `hipLimitStackSize` says otherwise.
 pub const DEFAULT_STACK_BYTES: u64 = 1024;
@@ -185,16 +141,15 @@ impl Model {
             globalL1CacheSupported: 1,
             localL1CacheSupported: 1,
             sharedMemPerMultiprocessor: LDS_BYTES as usize,
-            regsPerMultiprocessor: 131_072,
+            regsPerMultiprocessor: 65536,
             managedMemory: 1,
             hostNativeAtomicSupported: 1,
-            singleToDoublePrecisionPerfRatio: 1,
             cooperativeLaunch: 1,
             sharedMemPerBlockOptin: LDS_BYTES as usize,
-            maxBlocksPerMultiProcessor: 32,
+            maxBlocksPerMultiProcessor: 2,
             hostRegisterSupported: 1,
             memoryPoolsSupported: 1,
-            unifiedFunctionPointers: 1,
+            persistingL2CacheMaxSize: self.l2_bytes as i32,
             maxSharedMemoryPerMultiProcessor: LDS_BYTES as usize,
             clockInstructionRate: 100_000,
             isLargeBar: 1,

@@ -1,0 +1,81 @@
+//! What devices say of themselves, and devices that work together.
+
+use std::process::Command;
+
+use backend_emulator::MODELS;
+use e2e::{Recipe, Running, Worker, WorkerOptions, remora};
+
+#[test]
+fn every_model_is_what_its_row_of_the_table_says() {
+    // The newest headers know the most attributes.
+    let program = Recipe::own("properties").with_series(7).build();
+    for (ordinal, model) in MODELS.iter().enumerate() {
+        let worker =
+            Worker::start_with(&WorkerOptions { device: model.key.into(), ..WorkerOptions::default() });
+        let ended = program.run(&worker, &[]);
+        ended.expect_silent_success().expect_line("PASS properties");
+        let text =
+            |name: &str, wanted: &str| assert_eq!(ended.value(name), wanted, "{name} of {}", model.key);
+        let number = |name: &str, wanted: u64| text(name, &wanted.to_string());
+        text("name", model.name);
+        text("gcnArchName", &format!("{}:sramecc+:xnack-", model.processor));
+        number("totalGlobalMem", model.memory_bytes);
+        number("multiProcessorCount", model.compute_units.into());
+        number("clockRate", model.clock_khz.into());
+        number("memoryClockRate", model.memory_clock_khz.into());
+        number("memoryBusWidth", model.memory_bus_bits.into());
+        number("l2CacheSize", model.l2_bytes.into());
+        number("xccs", model.xccs.into());
+        number("pciChipId", model.pci_chip.into());
+        number("integrated", model.integrated.into());
+        number("minor", if model.processor == "gfx90a" { 0 } else { 4 });
+        // The same for all of them.
+        for (name, wanted) in [
+            ("major", 9),
+            ("warpSize", 64),
+            ("sharedMemPerBlock", 65536),
+            ("maxSharedMemoryPerMultiProcessor", 65536),
+            ("regsPerBlock", 65536),
+            ("maxThreadsPerBlock", 1024),
+            ("maxThreadsPerMultiProcessor", 2048),
+            ("maxGridSize[0]", 0x7fff_ffff),
+            ("wallClockRate", 100_000),
+        ] {
+            number(name, wanted);
+        }
+        assert_eq!(listed(ordinal)["name"], model.name);
+        assert_eq!(listed(ordinal)["memory_total"], model.memory_bytes);
+        assert_eq!(listed(ordinal)["compute_units"], model.compute_units);
+    }
+}
+
+/// A line of `remora devices`, which without a worker shows what could be emulated.
+fn listed(ordinal: usize) -> serde_json::Value {
+    let mut command = Command::new(remora());
+    command.args(["devices", "--json"]);
+    for variable in ["REMORA_WORKER", "TF_WORKER_HOST", "TF_WORKER_PORT"] {
+        command.env_remove(variable);
+    }
+    let ended = Running::start(&mut command).finish();
+    let shown: serde_json::Value = serde_json::from_str(&ended.expect_success().stdout).unwrap();
+    shown["devices"][ordinal].clone()
+}
+
+#[test]
+fn two_devices_copy_to_each_other_and_use_each_others_memory() {
+    let program = Recipe::own("peers").for_architectures(&["gfx90a", "gfx942"]).build();
+    for device in ["mi210", "mi300x"] {
+        let second = WorkerOptions::with(&["--device", device]);
+        let worker = Worker::start_with(&WorkerOptions { device: device.into(), ..second });
+        program.run(&worker, &[]).expect_silent_success().expect_line("PASS peers");
+    }
+}
+
+#[test]
+fn the_heap_of_kernels_has_a_limit_and_ends_with_a_reset() {
+    let program = Recipe::own("heap_limit").for_architectures(&["gfx90a", "gfx942"]).build();
+    for device in ["mi210", "mi300x"] {
+        let worker = Worker::start_with(&WorkerOptions { device: device.into(), ..WorkerOptions::default() });
+        program.run(&worker, &[]).expect_silent_success().expect_line("PASS heap_limit");
+    }
+}
