@@ -23,6 +23,12 @@ fn host_functions_and_callbacks_run_here_in_stream_order() {
 }
 
 #[test]
+fn a_captured_stream_does_its_work_when_the_graph_is_launched() {
+    let worker = Worker::start();
+    Program::own("graph").run(&worker, &[]).expect_silent_success().expect_line("PASS graph");
+}
+
+#[test]
 fn a_thread_in_a_long_synchronisation_holds_no_other_up() {
     let worker = Worker::start();
     Program::own("threads").run(&worker, &[]).expect_silent_success().expect_line("PASS threads");

@@ -864,7 +864,7 @@ macro_rules! for_each_hip_fn {
                     pGraph: *mut hipGraph_t, flags: c_uint) -> hipError_t;
                 [0x0087 "hip_5.3" (6 7) absent] fn hipGraphDebugDotPrint(
                     graph: hipGraph_t, path: *const c_char, flags: c_uint) -> hipError_t;
-                [0x0088 "hip_4.3" (5 6 7) absent] fn hipGraphDestroy(graph: hipGraph_t) -> hipError_t;
+                [0x0088 "hip_4.3" (5 6 7) local] fn hipGraphDestroy(graph: hipGraph_t) -> hipError_t;
                 [0x0089 "hip_4.5" (5 6 7) absent] fn hipGraphDestroyNode(node: hipGraphNode_t) -> hipError_t;
                 [0x008a "hip_4.5" (5 6 7) absent] fn hipGraphEventRecordNodeGetEvent(
                     node: hipGraphNode_t, event_out: *mut hipEvent_t) -> hipError_t;
@@ -879,7 +879,7 @@ macro_rules! for_each_hip_fn {
                     nodeParams: *const hipBatchMemOpNodeParams) -> hipError_t;
                 [0x008e "hip_4.5" (5 6 7) absent] fn hipGraphExecChildGraphNodeSetParams(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t, childGraph: hipGraph_t) -> hipError_t;
-                [0x008f "hip_4.3" (5 6 7) absent] fn hipGraphExecDestroy(
+                [0x008f "hip_4.3" (5 6 7) local] fn hipGraphExecDestroy(
                     graphExec: hipGraphExec_t) -> hipError_t;
                 [0x0090 "hip_4.5" (5 6 7) absent] fn hipGraphExecEventRecordNodeSetEvent(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, event: hipEvent_t) -> hipError_t;
@@ -943,10 +943,10 @@ macro_rules! for_each_hip_fn {
                     node: hipGraphNode_t, pNodeParams: *mut hipHostNodeParams) -> hipError_t;
                 [0x009e "hip_4.5" (5 6 7) absent] fn hipGraphHostNodeSetParams(
                     node: hipGraphNode_t, pNodeParams: *const hipHostNodeParams) -> hipError_t;
-                [0x009f "hip_4.3" (5 6 7) absent] fn hipGraphInstantiate(
+                [0x009f "hip_4.3" (5 6 7) local] fn hipGraphInstantiate(
                     pGraphExec: *mut hipGraphExec_t, graph: hipGraph_t, pErrorNode: *mut hipGraphNode_t,
                     pLogBuffer: *mut c_char, bufferSize: usize) -> hipError_t;
-                [0x00a0 "hip_4.5" (5 6 7) absent] fn hipGraphInstantiateWithFlags(
+                [0x00a0 "hip_4.5" (5 6 7) local] fn hipGraphInstantiateWithFlags(
                     pGraphExec: *mut hipGraphExec_t, graph: hipGraph_t, flags: u64) -> hipError_t;
                 [0x01b6 "hip_6.1" (6 7) absent] fn hipGraphInstantiateWithParams(
                     pGraphExec: *mut hipGraphExec_t, graph: hipGraph_t,
@@ -963,9 +963,9 @@ macro_rules! for_each_hip_fn {
                     value: *const hipLaunchAttributeValue) -> hipError_t;
                 [0x00a5 "hip_4.4" (5 6 7) absent] fn hipGraphKernelNodeSetParams(
                     node: hipGraphNode_t, pNodeParams: *const hipKernelNodeParams) -> hipError_t;
-                [0x00a6 "hip_4.3" (5 6 7) absent] fn hipGraphLaunch(
+                [0x00a6 "hip_4.3" (5 6 7) post] fn hipGraphLaunch(
                     graphExec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
-                [0x01a4 "hip_5.3" (6 7) absent] fn hipGraphLaunch_spt(
+                [0x01a4 "hip_5.3" (6 7) post] fn hipGraphLaunch_spt(
                     graphExec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
                 [0x00a7 "hip_5.5" (6 7) absent] fn hipGraphMemAllocNodeGetParams(
                     node: hipGraphNode_t, pNodeParams: *mut hipMemAllocNodeParams) -> hipError_t;
@@ -1012,19 +1012,19 @@ macro_rules! for_each_hip_fn {
                     numDependencies: usize) -> hipError_t;
                 [0x00b8 "hip_5.3" (6 7) absent] fn hipGraphRetainUserObject(
                     graph: hipGraph_t, object: hipUserObject_t, count: c_uint, flags: c_uint) -> hipError_t;
-                [0x00b9 "hip_5.3" (6 7) absent] fn hipGraphUpload(
+                [0x00b9 "hip_5.3" (6 7) local] fn hipGraphUpload(
                     graphExec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
-                [0x014d "hip_4.3" (5 6 7) absent] fn hipStreamBeginCapture(
+                [0x014d "hip_4.3" (5 6 7) local] fn hipStreamBeginCapture(
                     stream: hipStream_t, mode: hipStreamCaptureMode) -> hipError_t;
                 [0x01bb "hip_6.1" (6 7) absent] fn hipStreamBeginCaptureToGraph(
                     stream: hipStream_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t,
                     dependencyData: *const hipGraphEdgeData, numDependencies: usize,
                     mode: hipStreamCaptureMode) -> hipError_t;
-                [0x01a5 "hip_5.3" (6 7) absent] fn hipStreamBeginCapture_spt(
+                [0x01a5 "hip_5.3" (6 7) local] fn hipStreamBeginCapture_spt(
                     stream: hipStream_t, mode: hipStreamCaptureMode) -> hipError_t;
-                [0x0152 "hip_4.3" (5 6 7) absent] fn hipStreamEndCapture(
+                [0x0152 "hip_4.3" (5 6 7) local] fn hipStreamEndCapture(
                     stream: hipStream_t, pGraph: *mut hipGraph_t) -> hipError_t;
-                [0x01a6 "hip_5.3" (6 7) absent] fn hipStreamEndCapture_spt(
+                [0x01a6 "hip_5.3" (6 7) local] fn hipStreamEndCapture_spt(
                     stream: hipStream_t, pGraph: *mut hipGraph_t) -> hipError_t;
                 [0x0153 "hip_4.5" (5 6 7) local] fn hipStreamGetCaptureInfo(
                     stream: hipStream_t, pCaptureStatus: *mut hipStreamCaptureStatus,

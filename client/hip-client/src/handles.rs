@@ -18,6 +18,8 @@ pub enum Kind {
     MemoryPool = 0x55,
     Program = 0x56,
     Context = 0x57,
+    Graph = 0x58,
+    Executable = 0x59,
 }
 
 /// All live objects of one kind.

@@ -15,6 +15,7 @@ mod ring;
 
 mod arena;
 mod calls;
+mod capture;
 pub mod exports;
 mod handles;
 mod kernarg;

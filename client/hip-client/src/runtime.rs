@@ -10,6 +10,7 @@ use hip_api::types::*;
 use parking_lot::{Mutex, RwLock};
 use wire::{DeviceSnapshot, Failure, Operation};
 
+use crate::capture::{Captures, Executable, Graph};
 use crate::connection::Connection;
 use crate::handles::{self, Table};
 use crate::memory::{AddressSpace, Ledger};
@@ -28,6 +29,9 @@ pub struct Runtime {
     pub functions: Table<Function>,
     pub pools: Table<Pool>,
     pub contexts: Table<Context>,
+    pub graphs: Table<Graph>,
+    pub executables: Table<Executable>,
+    pub captures: Captures,
     /// Modules of registered fat binaries, by (binary, device).
     pub binaries: Mutex<HashMap<(u64, usize), Arc<Module>>>,
     /// Kernel stubs already resolved, by (stub address, device): the hot path of a launch.
@@ -179,6 +183,9 @@ impl Runtime {
             functions: Table::new(handles::Kind::Function),
             pools: Table::new(handles::Kind::MemoryPool),
             contexts: Table::new(handles::Kind::Context),
+            graphs: Table::new(handles::Kind::Graph),
+            executables: Table::new(handles::Kind::Executable),
+            captures: Captures::default(),
             binaries: Mutex::default(),
             stubs: RwLock::default(),
             sent_images: Mutex::default(),

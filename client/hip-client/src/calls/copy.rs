@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use hip_api::types::*;
 
@@ -84,6 +85,18 @@ fn copy(
     let to_place = runtime.memory.place(destination, length)?;
     let from_place = runtime.memory.place(source, length)?;
     check_kind(kind, to_place, from_place, runtime, destination, source)?;
+    if until == Until::Done {
+        runtime.captures.refuse(at)?;
+    }
+    let kept = runtime.captures.keep(at, || {
+        Arc::new(move |runtime, at| {
+            let (to, from) = (destination as *mut c_void, source as *const c_void);
+            copy(runtime, to, from, bytes, kind, at, Until::Queued)
+        })
+    });
+    if let Some(kept) = kept {
+        return kept;
+    }
     match (to_place, from_place) {
         (Place::Device, Place::Device) => {
             runtime.post(&wire::Copy { stream: at.id, destination, source, bytes: length }, &[])
@@ -143,6 +156,15 @@ fn copy_rect(
     let to_place = runtime.memory.place(to.address, to_bytes as u64)?;
     let from_place = runtime.memory.place(from.address, from_bytes as u64)?;
     check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
+    if until == Until::Done {
+        runtime.captures.refuse(at)?;
+    }
+    let kept = runtime.captures.keep(at, || {
+        Arc::new(move |runtime, at| copy_rect(runtime, to, from, width, height, kind, at, Until::Queued))
+    });
+    if let Some(kept) = kept {
+        return kept;
+    }
     let packed = width.checked_mul(height).ok_or(hipErrorInvalidValue)?;
     match (to_place, from_place) {
         (Place::Device, Place::Device) => {

@@ -53,6 +53,7 @@ pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
     if at.device != found.device {
         return Err(hipErrorInvalidHandle);
     }
+    runtime.captures.refuse(at)?;
     runtime.post(&wire::RecordEvent { event: found.id, stream: at.id }, &[])?;
     found.recorded.store(true, Ordering::Release);
     Ok(())

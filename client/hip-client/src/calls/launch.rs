@@ -79,7 +79,13 @@ impl Launch<'_> {
             start_event,
             stop_event,
         };
-        runtime.post(&operation, kernarg.bytes())
+        let kept = runtime.captures.keep(self.stream, || {
+            let (operation, bytes) = (operation.clone(), kernarg.bytes().to_vec());
+            Arc::new(move |runtime, at| {
+                runtime.post(&wire::Launch { stream: at.id, ..operation.clone() }, &bytes)
+            })
+        });
+        kept.unwrap_or_else(|| runtime.post(&operation, kernarg.bytes()))
     }
 
     fn event(&self, runtime: &Runtime, handle: hipEvent_t) -> Result<u64, hipError_t> {
@@ -458,10 +464,13 @@ pub unsafe fn hipLaunchHostFunc(on: hipStream_t, function: hipHostFn_t, data: *m
     let at = stream::resolve(runtime, on)?;
     let function = function.ok_or(hipErrorInvalidValue)?;
     let data = data as usize;
-    runtime.host_function(at.id, move |_status| {
-        // SAFETY: the program gave the function and its data for exactly this call.
-        unsafe { function(data as *mut c_void) }
-    })
+    let call = move |runtime: &Runtime, at: StreamRef| {
+        runtime.host_function(at.id, move |_status| {
+            // SAFETY: the program gave the function and its data for exactly this call.
+            unsafe { function(data as *mut c_void) }
+        })
+    };
+    runtime.captures.keep(at, || Arc::new(call)).unwrap_or_else(|| call(runtime, at))
 }
 
 pub unsafe fn hipLaunchHostFunc_spt(on: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> Status {

@@ -1,6 +1,7 @@
 //! Filling memory: posted, in stream order.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use hip_api::types::*;
 
@@ -25,7 +26,15 @@ fn fill(
     if destination.is_null() || !(destination as u64).is_multiple_of(u64::from(width)) {
         return Err(hipErrorInvalidValue);
     }
-    match runtime.memory.place(destination as u64, bytes)? {
+    let place = runtime.memory.place(destination as u64, bytes)?;
+    let kept = runtime.captures.keep(at, || {
+        let destination = destination as usize;
+        Arc::new(move |runtime, at| fill(runtime, at, destination as *mut c_void, value, width, count))
+    });
+    if let Some(kept) = kept {
+        return kept;
+    }
+    match place {
         Place::Device => {
             let count = count as u64;
             runtime.post(
@@ -78,7 +87,15 @@ fn fill_rect(
     }
     let bytes =
         pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width)).ok_or(hipErrorInvalidValue)?;
-    match runtime.memory.place(destination as u64, bytes as u64)? {
+    let place = runtime.memory.place(destination as u64, bytes as u64)?;
+    let kept = runtime.captures.keep(at, || {
+        let to = destination as usize;
+        Arc::new(move |runtime, at| fill_rect(runtime, at, to as *mut c_void, pitch, value, width, height))
+    });
+    if let Some(kept) = kept {
+        return kept;
+    }
+    match place {
         Place::Device => {
             let operation = wire::FillRect {
                 stream: at.id,

@@ -24,7 +24,7 @@ pub unsafe fn hipMallocFromPoolAsync(
     on: hipStream_t,
 ) -> Status {
     let runtime = runtime()?;
-    stream::resolve(runtime, on)?;
+    runtime.captures.refuse(stream::resolve(runtime, on)?)?;
     let found = find(runtime, pool)?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
@@ -38,7 +38,7 @@ pub unsafe fn hipMallocFromPoolAsync(
 
 pub unsafe fn hipFreeAsync(pointer: *mut c_void, on: hipStream_t) -> Status {
     let runtime = runtime()?;
-    stream::resolve(runtime, on)?;
+    runtime.captures.refuse(stream::resolve(runtime, on)?)?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }

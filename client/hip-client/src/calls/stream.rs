@@ -169,13 +169,15 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
         return Err(hipErrorInvalidResourceHandle);
     }
     runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    runtime.captures.abandon(stream as u64);
     runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
 }
 
 pub unsafe fn hipStreamSynchronize(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let stream = resolve(runtime, stream)?.id;
-    runtime.call(&wire::SynchronizeStream { stream }).map(|_| ())
+    let at = resolve(runtime, stream)?;
+    runtime.captures.refuse(at)?;
+    runtime.call(&wire::SynchronizeStream { stream: at.id }).map(|_| ())
 }
 
 pub unsafe fn hipStreamSynchronize_spt(stream: hipStream_t) -> Status {
@@ -185,8 +187,9 @@ pub unsafe fn hipStreamSynchronize_spt(stream: hipStream_t) -> Status {
 
 pub unsafe fn hipStreamQuery(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let stream = resolve(runtime, stream)?.id;
-    if runtime.call(&wire::QueryStream { stream })?.done { Ok(()) } else { Err(hipErrorNotReady) }
+    let at = resolve(runtime, stream)?;
+    runtime.captures.refuse(at)?;
+    if runtime.call(&wire::QueryStream { stream: at.id })?.done { Ok(()) } else { Err(hipErrorNotReady) }
 }
 
 pub unsafe fn hipStreamQuery_spt(stream: hipStream_t) -> Status {
@@ -196,7 +199,9 @@ pub unsafe fn hipStreamQuery_spt(stream: hipStream_t) -> Status {
 
 pub unsafe fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> Status {
     let runtime = runtime()?;
-    let stream = resolve(runtime, stream)?.id;
+    let at = resolve(runtime, stream)?;
+    runtime.captures.refuse(at)?;
+    let stream = at.id;
     let event = event::find(runtime, event)?;
     if flags & !hipEventWaitExternal != 0 {
         return Err(hipErrorInvalidValue);
@@ -259,9 +264,10 @@ pub unsafe fn hipGetStreamDeviceId(stream: hipStream_t) -> c_int {
 }
 
 pub unsafe fn hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCaptureStatus) -> Status {
-    resolve(runtime()?, stream)?;
+    let runtime = runtime()?;
+    let (found, _) = runtime.captures.status(resolve(runtime, stream)?);
     // SAFETY: the caller's out-pointer.
-    unsafe { set(status, hipStreamCaptureStatusNone) }
+    unsafe { set(status, found) }
 }
 
 pub unsafe fn hipStreamIsCapturing_spt(stream: hipStream_t, status: *mut hipStreamCaptureStatus) -> Status {
@@ -278,6 +284,7 @@ pub unsafe fn hipStreamAddCallback(
     let runtime = runtime()?;
     let at = resolve(runtime, stream)?;
     let callback = callback.filter(|_| flags == 0).ok_or(hipErrorInvalidValue)?;
+    runtime.captures.refuse(at)?;
     let (stream, data) = (stream as usize, data as usize);
     runtime.host_function(at.id, move |status| {
         // SAFETY: the program gave the function and its data for exactly this call.
