@@ -57,12 +57,12 @@ const GEMM_SIZES: &[&str] = &[
     "-m 640 -n 640 -k 64 --transposeA T --transposeB T --beta 1",
 ];
 const GEMV_SIZES: &[&str] =
-    &["-m 128 -n 128", "-m 1000 -n 333 --transposeA T", "-m 77 -n 2049 --incx 2 --beta 2"];
+    &["-m 128 -n 128", "-m 1000 -n 333 --transposeA T --lda 1000", "-m 77 -n 2049 --incx 2 --beta 2"];
 const VECTOR_SIZES: &[&str] = &["-n 1", "-n 1000 --incx 2 --incy 3", "-n 100000"];
 const TRSM_SIZES: &[&str] = &[
-    "-m 64 -n 64 --side L --uplo L",
-    "-m 200 -n 130 --side R --uplo U --transposeA T",
-    "-m 512 -n 64 --side L --uplo U --diag U",
+    "-m 64 -n 64 --side L --uplo L --lda 64 --ldb 64",
+    "-m 200 -n 130 --side R --uplo U --transposeA T --lda 130 --ldb 200",
+    "-m 512 -n 64 --side L --uplo U --diag U --lda 512 --ldb 512",
 ];
 
 const FUNCTIONS: &[Function] = &[
