@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -157,7 +157,8 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
     if let Some(trace) = &observe.trace {
         if trace.file.starts_with(&observe.folder) {
             let mut text = File::open(&trace.file).context("the trace is gone")?;
-            std::io::copy(&mut text, &mut std::io::stderr().lock()).context("the trace cannot be shown")?;
+            // A reader who has seen enough, such as `head`, is no error.
+            let _ = std::io::copy(&mut text, &mut std::io::stderr().lock());
         }
         if findings.iter().all(|findings| findings.traced == 0) {
             eprintln!("remora: no wave was traced: {}", untraced(arguments, &findings));
@@ -191,7 +192,7 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
 /// Writes a report to its file, or to standard error.
 fn show(file: &Path, text: &str) -> Result<()> {
     if is_standard(file) {
-        eprint!("{text}");
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
         return Ok(());
     }
     std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))

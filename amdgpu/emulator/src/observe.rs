@@ -43,6 +43,9 @@ use local_shadow::LocalShadow;
 use profile::{Counts, Profile};
 use trace::{Trace, Tracer};
 
+/// Kernels that are remembered. A program that loads more of them has the later ones looked at launch by launch.
+const MAX_KERNELS: usize = 4096;
+
 /// What to look at, and how.
 #[derive(Clone, Debug, Default)]
 pub struct ObserveOptions {
@@ -157,6 +160,9 @@ impl Observer {
     fn listing(&self, kernel: &Arc<LoadedKernel>) -> Arc<Listing> {
         let mut listings = self.listings.lock();
         let key = Arc::as_ptr(kernel) as usize;
+        if listings.len() >= MAX_KERNELS && !listings.contains_key(&key) {
+            return Arc::new(Listing::new(Arc::clone(kernel)));
+        }
         let listing = listings.entry(key).or_insert_with(|| Arc::new(Listing::new(Arc::clone(kernel))));
         Arc::clone(listing)
     }

@@ -88,6 +88,16 @@ fn a_reduction_without_barriers_races_and_its_fixed_twin_does_not() {
 }
 
 #[test]
+fn waves_that_take_a_lock_do_not_race() {
+    for arch in ARCHS {
+        let rig = rig(arch);
+        let out = rig.alloc(vec![0i32; 1]);
+        clean(&rig, "locked", 1, 256, Args::new().ptr(&out));
+        assert_eq!(out.read(), [64 + 128 + 192]);
+    }
+}
+
+#[test]
 fn a_store_out_of_bounds_names_work_item_address_and_distance() {
     for arch in ARCHS {
         let rig = rig(arch);

@@ -104,6 +104,29 @@ fn every_executed_instruction_is_a_line_and_only_of_the_chosen_wave() {
 }
 
 #[test]
+fn private_memory_is_shown_by_the_offset_a_work_item_sees() {
+    for arch in ARCHS {
+        let rig = Rig::hip("observed.hip", arch);
+        let (out, order) = (rig.alloc(vec![0i32; 64]), rig.alloc((0..16).rev().collect::<Vec<i32>>()));
+        let args = Args::new().ptr(&out).ptr(&order);
+        let options = trace(TraceOptions { lane: Some(7), ..Default::default() });
+        let text = traced(&rig, options, "private_array", 1, 64, args);
+        assert_eq!(out.read(), [(0..16).map(|k| k * (15 - k)).sum(); 64]);
+        let offset =
+            |word: &str| u32::from_str_radix(word.split(['=', ' ', '\n']).next().unwrap(), 16).unwrap();
+        let offsets: Vec<u32> = text.split("private@").skip(1).map(offset).collect();
+        assert!(offsets.len() >= 20, "{text}");
+        // The array's 64 bytes, within the few that the compiler may put before it.
+        let (first, last) = (offsets.iter().min().unwrap(), offsets.iter().max().unwrap());
+        assert!(last - first < 64 && *last < 256, "{first}..{last}\n{text}");
+        // The loop stores k at order[k], from the last element to the first.
+        let stores: Vec<u32> =
+            text.split("private@").skip(1).filter(|word| word.get(4..5) == Some("=")).map(offset).collect();
+        assert!(stores.len() >= 16 && stores[0] == stores[1] + 4, "{text}");
+    }
+}
+
+#[test]
 fn the_limit_ends_a_trace_and_not_the_kernel() {
     let rig = Rig::hip("observed.hip", Arch::Gfx942);
     let out = rig.alloc(vec![0f32; 64]);

@@ -298,9 +298,6 @@ impl Shape {
         let (addresses, within, stride) = mubuf::placed(wave, uop, exec, self.bytes);
         let private = wave.private as u64;
         let private_bytes = 64 * u64::from(wave.private_size);
-        let space = |address: u64| {
-            if address.wrapping_sub(private) < private_bytes { Space::Private } else { Space::Global }
-        };
         let dwords = self.bytes.div_ceil(4) as usize;
         if self.to_local && within[dwords - 1] != 0 {
             out.push(self.copied(wave, within[dwords - 1], inst));
@@ -312,7 +309,13 @@ impl Shape {
                 continue;
             }
             let addresses = addresses.map(|address| address.wrapping_add((k * stride) as u64));
-            let mut piece = access(space(addresses[lanes.trailing_zeros() as usize]), *lanes, addresses);
+            // Private memory is interleaved: a dword of all lanes, then the next.
+            let offsets = addresses.map(|address| address.wrapping_sub(private));
+            let mut piece = if offsets[lanes.trailing_zeros() as usize] < private_bytes {
+                access(Space::Private, *lanes, offsets.map(|offset| offset / 256 * 4 + offset % 4))
+            } else {
+                access(Space::Global, *lanes, addresses)
+            };
             if !whole {
                 piece.bytes = self.bytes.min(4);
                 piece.data = piece.data.map(|data| data + k as u16);

@@ -10,18 +10,16 @@ use isa::{Flags, Format, Inst, Op, Operand};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::Step;
 use super::accesses::{Access, Kind, Space};
 use super::block::{self, Block};
 use super::listing::Listing;
+use super::{MAX_KERNELS, Step};
 use crate::exec::sopp;
 use crate::program::Program;
 use crate::{Flow, LaunchStats, Level, Wave};
 
 /// Local memory: this many banks of four bytes.
 const BANKS: usize = 32;
-/// Kernels that are profiled; those met later are not.
-const MAX_KERNELS: usize = 4096;
 /// Rows of the tables of a report.
 const TOP_OPCODES: usize = 10;
 const TOP_BLOCKS: usize = 5;

@@ -85,6 +85,35 @@ extern "C" __global__ void one_cell(int *out) {
   out[threadIdx.x] = cell;
 }
 
+// A lock in local memory orders the waves that take it.
+extern "C" __global__ void locked(int *out) {
+  __shared__ int lock, total;
+  if (threadIdx.x == 0)
+    lock = total = 0;
+  __syncthreads();
+  if (threadIdx.x % 64 == 0) {
+    while (atomicCAS(&lock, 0, 1) != 0) {
+    }
+    total += threadIdx.x;
+    __threadfence_block();
+    atomicExch(&lock, 0);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0)
+    *out = total;
+}
+
+// An array that cannot be in registers.
+extern "C" __global__ void private_array(int *out, const int *order) {
+  int values[100];
+  for (int k = 0; k < 16; ++k)
+    values[order[k] & 63] = k;
+  int total = 0;
+  for (int k = 0; k < 16; ++k)
+    total += values[k] * k;
+  out[threadIdx.x] = total;
+}
+
 // Half of the lanes take the long way.
 extern "C" __global__ void split(const int *in, int *out) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
