@@ -15,7 +15,8 @@ pub const PRIVATE_APERTURE: u32 = 0x0002_0000;
 /// How a constant operand is widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// 16-bit integer in the low half, sign-extended to 32 bits (what packed integer operations read, too).
+    /// 16-bit integer in the low half, sign-extended to 32 bits (what packed integer operations read, too). Inline floats are
+    /// f32 bits, of which the halves are read.
     I16,
     /// Inline floats are f16 bits in the low half, zero above.
     F16,
@@ -178,6 +179,14 @@ impl Compiler {
         u16::try_from(index + width).is_ok().then_some(index as u16)
     }
 
+    /// A broadcast 64-bit constant.
+    pub fn constant_pair(&mut self, inst: &Inst, value: u64) -> Result<Src, Unsupported> {
+        let index = self
+            .constant_run(&[value as u32, (value >> 32) as u32], 2)
+            .ok_or(Unsupported::Form { mnemonic: inst.op.name(), what: "too many constants" })?;
+        Ok(Src { kind: SrcKind::Constant, index })
+    }
+
     /// A broadcast 32-bit constant.
     pub fn constant(&mut self, inst: &Inst, value: u32) -> Result<Src, Unsupported> {
         let index = self
@@ -220,9 +229,9 @@ pub fn constant_bits(operand: &Operand, ty: Type) -> Option<u64> {
         Operand::Float(bits) => {
             let value = f32::from_bits(bits);
             match ty {
-                Type::F16 | Type::I16 => u64::from(half::f16::from_f32(value).to_bits()),
+                Type::F16 => u64::from(half::f16::from_f32(value).to_bits()),
                 Type::Bf16 => u64::from(half::bf16::from_f32(value).to_bits()),
-                Type::B32 | Type::F32 => u64::from(bits),
+                Type::I16 | Type::B32 | Type::F32 => u64::from(bits),
                 // 1/(2*pi) is the one inline value whose f64 is not the widened f32.
                 Type::B64 | Type::I64 | Type::F64 if bits == 0x3e22_f983 => 0x3fc4_5f30_6dc9_c882,
                 Type::B64 | Type::I64 | Type::F64 => f64::from(value).to_bits(),

@@ -47,6 +47,17 @@ pub fn sliding(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
     result
 }
 
+/// [`sliding`] with sums that stop at the top.
+#[inline(always)]
+pub fn sliding_saturated(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
+    let mut result = 0;
+    for n in 0..4 {
+        let value = (sum((a >> (8 * n)) as u32, b) + ((c >> (16 * n)) as u32 & 0xffff)).min(0xffff);
+        result |= u64::from(value) << (16 * n);
+    }
+    result
+}
+
 /// Averages of bytes, rounded up where the bit of `c` says so.
 #[inline(always)]
 pub fn lerp(a: u32, b: u32, c: u32) -> u32 {
@@ -60,6 +71,7 @@ pub fn lerp(a: u32, b: u32, c: u32) -> u32 {
 /// `v_mqsad_u32_u8`: four masked sums into four registers.
 pub fn mqsad_u32_u8(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsupported> {
     let mut uop = c.uop(per_level!(c.level, SlidingWide), index);
+    uop.flags = inst.modifiers.clamp.into();
     uop.dst = c.vector(inst, &inst.dst, 4)?;
     uop.src[0] = c.source(inst, &inst.src[0], 2, Type::B64)?;
     uop.src[1] = c.source(inst, &inst.src[1], 1, Type::B32)?;
@@ -84,8 +96,9 @@ impl<C: Cpu> Body for SlidingWide<C> {
                 let addend = &*lanes(wave, uop.src[2], n, scratch.add(3));
                 for lane in 0..64 {
                     let window = u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32;
-                    result.0[lane] = masked_sad((window >> (8 * n)) as u32, reference.0[lane])
-                        .wrapping_add(addend.0[lane]);
+                    let sum = masked_sad((window >> (8 * n)) as u32, reference.0[lane]);
+                    let (sum, over) = sum.overflowing_add(addend.0[lane]);
+                    result.0[lane] = if over && uop.flags != 0 { u32::MAX } else { sum };
                 }
             }
             for (n, result) in results.iter().enumerate() {

@@ -58,6 +58,28 @@ pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
     sign | rounded
 }
 
+/// The half on the side of `value` that a rounding field says: 1 up, 2 down, 3 towards zero.
+pub fn to_half(value: f64, rounding: u8) -> u32 {
+    let magnitude = value.abs();
+    let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
+    if value.is_nan() {
+        return 0x7e00;
+    }
+    let below = if magnitude.is_infinite() {
+        return sign | 0x7c00;
+    } else if magnitude >= 65504.0 {
+        0x7bff
+    } else if magnitude < 6.103_515_625e-5 {
+        // A subnormal half counts steps of 2^-24.
+        (magnitude * 16_777_216.0) as u32
+    } else {
+        (magnitude.to_bits() >> 42) as u32 - ((1023 - 15) << 10)
+    };
+    let exact = f64::from(half_to_f32(below)) == magnitude;
+    let away = !exact && if sign == 0 { rounding == 1 } else { rounding == 2 };
+    sign | (below + u32::from(away))
+}
+
 /// A float as an integer: cut towards zero, saturated, NaN is 0.
 ///
 /// The same as `as i32`, which the compiler does not vectorise.
@@ -346,7 +368,8 @@ pub fn ldexp_f64(x: f64, n: i32) -> f64 {
     let bits = normal.to_bits();
     let fraction = bits & 0x800f_ffff_ffff_ffff;
     let exponent = (bits >> 52 & 0x7ff) as i32 + n;
-    let infinite = f64::INFINITY.copysign(x);
+    // Overflows as the rounding in force says.
+    let infinite = f64::from_bits(fraction | 2046 << 52) * 2.0;
     let in_range = f64::from_bits(fraction | (exponent.clamp(1, 2046) as u64) << 52);
     // A subnormal result is a normal one 64 places higher, brought down by the one operation that rounds.
     let high = f64::from_bits(fraction | ((exponent.clamp(-63, 0) + 64) as u64) << 52);

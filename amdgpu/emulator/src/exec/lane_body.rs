@@ -3,6 +3,7 @@
 //! Owns the three ways to run a kernel (32-bit and plain, any shape, with modifiers) and the choice between them. The micro-op's
 //! `imm` is the kernel; its `flags` are the shape and the bits below.
 
+mod half_rounding;
 mod hot_op;
 mod mode;
 
@@ -87,7 +88,7 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     if operation.flushable {
         flags |= FLUSHABLE;
     }
-    if roundable(inst.op) {
+    if roundable(inst.op) || half_rounding::applies(inst.op) {
         flags |= ROUNDABLE;
     }
     let mut uop = c.uop(per_level!(c.level, General), index);
@@ -146,8 +147,8 @@ pub fn assemble_byte(
     Ok(uop)
 }
 
-/// Operations on f32 and f64 whose one rounding follows MODE. (Halves are always rounded to nearest even, and the approximations of
-/// the hardware have no directed variants.)
+/// Operations on f32 and f64 whose roundings follow MODE. (Those on halves are in `half_rounding.rs`; the approximations of the
+/// hardware have no directed variants.)
 fn roundable(op: Op) -> bool {
     matches!(
         op,
@@ -173,14 +174,27 @@ fn roundable(op: Op) -> bool {
             | Op::v_sqrt_f64
             | Op::v_div_fmas_f32
             | Op::v_div_fmas_f64
+            | Op::v_mac_f32
+            | Op::v_mad_f32
+            | Op::v_madak_f32
+            | Op::v_madmk_f32
+            | Op::v_mad_legacy_f32
+            | Op::v_mul_legacy_f32
+            | Op::v_fma_mix_f32
+            | Op::v_fract_f32
+            | Op::v_fract_f64
+            | Op::v_ldexp_f32
+            | Op::v_ldexp_f64
+            | Op::v_cubema_f32
     )
 }
 
-/// Whether the wave's MODE is anything but: to nearest even, subnormals kept.
+/// Whether the wave's MODE is anything but: to nearest even, subnormals kept, halves overflow to infinity.
 #[inline(always)]
 fn unusual(wave: &Wave, uop: &Uop) -> bool {
     let mode = &wave.mode;
-    let usual = mode.round_f32 | mode.round_f64 == 0 && mode.denorm_f32 & mode.denorm_f64 == 3;
+    let usual = mode.round_f32 | mode.round_f64 | u8::from(mode.fp16_ovfl) == 0
+        && mode.denorm_f32 & mode.denorm_f64 == 3;
     uop.flags & (FLUSHABLE | ROUNDABLE) != 0 && !usual
 }
 
@@ -199,6 +213,7 @@ fn constant_type(kind: Kind, n: usize, inst: &Inst) -> Type {
         Kind::B16 | Kind::Pk16 => Type::I16,
         Kind::F16 | Kind::PkF16 => Type::F16,
         Kind::F32 | Kind::PkF32 => Type::F32,
+        Kind::B64 if inst.src_type(n).element() == isa::Element::Signed => Type::I64,
         Kind::B64 => Type::B64,
         Kind::F64 => Type::F64,
         Kind::Mix
@@ -439,12 +454,25 @@ impl<C: Cpu> Body for Decorated<C> {
             let results = &mut *scratch.add(RESULTS).cast::<Results>();
             let sources =
                 Sources { lo: lo.map(|p| &*p), hi: hi.map(|p| &*p), mode: &wave.mode, vcc: wave.vcc() };
-            let rounding = if uop.flags & ROUNDABLE != 0 { mode::rounding(shape.dst, &wave.mode) } else { 0 };
-            mode::with_rounding(rounding, || kernel(uop)(&sources, results));
-            modifier::result(shape.dst, &inst.modifiers, &wave.mode, results);
+            let rounding = if uop.flags & ROUNDABLE != 0 { mode::rounding(shape, &wave.mode) } else { 0 };
+            if half_rounding::wanted(inst.op, &wave.mode) {
+                half_rounding::run(inst.op, &sources, results);
+            } else {
+                mode::with_rounding(rounding, || kernel(uop)(&sources, results));
+            }
+            if wave.mode.fp16_ovfl {
+                half_rounding::saturate(inst.op, shape, &sources, results);
+            }
+            if rounding != 0 && inst.op == Op::v_cvt_f32_u32 {
+                // Where the host has no such conversion it is made of a sum, which rounding down makes -0.
+                results.lo.0.iter_mut().for_each(|value| *value &= !(1 << 31));
+            }
             if flushes {
                 mode::flush_result(shape.dst, &wave.mode, results);
             }
+            mode::with_rounding(mode::scaling(shape.dst, &wave.mode), || {
+                modifier::result(shape.dst, &inst.modifiers, &wave.mode, results);
+            });
             if shape.dst != Kind::None {
                 let dst = usize::from(uop.dst);
                 let old = wave.vgprs.get_unchecked(dst);

@@ -128,13 +128,19 @@ impl Operation {
         Operation { flushable: false, ..self }
     }
 
-    /// Sources and destination take float modifiers although the body moves untyped dwords.
+    /// Sources take float modifiers although the body moves untyped dwords.
     pub fn as_f32(mut self) -> Operation {
-        for kind in self.shape.src.iter_mut().chain([&mut self.shape.dst]) {
+        for kind in &mut self.shape.src {
             if *kind == Kind::B32 {
                 *kind = Kind::F32;
             }
         }
+        self
+    }
+
+    /// The result is clamped and scaled as what it is, although the body builds it as bits of the same size.
+    pub fn writing(mut self, kind: Kind) -> Operation {
+        self.shape.dst = kind;
         self
     }
 }
@@ -202,6 +208,10 @@ pub struct F16(pub f32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F16Bits(pub u16);
 
+/// Two 16-bit integers as they lie in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair(pub u32);
+
 /// Two half-precision values as they lie in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F16Pair(pub u32);
@@ -253,6 +263,14 @@ impl In for F16Pair {
     #[inline(always)]
     fn read(sources: &Sources<'_>, n: usize, lane: usize) -> F16Pair {
         F16Pair(sources.lo[n].0[lane])
+    }
+}
+
+impl In for Pair {
+    const KIND: Kind = Kind::Pk16;
+    #[inline(always)]
+    fn read(sources: &Sources<'_>, n: usize, lane: usize) -> Pair {
+        Pair(sources.lo[n].0[lane])
     }
 }
 

@@ -378,6 +378,56 @@ unsafe fn spread(
     columns
 }
 
+/// Whether no element of a float operand is infinite or a NaN.
+///
+/// # Safety
+/// `unpack` wrote the first `count` planes.
+unsafe fn finite(planes: &Planes, count: usize) -> bool {
+    planes[..count].iter().all(|plane| {
+        // SAFETY: by contract.
+        unsafe { plane.assume_init_ref() }.0.iter().all(|value| value & 0x7f80_0000 != 0x7f80_0000)
+    })
+}
+
+/// A sparse product with infinities or NaNs in B: those that no stored element of A meets must not be multiplied by its zeros.
+///
+/// # Safety
+/// As for [`spread`], and `b` holds the elements of B.
+#[cold]
+unsafe fn sparse_exactly(
+    wave: &mut Wave,
+    uop: &Uop,
+    matrix: Matrix,
+    controls: Controls,
+    a: &Planes,
+    b: &Planes,
+) {
+    let (m, n, k, _) = matrix.dimensions();
+    let (a_per_lane, b_per_lane) = matrix.elements_per_lane();
+    let scratch = wave.scratch.as_ptr().cast_mut();
+    // SAFETY: by contract; scratch 0 is free.
+    let indices = unsafe { *lanes(wave, uop.src[3], 0, scratch) };
+    let set = if controls.cbsz == 0 { controls.abid * a_per_lane * 2 % 32 } else { 0 };
+    for i in 0..m {
+        let (register, first) = row(n, i, 0);
+        let register = usize::from(uop.dst) + register;
+        for j in 0..n {
+            let mut sum = f32::from_bits(wave.vgprs[register].0[first + j]);
+            for stored in 0..k / 2 {
+                let (e, lane) = (stored % a_per_lane, stored / a_per_lane * m + i);
+                let step = stored / 2 * 4 + (indices.0[lane] >> (set + 2 * e) & 3) as usize;
+                // SAFETY: `unpack` wrote all planes of a lane.
+                let (left, right) = unsafe {
+                    let b_lane = step / b_per_lane * n + j;
+                    (a[e].assume_init_ref().0[lane], b[step % b_per_lane].assume_init_ref().0[b_lane])
+                };
+                sum = f32::from_bits(left).mul_add(f32::from_bits(right), sum);
+            }
+            wave.vgprs[register].0[first + j] = sum.to_bits();
+        }
+    }
+}
+
 /// One multiply-add of a matrix product on 32-bit lanes.
 trait Step {
     /// # Safety
@@ -446,6 +496,10 @@ impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, 
             unpack(wave, uop.src[0], matrix.a, a_per_lane, controls.flushes, &mut a);
             unpack(wave, uop.src[1], matrix.b, b_per_lane, controls.flushes, &mut b);
             broadcast(controls, &mut b, b_per_lane);
+            if matrix.sparse && matrix.a != Element::I8 && !finite(&b, b_per_lane) {
+                sparse_exactly(wave, uop, matrix, controls, &a, &b);
+                return Flow::Next;
+            }
             let spread = matrix.sparse.then(|| spread(wave, uop, matrix, controls, &a));
             let groups = 64 / (n * blocks);
             for block in 0..blocks {

@@ -4,7 +4,7 @@
 
 use isa::Modifiers;
 
-use super::float_math::{f32_to_half, half_to_f32};
+use super::float_math::{f32_to_half, half_to_f32, to_half};
 use super::lane_op::Kind;
 use super::lane_source::Results;
 use crate::{Lanes, Mode};
@@ -20,7 +20,7 @@ pub fn modifies(kind: Kind, n: usize, modifiers: &Modifiers) -> bool {
         Kind::Pk16 | Kind::PkF16 | Kind::PkF32 => {
             set(modifiers.op_sel) || !set(modifiers.op_sel_hi) || set(modifiers.neg) || set(modifiers.neg_hi)
         }
-        Kind::Mix => set(modifiers.op_sel_hi) || set(modifiers.neg) || set(modifiers.neg_hi),
+        Kind::Mix => set(modifiers.op_sel_hi) || set(modifiers.neg) || set(modifiers.abs),
     }
 }
 
@@ -69,8 +69,7 @@ pub fn source(kind: Kind, n: usize, modifiers: &Modifiers, lo: &mut Lanes, hi: &
                     *value = half_to_f32(*value >> shift).to_bits();
                 }
             }
-            // The mixed operations have `abs` where packed ones have `neg_hi`.
-            sign(lo, 0x8000_0000, neg, set(modifiers.neg_hi));
+            sign(lo, 0x8000_0000, neg, abs);
         }
     }
 }
@@ -85,10 +84,14 @@ fn sign(lanes: &mut Lanes, bit: u32, neg: bool, abs: bool) {
 }
 
 /// Applies omod and the float clamp to the results.
+///
+/// The hardware ignores omod in IEEE mode and where results may be subnormal.
 #[inline(always)]
 pub fn result(kind: Kind, modifiers: &Modifiers, mode: &Mode, results: &mut Results) {
-    let factor = [1.0, 2.0, 4.0, 0.5][usize::from(modifiers.omod & 3)];
-    let (scale, clamp, nan_is_zero) = (modifiers.omod != 0, modifiers.clamp, mode.dx10_clamp);
+    let denormals = if matches!(kind, Kind::F32 | Kind::PkF32) { mode.denorm_f32 } else { mode.denorm_f64 };
+    let scale = modifiers.omod != 0 && !mode.ieee && denormals & 2 == 0;
+    let factor = if scale { [1.0, 2.0, 4.0, 0.5][usize::from(modifiers.omod & 3)] } else { 1.0 };
+    let (clamp, nan_is_zero) = (modifiers.clamp, mode.dx10_clamp);
     if !scale && !clamp {
         return;
     }
@@ -105,20 +108,24 @@ pub fn result(kind: Kind, modifiers: &Modifiers, mode: &Mode, results: &mut Resu
         }
         Kind::F16 => {
             for value in &mut results.lo.0 {
-                *value = finish_f16(*value, factor, clamp, nan_is_zero);
+                *value = finish_f16(*value, factor, clamp, mode);
             }
         }
         Kind::PkF16 => {
             for value in &mut results.lo.0 {
-                let low = finish_f16(*value, factor, clamp, nan_is_zero);
-                let high = finish_f16(*value >> 16, factor, clamp, nan_is_zero);
+                let low = finish_f16(*value, factor, clamp, mode);
+                let high = finish_f16(*value >> 16, factor, clamp, mode);
                 *value = low | high << 16;
             }
         }
         Kind::F64 => {
             for lane in 0..64 {
                 let bits = u64::from(results.lo.0[lane]) | u64::from(results.hi.0[lane]) << 32;
-                let mut value = f64::from_bits(bits) * f64::from(factor);
+                let mut value = f64::from_bits(bits);
+                if scale {
+                    value *= f64::from(factor);
+                    value = if value.abs() < f64::MIN_POSITIVE { 0.0 } else { value };
+                }
                 if clamp {
                     value = if value.is_nan() && nan_is_zero { 0.0 } else { clamp_f64(value) };
                 }
@@ -132,7 +139,13 @@ pub fn result(kind: Kind, modifiers: &Modifiers, mode: &Mode, results: &mut Resu
 
 #[inline(always)]
 fn finish(value: f32, factor: f32, clamp: bool, nan_is_zero: bool) -> f32 {
-    let value = value * factor;
+    let value = if factor == 1.0 {
+        value
+    } else {
+        // What is scaled has no subnormals, and zeros lose their sign.
+        let product = value * factor;
+        if product.abs() < f32::MIN_POSITIVE { 0.0 } else { product }
+    };
     if !clamp {
         value
     } else if value.is_nan() {
@@ -147,8 +160,13 @@ fn finish(value: f32, factor: f32, clamp: bool, nan_is_zero: bool) -> f32 {
 }
 
 #[inline(always)]
-fn finish_f16(bits: u32, factor: f32, clamp: bool, nan_is_zero: bool) -> u32 {
-    f32_to_half(finish(half_to_f32(bits), factor, clamp, nan_is_zero))
+fn finish_f16(bits: u32, factor: f32, clamp: bool, mode: &Mode) -> u32 {
+    let value = finish(half_to_f32(bits), factor, clamp, mode.dx10_clamp);
+    let half = if mode.round_f64 == 0 { f32_to_half(value) } else { to_half(value.into(), mode.round_f64) };
+    let half = if factor != 1.0 && half & 0x7c00 == 0 { 0 } else { half };
+    // Overflow of a finite half.
+    let overflows = mode.fp16_ovfl && half & 0x7fff == 0x7c00 && bits & 0x7fff != 0x7c00;
+    if overflows { half - 1 } else { half }
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use isa::{Inst, Op};
 
-use super::scalar::{self, B32, B64, scalar_ops};
+use super::scalar::{self, B32, B64, I64, scalar_ops};
 use crate::compile::{Compiler, Unsupported};
 use crate::wave::sreg;
 use crate::{Body, Flow, Handler, Level, Uop, Wave, handler};
@@ -79,7 +79,7 @@ scalar_ops! {
     s_flbit_i32_b32 B32 = B32; |w, a| or_none(a != 0, a.leading_zeros())
     s_flbit_i32_b64 B32 = B64; |w, a| or_none(a != 0, a.leading_zeros())
     s_flbit_i32 B32 = B32; |w, a| sign_run(u64::from(a), 32)
-    s_flbit_i32_i64 B32 = B64; |w, a| sign_run(a, 64)
+    s_flbit_i32_i64 B32 = I64; |w, a| sign_run(a, 64)
     s_sext_i32_i8 B32 = B32; |w, a| a as i8 as u32
     s_sext_i32_i16 B32 = B32; |w, a| a as i16 as u32
     s_abs_i32 B32 = B32; |w, a| nonzero(w, (a as i32).wrapping_abs() as u32)

@@ -10,7 +10,7 @@ use super::float_math::{
 };
 use super::float8;
 use super::lane_body::assemble;
-use super::lane_op::{F16, Operation, lane_op};
+use super::lane_op::{F16, Kind, Operation, lane_op};
 use crate::compile::{Compiler, Unsupported};
 use crate::{Level, Uop};
 
@@ -106,11 +106,13 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_cvt_pk_f32_fp8 => lane_op!(level, |a: u32| -> u64 {
             let (low, high) = (float8::fp8_to_f32(a as u8), float8::fp8_to_f32((a >> 8) as u8));
             u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
-        }),
+        })
+        .writing(Kind::PkF32),
         Op::v_cvt_pk_f32_bf8 => lane_op!(level, |a: u32| -> u64 {
             let (low, high) = (float8::bf8_to_f32(a as u8), float8::bf8_to_f32((a >> 8) as u8));
             u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32
-        }),
+        })
+        .writing(Kind::PkF32),
 
         Op::v_trunc_f32 => lane_op!(level, |a: f32| -> f32 { a.trunc() }),
         Op::v_ceil_f32 => lane_op!(level, |a: f32| -> f32 { a.ceil() }),

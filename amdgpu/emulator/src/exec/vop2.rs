@@ -2,9 +2,9 @@
 
 use isa::{Inst, Op};
 
-use super::float_math::{f32_to_half, fma_f16, half_to_f32, ldexp_f32, mad_f32, max_f32, min_f32};
+use super::float_math::{f32_to_half, flush, fma_f16, half_to_f32, ldexp_f32, mad_f32, max_f32, min_f32};
 use super::lane_body::assemble;
-use super::lane_op::{Bit, F16, Operation, lane_op};
+use super::lane_op::{Bit, F16, F16Pair, Operation, lane_op};
 use super::saturate;
 use crate::compile::{Compiler, Unsupported};
 use crate::{Level, Uop};
@@ -46,8 +46,8 @@ pub fn halves(value: u32) -> (f32, f32) {
 #[inline(always)]
 pub fn dot2_f32_f16(a: u32, b: u32, c: f32) -> f32 {
     let ((a0, a1), (b0, b1)) = (halves(a), halves(b));
-    // Products of halves are exact in f32.
-    a1 * b1 + (a0 * b0 + c)
+    // Products of halves are exact in f32. The hardware flushes subnormal f32 here whatever MODE says.
+    flush(a1 * b1 + (a0 * b0 + flush(c)))
 }
 
 #[inline(always)]
@@ -167,7 +167,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_max_i16 => lane_op!(level, |a: i16, b: i16| -> i16 { a.max(b) }),
 
         Op::v_dot2c_f32_f16 => {
-            lane_op!(level, |a: u32, b: u32, c: f32| -> f32 { dot2_f32_f16(a, b, c) }).accumulating()
+            lane_op!(level, |a: F16Pair, b: F16Pair, c: f32| -> f32 { dot2_f32_f16(a.0, b.0, c) })
+                .accumulating()
+                .bitwise()
         }
         Op::v_dot2c_i32_i16 => {
             lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot2_i32_i16(a, b, c) }).accumulating()

@@ -4,11 +4,11 @@ use isa::{Inst, Op};
 
 use super::division::{fixup_f32, fixup_f64, fmas_f32, fmas_f64, scale_f32, scale_f64};
 use super::float_math::{
-    f32_to_f16_toward_zero, fma_f16, ldexp_f32, ldexp_f64, mad_f32, max_f32, max_f64, med3_f32, min_f32,
-    min_f64, trig_preop_f64,
+    f32_to_f16_toward_zero, flush, fma_f16, ldexp_f32, ldexp_f64, mad_f32, max_f32, max_f64, med3_f32,
+    min_f32, min_f64, trig_preop_f64,
 };
 use super::lane_body::{assemble, assemble_byte};
-use super::lane_op::{Bit, F16, F16Bits, Operation, lane_op};
+use super::lane_op::{Bit, F16, F16Bits, Kind, Operation, lane_op};
 use super::vop1::{to_snorm, to_unorm};
 use super::vop2::{mad_f16, sign_extend_24};
 use super::{byte_sum, cross_lane, cube, float8, saturate, vop1, vop2, vopc};
@@ -135,7 +135,7 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_fma_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }),
         Op::v_mad_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { mad_f32(a, b, c) }),
         Op::v_mad_legacy_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 {
-            if a == 0.0 || b == 0.0 { mad_f32(0.0, 0.0, c) } else { mad_f32(a, b, c) }
+            if flush(a) == 0.0 || flush(b) == 0.0 { mad_f32(0.0, 0.0, c) } else { mad_f32(a, b, c) }
         }),
         Op::v_fma_f64 => lane_op!(level, |a: f64, b: f64, c: f64| -> f64 { a.mul_add(b, c) }),
         Op::v_add_f64 => lane_op!(level, |a: f64, b: f64| -> f64 { a + b }),
@@ -299,7 +299,8 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
 
         Op::v_cvt_pkrtz_f16_f32 => lane_op!(level, |a: f32, b: f32| -> u32 {
             u32::from(f32_to_f16_toward_zero(a)) | u32::from(f32_to_f16_toward_zero(b)) << 16
-        }),
+        })
+        .writing(Kind::PkF16),
         Op::v_cvt_pknorm_i16_f32 => lane_op!(level, |a: f32, b: f32| -> u32 {
             u32::from(to_snorm(a) as u16) | u32::from(to_snorm(b) as u16) << 16
         }),

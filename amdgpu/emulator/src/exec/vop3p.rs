@@ -4,7 +4,7 @@ use isa::{Inst, Op};
 
 use super::float_math::{fma_f16, max_f32, min_f32};
 use super::lane_body::{assemble, assemble_half};
-use super::lane_op::{F16, F16Pair, Mix, Operation, lane_op};
+use super::lane_op::{F16, F16Pair, Mix, Operation, Pair, lane_op};
 use super::vop2::{dot2_f32_f16, dot2_i32_i16, dot4_i32_i8, dot8_i32_i4};
 use super::{mfma, saturate, vop1};
 use crate::compile::{Compiler, Type, Unsupported};
@@ -105,11 +105,13 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_fma_mix_f32 => lane_op!(level, |a: Mix, b: Mix, c: Mix| -> f32 { a.0.mul_add(b.0, c.0) }),
 
         Op::v_dot2_f32_f16 => {
-            lane_op!(level, |a: F16Pair, b: F16Pair, c: f32| -> f32 { dot2_f32_f16(a.0, b.0, c) })
+            lane_op!(level, |a: F16Pair, b: F16Pair, c: f32| -> f32 { dot2_f32_f16(a.0, b.0, c) }).bitwise()
         }
-        Op::v_dot2_i32_i16 => lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot2_i32_i16(a, b, c) }),
-        Op::v_dot2_u32_u16 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 {
-            c.wrapping_add((a & 0xffff) * (b & 0xffff)).wrapping_add((a >> 16) * (b >> 16))
+        Op::v_dot2_i32_i16 => {
+            lane_op!(level, |a: Pair, b: Pair, c: i32| -> i32 { dot2_i32_i16(a.0, b.0, c) })
+        }
+        Op::v_dot2_u32_u16 => lane_op!(level, |a: Pair, b: Pair, c: u32| -> u32 {
+            c.wrapping_add((a.0 & 0xffff) * (b.0 & 0xffff)).wrapping_add((a.0 >> 16) * (b.0 >> 16))
         }),
         Op::v_dot4_i32_i8 => lane_op!(level, |a: u32, b: u32, c: i32| -> i32 { dot4_i32_i8(a, b, c) }),
         Op::v_dot4_u32_u8 => lane_op!(level, |a: u32, b: u32, c: u32| -> u32 { dot4_u32_u8(a, b, c) }),

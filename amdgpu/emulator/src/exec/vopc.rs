@@ -149,9 +149,9 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
             let bits = a.to_bits();
             class(bits >> 63 != 0, bits & !(1 << 63), 0x7ff << 52, 1 << 51, 1 << 52, b)
         }).bitwise(),
-        Op::v_cmp_class_f16 | Op::v_cmpx_class_f16 => lane_op!(level, |a: F16Bits, b: u16| -> Bit {
+        Op::v_cmp_class_f16 | Op::v_cmpx_class_f16 => lane_op!(level, |a: F16Bits, b: u32| -> Bit {
             let bits = u64::from(a.0);
-            class(bits >> 15 != 0, bits & 0x7fff, 0x7c00, 0x200, 0x400, u32::from(b))
+            class(bits >> 15 != 0, bits & 0x7fff, 0x7c00, 0x200, 0x400, b)
         }).bitwise(),
 
         Op::v_cmp_f_f16 | Op::v_cmpx_f_f16

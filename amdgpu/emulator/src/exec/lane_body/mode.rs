@@ -1,15 +1,20 @@
 //! MODE other than the usual: subnormals flushed, results rounded another way.
 
-use crate::exec::lane_op::Kind;
+use crate::exec::lane_op::{Kind, Shape};
 use crate::exec::lane_source::Results;
 use crate::{Lanes, Mode};
 
-/// The rounding field for results of a kind.
-pub fn rounding(kind: Kind, mode: &Mode) -> u8 {
-    match kind {
-        Kind::F32 | Kind::PkF32 => mode.round_f32,
+/// The rounding field that an operation follows: that of f32 where all is f32, else the one of f64 and f16.
+pub fn rounding(shape: Shape, mode: &Mode) -> u8 {
+    match shape.dst {
+        Kind::F32 | Kind::PkF32 if shape.src[0] != Kind::F64 => mode.round_f32,
         _ => mode.round_f64,
     }
+}
+
+/// The rounding field for scaling a result of a kind.
+pub fn scaling(kind: Kind, mode: &Mode) -> u8 {
+    if matches!(kind, Kind::F32 | Kind::PkF32) { mode.round_f32 } else { mode.round_f64 }
 }
 
 /// Flushes subnormal sources where MODE asks for it.

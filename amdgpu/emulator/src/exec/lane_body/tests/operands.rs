@@ -185,9 +185,7 @@ impl Operands {
             Operand::Float(bits) => {
                 let value = f32::from_bits(bits);
                 match kind {
-                    Kind::F16 | Kind::B16 | Kind::Pk16 | Kind::PkF16 => {
-                        u64::from(half::f16::from_f32(value).to_bits())
-                    }
+                    Kind::F16 | Kind::PkF16 => u64::from(half::f16::from_f32(value).to_bits()),
                     Kind::F64 | Kind::B64 => f64::from(value).to_bits(),
                     Kind::PkF32 => u64::from(bits) | u64::from(bits) << 32,
                     _ => u64::from(bits),

@@ -208,9 +208,11 @@ pub fn float(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         "v_fmac_f32" | "v_fma_f32" | "v_fmamk_f32" | "v_fmaak_f32" => f(sa.mul_add(sb, sc)),
         "v_fma_mix_f32" => f(sa.mul_add(sb, sc)),
         "v_mac_f32" | "v_mad_f32" | "v_madmk_f32" | "v_madak_f32" => f(mad(sa, sb, sc)),
-        "v_mad_legacy_f32" => {
-            f(if sa == 0.0 || sb == 0.0 { flushed(0.0 + flushed(sc)) } else { mad(sa, sb, sc) })
-        }
+        "v_mad_legacy_f32" => f(if flushed(sa) == 0.0 || flushed(sb) == 0.0 {
+            flushed(0.0 + flushed(sc))
+        } else {
+            mad(sa, sb, sc)
+        }),
         "v_min_f32" => f(extreme(sm(a), sm(b), false).0 as f32),
         "v_max_f32" => f(extreme(sm(a), sm(b), true).0 as f32),
         "v_min3_f32" | "v_max3_f32" | "v_med3_f32" => f(extreme3(sm(a), sm(b), sm(c), &name[2..6]) as f32),
@@ -242,8 +244,8 @@ pub fn float(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
         "v_pk_mul_f32" => both(&|n| s(a >> n) * s(b >> n)),
         "v_pk_fma_f32" => both(&|n| s(a >> n).mul_add(s(b >> n), s(c >> n))),
         "v_dot2c_f32_f16" | "v_dot2_f32_f16" => {
-            let first = (h(a) * h(b)) as f32 + sc;
-            f((h(a >> 16) * h(b >> 16)) as f32 + first)
+            let first = (h(a) * h(b)) as f32 + flushed(sc);
+            f(flushed((h(a >> 16) * h(b >> 16)) as f32 + first))
         }
         "v_cvt_f32_i32" => f(a as i32 as f32),
         "v_cvt_f32_u32" => f(a as u32 as f32),

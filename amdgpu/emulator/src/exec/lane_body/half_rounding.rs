@@ -1,0 +1,122 @@
+//! Operations on halves under a MODE that does not round to nearest, or in which overflowing halves stay finite.
+//!
+//! The vector kernels compute halves in f32 and round once to nearest even; here each lane is computed in f64, rounded the way the
+//! field says, which rounding once more to a half in the same direction does not spoil. Slow, and rarely needed.
+
+use isa::Op;
+
+use super::mode::with_rounding;
+use crate::Mode;
+use crate::exec::float_math::{f32_to_half, half_to_f32, to_half};
+use crate::exec::lane_op::{Kind, Shape};
+use crate::exec::lane_source::{Results, Sources};
+
+/// Whether the rounding of an operation's result, a half, follows MODE.
+pub fn applies(op: Op) -> bool {
+    compute(op).is_some()
+}
+
+/// Whether this MODE asks for [`run`].
+pub fn wanted(op: Op, mode: &Mode) -> bool {
+    (mode.round_f64 != 0 || mode.round_f32 != 0 && is_mix(op)) && applies(op)
+}
+
+fn is_mix(op: Op) -> bool {
+    matches!(op, Op::v_fma_mixlo_f16 | Op::v_fma_mixhi_f16)
+}
+
+/// Computes all lanes of such an operation.
+pub fn run(op: Op, sources: &Sources<'_>, results: &mut Results) {
+    let Some(compute) = compute(op) else { return };
+    let rounding = sources.mode.round_f64;
+    let packed = op.name().starts_with("v_pk_");
+    let mix = is_mix(op);
+    for lane in 0..64 {
+        let source = |n: usize, half: u32| {
+            let bits = sources.lo[n].0[lane];
+            match op {
+                Op::v_cvt_f16_f32 => f64::from(f32::from_bits(bits)),
+                Op::v_cvt_f16_u16 => f64::from(bits as u16),
+                Op::v_cvt_f16_i16 => f64::from(bits as i16),
+                Op::v_ldexp_f16 if n == 1 => f64::from(bits as i16),
+                _ => f64::from(half_to_f32(bits >> (16 * half))),
+            }
+        };
+        let half = |part: u32| {
+            let mut value = 0.0;
+            if mix {
+                let [a, b, c] = [0, 1, 2].map(|n| f32::from_bits(sources.lo[n].0[lane]));
+                let mut sum = 0.0_f32;
+                with_rounding(sources.mode.round_f32, || sum = std::hint::black_box(a).mul_add(b, c));
+                value = f64::from(sum);
+            } else {
+                let [a, b, c] = [0, 1, 2].map(|n| source(n, part));
+                with_rounding(rounding, || value = compute([std::hint::black_box(a), b, c], rounding));
+            }
+            if rounding == 0 { f32_to_half(value as f32) } else { to_half(value, rounding) }
+        };
+        results.lo.0[lane] = if packed { half(0) | half(1) << 16 } else { half(0) };
+    }
+}
+
+/// With FP16_OVFL, a half that overflowed is the largest one; infinities that were sources, and poles, stay.
+pub fn saturate(op: Op, shape: Shape, sources: &Sources<'_>, results: &mut Results) {
+    let halves: u32 = match shape.dst {
+        Kind::F16 => 1,
+        Kind::PkF16 => 2,
+        _ => return,
+    };
+    if matches!(
+        op,
+        Op::v_rcp_f16 | Op::v_rsq_f16 | Op::v_log_f16 | Op::v_div_fixup_f16 | Op::v_div_fixup_legacy_f16
+    ) {
+        return;
+    }
+    for lane in 0..64 {
+        let infinite = |n: usize, half: u32| {
+            let bits = sources.lo[n].0[lane];
+            match shape.src[n] {
+                Kind::F32 | Kind::Mix => bits & 0x7fff_ffff == 0x7f80_0000,
+                Kind::F16 => bits & 0x7fff == 0x7c00,
+                Kind::PkF16 => bits >> (16 * half) & 0x7fff == 0x7c00,
+                _ => false,
+            }
+        };
+        for half in 0..halves {
+            let shift = 16 * half;
+            // The two sources of `v_cvt_pkrtz` are the two halves of its result.
+            let own = if op == Op::v_cvt_pkrtz_f16_f32 { half as usize..half as usize + 1 } else { 0..3 };
+            let overflows = results.lo.0[lane] >> shift & 0x7fff == 0x7c00;
+            if overflows && !own.clone().any(|n| infinite(n, half)) {
+                results.lo.0[lane] -= 1 << shift;
+            }
+        }
+    }
+}
+
+type Compute = fn([f64; 3], u8) -> f64;
+
+/// The arithmetic of an operation, exact or rounded in the direction that is in force. Products of halves are exact.
+fn compute(op: Op) -> Option<Compute> {
+    Some(match op {
+        Op::v_add_f16 | Op::v_pk_add_f16 => |[a, b, _], _| a + b,
+        Op::v_sub_f16 => |[a, b, _], _| a - b,
+        Op::v_subrev_f16 => |[a, b, _], _| b - a,
+        Op::v_mul_f16 | Op::v_pk_mul_f16 => |[a, b, _], _| a * b,
+        Op::v_fma_f16 | Op::v_fma_legacy_f16 | Op::v_pk_fma_f16 | Op::v_pk_fmac_f16 => {
+            |[a, b, c], _| a * b + c
+        }
+        Op::v_mad_f16 | Op::v_mad_legacy_f16 | Op::v_mac_f16 | Op::v_madak_f16 | Op::v_madmk_f16 => {
+            |[a, b, c], rounding| f64::from(half_to_f32(to_half(a * b, rounding))) + c
+        }
+        Op::v_ldexp_f16 => |[a, b, _], _| a * f64::exp2(b.clamp(-80.0, 80.0)),
+        Op::v_fract_f16 => |[a, ..], _| {
+            let fract = a - a.floor();
+            if fract > 0.999_511_718_75 { 0.999_511_718_75 } else { fract }
+        },
+        Op::v_cvt_f16_f32 | Op::v_cvt_f16_u16 | Op::v_cvt_f16_i16 => |[a, ..], _| a,
+        // Rounded as f32 first, by its own field: see `run`.
+        Op::v_fma_mixlo_f16 | Op::v_fma_mixhi_f16 => |[a, ..], _| a,
+        _ => return None,
+    })
+}

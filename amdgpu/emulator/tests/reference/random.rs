@@ -1,0 +1,79 @@
+//! Seeded random numbers, and operand values that are often special ones.
+
+use super::exact::{F16, F32, F64, Format};
+
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn chance(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// A float of every size, often at an edge.
+    pub fn float(&mut self, format: Format) -> u64 {
+        let sign = if self.chance(2) { format.sign() } else { 0 };
+        let fraction = self.next() & ((1 << format.fraction) - 1);
+        let one = (format.infinity() / 2) & format.infinity();
+        sign | match self.below(20) {
+            0 => 0,
+            1 => format.infinity(),
+            2 => format.nan() | fraction >> 3,
+            3 => format.infinity() | (fraction >> 3).max(1),
+            4 => 1,
+            5 => fraction.max(1),
+            6 => 1 << format.fraction,
+            7 => (1 << format.fraction) - 1,
+            8 => format.largest(),
+            9 => one,
+            10 => one | fraction & 3,
+            // Integers and halves of integers, and their neighbours.
+            11 => one.wrapping_add(self.below(8) << format.fraction).wrapping_add(1 << (format.fraction - 1)),
+            // Around the ends of the integer ranges.
+            12 => one.wrapping_add((14 + self.below(20)) << format.fraction) | fraction & !0xff,
+            // Near one another, so that sums cancel and products stay in range.
+            13..=16 => {
+                one.wrapping_add(self.below(6) << format.fraction).wrapping_sub(3 << format.fraction)
+                    | fraction
+            }
+            _ => (self.next() & (format.sign() - 1)).min(format.infinity() | format.quiet()),
+        }
+    }
+
+    /// 32 bits that are integers, halves or floats, often at an edge.
+    pub fn dword(&mut self) -> u32 {
+        match self.below(8) {
+            0 => self.below(70) as u32,
+            1 => {
+                self.pick(&[0, 1, !0, 1 << 31, i32::MAX as u32, 0xffff, 0x8000, 0x7fff, 0xff_ffff, 0x80_0000])
+            }
+            2 => 0_u32.wrapping_sub(self.below(70) as u32),
+            3 | 4 => self.next() as u32,
+            5 => self.float(F32) as u32,
+            _ => self.float(F16) as u32 | (self.float(F16) as u32) << 16,
+        }
+    }
+
+    /// The same for a pair of dwords.
+    pub fn qword(&mut self) -> u64 {
+        match self.below(4) {
+            0 | 1 => self.float(F64),
+            2 => self.next() >> self.below(64),
+            _ => u64::from(self.dword()) | u64::from(self.dword()) << 32,
+        }
+    }
+}
