@@ -12,6 +12,7 @@ mod dispatch;
 #[expect(clippy::needless_range_loop, reason = "lane loops index several arrays at once")]
 pub mod exec;
 mod fault;
+mod gate;
 pub mod guard;
 pub mod heap;
 mod hostcall;

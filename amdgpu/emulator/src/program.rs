@@ -9,8 +9,7 @@ use crate::compile::Compiler;
 use crate::exec::{self, sopp};
 use crate::fault::FaultKind;
 use crate::jit::Native;
-use crate::wave::sreg;
-use crate::{Body, Flow, Lanes, Level, SrcKind, Uop, Wave, handler};
+use crate::{Body, Flow, Lanes, Level, Uop, Wave, gate, handler};
 
 /// The micro-ops of one function.
 #[derive(Debug)]
@@ -18,8 +17,8 @@ pub struct Program {
     pub uops: Box<[Uop]>,
     pub insts: Box<[Inst]>,
     pub constants: Box<[Lanes]>,
-    /// Micro-ops that run through another one (relative register indexing).
-    inner: Box<[Uop]>,
+    /// Micro-ops that run through another one, see `guard.rs`.
+    pub(crate) inner: Box<[Uop]>,
     /// Byte offset of each instruction.
     offsets: Box<[u32]>,
     /// Micro-op at each word of the code; `u32::MAX` inside an instruction.
@@ -55,7 +54,8 @@ impl Program {
         let mut branches = Vec::new();
         // Micro-ops that do just what their instruction says.
         let mut plain = Vec::new();
-        let mut indexed = false;
+        let mut guarded = false;
+        let mut vectors = Vec::new();
         let mut at = 0;
         while at + 4 <= code.len() {
             starts[at / 4] = uops.len() as u32;
@@ -77,22 +77,16 @@ impl Program {
             };
             uops.append(&mut compiler.before);
             plain.resize(uops.len(), false);
-            plain.push(compiled.is_ok() && !indexed);
+            plain.push(compiled.is_ok());
             match compiled {
-                Ok(mut uop) => {
+                Ok(uop) => {
                     if sopp::is_branch(inst.op) {
                         let target = at as i64 + i64::from(inst.size) + i64::from(inst.imm as i16) * 4;
                         branches.push((uops.len(), target));
                     }
-                    match inst.op {
-                        Op::s_set_gpr_idx_on => indexed = true,
-                        Op::s_set_gpr_idx_off => indexed = false,
-                        _ if indexed && is_vector(&inst) => {
-                            let imm = inner.len() as i64;
-                            inner.push(uop);
-                            uop = Uop { run: handler::<Indexed>(Level::Base), imm, ..uop };
-                        }
-                        _ => {}
+                    guarded |= matches!(inst.op, Op::s_set_gpr_idx_on | Op::s_setvskip);
+                    if gate::applies(&inst) {
+                        vectors.push(uops.len());
                     }
                     uops.push(uop);
                 }
@@ -103,6 +97,14 @@ impl Program {
                 }
             }
             at += usize::from(inst.size);
+        }
+        if guarded {
+            plain.fill(false);
+            for at in vectors {
+                let imm = inner.len() as i64;
+                inner.push(uops[at]);
+                uops[at] = Uop { imm, flags: accum_offset.into(), run: gate::handler(), ..uops[at] };
+            }
         }
         // Control that runs off the end goes on at the next address, wherever that is.
         let inst_index = compiler.insts.len() as u32;
@@ -241,10 +243,6 @@ fn unknown() -> Inst {
     }
 }
 
-fn is_vector(inst: &Inst) -> bool {
-    matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p)
-}
-
 struct Trap;
 impl Body for Trap {
     #[inline(always)]
@@ -263,29 +261,5 @@ impl Body for FarJump {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         wave.far = uop.imm as u64;
         Flow::Far
-    }
-}
-
-/// Runs another micro-op with M0 added to the vector registers that `s_set_gpr_idx` enables.
-struct Indexed;
-impl Body for Indexed {
-    #[inline(always)]
-    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        // SAFETY: a wave with this micro-op runs the program that owns it.
-        let mut inner = unsafe { (&(*wave.program).inner)[uop.imm as usize] };
-        let index = (wave.sgprs[sreg::M0] & 0xff) as u16;
-        // The last register a two-register operand may start at; the hardware falls back to v0 past the end.
-        let last = (wave.vgprs.len() as u16).saturating_sub(2);
-        let moved = |register: u16| if register + index <= last { register + index } else { 0 };
-        for (k, src) in inner.src.iter_mut().enumerate().take(3) {
-            if wave.gpr_index_mode >> k & 1 != 0 && src.kind == SrcKind::Vector {
-                src.index = moved(src.index);
-            }
-        }
-        if wave.gpr_index_mode >> 3 & 1 != 0 {
-            inner.dst = moved(inner.dst);
-        }
-        // SAFETY: the micro-op was compiled for this program and level, and its registers were just bounded.
-        unsafe { (inner.run)(wave, &inner) }
     }
 }

@@ -145,8 +145,12 @@ pub struct Wave {
     pub ranges: RangeCache,
     /// The dispatch and the workgroup around the wave; null in a wave that only runs single micro-ops (tests).
     pub surroundings: *const Surroundings,
-    /// `s_set_gpr_idx`: bits 0..3 enable src0, src1, src2, dst.
+    /// Nonzero between `s_set_gpr_idx_on` and `_off`; which operands are indexed is in M0.
     pub gpr_index_mode: u8,
+    /// `s_setvskip`: vector instructions do nothing.
+    pub vskip: bool,
+    /// Depth of the stack of `s_cbranch_g_fork`.
+    pub fork_depth: u8,
     /// The grid barrier's phase this wave waits for the end of.
     pub arrived: Option<u64>,
 }
@@ -181,6 +185,8 @@ impl Wave {
             ranges: RangeCache::default(),
             surroundings: ptr::null(),
             gpr_index_mode: 0,
+            vskip: false,
+            fork_depth: 0,
             arrived: None,
         };
         wave.set_sgpr64(sreg::EXEC, !0);

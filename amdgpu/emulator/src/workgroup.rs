@@ -245,6 +245,8 @@ impl Workgroup {
             wave.fault = None;
             wave.executed = 0;
             wave.gpr_index_mode = 0;
+            wave.vskip = false;
+            wave.fork_depth = 0;
             wave.arrived = None;
             wave.scc = false;
             wave.mode = grid.mode;

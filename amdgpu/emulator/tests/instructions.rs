@@ -225,3 +225,87 @@ fn loads_can_go_straight_to_local_memory() {
         assert_eq!(v[0], std::array::from_fn(|lane| lane as u32 * 11), "{arch:?}");
     }
 }
+
+/// One value per lane.
+fn lanes(of: impl Fn(u32) -> u32) -> [u32; 64] {
+    std::array::from_fn(|lane| of(lane as u32))
+}
+
+#[test]
+fn relative_indexing_moves_the_operands_that_m0_names() {
+    for arch in ARCHS {
+        let (s, v, _) = run_snippet(
+            arch,
+            "v_mov_b32 v10, 0x110\n v_mov_b32 v11, 0x111\n v_mov_b32 v12, 0x112\n v_mov_b32 v13, 0x113
+             v_mov_b32 v17, 0\n v_mov_b32 v20, 1.0\n v_mov_b32 v22, 0\n v_mov_b32 v23, 0x123\n v_mov_b32 v26, 2.0
+             s_mov_b32 s4, 2\n s_mov_b32 s5, 60\n s_mov_b32 m0, 0xabcd0000
+             s_set_gpr_idx_on s4, gpr_idx(SRC0)\n v_mov_b32 v16, v10\n s_mov_b32 s16, m0
+             s_set_gpr_idx_mode gpr_idx(DST)\n v_mov_b32 v15, 7\n v_readlane_b32 s17, v10, 3
+             v_fmac_f32 v18, v26, v26
+             s_set_gpr_idx_mode gpr_idx(SRC1)\n v_lshlrev_b64 v[24:25], 0, v[10:11]
+             s_set_gpr_idx_idx s5\n s_set_gpr_idx_mode gpr_idx(SRC0)\n v_mov_b32 v22, v10
+             s_set_gpr_idx_mode gpr_idx(DST)\n v_mov_b32 v23, 5
+             s_set_gpr_idx_off\n v_mov_b32 v27, v10\n s_mov_b32 s18, m0",
+            &[],
+        );
+        assert_eq!(v[0], [0x112; 64], "{arch:?} source");
+        assert_eq!(s[0], 0xabcd_1002, "{arch:?} M0 keeps its other bits");
+        assert_eq!(v[1], [7; 64], "{arch:?} destination");
+        assert_eq!(s[1], 0x110, "{arch:?} scalar destinations do not move");
+        assert_eq!(v[4], [5.0_f32.to_bits(); 64], "{arch:?} an accumulator is its destination");
+        assert_eq!((v[8], v[9]), ([0x112; 64], [0x113; 64]), "{arch:?} register pairs");
+        assert_eq!(v[6], lanes(|lane| lane), "{arch:?} a source past the last register is v0");
+        assert_eq!(v[7], [0x123; 64], "{arch:?} a destination past the last register is not written");
+        assert_eq!(v[11], [0x110; 64], "{arch:?} off");
+        assert_eq!(s[2], 0xabcd_803c, "{arch:?}");
+    }
+}
+
+#[test]
+fn vector_instructions_can_be_skipped() {
+    for arch in ARCHS {
+        let (s, v, _) = run_snippet(
+            arch,
+            "v_mov_b32 v16, 1\n s_mov_b32 s4, 4\n s_setvskip s4, 2\n v_mov_b32 v16, 2\n s_mov_b32 s16, 3
+             s_setvskip s4, 1\n v_mov_b32 v17, 4",
+            &[],
+        );
+        assert_eq!((v[0], s[0], v[1]), ([1; 64], 3, [4; 64]), "{arch:?}");
+    }
+}
+
+#[test]
+fn forked_branches_run_both_sides_before_they_join() {
+    for arch in ARCHS {
+        // The stack of forks begins at s0.
+        let save =
+            "s_mov_b64 s[40:41], s[0:1]\n s_mov_b64 s[42:43], s[2:3]\n s_mov_b32 s44, 0\n s_mov_b32 s16, 0";
+        let restore = "s_mov_b64 exec, -1\n s_mov_b64 s[0:1], s[40:41]\n s_mov_b64 s[2:3], s[42:43]";
+        for (fork, small) in [("s_cbranch_i_fork vcc, small", 10), ("s_cbranch_g_fork vcc, s[46:47]", 50)] {
+            let (s, v, _) = run_snippet(
+                arch,
+                &format!(
+                    "{save}\n v_cmp_gt_u32 vcc, {small}, v0\n v_mov_b32 v16, 0
+                     s_getpc_b64 s[46:47]\n here:\n s_add_u32 s46, s46, small-here\n s_addc_u32 s47, s47, 0
+                     {fork}\n v_add_u32 v16, 2, v16\n s_lshl_b32 s16, s16, 4\n s_or_b32 s16, s16, 2\n s_branch join
+                     small:\n v_add_u32 v16, 1, v16\n s_lshl_b32 s16, s16, 4\n s_or_b32 s16, s16, 1
+                     join:\n s_cbranch_join s44\n {restore}"
+                ),
+                &[],
+            );
+            assert_eq!(v[0], lanes(|lane| if lane < small { 1 } else { 2 }), "{arch:?} {fork}");
+            let order = if small < 32 { 0x12 } else { 0x21 };
+            assert_eq!(s[0], order, "{arch:?} {fork}: the smaller side runs first");
+            // With all lanes on one side nothing is forked.
+            let (_, v, _) = run_snippet(
+                arch,
+                &format!(
+                    "{save}\n s_mov_b64 vcc, 0\n v_mov_b32 v16, 0\n s_cbranch_i_fork vcc, small\n v_add_u32 v16, 2, v16
+                     s_branch join\n small:\n v_add_u32 v16, 1, v16\n join:\n s_cbranch_join s44\n {restore}"
+                ),
+                &[],
+            );
+            assert_eq!(v[0], [2; 64], "{arch:?}");
+        }
+    }
+}

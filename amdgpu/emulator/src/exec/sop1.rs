@@ -2,6 +2,7 @@
 
 use isa::{Inst, Op};
 
+use super::fork;
 use super::scalar::{self, B32, B64, I64, scalar_ops};
 use crate::compile::{Compiler, Unsupported};
 use crate::wave::sreg;
@@ -251,6 +252,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         Op::s_getpc_b64 => (handler::<s_getpc_b64>(Level::Base), 2, 0),
         Op::s_setpc_b64 => (handler::<s_setpc_b64>(Level::Base), 0, 2),
         Op::s_swappc_b64 => (handler::<s_swappc_b64>(Level::Base), 2, 2),
+        Op::s_cbranch_join => (handler::<fork::Join>(Level::Base), 0, 1),
         Op::s_set_gpr_idx_idx => (handler::<s_set_gpr_idx_idx>(Level::Base), 0, 1),
         _ => return Err(Unsupported::Instruction(inst.op.name())),
     };

@@ -1,10 +1,11 @@
 //! SOP2: scalar operations of two sources.
 
-use isa::Inst;
+use isa::{Inst, Op};
 
+use super::fork;
 use super::scalar::{self, B32, B64, I64, scalar_ops};
-use crate::compile::{Compiler, Unsupported};
-use crate::{Uop, Wave};
+use crate::compile::{Compiler, Type, Unsupported};
+use crate::{Level, Uop, Wave, handler};
 
 #[inline(always)]
 fn nonzero<T: Default + PartialEq>(wave: &mut Wave, value: T) -> T {
@@ -138,6 +139,13 @@ scalar_ops! {
 }
 
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
+    if inst.op == Op::s_cbranch_g_fork {
+        let mut uop = compiler.uop(handler::<fork::Fork>(Level::Base), inst_index);
+        uop.src[0] = compiler.source(inst, &inst.src[0], 2, Type::B64)?;
+        uop.src[1] = compiler.source(inst, &inst.src[1], 2, Type::B64)?;
+        uop.imm = (compiler.base + u64::from(compiler.offset) + u64::from(inst.size)) as i64;
+        return Ok(uop);
+    }
     let selected = select(inst.op).ok_or(Unsupported::Instruction(inst.op.name()))?;
     scalar::compile(compiler, inst, inst_index, selected)
 }

@@ -26,6 +26,7 @@ scalar_ops! {
     s_bitcmp1_b32 No = B32 B32; |w, a, b| w.scc = a >> (b & 31) & 1 == 1
     s_bitcmp0_b64 No = B64 B32; |w, a, b| w.scc = a >> (b & 63) & 1 == 0
     s_bitcmp1_b64 No = B64 B32; |w, a, b| w.scc = a >> (b & 63) & 1 == 1
+    s_setvskip No = B32 B32; |w, a, b| w.vskip = a >> (b & 31) & 1 == 1
 }
 
 #[expect(non_camel_case_types, reason = "handlers are named by the vendor's mnemonics")]
@@ -35,7 +36,7 @@ impl Body for s_set_gpr_idx_on {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let index = scalar::dword(wave, &uop.src[0], 0) & 0xff;
-        wave.gpr_index_mode = uop.imm as u8 & 15;
+        wave.gpr_index_mode = 1;
         wave.sgprs[sreg::M0] = wave.sgprs[sreg::M0] & 0xffff_0f00 | index | (uop.imm as u32 & 15) << 12;
         Flow::Next
     }

@@ -2,7 +2,7 @@
 
 use isa::{Inst, Op};
 
-use super::scalar;
+use super::{fork, scalar};
 use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Type, Unsupported};
 use crate::{Body, Flow, Handler, Level, Mode, Uop, Wave, handler};
 
@@ -73,7 +73,12 @@ fn fields(k: i64) -> (u32, u32, u32) {
 
 fn read_register(wave: &Wave, register: u32) -> u32 {
     match register {
-        hwreg::MODE => wave.mode.to_bits() | u32::from(wave.gpr_index_mode != 0) << 27,
+        hwreg::MODE => {
+            wave.mode.to_bits()
+                | u32::from(wave.gpr_index_mode != 0) << 27
+                | u32::from(wave.vskip) << 28
+                | u32::from(wave.fork_depth) << 29
+        }
         hwreg::STATUS => {
             u32::from(wave.scc)
                 | u32::from(wave.exec() == 0) << 9
@@ -151,6 +156,13 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
             // The register form names its source in the destination field, the literal form in the first source.
             let from = if inst.src[0] == isa::Operand::None { inst.dst } else { inst.src[0] };
             uop.src[0] = compiler.source(inst, &from, 1, Type::B32)?;
+        }
+        Op::s_cbranch_i_fork => {
+            uop.run = handler::<fork::Fork>(Level::Base);
+            uop.src[0] = compiler.source(inst, &inst.dst, 2, Type::B64)?;
+            uop.imm = (compiler.base + u64::from(compiler.offset) + u64::from(inst.size)) as i64;
+            let target = (uop.imm as u64).wrapping_add_signed(i64::from(inst.imm as i16) * 4);
+            uop.src[1] = compiler.constant_pair(inst, target)?;
         }
         Op::s_call_b64 => {
             uop.run = handler::<Call>(Level::Base);

@@ -4,6 +4,7 @@ use isa::{Inst, Op};
 
 use crate::compile::{Compiler, Unsupported};
 use crate::fault::FaultKind;
+use crate::wave::sreg;
 use crate::{Body, Flow, Handler, Level, Uop, Wave, handler, hostcall};
 
 macro_rules! branches {
@@ -92,7 +93,7 @@ control! {
         Flow::Next
     }
     s_set_gpr_idx_mode |wave, uop| {
-        wave.gpr_index_mode = uop.imm as u8 & 15;
+        wave.sgprs[sreg::M0] = wave.sgprs[sreg::M0] & 0xffff_0fff | (uop.imm as u32 & 15) << 12;
         Flow::Next
     }
 }
