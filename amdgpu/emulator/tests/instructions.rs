@@ -309,3 +309,82 @@ fn forked_branches_run_both_sides_before_they_join() {
         }
     }
 }
+
+#[test]
+fn typed_buffers_convert_components() {
+    for arch in ARCHS {
+        let data: Vec<u8> = (0..512u32).map(|i| (i * 37 + i / 7) as u8).collect();
+        let dword = |i: u32| u32::from_le_bytes(data[4 * i as usize..][..4].try_into().unwrap());
+        let (_, v, after) = run_snippet(
+            arch,
+            "s_mov_b64 s[4:5], s[2:3]\n s_or_b32 s5, s5, 0x40000\n s_mov_b32 s6, 60\n s_mov_b32 s7, 0x50fac
+             buffer_load_format_xyzw v[16:19], v0, s[4:7], 0 idxen
+             s_mov_b32 s7, 0x28fac\n tbuffer_load_format_xy v[20:21], v0, s[4:7], 0 format:[BUF_DATA_FORMAT_16_16,BUF_NUM_FORMAT_SINT] idxen
+             tbuffer_load_format_xyzw v[22:25], v0, s[4:7], 0 format:[BUF_DATA_FORMAT_2_10_10_10,BUF_NUM_FORMAT_UINT] idxen
+             tbuffer_load_format_d16_xy v26, v0, s[4:7], 0 format:[BUF_DATA_FORMAT_8_8,BUF_NUM_FORMAT_USCALED] idxen
+             s_add_u32 s4, s4, 256\n s_addc_u32 s5, s5, 0\n v_cvt_f32_u32 v2, v0\n v_mul_f32 v2, 0x3c820821, v2\n v_sub_f32 v3, 1.0, v2
+             v_mov_b32 v4, -1.0\n v_mov_b32 v5, 2.0\n s_mov_b32 s7, 0x50fac\n buffer_store_format_xyzw v[2:5], v0, s[4:7], 0 idxen
+             s_waitcnt vmcnt(0)",
+            &data,
+        );
+        let inside = |i: u32, value: u32| if i < 60 { value } else { 0 };
+        for k in 0..4 {
+            let byte = |i: u32| (dword(i) >> (8 * k) & 0xff) as f32 / 255.0;
+            assert_eq!(v[k as usize], lanes(|i| inside(i, byte(i).to_bits())), "{arch:?} unorm {k}");
+        }
+        assert_eq!(v[4], lanes(|i| inside(i, dword(i) as i16 as u32)), "{arch:?} sint x");
+        assert_eq!(v[5], lanes(|i| inside(i, (dword(i) as i32 >> 16) as u32)), "{arch:?} sint y");
+        for (k, width) in [(0, 10), (1, 10), (2, 10), (3, 2)] {
+            let field = |i: u32| dword(i) >> (10 * k) & ((1 << width) - 1);
+            assert_eq!(v[6 + k as usize], lanes(|i| inside(i, field(i))), "{arch:?} 2_10_10_10 {k}");
+        }
+        let half = |value: u32| u32::from(half::f16::from_f32(value as f32).to_bits());
+        let pair = |i: u32| half(dword(i) & 0xff) | half(dword(i) >> 8 & 0xff) << 16;
+        assert_eq!(v[10], lanes(|i| inside(i, pair(i))), "{arch:?} d16");
+        for i in 0..64 {
+            let at = 256 + 4 * i as usize;
+            if i >= 60 {
+                assert_eq!(after[at..at + 4], data[at..at + 4], "{arch:?} past the buffer");
+                continue;
+            }
+            let fraction = i as f32 * f32::from_bits(0x3c82_0821);
+            let unorm = |value: f32| (value * 255.0).round_ties_even() as u8;
+            assert_eq!(
+                after[at..at + 4],
+                [unorm(fraction), unorm(1.0 - fraction), 0, 255],
+                "{arch:?} lane {i}"
+            );
+        }
+    }
+}
+
+#[test]
+fn local_memory_can_go_straight_to_a_buffer() {
+    for arch in ARCHS {
+        let (_, _, after) = run_snippet(
+            arch,
+            "v_lshlrev_b32 v1, 2, v0\n v_mul_u32_u24 v2, 13, v0\n ds_write_b32 v1, v2 offset:128\n s_waitcnt lgkmcnt(0)
+             s_mov_b32 m0, 128\n s_mov_b64 s[4:5], s[2:3]\n s_or_b32 s5, s5, 0x40000\n s_mov_b32 s6, 60\n s_mov_b32 s7, 0x00800000
+             buffer_store_lds_dword s[4:7], 0 lds\n s_waitcnt vmcnt(0)",
+            &[0xff; 256],
+        );
+        for lane in 0..64 {
+            let word = u32::from_le_bytes(after[4 * lane..][..4].try_into().unwrap());
+            assert_eq!(word, if lane < 60 { 13 * lane as u32 } else { !0 }, "{arch:?} lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn scalar_scratch_counts_its_offset_in_rows_of_lanes() {
+    for arch in ARCHS {
+        let (s, _, after) = run_snippet(
+            arch,
+            "s_mov_b32 s4, 3\n s_mov_b32 s16, 0x1234\n s_scratch_store_dword s16, s[2:3], s4\n s_dcache_wb
+             s_scratch_load_dwordx2 s[18:19], s[2:3], 0xc0\n s_waitcnt lgkmcnt(0)",
+            &[7; 256],
+        );
+        assert_eq!(after[192..196], [0x34, 0x12, 0, 0], "{arch:?}");
+        assert_eq!(s[2..4], [0x1234, 0x0707_0707], "{arch:?}");
+    }
+}

@@ -6,7 +6,8 @@ use super::access::*;
 use super::atomic::*;
 use super::element::*;
 use super::private::{
-    SADDR, ScratchLoad, ScratchStore, VADDR, offsets, private_atomic, private_load, private_store,
+    SADDR, ScratchLoad, ScratchStore, ScratchToLocal, VADDR, offsets, private_atomic, private_load,
+    private_store,
 };
 use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Unsupported};
 use crate::wave::sreg;
@@ -301,7 +302,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
                     _ => handler::<GlobalLoad>(level),
                 };
             } else if inst.format == Format::Scratch {
-                return Err(Unsupported::Instruction(name));
+                uop.run = handler::<ScratchToLocal>(Level::Base);
             }
         }
         "store" => {

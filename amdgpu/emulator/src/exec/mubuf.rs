@@ -1,7 +1,7 @@
 //! MUBUF: vector memory through buffer resources, with swizzled addressing and per-dword range checks.
 //!
 //! Elements out of the buffer's range read as zero and are not written; within it, addresses are checked like any other. Typed
-//! (format) accesses are not executed.
+//! (format) accesses are in `typed.rs`.
 
 use isa::{Inst, Operand};
 
@@ -9,8 +9,9 @@ use super::access::*;
 use super::atomic::*;
 use super::element::*;
 use super::flat::to_local;
-use super::scalar;
+use super::{scalar, typed};
 use crate::compile::{Compiler, Type, Unsupported};
+use crate::wave::sreg;
 use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
 /// `Uop::flags`.
@@ -46,16 +47,16 @@ impl Resource {
 }
 
 /// Where each lane's element is, and which lanes' dwords are in range.
-struct Placed {
-    addresses: Addresses,
+pub(super) struct Placed {
+    pub addresses: Addresses,
     /// Active lanes whose first dword (or smaller element) is in range; `within[k]` for the dwords after it.
-    within: [u64; 4],
+    pub within: [u64; 4],
     /// Distance of an element's dwords in memory.
-    stride: usize,
+    pub stride: usize,
 }
 
 #[inline(always)]
-fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
+pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     const ELEMENT: u32 = 4;
     let resource = Resource::read(wave, uop.src[2].index);
     let soffset = scalar::dword(wave, &uop.src[3], 0);
@@ -285,7 +286,43 @@ impl Body for BufferToLocal {
     }
 }
 
+/// `buffer_store_lds_dword`: a dword of local memory at M0 + immediate offset + 4 * lane goes to the buffer.
+struct LocalToBuffer;
+impl Body for LocalToBuffer {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        let placed = place(wave, uop, exec, 4);
+        let within = placed.within[0];
+        if within == 0 {
+            return Flow::Next;
+        }
+        let addresses = dword_addresses(&placed, 0);
+        if !check(wave, uop, &addresses, within, 4, true) {
+            return Flow::Fault;
+        }
+        let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + offset(uop) as u64;
+        for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
+            let from = base + 4 * lane as u64;
+            let inside = from + 4 <= u64::from(wave.lds_size);
+            // SAFETY: the source is within local memory; the destination was checked for writing.
+            unsafe {
+                let value =
+                    if inside { wave.lds.add(from as usize).cast::<u32>().read_unaligned() } else { 0 };
+                (addresses.0[lane] as *mut u32).write_unaligned(value);
+            }
+        }
+        Flow::Next
+    }
+}
+
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
+    if let Some(typed) = typed::compile(compiler, inst, inst_index) {
+        return typed;
+    }
     let name = inst.op.name();
     let level = compiler.level;
     if inst.memory.tfe {
@@ -303,6 +340,10 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
                 uop.run = handler::<BufferLoad>(level);
                 uop.dst = compiler.vector(inst, &inst.dst, element.registers as u16)?;
             }
+        }
+        ("store", "lds_dword") => {
+            uop.run = handler::<LocalToBuffer>(Level::Base);
+            uop.flags = (inst.imm << 8) as u32;
         }
         ("store", suffix) => {
             let element = store_by_suffix(suffix, level).ok_or(unsupported)?;
@@ -325,6 +366,12 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         }
         _ => return Err(unsupported),
     }
+    put_address(compiler, inst, &mut uop)?;
+    Ok(uop)
+}
+
+/// Resolves the address operands of a buffer instruction.
+pub(super) fn put_address(compiler: &mut Compiler, inst: &Inst, uop: &mut Uop) -> Result<(), Unsupported> {
     let mut address_registers = 0;
     if inst.memory.offen {
         uop.flags |= OFFEN;
@@ -340,5 +387,5 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     }
     uop.src[2] = Src { kind: SrcKind::Scalar, index: compiler.scalar(inst, &inst.src[2], 4)? };
     uop.src[3] = compiler.source(inst, &inst.src[3], 1, Type::B32)?;
-    Ok(uop)
+    Ok(())
 }

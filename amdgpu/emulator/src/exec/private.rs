@@ -7,6 +7,7 @@ use super::atomic::*;
 use super::element::*;
 use super::scalar;
 use crate::fault::FaultKind;
+use crate::wave::sreg;
 use crate::{Body, Flow, Uop, Wave};
 
 /// `Uop::flags` of SCRATCH instructions: there is a scalar address, a vector address.
@@ -191,6 +192,40 @@ impl Body for ScratchLoad {
             return Flow::Next;
         }
         private_load(wave, loads(uop), uop.dst, &scratch_offsets(wave, uop), exec)
+    }
+}
+
+/// `scratch_load_lds_*`: each active lane's element goes to local memory at M0 + offset + 4 * lane.
+pub(super) struct ScratchToLocal;
+impl Body for ScratchToLocal {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let exec = wave.exec();
+        if exec == 0 {
+            return Flow::Next;
+        }
+        let (offsets, element) = (scratch_offsets(wave, uop), loads(uop));
+        if let Some(fault) = private_fault(wave, &offsets, exec, element.bytes as u32) {
+            wave.fault = Some(fault);
+            return Flow::Fault;
+        }
+        let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(offset(uop));
+        for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
+            let mut copy = [0u8; 4];
+            for (k, byte) in copy.iter_mut().enumerate().take(element.bytes as usize) {
+                // SAFETY: the offset is within private memory.
+                *byte = unsafe { *private_byte(wave, offsets[lane] + k as u32, lane) };
+            }
+            let to = base.wrapping_add(4 * lane as u64);
+            if to.checked_add(4).is_some_and(|end| end <= u64::from(wave.lds_size)) {
+                // SAFETY: four bytes can be read, and the destination is within local memory.
+                unsafe {
+                    let value = (element.one)(0, copy.as_ptr());
+                    wave.lds.add(to as usize).cast::<u32>().write_unaligned(value);
+                }
+            }
+        }
+        Flow::Next
     }
 }
 

@@ -64,6 +64,48 @@ impl<const N: usize> Body for ScalarLoad<N> {
     }
 }
 
+/// Address of a scratch access: a scalar offset counts swizzled dwords of 64 lanes.
+#[inline(always)]
+fn scratch_address(wave: &Wave, uop: &Uop) -> u64 {
+    let register = if uop.flags & SOFFSET != 0 { u64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
+    let base = wave.sgpr64(usize::from(uop.src[0].index));
+    base.wrapping_add_signed(uop.imm).wrapping_add(register.wrapping_mul(64)) & !3
+}
+
+/// `s_scratch_load`: scratch memory seen as a whole, whatever lanes its dwords belong to.
+struct ScratchLoad<const N: usize>;
+impl<const N: usize> Body for ScratchLoad<N> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let address = scratch_address(wave, uop);
+        if !check_scalar(wave, uop, address, 4 * N as u64, false) {
+            return Flow::Fault;
+        }
+        // SAFETY: the range was checked.
+        let value = unsafe { (address as *const [u32; N]).read_unaligned() };
+        let dst = usize::from(uop.dst);
+        wave.sgprs[dst..dst + N].copy_from_slice(&value);
+        Flow::Next
+    }
+}
+
+struct ScratchStore<const N: usize>;
+impl<const N: usize> Body for ScratchStore<N> {
+    #[inline(always)]
+    fn run(wave: &mut Wave, uop: &Uop) -> Flow {
+        let address = scratch_address(wave, uop);
+        if !check_scalar(wave, uop, address, 4 * N as u64, true) {
+            return Flow::Fault;
+        }
+        let dst = usize::from(uop.dst);
+        for k in 0..N {
+            // SAFETY: the range was checked for writing.
+            unsafe { (address as *mut u32).add(k).write_unaligned(wave.sgprs[dst + k]) };
+        }
+        Flow::Next
+    }
+}
+
 /// Dwords past the buffer read as zero.
 struct ScalarBufferLoad<const N: usize>;
 impl<const N: usize> Body for ScalarBufferLoad<N> {
@@ -208,6 +250,12 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         Op::s_load_dwordx4 => (handler::<ScalarLoad<4>>(base), 4, 2),
         Op::s_load_dwordx8 => (handler::<ScalarLoad<8>>(base), 8, 2),
         Op::s_load_dwordx16 => (handler::<ScalarLoad<16>>(base), 16, 2),
+        Op::s_scratch_load_dword => (handler::<ScratchLoad<1>>(base), 1, 2),
+        Op::s_scratch_load_dwordx2 => (handler::<ScratchLoad<2>>(base), 2, 2),
+        Op::s_scratch_load_dwordx4 => (handler::<ScratchLoad<4>>(base), 4, 2),
+        Op::s_scratch_store_dword => (handler::<ScratchStore<1>>(base), 1, 2),
+        Op::s_scratch_store_dwordx2 => (handler::<ScratchStore<2>>(base), 2, 2),
+        Op::s_scratch_store_dwordx4 => (handler::<ScratchStore<4>>(base), 4, 2),
         Op::s_buffer_load_dword => (handler::<ScalarBufferLoad<1>>(base), 1, 4),
         Op::s_buffer_load_dwordx2 => (handler::<ScalarBufferLoad<2>>(base), 2, 4),
         Op::s_buffer_load_dwordx4 => (handler::<ScalarBufferLoad<4>>(base), 4, 4),
