@@ -8,7 +8,7 @@ use emulator::{Access, Compilation, Dispatch, Gpu, GpuConfig, Memory, Module, ra
 use isa::Arch;
 
 fn main() {
-    let usage = "usage: throughput <code object> [threads] [never]";
+    let usage = "usage: throughput <code object> [threads] [never|hot] [kernel]";
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().expect(usage);
     let threads = arguments.next().map_or(1, |threads| threads.parse().expect("a number of threads"));
@@ -16,6 +16,7 @@ fn main() {
         Some("never") => Compilation::Never,
         _ => Compilation::default(),
     };
+    let only = arguments.next();
     let image: Arc<[u8]> = std::fs::read(&path).expect("a readable code object").into();
     let object = CodeObject::parse(image).expect("a code object");
     let memory = Arc::new(Memory::new());
@@ -34,6 +35,9 @@ fn main() {
     let address = |k: usize| (buffers[k].as_ptr() as u64).to_le_bytes();
     // The best of three, in seconds of one launch.
     let launch = |name: &str, grid: [u32; 3], workgroup: [u32; 3], kernarg: Vec<u8>| {
+        if only.as_ref().is_some_and(|only| only != name) {
+            return f64::NAN;
+        }
         let kernel = module.kernel(name).expect("a kernel of the module").clone();
         let mut dispatch = Dispatch::new(kernel, memory.clone(), grid, workgroup);
         dispatch.kernarg = kernarg;
@@ -45,8 +49,10 @@ fn main() {
             let time = if threads == 1 { rate::thread_time() - begun } else { start.elapsed() };
             (time.as_secs_f64(), instructions)
         };
-        let (time, instructions) =
-            (0..5).map(|_| run()).min_by(|a, b| a.0.total_cmp(&b.0)).expect("five runs");
+        let (time, instructions) = (0..if only.is_some() { 20 } else { 5 })
+            .map(|_| run())
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .expect("five runs");
         print!("{name:16} {:7.1} M wave-instructions/s  ", instructions as f64 / time / 1e6);
         time
     };

@@ -20,7 +20,6 @@ use crate::observe::{Launched, ObservedLaunch, Observer};
 use crate::printf_buffer::PrintfBuffer;
 use crate::program::Program;
 use crate::schedule::{Pool, Schedule};
-use crate::workgroup::Workgroup;
 use crate::{Compilation, Lanes, Level, Mode};
 
 /// What a device is like.
@@ -441,12 +440,12 @@ impl Grid {
         (address != 0).then_some(FaultKind::MissingPage { address })
     }
 
-    /// Adds a finished workgroup to the counts.
-    pub fn count(&self, workgroup: &Workgroup) {
+    /// Adds what one thread has finished to the counts.
+    pub fn count(&self, done: &LaunchStats) {
         let mut counts = self.counts.lock();
-        counts.workgroups += 1;
-        counts.waves += workgroup.waves();
-        counts.instructions += workgroup.executed();
+        counts.workgroups += done.workgroups;
+        counts.waves += done.waves;
+        counts.instructions += done.instructions;
     }
 
     /// One of `members` arrives at the grid's barrier, or asks again whether all have: true when it may go on.

@@ -107,7 +107,8 @@ impl Memory {
     }
 }
 
-/// Recently hit ranges, direct-mapped by instruction. Emptied when the table changes.
+/// Recently hit ranges: the last one of each instruction, direct-mapped. A miss looks at all of them before the table, which threads
+/// share, so a kernel reads the table about once for each range it uses. Emptied when the table changes.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeCache {
     pub entries: [Range; RangeCache::SIZE],
@@ -115,7 +116,18 @@ pub struct RangeCache {
 }
 
 impl RangeCache {
-    pub const SIZE: usize = 16;
+    pub const SIZE: usize = 64;
+
+    /// The place of an instruction.
+    #[inline(always)]
+    pub fn slot(inst: u32) -> usize {
+        inst as usize % RangeCache::SIZE
+    }
+
+    /// A range that any instruction hit and that contains `address`.
+    pub fn find(&self, address: u64) -> Option<Range> {
+        self.entries.iter().find(|range| address >= range.start && address < range.end).copied()
+    }
 
     pub fn clear(&mut self, generation: u64) {
         self.entries = [Range::EMPTY; RangeCache::SIZE];

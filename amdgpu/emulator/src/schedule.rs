@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::dispatch::Grid;
+use crate::dispatch::{Grid, LaunchStats};
 use crate::fault::{Fault, FaultKind};
 use crate::guard::Entered;
 use crate::workgroup::{Outcome, Workgroup};
@@ -76,9 +76,14 @@ enum Pick {
 }
 
 impl Grid {
-    fn pick(&self) -> Pick {
+    /// What comes next for a thread, which may just have brought a workgroup to its end.
+    fn pick(&self, finished: bool) -> Pick {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
+        if finished {
+            state.in_flight -= 1;
+            state.stalls = 0;
+        }
         if self.is_aborted() {
             return Pick::Nothing;
         }
@@ -105,13 +110,6 @@ impl Grid {
             state.target = (state.target.max(state.in_flight) * 2).min(schedule.resident);
         }
         state.in_flight
-    }
-
-    fn finish(&self, workgroup: &Workgroup) {
-        self.count(workgroup);
-        let mut state = self.schedule.state.lock();
-        state.in_flight -= 1;
-        state.stalls = 0;
     }
 
     fn wants_help(&self) -> bool {
@@ -143,8 +141,10 @@ impl Grid {
     fn run_workgroups(&self, spares: &Mutex<Vec<Workgroup>>) {
         let mut spare: Option<Workgroup> = None;
         let mut naps = 0u64;
+        let mut done = LaunchStats::default();
+        let mut finished = false;
         loop {
-            let mut workgroup = match self.pick() {
+            let mut workgroup = match self.pick(std::mem::take(&mut finished)) {
                 Pick::Nothing => break,
                 Pick::Resume(workgroup) => workgroup,
                 Pick::Start(linear) => {
@@ -160,7 +160,10 @@ impl Grid {
                     if let Some(kind) = self.missing_page() {
                         self.abort(workgroup.place(kind));
                     }
-                    self.finish(&workgroup);
+                    done.workgroups += 1;
+                    done.waves += workgroup.waves();
+                    done.instructions += workgroup.executed();
+                    finished = true;
                     if let Some(spare) = spare.replace(workgroup) {
                         keep(spares, spare);
                     }
@@ -187,6 +190,7 @@ impl Grid {
                 }
             }
         }
+        self.count(&done);
         if let Some(spare) = spare {
             keep(spares, spare);
         }

@@ -46,6 +46,29 @@ impl Addresses {
     }
 }
 
+/// Where 64 dwords in a row begin, if that is what a wave's 64-bit addresses in registers are.
+#[inline(always)]
+pub(super) fn row_start(low: &Lanes, high: &Lanes) -> Option<u64> {
+    let (first, above) = (low.0[0], high.0[0]);
+    let mut off = 0;
+    for lane in 0..64 {
+        off |= low.0[lane] ^ first.wrapping_add(4 * lane as u32) | high.0[lane] ^ above;
+    }
+    // A row across a multiple of 4 GiB does not have one high dword.
+    (off == 0 && first <= u32::MAX - 252).then_some(u64::from(above) << 32 | u64::from(first))
+}
+
+/// [`row_start`] of 32-bit offsets from a base.
+#[inline(always)]
+pub(super) fn row_start_from(base: u64, offsets: &Lanes) -> Option<u64> {
+    let first = offsets.0[0];
+    let mut off = 0;
+    for lane in 0..64 {
+        off |= offsets.0[lane] ^ first.wrapping_add(4 * lane as u32);
+    }
+    (off == 0 && first <= u32::MAX - 252).then_some(base.wrapping_add(u64::from(first)))
+}
+
 /// Pointer to vector register `index`, which the compiler bounds-checked.
 #[inline(always)]
 pub(super) fn vector(wave: &Wave, index: u16) -> *const Lanes {
@@ -62,7 +85,7 @@ pub(super) fn vector_mut(wave: &mut Wave, index: u16) -> *mut Lanes {
 /// Whether the wave may touch every address from `low` to `high + bytes`, going by the range its last access here hit.
 #[inline(always)]
 pub(super) fn cached(wave: &Wave, uop: &Uop, low: u64, high: u64, bytes: u64, write: bool) -> bool {
-    let entry = &wave.ranges.entries[uop.inst as usize % RangeCache::SIZE];
+    let entry = &wave.ranges.entries[RangeCache::slot(uop.inst)];
     // `high` of a cached hit is far below the top, so this cannot wrap into the range.
     entry.covers(low, high.wrapping_add(bytes), write) && low <= high.wrapping_add(bytes)
 }
@@ -83,6 +106,9 @@ pub(super) fn check(
 
 /// The range that contains `address` for this wave: private memory, the dispatch's own buffers, or the table.
 fn find(wave: &Wave, address: u64) -> Option<Range> {
+    if let Some(range) = wave.ranges.find(address) {
+        return Some(range);
+    }
     let private = wave.private as u64;
     let private_bytes = u64::from(wave.private_size) * 64;
     if address.wrapping_sub(private) < private_bytes {
@@ -107,7 +133,7 @@ fn check_lanes(
     write: bool,
 ) -> bool {
     let (low, high) = addresses.bounds();
-    let slot = uop.inst as usize % RangeCache::SIZE;
+    let slot = RangeCache::slot(uop.inst);
     if let Some(range) = find(wave, low) {
         wave.ranges.entries[slot] = range;
         if high.checked_add(bytes).is_some_and(|end| range.covers(low, end, write)) {
@@ -165,7 +191,7 @@ fn check_scalar_slow(wave: &mut Wave, uop: &Uop, address: u64, bytes: u64, write
     };
     match find(wave, address) {
         Some(range) if range.covers(address, end, write) => {
-            wave.ranges.entries[uop.inst as usize % RangeCache::SIZE] = range;
+            wave.ranges.entries[RangeCache::slot(uop.inst)] = range;
             true
         }
         _ => {

@@ -39,12 +39,52 @@ fn addresses(wave: &Wave, uop: &Uop) -> Addresses {
     out
 }
 
+/// The address of a whole wave's dwords in a row, if the wave may touch them going by the range it last hit here.
+#[inline(always)]
+fn row(wave: &Wave, uop: &Uop, bytes: u64, write: bool) -> Option<u64> {
+    if bytes != 4 || wave.exec() != !0 {
+        return None;
+    }
+    let low = vector(wave, uop.src[0].index);
+    // SAFETY: address registers were checked at compile time.
+    let start = unsafe {
+        if uop.flags & SADDR != 0 {
+            row_start_from(wave.sgpr64(usize::from(uop.src[2].index)), &*low)?
+        } else {
+            row_start(&*low, &*low.add(1))?
+        }
+    };
+    let start = start.wrapping_add_signed(offset(uop));
+    cached(wave, uop, start, start.wrapping_add(252), 4, write).then_some(start)
+}
+
+/// Asks for what the waves after this one will load, if they go on in the row. The processor sees too little of it among all else.
+#[inline(always)]
+fn fetch_ahead(start: u64) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..4 {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        const DISTANCE: u64 = 2048;
+        let ahead = start.wrapping_add(DISTANCE + 64 * line) as *const i8;
+        // SAFETY: a prefetch of any address is allowed and has no effect that a program sees.
+        unsafe { _mm_prefetch(ahead, _MM_HINT_T0) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = start;
+}
+
 struct GlobalLoad;
 impl Body for GlobalLoad {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
+            return Flow::Next;
+        }
+        if let Some(start) = row(wave, uop, loads(uop).bytes, false) {
+            fetch_ahead(start);
+            // SAFETY: 256 bytes from there may be read; the destination was checked at compile time.
+            unsafe { (*vector_mut(wave, uop.dst)).0 = (start as *const [u32; 64]).read_unaligned() };
             return Flow::Next;
         }
         load_global(wave, uop, &mut addresses(wave, uop), exec)
@@ -57,6 +97,11 @@ impl Body for GlobalStore {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if exec == 0 {
+            return Flow::Next;
+        }
+        if let Some(start) = row(wave, uop, stores(uop).bytes, true) {
+            // SAFETY: 256 bytes from there may be written; the source was checked at compile time.
+            unsafe { (start as *mut [u32; 64]).write_unaligned((*vector(wave, uop.src[1].index)).0) };
             return Flow::Next;
         }
         store_global(wave, uop, &mut addresses(wave, uop), exec)
