@@ -10,6 +10,7 @@ use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel};
 use isa::Arch;
 use parking_lot::Mutex;
 
+use crate::env;
 use crate::error::{Failure, from_fault};
 use crate::heap::DeviceHeap;
 use crate::memory::Memory;
@@ -49,7 +50,8 @@ impl Engine {
     fn gpu(&self) -> &Gpu {
         self.gpu.get_or_init(|| {
             let config = GpuConfig::new(self.arch);
-            Gpu::new(GpuConfig { threads: self.threads.unwrap_or(config.threads), ..config })
+            let threads = self.threads.unwrap_or(config.threads);
+            Gpu::new(GpuConfig { threads, compilation: env::compilation(), ..config })
         })
     }
 }

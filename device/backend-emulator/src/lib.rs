@@ -4,6 +4,7 @@
 //! instructions, which are the emulator's, and of clients, which are the worker's.
 
 mod device;
+mod env;
 mod error;
 mod event;
 mod heap;
