@@ -2,7 +2,9 @@
 // `ok` and whole numbers or `error` and a reason. Whoever measures can so take turns between them and something else.
 #pragma once
 
+#ifdef __HIP__
 #include <hip/hip_runtime.h>
+#endif
 
 #include <chrono>
 #include <cstdarg>
@@ -27,12 +29,14 @@ using Answer = std::vector<int64_t>;
   std::_Exit(1);
 }
 
+#ifdef __HIP__
 #define HIP_OK(call)                                                                                                   \
   do {                                                                                                                 \
     hipError_t hip_ok_result = (call);                                                                                 \
     if (hip_ok_result != hipSuccess)                                                                                   \
       fail("line %d: %s: %s", __LINE__, #call, hipGetErrorString(hip_ok_result));                                      \
   } while (0)
+#endif
 
 // Nanoseconds since an arbitrary moment.
 inline int64_t now() {

@@ -228,6 +228,31 @@ static Answer run_matmul(int64_t size, std::vector<float> *result) {
   return time;
 }
 
+struct System {
+  float4 *bodies, *forces;
+};
+
+// The bodies of native.cpp.
+static std::vector<float> bodies(size_t count) {
+  std::vector<float> values;
+  for (size_t i = 0; i < count; ++i)
+    for (size_t value : {i % 17, i % 29, i % 37, 1 + i % 3})
+      values.push_back(static_cast<float>(value));
+  return values;
+}
+
+static Answer run_nbody(int64_t count, std::vector<float> *result) {
+  size_t size = static_cast<size_t>(count);
+  System memory = kept(count, [=] {
+    return System{reinterpret_cast<float4 *>(upload(bodies(size))), reinterpret_cast<float4 *>(allocate(4 * size))};
+  });
+  unsigned blocks = static_cast<unsigned>(count / 256);
+  Answer time = timed([=] { nbody<<<blocks, 256>>>(memory.bodies, memory.forces, static_cast<int>(count)); });
+  if (result)
+    *result = download(reinterpret_cast<float *>(memory.forces), 4 * size);
+  return time;
+}
+
 static Answer run_mfma(bool half, int64_t iterations, unsigned blocks, std::vector<float> *result) {
   size_t count = blocks * 64 * 16;
   float *out = kept(blocks, [=] { return allocate(count); });
@@ -276,6 +301,22 @@ static Answer check() {
         sum += static_cast<float>((row * 64 + k) % 7) * static_cast<float>((k * 64 + column) % 5);
       expect("matmul", row * 64 + column, got[row * 64 + column], sum);
     }
+  run_nbody(512, &got);
+  std::vector<float> all = bodies(512);
+  for (size_t i = 0; i < 512; ++i)
+    for (size_t axis = 0; axis < 3; ++axis) {
+      double sum = 0.0;
+      for (size_t j = 0; j < 512; ++j) {
+        double square = static_cast<double>(softening);
+        for (size_t k = 0; k < 3; ++k) {
+          double distance = static_cast<double>(all[4 * j + k]) - static_cast<double>(all[4 * i + k]);
+          square += distance * distance;
+        }
+        double distance = static_cast<double>(all[4 * j + axis]) - static_cast<double>(all[4 * i + axis]);
+        sum += distance * static_cast<double>(all[4 * j + 3]) / (square * std::sqrt(square));
+      }
+      expect("nbody", 4 * i + axis, got[4 * i + axis], static_cast<float>(sum));
+    }
   // Lane l holds A[l % 32][4 * (l / 32) ..] and B[4 * (l / 32) ..][l % 32], four elements each, and 16 rows of column l % 32.
   run_mfma(true, 3, 1, &got);
   for (size_t lane = 0; lane < 64; ++lane)
@@ -305,6 +346,8 @@ int main() {
       return run_empty(words.number());
     if (name == "saxpy")
       return run_saxpy(words.number(), nullptr);
+    if (name == "nbody")
+      return run_nbody(words.number(), nullptr);
     if (name == "matmul")
       return run_matmul(words.number(), nullptr);
     if (name == "fma_loop" || name == "packed_fma_loop" || name == "mfma_half" || name == "mfma_float") {

@@ -18,6 +18,9 @@ use anyhow::{Context, Result};
 pub const ONE_CORE: &str = "kernels, per second of one core";
 const ALL_CORES: &str = "kernels on all cores, against a worker that has one";
 
+/// The bars of the software GPU: parts of what the same loop does as native code.
+const NATIVE: &str = "kernels on one core, against the same loop in C++ on one core";
+
 /// The kernel that does nothing.
 pub const EMPTY: &str = "empty";
 
@@ -42,6 +45,20 @@ struct Kernel {
     by_clock: bool,
     /// Per core.
     aim: Option<f64>,
+    /// Whether it has to become faster with every core.
+    scales: bool,
+    /// The same loop for the processor itself.
+    twin: Option<Twin>,
+}
+
+/// What a kernel is held against: its loop in `bench/native.cpp`.
+#[derive(Clone, Copy)]
+struct Twin {
+    unit: &'static str,
+    /// Units of work, in `unit` times seconds.
+    work: fn(size: u64, blocks: u64) -> f64,
+    /// The part of the native speed that is asked for.
+    aim: Option<f64>,
 }
 
 const KERNELS: &[Kernel] = &[
@@ -54,6 +71,12 @@ const KERNELS: &[Kernel] = &[
         work: |size, blocks, turn| (size * blocks * WAVES * turn) as f64 * 1e-6,
         by_clock: false,
         aim: Some(60.0),
+        scales: true,
+        twin: Some(Twin {
+            unit: "GFLOP/s",
+            work: |size, blocks| (size * blocks * 256 * 32 * 2) as f64 * 1e-9,
+            aim: Some(1.0 / 4.0),
+        }),
     },
     Kernel {
         key: "packed_fma_loop",
@@ -64,6 +87,8 @@ const KERNELS: &[Kernel] = &[
         work: |size, blocks, turn| (size * blocks * WAVES * turn) as f64 * 1e-6,
         by_clock: false,
         aim: None,
+        scales: true,
+        twin: None,
     },
     Kernel {
         key: "saxpy",
@@ -74,6 +99,8 @@ const KERNELS: &[Kernel] = &[
         work: |size, _, _| (12 * size) as f64 * 1e-9,
         by_clock: false,
         aim: Some(1.5),
+        scales: false,
+        twin: Some(Twin { unit: "GB/s", work: |size, _| (12 * size) as f64 * 1e-9, aim: Some(1.0 / 3.0) }),
     },
     Kernel {
         key: "matmul",
@@ -83,7 +110,25 @@ const KERNELS: &[Kernel] = &[
         size: 512,
         work: |size, _, _| 2.0 * (size as f64).powi(3) * 1e-9,
         by_clock: false,
-        aim: Some(1.2),
+        aim: Some(3.0),
+        scales: true,
+        twin: Some(Twin { unit: "GFLOP/s", work: |size, _| 2.0 * (size as f64).powi(3) * 1e-9, aim: None }),
+    },
+    Kernel {
+        key: "nbody",
+        name: "n-body, 8192 bodies",
+        unit: "GFLOP/s",
+        blocks: None,
+        size: 8192,
+        work: |size, _, _| 20.0 * (size as f64).powi(2) * 1e-9,
+        by_clock: false,
+        aim: None,
+        scales: true,
+        twin: Some(Twin {
+            unit: "GFLOP/s",
+            work: |size, _| 20.0 * (size as f64).powi(2) * 1e-9,
+            aim: Some(1.0 / 6.0),
+        }),
     },
     Kernel {
         key: "mfma_half",
@@ -93,7 +138,9 @@ const KERNELS: &[Kernel] = &[
         size: 32768,
         work: |size, blocks, _| (size * blocks * 2 * 32 * 32 * 8) as f64 * 1e-9,
         by_clock: false,
-        aim: Some(15.0),
+        aim: Some(25.0),
+        scales: true,
+        twin: None,
     },
     Kernel {
         key: "mfma_float",
@@ -104,6 +151,8 @@ const KERNELS: &[Kernel] = &[
         work: |size, blocks, _| (size * blocks * 2 * 16 * 16 * 4) as f64 * 1e-9,
         by_clock: false,
         aim: None,
+        scales: true,
+        twin: None,
     },
     Kernel {
         key: EMPTY,
@@ -114,10 +163,20 @@ const KERNELS: &[Kernel] = &[
         work: |size, _, _| size as f64 * 1e-3,
         by_clock: true,
         aim: Some(10.0),
+        scales: false,
+        twin: None,
     },
 ];
 
 impl Kernel {
+    /// What a program is told to run it on `cores`.
+    fn command(&self, size: u64, cores: u64) -> String {
+        match self.blocks {
+            Some(blocks) => format!("{} {size} {}", self.key, blocks * cores),
+            None => format!("{} {size}", self.key),
+        }
+    }
+
     /// Units of work of one run on `cores`.
     fn work(&self, size: u64, cores: u64, turn: u64) -> f64 {
         (self.work)(size, self.blocks.unwrap_or(0) * cores, turn)
@@ -129,17 +188,24 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
     let mut one = Device::start(built, programs, 1)?;
     // Both are there at the same time, so that they can take turns.
     let mut many = if all > 1 { Some(Device::start(built, programs, all)?) } else { None };
+    let mut native = programs.start_native()?;
     let mut on_all = Vec::new();
+    let mut against_native = Vec::new();
     for kernel in KERNELS {
         let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
-        // A matrix is already small, and its edge is no measure of its work.
-        let size = if kernel.key == "matmul" { kernel.size } else { kernel.size / effort.lightness };
+        // Their sizes are no measure of their work.
+        let fixed = matches!(kernel.key, "matmul" | "nbody");
+        let size = if fixed { kernel.size } else { kernel.size / effort.lightness };
         let mut alone = Sample::default();
         let mut turns = Pair::default();
+        let mut native_turns = Pair::default();
         one.run(kernel, size)?;
         for _ in 0..effort.rounds {
             let run = one.run(kernel, size)?;
             alone.push(if kernel.by_clock { run.clock } else { run.processor });
+            if kernel.twin.is_some() {
+                native_turns.push(run.processor, native.seconds(&kernel.command(size, 1))?);
+            }
             if let Some(many) = &mut many {
                 turns.push(many.run(kernel, size)?.clock / many.growth(kernel), run.clock);
             }
@@ -154,13 +220,24 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
         };
         step::detail(&format!("{}: {:.2} {}", kernel.name, row.best, kernel.unit));
         report.push(row);
+        if let Some(twin) = &kernel.twin {
+            let work = (twin.work)(size, kernel.blocks.unwrap_or(0));
+            against_native.push(Row {
+                best: work / native_turns.ours.best(),
+                median: work / native_turns.ours.median(),
+                reference: Some(work / native_turns.reference.best()),
+                ratio: Some(1.0 / native_turns.best_ratio()),
+                aim: twin.aim.map(Aim::AtLeast),
+                ..Row::plain(NATIVE, format!("{}_native", kernel.key), kernel.name, twin.unit)
+            });
+        }
         on_all.push(Row {
             best: speed(turns.ours.best()),
             median: speed(turns.ours.median()),
             reference: Some(speed(turns.reference.best())),
             // Of the best: unlike an exchange of bytes, a kernel runs long enough to be disturbed on its own.
             ratio: Some(1.0 / turns.best_ratio()),
-            aim: (kernel.key == "fma_loop").then_some(Aim::AtLeast(EFFICIENCY * all as f64)),
+            aim: kernel.scales.then_some(Aim::AtLeast(EFFICIENCY * all as f64)),
             ..Row::plain(
                 ALL_CORES,
                 format!("{}_all", kernel.key),
@@ -170,6 +247,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
         });
     }
     one.finish()?;
+    against_native.into_iter().for_each(|row| report.push(row));
     if let Some(many) = many {
         on_all.into_iter().for_each(|row| report.push(row));
         many.finish()?;
@@ -207,10 +285,7 @@ impl Device {
     }
 
     fn run(&mut self, kernel: &Kernel, size: u64) -> Result<Run> {
-        let command = match kernel.blocks {
-            Some(blocks) => format!("{} {size} {}", kernel.key, blocks * self.cores as u64),
-            None => format!("{} {size}", kernel.key),
-        };
+        let command = kernel.command(size, self.cores as u64);
         let before = self.sessions.look();
         let clock = self.program.seconds(&command)?;
         let after = self.sessions.look();

@@ -23,6 +23,8 @@ const COUNTED: &[&str] = &["fma_loop", "packed_fma_loop"];
 pub struct Programs {
     pub calls: PathBuf,
     pub kernels: PathBuf,
+    /// The loops of `kernels` for the processor itself.
+    pub native: PathBuf,
     /// The device code of `kernels` alone.
     pub code_object: PathBuf,
     /// Instructions of one turn of the loop of each kernel whose instructions are counted.
@@ -46,6 +48,7 @@ impl Programs {
         Programs {
             calls: folder.join("calls"),
             kernels: folder.join("kernels"),
+            native: folder.join("native"),
             code_object: folder.join("kernels.co"),
             turns: HashMap::new(),
             lib: built.lib.clone(),
@@ -67,6 +70,7 @@ impl Programs {
             .file(&source("command.h"))?
             .file(&source("calls.hip"))?
             .file(&source("kernels.hip"))?
+            .file(&source("native.cpp"))?
             .text(&step::shown(&clang(toolchain)));
         let stamp = Stamp::new(folder.join("stamp"), inputs);
         if stamp.is_fresh() {
@@ -81,6 +85,12 @@ impl Programs {
             link.arg(&object).arg("-o").arg(program).arg("-L").arg(&built.lib).arg("-l:libamdhip64.so.6");
             checked(&mut link)?;
         }
+        let mut native = Command::new(&toolchain.clang);
+        // Without the last, clang keeps to half of the processor's vectors.
+        native
+            .args(["-O3", "-march=native", "-std=c++17", "-mprefer-vector-width=512"])
+            .arg(source("native.cpp"));
+        checked(native.arg("-o").arg(&programs.native))?;
         let mut device = flags(toolchain.compile_hip(&[ARCHITECTURE]));
         device.args(["--offload-device-only", "--no-gpu-bundle-output", "-c"]).arg(source("kernels.hip"));
         checked(device.arg("-o").arg(&programs.code_object))?;
@@ -100,12 +110,21 @@ impl Programs {
 
     /// Start one of the programs against a worker.
     pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<Asked> {
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log = self.log(&name);
-        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
         command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
+        self.spawn(program, command)
+    }
+
+    /// Start the loops for the processor itself.
+    pub fn start_native(&self) -> Result<Asked> {
+        self.spawn(&self.native, Command::new(&self.native))
+    }
+
+    fn spawn(&self, program: &Path, mut command: Command) -> Result<Asked> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let log = self.log(&name);
+        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
         let stdin = child.stdin.take().context("the program has no standard input")?;
