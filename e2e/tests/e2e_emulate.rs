@@ -130,10 +130,12 @@ fn an_access_out_of_bounds_is_placed_beside_the_allocation_it_missed() {
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert_eq!(ended.value("synchronize"), "hipErrorIllegalAddress");
     let address = ended.value("address");
+    let source = include_str!("../programs/faults.hip").lines();
+    let line = source.take_while(|line| !line.contains("void write_out_of_bounds")).count() + 1;
     for word in [
         "fault in write_out_of_bounds(int*, long long)",
         "global_store_dword",
-        "faults.hip:8",
+        &format!("faults.hip:{line}\n"),
         "work-item 0,0,0",
         &format!("write of address {address}"),
         "right behind the 4096 bytes at",
