@@ -37,8 +37,8 @@ const QUICK: &[(&str, &str)] = &[
     ("test_uniform_distribution", "*"),
 ];
 
-/// The engine whose tests are left out unless asked for. To start it, a kernel moves 8192 generators apart by polynomials of
-/// 19937 bits: some ten minutes of a core each time.
+/// The engine whose tests are left out unless asked for. To start it, a kernel moves thousands of generators apart by
+/// polynomials of 19937 bits: a test that starts it twice had not ended after eight minutes of a core.
 const SLOW_ENGINE: &str = "mt19937";
 
 pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
