@@ -40,7 +40,7 @@ struct State {
     next: u64,
     /// Workgroups started and not ended, parked ones included.
     in_flight: u64,
-    parked: VecDeque<Workgroup>,
+    parked: VecDeque<Box<Workgroup>>,
     /// Workgroups to have in flight even while some are parked.
     target: u64,
     /// Turns since the last workgroup ended, or since `target` grew.
@@ -71,7 +71,7 @@ impl Schedule {
 /// What a thread does next.
 enum Pick {
     Start(u64),
-    Resume(Workgroup),
+    Resume(Box<Workgroup>),
     Nothing,
 }
 
@@ -98,7 +98,7 @@ impl Grid {
     }
 
     /// Puts a workgroup aside; gives the number in flight.
-    fn park(&self, workgroup: Workgroup, idle: bool) -> u64 {
+    fn park(&self, workgroup: Box<Workgroup>, idle: bool) -> u64 {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
         state.parked.push_back(workgroup);
@@ -118,7 +118,7 @@ impl Grid {
     }
 
     /// Runs workgroups until there is none left to run.
-    fn work(&self, spares: &Mutex<Vec<Workgroup>>) {
+    fn work(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
         self.schedule.state.lock().active += 1;
         let entered = Entered::new(&self.missing);
         let done = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
@@ -138,8 +138,8 @@ impl Grid {
         }
     }
 
-    fn run_workgroups(&self, spares: &Mutex<Vec<Workgroup>>) {
-        let mut spare: Option<Workgroup> = None;
+    fn run_workgroups(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
+        let mut spare: Option<Box<Workgroup>> = None;
         let mut naps = 0u64;
         let mut done = LaunchStats::default();
         let mut finished = false;
@@ -149,7 +149,7 @@ impl Grid {
                 Pick::Resume(workgroup) => workgroup,
                 Pick::Start(linear) => {
                     let taken = spare.take().or_else(|| spares.lock().pop());
-                    let mut workgroup = taken.unwrap_or_else(|| Workgroup::new(self));
+                    let mut workgroup = taken.unwrap_or_else(|| Box::new(Workgroup::new(self)));
                     workgroup.start(self, linear);
                     workgroup
                 }
@@ -209,7 +209,7 @@ impl Grid {
     }
 }
 
-fn keep(spares: &Mutex<Vec<Workgroup>>, workgroup: Workgroup) {
+fn keep(spares: &Mutex<Vec<Box<Workgroup>>>, workgroup: Box<Workgroup>) {
     let mut spares = spares.lock();
     if spares.len() < SPARES && workgroup.bytes() < 8 << 20 {
         spares.push(workgroup);
@@ -227,7 +227,7 @@ pub(crate) struct Pool {
 struct Shared {
     state: Mutex<Work>,
     wake: Condvar,
-    spares: Mutex<Vec<Workgroup>>,
+    spares: Mutex<Vec<Box<Workgroup>>>,
 }
 
 #[derive(Debug, Default)]
