@@ -9,11 +9,17 @@ mod assembler;
 #[cfg(target_arch = "x86_64")]
 mod block;
 #[cfg(target_arch = "x86_64")]
+mod comparison;
+#[cfg(target_arch = "x86_64")]
 mod emit;
 #[cfg(target_arch = "x86_64")]
 mod entry;
 #[cfg(target_arch = "x86_64")]
 mod executable;
+#[cfg(target_arch = "x86_64")]
+mod float;
+#[cfg(target_arch = "x86_64")]
+mod integer;
 #[cfg(target_arch = "x86_64")]
 mod local_read;
 #[cfg(target_arch = "x86_64")]

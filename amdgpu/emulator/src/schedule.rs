@@ -24,6 +24,9 @@ const BUSY_TURNS: u64 = 64;
 /// Workgroup storage kept for the next launch.
 const SPARES: usize = 64;
 
+/// Storage of workgroups that ended; boxed, since workgroups are handed around by their address.
+type Spares = Mutex<Vec<Box<Workgroup>>>;
+
 /// The order of one grid's workgroups.
 #[derive(Debug)]
 pub(crate) struct Schedule {
@@ -118,7 +121,7 @@ impl Grid {
     }
 
     /// Runs workgroups until there is none left to run.
-    fn work(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
+    fn work(&self, spares: &Spares) {
         self.schedule.state.lock().active += 1;
         let entered = Entered::new(&self.missing);
         let done = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
@@ -138,7 +141,7 @@ impl Grid {
         }
     }
 
-    fn run_workgroups(&self, spares: &Mutex<Vec<Box<Workgroup>>>) {
+    fn run_workgroups(&self, spares: &Spares) {
         let mut spare: Option<Box<Workgroup>> = None;
         let mut naps = 0u64;
         let mut done = LaunchStats::default();
@@ -209,7 +212,7 @@ impl Grid {
     }
 }
 
-fn keep(spares: &Mutex<Vec<Box<Workgroup>>>, workgroup: Box<Workgroup>) {
+fn keep(spares: &Spares, workgroup: Box<Workgroup>) {
     let mut spares = spares.lock();
     if spares.len() < SPARES && workgroup.bytes() < 8 << 20 {
         spares.push(workgroup);
@@ -227,7 +230,7 @@ pub(crate) struct Pool {
 struct Shared {
     state: Mutex<Work>,
     wake: Condvar,
-    spares: Mutex<Vec<Box<Workgroup>>>,
+    spares: Spares,
 }
 
 #[derive(Debug, Default)]
