@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use half::{bf16, f16};
 
 use super::access::{Addresses, vector, vector_mut};
+use super::element::blend;
 use crate::fault::FaultKind;
 use crate::{Flow, Uop, Wave};
 
@@ -340,6 +341,19 @@ pub(super) fn atomics(uop: &Uop) -> &'static AtomicElement {
 pub(super) fn memory_operands(uop: &Uop, returns: bool) -> Operands {
     let data = uop.src[1].index;
     Operands { data, extra: data + atomics(uop).registers as u16, result: returns.then_some(uop.dst) }
+}
+
+/// Lanes whose address is out of range change nothing and get zero for the old value.
+#[inline(always)]
+pub(super) fn zero_results(wave: &mut Wave, element: &AtomicElement, operands: Operands, outside: u64) {
+    if let Some(result) = operands.result
+        && outside != 0
+    {
+        for register in 0..element.registers as u16 {
+            // SAFETY: destination registers were checked at compile time.
+            blend(outside, &[0; 64], unsafe { &mut (*vector_mut(wave, result + register)).0 });
+        }
+    }
 }
 
 /// The operation of a memory atomic's suffix (`global_atomic_<suffix>`).

@@ -160,14 +160,7 @@ impl Body for Atomic {
             extra: uop.src[2].index,
             result: (uop.flags & RETURNS != 0).then_some(uop.dst),
         };
-        if let Some(result) = operands.result
-            && within != exec
-        {
-            for register in 0..element.registers as u16 {
-                // SAFETY: destination registers were checked at compile time.
-                blend(exec & !within, &[0; 64], unsafe { &mut (*vector_mut(wave, result + register)).0 });
-            }
-        }
+        zero_results(wave, element, operands, exec & !within);
         // SAFETY: the lanes are within local memory, which only this thread uses.
         unsafe { (element.local)(wave, &addresses, within, operands) };
         Flow::Next

@@ -257,6 +257,7 @@ impl Body for FlatAtomic {
         let global = exec & !local & !private;
         if local != 0 {
             let (addresses, within) = localise(wave, &addresses, local, bytes);
+            zero_results(wave, element, operands, local & !within);
             // SAFETY: the lanes are within local memory.
             unsafe { (element.local)(wave, &addresses, within, operands) };
         }

@@ -241,14 +241,7 @@ impl Body for BufferAtomic {
         let mut placed = place(wave, uop, exec, bytes);
         let within = placed.within[element.registers - 1];
         let operands = memory_operands(uop, uop.flags & RETURNS != 0);
-        if let Some(result) = operands.result
-            && within != exec
-        {
-            for register in 0..element.registers as u16 {
-                // SAFETY: destination registers were checked at compile time.
-                blend(exec & !within, &[0; 64], unsafe { &mut (*vector_mut(wave, result + register)).0 });
-            }
-        }
+        zero_results(wave, element, operands, exec & !within);
         if within == 0 {
             return Flow::Next;
         }
