@@ -294,7 +294,7 @@ impl Body for LoadToLocal {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked.
-        unsafe { to_local(wave, element, &addresses, exec, offset(uop) as u32) };
+        unsafe { to_local(wave, element, &addresses, exec, offset(uop)) };
         Flow::Next
     }
 }
@@ -308,13 +308,13 @@ pub(super) unsafe fn to_local(
     element: &LoadElement,
     addresses: &Addresses,
     exec: u64,
-    offset: u32,
+    offset: i64,
 ) {
-    let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + u64::from(offset);
+    let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(offset);
     for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
         for register in 0..element.registers {
-            let to = base + 4 * (lane * element.registers + register) as u64;
-            if to + 4 <= u64::from(wave.lds_size) {
+            let to = base.wrapping_add(4 * (lane * element.registers + register) as u64);
+            if to.checked_add(4).is_some_and(|end| end <= u64::from(wave.lds_size)) {
                 // SAFETY: the source is promised by the caller, the destination is within local memory.
                 unsafe {
                     let value = (element.one)(0, (addresses.0[lane] as *const u8).add(4 * register));

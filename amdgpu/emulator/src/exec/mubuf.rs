@@ -274,7 +274,7 @@ impl Body for BufferToLocal {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked.
-        unsafe { to_local(wave, element, &placed.addresses, within, offset(uop) as u32) };
+        unsafe { to_local(wave, element, &placed.addresses, within, offset(uop)) };
         Flow::Next
     }
 }
