@@ -334,7 +334,8 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         .split_once('_')
         .and_then(|(_, operation)| operation.split_once('_'))
         .ok_or(Unsupported::Instruction(name))?;
-    let to_local = suffix.strip_prefix("lds_");
+    // gfx90a has a bit for it beside the operations of their own.
+    let to_local = suffix.strip_prefix("lds_").or(inst.memory.lds.then_some(suffix));
     let mut uop = compiler.uop(handler::<LoadToLocal>(Level::Base), inst_index);
     match kind {
         "load" => {
