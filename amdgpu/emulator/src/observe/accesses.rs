@@ -280,6 +280,9 @@ impl Shape {
                     _ => [u64::from(base); 64],
                 };
                 out.push(access(Space::Private, exec, addresses));
+                if self.to_local {
+                    out.push(self.copied(wave, exec, inst));
+                }
             }
             Form::Buffer => self.place_buffer(wave, uop, exec, inst, access, out),
         }
