@@ -294,20 +294,21 @@ impl Body for LoadToLocal {
             return Flow::Fault;
         }
         // SAFETY: the addresses were checked.
-        unsafe { to_local(wave, element, &addresses, exec, offset(uop)) };
+        unsafe { to_local(wave, element, &addresses, exec, exec, offset(uop)) };
         Flow::Next
     }
 }
 
-/// Moves elements to local memory at M0 + `offset` + 4 * lane.
+/// Moves elements to local memory at M0 + `offset` + 4 * lane; zero for active lanes that are not `within` their buffer.
 ///
 /// # Safety
-/// Every active lane's address must be readable for the element's bytes.
+/// The address of every lane within must be readable for the element's bytes.
 pub(super) unsafe fn to_local(
     wave: &mut Wave,
     element: &LoadElement,
     addresses: &Addresses,
     exec: u64,
+    within: u64,
     offset: i64,
 ) {
     let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(offset);
@@ -317,7 +318,10 @@ pub(super) unsafe fn to_local(
             if to.checked_add(4).is_some_and(|end| end <= u64::from(wave.lds_size)) {
                 // SAFETY: the source is promised by the caller, the destination is within local memory.
                 unsafe {
-                    let value = (element.one)(0, (addresses.0[lane] as *const u8).add(4 * register));
+                    let value = match within >> lane & 1 {
+                        0 => 0,
+                        _ => (element.one)(0, (addresses.0[lane] as *const u8).add(4 * register)),
+                    };
                     wave.lds.add(to as usize).cast::<u32>().write_unaligned(value);
                 }
             }

@@ -266,15 +266,14 @@ impl Body for BufferToLocal {
         let element = loads(uop);
         let mut placed = place(wave, uop, exec, element.bytes as u32);
         let within = placed.within[element.registers - 1];
-        if within == 0 {
-            return Flow::Next;
+        if within != 0 {
+            placed.addresses.fill_inactive(within);
+            if !check(wave, uop, &placed.addresses, within, element.bytes, false) {
+                return Flow::Fault;
+            }
         }
-        placed.addresses.fill_inactive(within);
-        if !check(wave, uop, &placed.addresses, within, element.bytes, false) {
-            return Flow::Fault;
-        }
-        // SAFETY: the addresses were checked.
-        unsafe { to_local(wave, element, &placed.addresses, within, offset(uop)) };
+        // SAFETY: the addresses of lanes within the buffer were checked.
+        unsafe { to_local(wave, element, &placed.addresses, exec, within, offset(uop)) };
         Flow::Next
     }
 }

@@ -302,8 +302,9 @@ impl Shape {
         let private = wave.private as u64;
         let private_bytes = 64 * u64::from(wave.private_size);
         let dwords = self.bytes.div_ceil(4) as usize;
-        if self.to_local && within[dwords - 1] != 0 {
-            out.push(self.copied(wave, within[dwords - 1], inst));
+        if self.to_local {
+            // Lanes out of range write zero there.
+            out.push(self.copied(wave, exec, inst));
         }
         let whole = stride == 4 && (0..dwords).all(|k| within[k] == within[0]);
         let pieces = if whole { 1 } else { dwords };
