@@ -102,6 +102,16 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
                 inside |= u64::from(indices[lane] < resource.records) << lane;
             }
             within = within.map(|lanes| lanes & inside);
+        } else {
+            // Any other by the byte, before swizzling.
+            for (k, within) in within.iter_mut().enumerate() {
+                let mut inside = 0;
+                for lane in 0..64 {
+                    let end = u64::from(offsets[lane]) + 4 * k as u64 + u64::from(small) + u64::from(soffset);
+                    inside |= u64::from(end <= u64::from(resource.records)) << lane;
+                }
+                *within &= inside;
+            }
         }
         let stride = (ELEMENT * resource.index_stride) as usize;
         return Placed { addresses, within, stride };
