@@ -231,9 +231,17 @@ fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
         if !check(wave, uop, &addresses, within, dword.bytes, true) {
             return Flow::Fault;
         }
-        let src = vector(wave, uop.src[1].index + register as u16);
-        // SAFETY: the addresses were checked for writing.
-        unsafe { (dword.run)(src, &addresses, within, 4) };
+    }
+    // Lane by lane as all stores, so that where elements overlap the last lane's is what stays.
+    for lane in 0..64 {
+        for register in (0..whole.registers).filter(|register| placed.within[*register] >> lane & 1 != 0) {
+            let to = placed.addresses.0[lane].wrapping_add((register * placed.stride) as u64);
+            // SAFETY: the address was checked for writing, registers at compile time.
+            unsafe {
+                let value = (*vector(wave, uop.src[1].index + register as u16)).0[lane];
+                (dword.one)(to as *mut u8, value);
+            }
+        }
     }
     Flow::Next
 }
