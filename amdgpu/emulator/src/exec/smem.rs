@@ -170,6 +170,10 @@ impl<const BUFFER: bool> Body for ScalarAtomic<BUFFER> {
             let (base, records) = buffer(wave, uop);
             let at = at as u64 & !3;
             if at.saturating_add(size) > records {
+                if uop.flags & RETURNS != 0 {
+                    let dst = usize::from(uop.dst);
+                    wave.sgprs[dst..dst + element.registers].fill(0);
+                }
                 return Flow::Next;
             }
             base.wrapping_add(at)
