@@ -1,7 +1,7 @@
 //! Running one instruction on the emulator and on the reference, from the same random state.
 
 use emulator::compile::Compiler;
-use emulator::{Lanes, Level, Mode, Uop, Wave, exec};
+use emulator::{FaultKind, Lanes, Level, Mode, Uop, Wave, exec};
 use isa::{Arch, DataType, Element, Format, Inst, disassemble};
 
 use super::exact::{F16, F32, F64, Format as Float};
@@ -16,7 +16,7 @@ pub fn blank(arch: Arch) -> Machine {
 }
 
 /// A random state with values that suit the instruction's types.
-fn state(random: &mut Random, arch: Arch, inst: &Inst) -> Machine {
+pub fn state(random: &mut Random, arch: Arch, inst: &Inst) -> Machine {
     let row = inst.encoding();
     let mut types = vec![row.dst];
     types.extend(row.src);
@@ -85,6 +85,16 @@ pub fn level(random: &mut Random) -> Level {
 }
 
 pub fn emulate(level: Level, start: &Machine, inst: &Inst) -> Result<Machine, String> {
+    emulate_in(level, start, inst, |_| {}).map(|(machine, _)| machine)
+}
+
+/// The same with what is around the wave, and what the instruction was refused for.
+pub fn emulate_in(
+    level: Level,
+    start: &Machine,
+    inst: &Inst,
+    place: impl FnOnce(&mut Wave),
+) -> Result<(Machine, Option<FaultKind>), String> {
     let mut compiler = Compiler::new(start.arch, level, ACCUMULATORS as u16, REGISTERS as u16, 0x1000);
     compiler.insts.push(*inst);
     let uop = exec::compile(&mut compiler, inst, 0).map_err(|error| error.to_string())?;
@@ -98,6 +108,7 @@ pub fn emulate(level: Level, start: &Machine, inst: &Inst) -> Result<Machine, St
     wave.mode = start.mode;
     wave.constants = compiler.constants.as_ptr();
     wave.insts = compiler.insts.as_ptr();
+    place(&mut wave);
     for uop in &uops {
         // SAFETY: the level is one this machine has; the micro-op was compiled for a wave of these registers just now, and its
         // constants and instructions live until the end of this function.
@@ -106,7 +117,8 @@ pub fn emulate(level: Level, start: &Machine, inst: &Inst) -> Result<Machine, St
     let mut s = [0; 128];
     s.copy_from_slice(&wave.sgprs[..128]);
     let v = wave.vgprs.iter().map(|lanes| lanes.0).collect();
-    Ok(Machine { arch: start.arch, v, s, scc: wave.scc, mode: wave.mode, nans: 0 })
+    let machine = Machine { arch: start.arch, v, s, scc: wave.scc, mode: wave.mode, nans: 0 };
+    Ok((machine, wave.fault.map(|(kind, _)| kind)))
 }
 
 /// Units in the last place that a result may be off: the hardware's own approximations promise one.

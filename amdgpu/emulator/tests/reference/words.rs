@@ -44,8 +44,18 @@ pub fn draw(random: &mut Random, arch: Arch, row: &Encoding, form: Form) -> Opti
     None
 }
 
-/// Whether the instruction means anything: relative moves are from registers.
+/// Whether the instruction means anything that is executed: relative moves are from registers, a buffer's scalar offset is not part of
+/// its resource, swizzles are not those of Fourier transforms.
 fn makes_sense(inst: &Inst) -> bool {
+    if inst.op == isa::Op::ds_swizzle_b32 {
+        return inst.imm < 0xe000;
+    }
+    if matches!(inst.format, Format::Mubuf | Format::Mtbuf)
+        && let (Some(resource), Some(offset)) =
+            (super::machine::scalar_index(inst.src[2]), super::machine::scalar_index(inst.src[3]))
+    {
+        return !(resource..resource + 4).contains(&offset);
+    }
     !inst.op.name().starts_with("s_movrels") || super::machine::scalar_index(inst.src[0]).is_some()
 }
 
@@ -148,23 +158,45 @@ fn memory(random: &mut Random, row: &Encoding, opcode: u32) -> [u32; 3] {
     let registers = (0..4).fold(0, |all, _| all << 8 | (2 * random.below(20) as u32));
     let first = match row.format {
         Format::Sopp => 0xbf80_0000 | opcode << 16 | sparse(random, 16),
-        // An immediate offset, scalar data and base.
-        Format::Smem if random.chance(2) => {
+        // Without operands, or the clocks.
+        Format::Smem if row.src[0] == isa::DataType::None => {
             return [0xc000_0000 | opcode << 18 | (random.below(6) as u32) << 8, 0, 0];
         }
+        // Scalar data and base, with an immediate offset, a scalar one or both.
         Format::Smem => {
             let (data, base) = (4 * random.below(6) as u32, 2 * random.below(4) as u32);
-            return [0xc002_0000 | opcode << 18 | data << 6 | base, random.below(256) as u32 * 4, 0];
+            let returns = u32::from(row.flags.has(Flags::ATOMIC) && random.chance(2)) << 16;
+            let first = 0xc000_0000 | opcode << 18 | data << 6 | base | returns;
+            let register = 2 * random.below(20) as u32;
+            let offset = random.below(512) as u32 * 4;
+            let offset = if random.chance(4) { offset.wrapping_neg() & 0x1f_ffff } else { offset };
+            return match random.below(3) {
+                0 => [first | 1 << 17, offset, 0],
+                1 => [first | 1 << 17 | 1 << 14, register << 25 | offset, 0],
+                _ => [first, register, 0],
+            };
         }
         Format::Ds => {
             let shared = row.flags.has(Flags::GDS_ONLY);
-            0xd800_0000 | opcode << 17 | sparse(random, 16) | u32::from(shared) << 16
+            let accumulation = u32::from(random.chance(4)) << 25;
+            0xd800_0000 | opcode << 17 | sparse(random, 16) | u32::from(shared) << 16 | accumulation
         }
-        Format::Flat => 0xdc00_0000 | opcode << 18 | sparse(random, 12),
-        Format::Scratch => 0xdc00_4000 | opcode << 18 | sparse(random, 12),
-        Format::Global => 0xdc00_8000 | opcode << 18 | sparse(random, 12),
+        Format::Flat | Format::Scratch | Format::Global => {
+            let segment = match row.format {
+                Format::Flat => 0,
+                Format::Scratch => 1 << 14,
+                _ => 2 << 14,
+            };
+            // Bit 13 is what gfx90a calls LDS and scratch of gfx942 SVE.
+            let (offset, thirteen) = (sparse(random, 13) & 0x1fff, u32::from(random.chance(3)) << 13);
+            let returns = u32::from(random.chance(2)) << 16;
+            0xdc00_0000 | segment | opcode << 18 | offset | thirteen | returns
+        }
         Format::Mtbuf => 0xe800_0000 | opcode << 15 | sparse(random, 14) | sparse(random, 7) << 19,
-        _ => 0xe000_0000 | opcode << 18 | sparse(random, 15),
+        _ => {
+            let local = u32::from(row.flags.has(Flags::LDS_ONLY) || random.chance(6)) << 16;
+            0xe000_0000 | opcode << 18 | sparse(random, 15) | local
+        }
     };
     let second = match row.format {
         // No scalar address, or one; nothing where loads have their data and stores their result.
