@@ -2,7 +2,9 @@
 
 mod rig;
 
-use rig::{ARCHS, run_snippet};
+use emulator::FaultKind;
+use isa::Arch;
+use rig::{ARCHS, Args, Rig, SNIPPET_BYTES, run_snippet, snippet};
 
 /// Runs scalar code that leaves its results in s16 and after; checks as many as are expected.
 fn scalars(body: &str, expected: &[u32]) {
@@ -223,6 +225,49 @@ fn loads_can_go_straight_to_local_memory() {
             &data,
         );
         assert_eq!(v[0], std::array::from_fn(|lane| lane as u32 * 11), "{arch:?}");
+    }
+}
+
+#[test]
+fn private_memory_can_go_straight_to_local_memory() {
+    for arch in ARCHS {
+        // One has operations for it, the other a bit. The offset counts at both ends.
+        let load = |kind: &str| match arch {
+            Arch::Gfx90a => format!("scratch_load_{kind} v4, off offset:4 lds\n"),
+            Arch::Gfx942 => format!("scratch_load_lds_{kind} v4, off offset:4\n"),
+        };
+        let body = format!(
+            "v_lshlrev_b32 v1, 2, v0\n v_mul_i32_i24 v2, -9, v0\n v_mov_b32 v3, 12\n v_mov_b32 v4, 8
+             scratch_store_dword v3, v2, off\n s_waitcnt vmcnt(0)\n s_mov_b32 m0, 512\n {} s_mov_b32 m0, 1024\n {}
+             s_mov_b32 m0, 4088\n {} s_waitcnt vmcnt(0)
+             ds_read_b32 v16, v1 offset:516\n ds_read_b32 v17, v1 offset:1028\n ds_read_b32 v18, v1 offset:3840",
+            load("dword"),
+            load("sbyte"),
+            load("dword"),
+        );
+        let (_, v, _) = run_snippet(arch, &body, &[]);
+        let times = |i: u32| 0_u32.wrapping_sub(9 * i);
+        assert_eq!(v[0], lanes(times), "{arch:?} dwords");
+        assert_eq!(v[1], lanes(|i| times(i) as i8 as u32), "{arch:?} bytes with their sign");
+        assert_eq!(v[2][63], times(0), "{arch:?} lane 0 is the last that local memory has room for");
+    }
+}
+
+#[test]
+fn breakpoints_and_messages_pass_and_other_traps_end_the_kernel() {
+    scalars(
+        "s_mov_b32 s16, 1\n s_trap 3\n s_sendmsg sendmsg(MSG_INTERRUPT)\n s_sendmsg sendmsg(MSG_SAVEWAVE)
+         s_add_u32 s16, s16, 1\n s_mov_b32 m0, 5\n s_sendmsg sendmsg(MSG_INTERRUPT)\n s_mov_b32 s17, m0",
+        &[2, 5],
+    );
+    for arch in ARCHS {
+        for id in [1, 2, 4, 255] {
+            let rig = Rig::new(arch, snippet(arch, &format!("s_trap {id}")));
+            let out = rig.alloc(vec![7u8; SNIPPET_BYTES]);
+            let fault = rig.run("snippet", 1, 64, Args::new().ptr(&out)).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::Trap { id }, "{arch:?}");
+            assert!(out.read().iter().all(|byte| *byte == 7), "{arch:?} nothing after the trap ran");
+        }
     }
 }
 

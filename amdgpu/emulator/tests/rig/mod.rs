@@ -111,7 +111,7 @@ pub fn snippet(arch: Arch, body: &str) -> Arc<[u8]> {
         text += &format!("global_store_dword v60, v{}, s[0:1]\n v_add_u32 v60, 0x100, v60\n", 16 + k);
     }
     text += "s_endpgm\n.size snippet, .-snippet\n.rodata\n.p2align 6\n.amdhsa_kernel snippet\n\
-             .amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_group_segment_fixed_size 4096\n.amdhsa_kernarg_size 8\n\
+             .amdhsa_user_sgpr_kernarg_segment_ptr 1\n.amdhsa_group_segment_fixed_size 4096\n.amdhsa_private_segment_fixed_size 64\n.amdhsa_kernarg_size 8\n\
              .amdhsa_next_free_vgpr 64\n.amdhsa_next_free_sgpr 100\n.amdhsa_accum_offset 64\n.end_amdhsa_kernel\n";
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
