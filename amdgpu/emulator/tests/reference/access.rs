@@ -200,7 +200,7 @@ fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst)
             let targets = targets(random, limit, size, aligned, past);
             let vaddr = machine.arch == Arch::Gfx90a && !inst.memory.has_saddr || inst.memory.sve;
             if !vaddr {
-                rest = targets[0].wrapping_sub_signed(offset);
+                rest = targets[0].wrapping_sub(offset as u64);
             }
             if let Some(saddr) = scalar_index(inst.src[2]) {
                 machine.s[saddr] = rest as u32;
@@ -209,7 +209,7 @@ fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst)
             }
             if vaddr {
                 for (lane, target) in targets.into_iter().enumerate() {
-                    let value = target.wrapping_sub(rest).wrapping_sub_signed(offset);
+                    let value = target.wrapping_sub(rest).wrapping_sub(offset as u64);
                     set(machine, inst.src[0], lane, value, false);
                 }
             }
@@ -239,7 +239,7 @@ fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst)
                 machine.set_pair(base, rest);
             }
             for (lane, at) in at.into_iter().enumerate() {
-                let value = at.wrapping_sub_signed(offset).wrapping_sub(rest);
+                let value = at.wrapping_sub(offset as u64).wrapping_sub(rest);
                 set(machine, inst.src[0], lane, value, base.is_none());
             }
         }
@@ -257,7 +257,7 @@ fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst)
                 machine.set_pair(base, start | stride << 48);
                 machine.s[base + 2] = random.below(600) as u32;
             } else {
-                machine.set_pair(base, start.wrapping_sub_signed(offset & !7) + random.below(2) * 2);
+                machine.set_pair(base, start.wrapping_sub((offset & !7) as u64) + random.below(2) * 2);
             }
         }
     }
@@ -339,10 +339,11 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
     let values = few(random, operation.is_some_and(|atomic| atomic.bits == 64));
     let values = random.chance(2).then_some(values);
     if let Some(values) = &values {
-        for register in start.v.chunks_mut(2) {
-            for lane in 0..64 {
+        for pair in start.v.chunks_mut(2) {
+            let [low, high] = pair else { unreachable!("the number of registers is even") };
+            for (low, high) in low.iter_mut().zip(high) {
                 let value = random.pick(values);
-                (register[0][lane], register[1][lane]) = (value as u32, (value >> 32) as u32);
+                (*low, *high) = (value as u32, (value >> 32) as u32);
             }
         }
     }

@@ -149,12 +149,12 @@ impl Machine {
                     "load" => {
                         let moved = Moved::named(to_local.unwrap_or(suffix))?;
                         if to_local.is_some() || inst.memory.lds {
-                            Some(self.into_local(memory, inst, moved))
+                            Some(self.load_to_local(memory, inst, moved))
                         } else {
                             Some(self.load(memory, inst, moved))
                         }
                     }
-                    "store" if to_local.is_some() => Some(self.from_local(memory, inst)),
+                    "store" if to_local.is_some() => Some(self.store_of_local(memory, inst)),
                     "store" => Some(self.store(memory, inst, Moved::named(suffix)?)),
                     "atomic" => Some(self.atomic(memory, inst, Atomic::of_memory(suffix)?)),
                     _ => None,
@@ -291,7 +291,7 @@ impl Machine {
         u64::try_from(at).map_or(Place::Nowhere, Place::Local)
     }
 
-    fn into_local(&mut self, memory: &mut Memory, inst: &Inst, moved: Moved) -> Result<(), Refused> {
+    fn load_to_local(&mut self, memory: &mut Memory, inst: &Inst, moved: Moved) -> Result<(), Refused> {
         for lane in self.active() {
             let from = self.element(memory, inst, lane, moved.bytes).dwords[0];
             let value = moved.widened(memory.read(from, lane, moved.bytes)?);
@@ -300,7 +300,7 @@ impl Machine {
         Ok(())
     }
 
-    fn from_local(&mut self, memory: &mut Memory, inst: &Inst) -> Result<(), Refused> {
+    fn store_of_local(&mut self, memory: &mut Memory, inst: &Inst) -> Result<(), Refused> {
         for lane in self.active() {
             let value = memory.read(self.lane_of_local(inst, lane), lane, 4)?;
             let to = self.element(memory, inst, lane, 4).dwords[0];
@@ -556,10 +556,10 @@ fn swizzled(pattern: u32, lane: usize) -> Option<usize> {
         6 => {
             let (keep, count) = (pattern % 32, pattern / 32 % 32);
             let turned = if pattern >> 10 & 1 == 1 { within + 32 - count } else { within + count };
-            within & keep | turned % 32 & !keep
+            (within & keep) | ((turned % 32) & !keep)
         }
         4 | 5 => within / 4 * 4 + (pattern >> (2 * (within % 4)) & 3),
-        _ => (within & pattern % 32 | pattern / 32 % 32) ^ pattern / 1024 % 32,
+        _ => ((within & (pattern % 32)) | (pattern / 32 % 32)) ^ (pattern / 1024 % 32),
     };
     Some(group + from as usize)
 }
