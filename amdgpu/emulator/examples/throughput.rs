@@ -26,13 +26,14 @@ fn main() {
     let module = unsafe { Module::load(object, Arch::Gfx942, base, &memory) }.expect("a module for gfx942");
     let gpu = Gpu::new(GpuConfig { threads, compilation, ..GpuConfig::new(Arch::Gfx942) });
     let elements = 8usize << 20;
-    let buffers: Vec<Vec<f32>> = (0..3).map(|_| vec![1.0f32; elements]).collect();
-    for buffer in &buffers {
-        memory
-            .insert(buffer.as_ptr() as u64, 4 * elements as u64, Access::ReadWrite)
-            .expect("distinct buffers");
+    // Begins of pages, as a device's allocations are.
+    const PAGE: usize = 4096;
+    let buffers: Vec<Vec<f32>> = (0..3).map(|_| vec![1.0f32; elements + PAGE / 4]).collect();
+    let address = |k: usize| (buffers[k].as_ptr() as u64).next_multiple_of(PAGE as u64);
+    for k in 0..buffers.len() {
+        memory.insert(address(k), 4 * elements as u64, Access::ReadWrite).expect("distinct buffers");
     }
-    let address = |k: usize| (buffers[k].as_ptr() as u64).to_le_bytes();
+    let address = |k: usize| address(k).to_le_bytes();
     // The best of three, in seconds of one launch.
     let launch = |name: &str, grid: [u32; 3], workgroup: [u32; 3], kernarg: Vec<u8>| {
         if only.as_ref().is_some_and(|only| only != name) {

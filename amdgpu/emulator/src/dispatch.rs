@@ -20,7 +20,7 @@ use crate::observe::{Launched, ObservedLaunch, Observer};
 use crate::printf_buffer::PrintfBuffer;
 use crate::program::Program;
 use crate::schedule::{Pool, Schedule};
-use crate::{Compilation, Lanes, Level, Mode};
+use crate::{Compilation, Lanes, Level, Mode, Uop, exec};
 
 /// What a device is like.
 #[derive(Clone, Copy, Debug)]
@@ -207,6 +207,8 @@ pub(crate) struct Grid {
     pub native: u32,
     pub id_dims: u8,
     pub initial: Initial,
+    /// Runs before a wave's first micro-op.
+    pub begin: Uop,
     /// v0 of each wave of a whole workgroup.
     pub work_items: Vec<Lanes>,
     entry: *const Program,
@@ -390,6 +392,7 @@ impl Grid {
             native: compilation.threshold(),
             id_dims,
             initial: Initial::new(gpu.config.arch, descriptor, &pointers, private_size, &preloaded),
+            begin: exec::begin::uop(gpu.level),
             work_items,
             entry,
             entry_index,
@@ -412,6 +415,12 @@ impl Grid {
     pub fn entry(&self) -> &Program {
         // SAFETY: the program belongs to the kernel, which the grid keeps alive.
         unsafe { &*self.entry }
+    }
+
+    /// The place of a workgroup, given its number in the order of starting.
+    pub fn workgroup_of(&self, linear: u64) -> [u32; 3] {
+        let [x, y, _] = self.workgroups.map(u64::from);
+        [(linear % x) as u32, (linear / x % y) as u32, (linear / x / y) as u32]
     }
 
     pub fn is_aborted(&self) -> bool {

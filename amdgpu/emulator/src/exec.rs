@@ -17,6 +17,7 @@ pub mod vopc;
 
 mod access;
 mod atomic;
+pub(crate) mod begin;
 mod byte_sum;
 mod cross_lane;
 mod cube;

@@ -3,7 +3,7 @@
 use code_object::Descriptor;
 use isa::Arch;
 
-use crate::wave::sreg;
+use crate::wave::{Scalars, sreg};
 use crate::{Lanes, Wave};
 
 /// Addresses the user SGPRs may hold.
@@ -18,7 +18,7 @@ pub(crate) struct Pointers {
 /// Scalar registers at the start of a wave, and where the parts go that differ from wave to wave.
 #[derive(Debug)]
 pub(crate) struct Initial {
-    sgprs: [u32; sreg::COUNT],
+    sgprs: Scalars,
     /// Register of the scratch buffer resource.
     private_buffer: Option<usize>,
     /// Register of the initial flat scratch address.
@@ -38,7 +38,7 @@ impl Initial {
         private_size: u32,
         preloaded: &[u32],
     ) -> Initial {
-        let mut sgprs = [0; sreg::COUNT];
+        let mut sgprs = Scalars::ZERO;
         let mut next = 0;
         let mut take = |count: usize| {
             let at = next;
@@ -81,12 +81,18 @@ impl Initial {
         let workgroup =
             [id(descriptor.workgroup_id_x), id(descriptor.workgroup_id_y), id(descriptor.workgroup_id_z)];
         // Workgroup info and the scratch offset of the wave follow; both stay zero, since every wave's scratch has its own base.
+        sgprs[sreg::EXEC..sreg::EXEC + 2].fill(u32::MAX);
         Initial { sgprs, private_buffer, flat_scratch, workgroup, architected: arch == Arch::Gfx942 }
     }
 
-    /// Fills in a wave's scalar registers.
+    /// What is the same for all waves, with EXEC of a whole one.
+    pub fn sgprs(&self) -> &Scalars {
+        &self.sgprs
+    }
+
+    /// Fills in what differs from wave to wave.
+    #[inline]
     pub fn apply(&self, wave: &mut Wave, workgroup: [u32; 3]) {
-        wave.sgprs = self.sgprs;
         let private = wave.private as u64;
         if let Some(at) = self.private_buffer {
             wave.sgprs[at] = private as u32;

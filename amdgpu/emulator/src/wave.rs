@@ -1,5 +1,6 @@
 //! The state of one wave: registers, execution mask, mode, and where its memory is.
 
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 
 use isa::Inst;
@@ -105,13 +106,38 @@ pub mod sreg {
     pub const COUNT: usize = 136;
 }
 
+/// The scalar file, by lines of the cache: a row of it that lay across two would be stored twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Scalars(pub [u32; sreg::COUNT]);
+
+impl Scalars {
+    pub const ZERO: Scalars = Scalars([0; sreg::COUNT]);
+}
+
+impl Deref for Scalars {
+    type Target = [u32; sreg::COUNT];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u32; sreg::COUNT] {
+        &self.0
+    }
+}
+
+impl DerefMut for Scalars {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u32; sreg::COUNT] {
+        &mut self.0
+    }
+}
+
 /// One wave of 64 lanes.
 #[derive(Debug)]
 pub struct Wave {
     /// Architectural VGPRs, then AccVGPRs from `accum_offset`.
     pub vgprs: Box<[Lanes]>,
     /// Scalar file, see [`sreg`]. EXEC is `sgprs[126..128]`, VCC `sgprs[106..108]`.
-    pub sgprs: [u32; sreg::COUNT],
+    pub sgprs: Scalars,
     pub scc: bool,
     /// Index of the next micro-op (set by `Flow::Jump`).
     pub pc: usize,
@@ -164,7 +190,7 @@ impl Wave {
     pub fn new(vgpr_count: usize) -> Wave {
         let mut wave = Wave {
             vgprs: vec![Lanes::ZERO; vgpr_count].into_boxed_slice(),
-            sgprs: [0; sreg::COUNT],
+            sgprs: Scalars::ZERO,
             scc: false,
             pc: 0,
             mode: Mode::default(),

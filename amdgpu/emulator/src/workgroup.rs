@@ -12,6 +12,9 @@ use crate::{Flow, Wave};
 /// Micro-ops a wave may run before others get their turn. Checked at jumps only.
 const QUANTUM: u32 = 8192;
 
+/// The number of no dispatch.
+const NONE: u64 = u64::MAX;
+
 /// What is around a wave: the dispatch and the workgroup.
 #[derive(Debug)]
 pub struct Surroundings {
@@ -76,7 +79,7 @@ impl Mark {
                 }
             }
         };
-        add(&wave.sgprs);
+        add(&wave.sgprs.0);
         wave.vgprs.iter().for_each(|lanes| add(&lanes.0));
         let registers = sums.iter().fold(0u64, |all, sum| all.rotate_left(17) ^ sum);
         Mark { program: wave.program, pc: wave.pc, registers }
@@ -181,7 +184,7 @@ impl Workgroup {
                 workgroup: [0; 3],
                 size: [1; 3],
                 linear_workgroup: 0,
-                dispatch: grid.id,
+                dispatch: NONE,
             }),
             witness: None,
         }
@@ -189,27 +192,59 @@ impl Workgroup {
 
     /// Puts workgroup `linear` of `grid` at its start.
     pub fn start(&mut self, grid: &Grid, linear: u64) {
-        let counts = grid.workgroups;
-        let workgroup = [
-            (linear % u64::from(counts[0])) as u32,
-            (linear / u64::from(counts[0]) % u64::from(counts[1])) as u32,
-            (linear / u64::from(counts[0]) / u64::from(counts[1])) as u32,
-        ];
+        let workgroup = grid.workgroup_of(linear);
         let mut size = grid.workgroup_size;
         for k in 0..3 {
             size[k] = size[k].min(grid.grid_size[k] - workgroup[k] * grid.workgroup_size[k]);
         }
+        let items = size.iter().product::<u32>();
+        self.live = items.div_ceil(64) as usize;
+        if self.surroundings.dispatch != grid.id {
+            self.prepare(grid);
+        }
         let surroundings = &mut *self.surroundings;
-        surroundings.grid = grid;
         surroundings.workgroup = workgroup;
         surroundings.size = size;
         surroundings.linear_workgroup = linear;
-        let items = size.iter().product::<u32>();
-        self.live = items.div_ceil(64) as usize;
+        for slot in &mut self.slots[..self.live] {
+            slot.state = State::Ready;
+            slot.expired = 0;
+            slot.spin = None;
+            let wave = &mut *slot.wave;
+            wave.executed = 0;
+            wave.gpr_index_mode = 0;
+            wave.vskip = false;
+            wave.fork_depth = 0;
+            wave.arrived = None;
+            wave.scc = false;
+            wave.mode = grid.mode;
+            // SAFETY: the wave is prepared for the grid, whose level this machine has.
+            unsafe { (grid.begin.run)(wave, &grid.begin) };
+            grid.initial.apply(wave, workgroup);
+            grid.entry().enter(wave, grid.entry_index);
+        }
+        if items % 64 != 0 {
+            self.slots[self.live - 1].wave.set_sgpr64(sreg::EXEC, u64::MAX >> (64 - items % 64));
+        }
+        if size != grid.workgroup_size {
+            for (index, slot) in self.slots[..self.live].iter_mut().enumerate() {
+                slot.wave.vgprs[0] = crate::initial::work_item_ids(size, grid.id_dims, 64 * index as u32);
+            }
+        }
+        let observed = grid.observed.as_ref();
+        self.witness = observed.map(|launch| Box::new(launch.workgroup(&self.surroundings, self.live)));
+    }
+
+    /// Makes the storage, which may come from another dispatch, that of `grid`: all that is the same for its workgroups.
+    #[cold]
+    fn prepare(&mut self, grid: &Grid) {
+        let surroundings = &mut *self.surroundings;
+        surroundings.grid = grid;
+        surroundings.dispatch = grid.id;
         if self.lds.len() < grid.lds_size as usize {
             self.lds = Buffer::zeroed(grid.lds_size as usize);
         }
-        while self.slots.len() < self.live {
+        while self.slots.len() < grid.work_items.len() {
             self.slots.push(Slot {
                 wave: Box::new(Wave::new(grid.vgpr_count)),
                 private: Buffer::zeroed(0),
@@ -218,23 +253,15 @@ impl Workgroup {
                 spin: None,
             });
         }
-        // Storage comes from earlier dispatches, whose memory this one may not touch.
-        if surroundings.dispatch != grid.id {
-            surroundings.dispatch = grid.id;
-            let generation = grid.memory.generation();
-            self.slots.iter_mut().for_each(|slot| slot.wave.ranges.clear(generation));
-        }
+        let generation = grid.memory.generation();
         let private_bytes = grid.private_size as usize * 64;
-        for (index, slot) in self.slots.iter_mut().enumerate().take(self.live) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
             if slot.private.len() < private_bytes {
                 slot.private = Buffer::zeroed(private_bytes);
             }
             if slot.wave.vgprs.len() < grid.vgpr_count {
                 *slot.wave = Wave::new(grid.vgpr_count);
             }
-            slot.state = State::Ready;
-            slot.expired = 0;
-            slot.spin = None;
             let wave = &mut *slot.wave;
             wave.index = index as u32;
             wave.lds = self.lds.as_mut_ptr();
@@ -243,28 +270,10 @@ impl Workgroup {
             wave.private_size = grid.private_size;
             wave.surroundings = surroundings;
             wave.fault = None;
-            wave.executed = 0;
-            wave.gpr_index_mode = 0;
-            wave.vskip = false;
-            wave.fork_depth = 0;
-            wave.arrived = None;
-            wave.scc = false;
-            wave.mode = grid.mode;
             wave.native = grid.native;
-            grid.initial.apply(wave, workgroup);
-            let first = 64 * index as u32;
-            let lanes = (items - first).min(64);
-            wave.set_sgpr64(sreg::EXEC, u64::MAX >> (64 - lanes));
-            if size == grid.workgroup_size {
-                wave.vgprs[0] = grid.work_items[index];
-            } else {
-                wave.vgprs[0] = crate::initial::work_item_ids(size, grid.id_dims, first);
-            }
-            grid.entry().enter(wave, grid.entry_index);
+            // Its memory is not what the last dispatch might touch.
+            wave.ranges.clear(generation);
         }
-        let observed = grid.observed.as_ref();
-        self.witness = observed.map(|launch| Box::new(launch.workgroup(&self.surroundings, self.live)));
-        self.refresh();
     }
 
     /// Takes notice of changes of the memory table.

@@ -184,7 +184,8 @@ destination_ops! {
     }
     s_movreld_b32 |wave, uop| {
         let value = read32(wave, uop);
-        wave.sgprs[relative(wave, uop.dst, 1)] = value;
+        let to = relative(wave, uop.dst, 1);
+        wave.sgprs[to] = value;
         Flow::Next
     }
     s_movreld_b64 |wave, uop| {
