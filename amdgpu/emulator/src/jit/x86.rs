@@ -2,7 +2,8 @@
 //!
 //! Owns which runs of a program there are ([`block`]), compiling them, and entering them. A run's micro-ops all stay where they
 //! are; only the first one's handler is replaced, by one that runs the whole run natively once it is hot, and else does what the
-//! first one did. Native code needs AVX-512; elsewhere, and under an unusual MODE, there are only micro-ops.
+//! first one did. Native code needs AVX2, and is better with AVX-512; elsewhere, and under an unusual MODE,
+//! there are only micro-ops.
 
 mod assembler;
 mod block;
@@ -12,9 +13,12 @@ mod entry;
 mod executable;
 mod float;
 mod integer;
+mod lacking;
 mod local_read;
+mod mask;
 mod qword;
 mod register;
+mod target;
 mod template;
 
 pub use entry::Native;

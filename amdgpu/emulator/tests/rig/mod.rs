@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use code_object::CodeObject;
-use emulator::{Access, Compilation, Dispatch, Fault, Gpu, GpuConfig, LaunchStats, Memory, Module};
+use emulator::{Access, Compilation, Dispatch, Fault, Gpu, GpuConfig, LaunchStats, Level, Memory, Module};
 use isa::Arch;
 use parking_lot::Mutex;
 
@@ -205,13 +205,15 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Runs become native code at once, unless the test's name says that they never do.
+    /// Runs become native code at once, of the best level there is, unless the test's name says otherwise.
     pub fn new(arch: Arch, image: Arc<[u8]>) -> Rig {
-        let compilation = match env!("CARGO_CRATE_NAME").ends_with("_by_micro_ops") {
+        let test = env!("CARGO_CRATE_NAME");
+        let compilation = match test.ends_with("_by_micro_ops") {
             true => Compilation::Never,
             false => Compilation::After(0),
         };
-        Rig::with_config(GpuConfig { threads: 2, compilation, ..GpuConfig::new(arch) }, image)
+        let level = test.ends_with("_at_v3").then_some(Level::V3);
+        Rig::with_config(GpuConfig { threads: 2, compilation, level, ..GpuConfig::new(arch) }, image)
     }
 
     pub fn with_config(config: GpuConfig, image: Arc<[u8]>) -> Rig {

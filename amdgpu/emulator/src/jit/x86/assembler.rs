@@ -1,14 +1,19 @@
 //! Machine code as it is put together: instructions in order, labels, and the constants they refer to.
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Instruction, InstructionBlock, MemoryOperand, Register,
+    BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock, MemoryOperand,
+    Register,
 };
+
+use super::target::{Target, Vector};
 
 /// Why a block could not be assembled. It then stays with micro-ops.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("an instruction cannot be encoded")]
-    Encoding(#[from] iced_x86::IcedError),
+    Encoding(#[from] IcedError),
+    #[error("an operation needs more registers than there are")]
+    Registers,
 }
 
 /// A place that is jumped to.
@@ -18,13 +23,19 @@ pub struct Label(u64);
 /// The last operand of a vector instruction: a register, or memory (broadcast if it is one element).
 #[derive(Clone, Copy, Debug)]
 pub enum Arg {
-    Zmm(u8),
+    Register(u8),
     Memory(MemoryOperand),
 }
 
+/// Sixty-four bytes of constants, so that no vector of them crosses a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Line([u32; 16]);
+
 /// Instructions in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Assembler {
+    pub target: Target,
     instructions: Vec<Instruction>,
     labels: u64,
     /// The label the next instruction is at.
@@ -40,16 +51,8 @@ pub const POOL: Register = Register::R10;
 /// Where labels are numbered from; instructions without one are at zero.
 const FIRST_LABEL: u64 = 1 << 32;
 
-pub fn zmm(n: u8) -> Register {
-    Register::ZMM0 + u32::from(n)
-}
-
 pub fn xmm(n: u8) -> Register {
     Register::XMM0 + u32::from(n)
-}
-
-pub fn ymm(n: u8) -> Register {
-    Register::YMM0 + u32::from(n)
 }
 
 pub fn k(n: u8) -> Register {
@@ -61,14 +64,25 @@ pub fn at(base: Register, displacement: i64) -> MemoryOperand {
     MemoryOperand::new(base, Register::None, 1, displacement, 1, false, Register::None)
 }
 
-/// `[base + displacement]`, one element for all lanes.
+/// `[base + displacement]`, one element for all lanes. Only AVX-512 has such operands; for AVX2 they are loaded first.
 pub fn broadcast(base: Register, displacement: i64) -> MemoryOperand {
     MemoryOperand::new(base, Register::None, 1, displacement, 1, true, Register::None)
 }
 
 impl Assembler {
+    pub fn new(target: Target) -> Assembler {
+        Assembler {
+            target,
+            instructions: Vec::new(),
+            labels: 0,
+            pending: None,
+            pool: Vec::new(),
+            error: None,
+        }
+    }
+
     /// Adds an instruction; a failure is kept for [`Assembler::finish`].
-    pub fn push(&mut self, instruction: Result<Instruction, iced_x86::IcedError>) {
+    pub fn push(&mut self, instruction: Result<Instruction, IcedError>) {
         match instruction {
             Ok(mut instruction) => {
                 if let Some(Label(place)) = self.pending.take() {
@@ -76,17 +90,17 @@ impl Assembler {
                 }
                 self.instructions.push(instruction);
             }
-            Err(error) => self.error = self.error.take().or(Some(error.into())),
+            Err(error) => self.fail(error.into()),
         }
     }
 
-    /// Adds an instruction under a mask; lanes without a bit keep the destination, or become zero.
-    pub fn push_masked(
-        &mut self,
-        mask: u8,
-        zeroing: bool,
-        instruction: Result<Instruction, iced_x86::IcedError>,
-    ) {
+    /// Gives up: [`Assembler::finish`] will say why.
+    pub fn fail(&mut self, error: Error) {
+        self.error = self.error.take().or(Some(error));
+    }
+
+    /// Adds an instruction under a mask register; lanes without a bit keep the destination, or become zero.
+    pub fn push_masked(&mut self, mask: u8, zeroing: bool, instruction: Result<Instruction, IcedError>) {
         self.push(instruction.map(|mut instruction| {
             instruction.set_op_mask(k(mask));
             instruction.set_zeroing_masking(zeroing);
@@ -113,89 +127,115 @@ impl Assembler {
 
     /// A constant for all lanes.
     pub fn constant(&mut self, value: u32) -> MemoryOperand {
-        let place = self.pool.iter().position(|other| *other == value).unwrap_or_else(|| {
-            self.pool.push(value);
-            self.pool.len() - 1
-        });
-        broadcast(POOL, 4 * place as i64)
+        match self.target {
+            Target::Avx2 => self.constants(&[value; 8]),
+            Target::Avx512 => broadcast(POOL, self.pooled(&[value], 1)),
+        }
     }
 
     /// A 64-bit constant for all lanes.
     pub fn constant_64(&mut self, value: u64) -> MemoryOperand {
-        let parts = [value as u32, (value >> 32) as u32];
-        let found = self.pool.windows(2).position(|pair| pair == parts);
-        let place = found.unwrap_or_else(|| {
-            self.pool.extend(parts);
-            self.pool.len() - 2
-        });
-        broadcast(POOL, 4 * place as i64)
+        let [low, high] = [value as u32, (value >> 32) as u32];
+        match self.target {
+            Target::Avx2 => self.constants(&[low, high, low, high, low, high, low, high]),
+            Target::Avx512 => broadcast(POOL, self.pooled(&[low, high], 1)),
+        }
     }
 
-    /// Sixteen constants, one per lane.
-    pub fn constants(&mut self, values: [u32; 16]) -> MemoryOperand {
-        let found = self.pool.windows(16).position(|run| run == values);
+    /// Constants, one per lane.
+    pub fn constants(&mut self, values: &[u32]) -> MemoryOperand {
+        at(POOL, self.pooled(values, values.len()))
+    }
+
+    /// Where `values` are in the pool, at a multiple of `step`.
+    fn pooled(&mut self, values: &[u32], step: usize) -> i64 {
+        let mut places = (0..self.pool.len()).step_by(step);
+        let found = places.find(|place| self.pool[*place..].starts_with(values));
         let place = found.unwrap_or_else(|| {
+            self.pool.resize(self.pool.len().next_multiple_of(step), 0);
             self.pool.extend(values);
-            self.pool.len() - 16
+            self.pool.len() - values.len()
         });
-        at(POOL, 4 * place as i64)
+        4 * place as i64
     }
 
     /// `code dst, a, b`.
-    pub fn op3(&mut self, code: Code, dst: u8, a: u8, b: Arg) {
-        let instruction = match b {
-            Arg::Zmm(b) => Instruction::with3(code, zmm(dst), zmm(a), zmm(b)),
-            Arg::Memory(b) => Instruction::with3(code, zmm(dst), zmm(a), b),
-        };
-        self.push(instruction);
+    pub fn op3(&mut self, vector: Vector, dst: u8, a: u8, b: Arg) {
+        let (target, code) = (self.target, vector.on(self.target));
+        let (dst, a) = (target.whole(dst), target.whole(a));
+        self.push(match b {
+            Arg::Register(b) => Instruction::with3(code, dst, a, target.whole(b)),
+            Arg::Memory(b) => Instruction::with3(code, dst, a, b),
+        });
     }
 
     /// `code dst, a, b, immediate`.
     pub fn op3_imm(&mut self, code: Code, dst: u8, a: u8, b: Arg, immediate: u32) {
-        let instruction = match b {
-            Arg::Zmm(b) => Instruction::with4(code, zmm(dst), zmm(a), zmm(b), immediate),
-            Arg::Memory(b) => Instruction::with4(code, zmm(dst), zmm(a), b, immediate),
-        };
-        self.push(instruction);
+        let target = self.target;
+        let (dst, a) = (target.whole(dst), target.whole(a));
+        self.push(match b {
+            Arg::Register(b) => Instruction::with4(code, dst, a, target.whole(b), immediate),
+            Arg::Memory(b) => Instruction::with4(code, dst, a, b, immediate),
+        });
     }
 
     /// `code dst, a`.
-    pub fn op2(&mut self, code: Code, dst: u8, a: Arg) {
-        let instruction = match a {
-            Arg::Zmm(a) => Instruction::with2(code, zmm(dst), zmm(a)),
-            Arg::Memory(a) => Instruction::with2(code, zmm(dst), a),
-        };
-        self.push(instruction);
+    pub fn op2(&mut self, vector: Vector, dst: u8, a: Arg) {
+        let (target, code) = (self.target, vector.on(self.target));
+        self.push(match a {
+            Arg::Register(a) => Instruction::with2(code, target.whole(dst), target.whole(a)),
+            Arg::Memory(a) => Instruction::with2(code, target.whole(dst), a),
+        });
     }
 
     /// `code dst, a, immediate`.
-    pub fn op2_imm(&mut self, code: Code, dst: u8, a: Arg, immediate: u32) {
-        let instruction = match a {
-            Arg::Zmm(a) => Instruction::with3(code, zmm(dst), zmm(a), immediate),
-            Arg::Memory(a) => Instruction::with3(code, zmm(dst), a, immediate),
-        };
-        self.push(instruction);
+    pub fn op2_imm(&mut self, vector: Vector, dst: u8, a: Arg, immediate: u32) {
+        let (target, code) = (self.target, vector.on(self.target));
+        self.push(match a {
+            Arg::Register(a) => Instruction::with3(code, target.whole(dst), target.whole(a), immediate),
+            Arg::Memory(a) => Instruction::with3(code, target.whole(dst), a, immediate),
+        });
     }
 
-    /// `code mask {under}, a, b, predicate`.
-    pub fn compare(&mut self, code: Code, mask: u8, under: u8, a: u8, b: Arg, predicate: u32) {
-        let instruction = match b {
-            Arg::Zmm(b) => Instruction::with4(code, k(mask), zmm(a), zmm(b), predicate),
-            Arg::Memory(b) => Instruction::with4(code, k(mask), zmm(a), b, predicate),
-        };
-        self.push_masked(under, false, instruction);
+    /// One element for all lanes, from memory or the low end of a register.
+    pub fn spread(&mut self, vector: Vector, dst: u8, from: Arg) {
+        let code = vector.on(self.target);
+        let dst = self.target.whole(dst);
+        self.push(match from {
+            Arg::Register(from) => Instruction::with2(code, dst, xmm(from)),
+            Arg::Memory(mut from) => {
+                from.is_broadcast = false;
+                Instruction::with2(code, dst, from)
+            }
+        });
     }
 
     /// The bytes, and the constants that [`POOL`] must point to when they run.
-    pub fn finish(self, pool_address: impl FnOnce(&[u32]) -> u64) -> Result<(Vec<u8>, Box<[u32]>), Error> {
+    pub fn finish(self) -> Result<(Vec<u8>, Box<[Line]>), Error> {
         if let Some(error) = self.error {
             return Err(error);
         }
-        let pool: Box<[u32]> = self.pool.into();
-        let set = Instruction::with2(Code::Mov_r64_imm64, POOL, pool_address(&pool))?;
+        #[cfg(test)]
+        self.assert_instructions_are_of_the_target();
+        let pool: Box<[Line]> = self
+            .pool
+            .chunks(16)
+            .map(|chunk| Line(std::array::from_fn(|n| chunk.get(n).copied().unwrap_or(0))))
+            .collect();
+        let set = Instruction::with2(Code::Mov_r64_imm64, POOL, pool.as_ptr() as u64)?;
         let all: Vec<Instruction> = std::iter::once(set).chain(self.instructions).collect();
         let block = InstructionBlock::new(&all, 0x1_0000);
         let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)?;
         Ok((encoded.code_buffer, pool))
+    }
+
+    /// What runs on the machine of a test need not run on a lesser one.
+    #[cfg(test)]
+    fn assert_instructions_are_of_the_target(&self) {
+        for instruction in &self.instructions {
+            let name = format!("{:?}", instruction.code());
+            let new = name.starts_with("EVEX") || name.contains("_kr");
+            assert!(self.target == Target::Avx512 || !new, "{name} is not of AVX2");
+        }
     }
 }

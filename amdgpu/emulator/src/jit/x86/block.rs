@@ -6,6 +6,7 @@
 
 use isa::{Format, Inst, Op, Operand};
 
+use super::target::Target;
 use super::{local_read, template};
 use crate::compile::scalar_index;
 use crate::exec::lane_op::{Kind, Shape};
@@ -74,9 +75,9 @@ struct Effects {
 }
 
 /// The runs of a program. `plain` says which micro-ops are exactly their instruction; `targets` which are jumped to.
-pub fn discover(uops: &[Uop], insts: &[Inst], plain: &[bool], targets: &[bool]) -> Vec<Run> {
+pub fn discover(target: Target, uops: &[Uop], insts: &[Inst], plain: &[bool], targets: &[bool]) -> Vec<Run> {
     let mut runs = Vec::new();
-    let mut open = Open::default();
+    let mut open = Open::new(target);
     for (at, uop) in uops.iter().enumerate() {
         if targets[at] {
             open.close(&mut runs);
@@ -95,8 +96,9 @@ pub fn discover(uops: &[Uop], insts: &[Inst], plain: &[bool], targets: &[bool]) 
 }
 
 /// A run that may still grow.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Open {
+    target: Target,
     run: Run,
     worth: u32,
     vectors: usize,
@@ -109,6 +111,20 @@ struct Open {
 }
 
 impl Open {
+    fn new(target: Target) -> Open {
+        Open {
+            target,
+            run: Run::default(),
+            worth: 0,
+            vectors: 0,
+            uniform: Scalars::default(),
+            mask_in: Scalars::default(),
+            mask_out: Scalars::default(),
+            late_in: Scalars::default(),
+            late_out: Scalars::default(),
+        }
+    }
+
     /// Adds a micro-op if it fits. One that does not, into an empty run, never will.
     fn add(&mut self, at: usize, uop: &Uop, inst: &Inst, uops: &[Uop], insts: &[Inst]) -> bool {
         if is_scalar(inst) {
@@ -148,7 +164,7 @@ impl Open {
             self.run.reads_local = true;
             self.worth += 4;
             if let Some(Item::Reads(group)) = self.run.items.last_mut()
-                && local_read::joins(group, at, uops, insts)
+                && local_read::joins(self.target, group, at, uops, insts)
             {
                 group.push(at);
                 return true;
@@ -184,7 +200,7 @@ impl Open {
     }
 
     fn close(&mut self, runs: &mut Vec<Run>) {
-        let open = std::mem::take(self);
+        let open = std::mem::replace(self, Open::new(self.target));
         if open.worth >= WORTHWHILE {
             runs.push(open.run);
         }

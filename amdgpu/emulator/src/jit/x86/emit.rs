@@ -1,16 +1,19 @@
-//! Lowering one run of micro-ops: the loop over slices of sixteen lanes, and what templates say an operation with.
+//! Lowering one run of micro-ops: the loop over slices of the wave, and what templates say an operation with.
 //!
 //! Inside a slice the wave's registers are values in registers of the host ([`Registers`]). EXEC is one mask for the whole run, and
-//! matters only where something is stored: what inactive lanes compute is never seen.
+//! matters only where something is stored: what inactive lanes compute is never seen. With AVX-512 stores are masked. With AVX2 a
+//! slice has two versions: in one all lanes are active, in the other stores mix with what was there.
 
 use std::collections::HashMap;
 
 use iced_x86::{Code, Instruction, Register};
 use isa::Inst;
 
-use super::assembler::{Arg, Assembler, Error, Label, at, broadcast, k, zmm};
+use super::assembler::{Arg, Assembler, Error, Line, at, broadcast, k};
 use super::block::{Item, Run};
+use super::mask::{self, Masks};
 use super::register::{Name, Registers};
+use super::target::{AND, BROADCAST_32, COPY, LOAD, OR, Target, Vector, XOR};
 use super::{local_read, template};
 use crate::exec::lane_op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
@@ -20,75 +23,98 @@ pub const VECTORS: Register = Register::RDI;
 pub const SCALARS: Register = Register::RSI;
 pub const LDS: Register = Register::RCX;
 pub const LDS_SIZE: Register = Register::R8;
-/// Where the slice's sixteen bits of scalar register 0 are.
-const MASKS: Register = Register::R11;
+/// Where the slice's bits of scalar register 0 are.
+pub const MASKS: Register = Register::R11;
 const EXEC: Register = Register::R9;
+const EXEC_32: Register = Register::R9D;
+const EXEC_8: Register = Register::R9L;
 const SLICES_LEFT: Register = Register::EDX;
-/// The mask register that holds the slice's EXEC.
+/// The mask register that holds the slice's EXEC, and the vector register that does where there are no mask registers.
 pub const ACTIVE: u8 = 1;
+pub const ACTIVE_LANES: u8 = 15;
 
 /// `vgprs, sgprs, exec, lds, lds_size`.
 pub type Entry = unsafe extern "sysv64" fn(*mut Lanes, *mut u32, u64, *const u8, u64);
 
 /// Machine code of a run, with the constants it refers to. `uops` are those of the run.
 pub fn compile(
+    target: Target,
     run: &Run,
     uops: &[Uop],
     insts: &[Inst],
     constants: &[Lanes],
-) -> Result<(Vec<u8>, Box<[u32]>), Error> {
+) -> Result<(Vec<u8>, Box<[Line]>), Error> {
     let mut emit = Emit {
-        asm: Assembler::default(),
-        registers: Registers::default(),
-        masks: Vec::new(),
-        next_mask: 0,
+        target,
+        asm: Assembler::new(target),
+        all_active: false,
+        branching: false,
+        registers: Registers::new(target.registers()),
+        masks: Masks::default(),
         constants,
         uses: HashMap::new(),
         uop: &uops[0],
         inst: &insts[uops[0].inst as usize],
     };
     emit.count_uses(run, uops);
-    let top = emit.prologue();
-    let done = emit.asm.label();
-    if !run.writes_masks {
-        emit.asm.push(Instruction::with2(Code::VEX_Kortestw_kr_kr, k(ACTIVE), k(ACTIVE)));
-        emit.asm.jump(Code::Je_rel32_64, done);
-    }
-    for item in &run.items {
-        match item {
-            Item::Lanes(at) => {
-                emit.uop = &uops[*at - run.start];
-                emit.inst = &insts[emit.uop.inst as usize];
-                if let Some(template) = template::of(emit.inst.op) {
-                    template(&mut emit);
-                }
+    let lanes = target.lanes() as i32;
+    let (top, done) = (emit.asm.label(), emit.asm.label());
+    emit.push2(Code::Mov_r64_rm64, EXEC, Register::RDX);
+    emit.push2(Code::Mov_r64_rm64, MASKS, SCALARS);
+    emit.asm.push(Instruction::with2(Code::Mov_r32_imm32, SLICES_LEFT, 64 / lanes));
+    emit.asm.place(top);
+    match target {
+        Target::Avx512 => {
+            emit.push2(Code::VEX_Kmovw_kr_r32, k(ACTIVE), EXEC_32);
+            if !run.writes_masks {
+                emit.push2(Code::VEX_Kortestw_kr_kr, k(ACTIVE), k(ACTIVE));
+                emit.asm.jump(Code::Je_rel32_64, done);
             }
-            Item::Reads(group) => {
-                let reads = group.iter().filter_map(|at| {
-                    let uop = &uops[*at - run.start];
-                    local_read::Read::of(&insts[uop.inst as usize], uop)
-                });
-                local_read::emit(&mut emit, &reads.collect::<Vec<_>>());
-            }
+            emit.slice(run, uops, insts);
         }
-        emit.registers.release();
-    }
-    for (vector, register) in emit.registers.dirty() {
-        emit.write_home(vector, register);
+        Target::Avx2 => {
+            let partial = emit.asm.label();
+            emit.asm.push(Instruction::with2(Code::Cmp_rm8_imm8, EXEC_8, 0xff));
+            emit.asm.jump(Code::Jne_rel32_64, partial);
+            emit.all_active = true;
+            emit.slice(run, uops, insts);
+            emit.asm.jump(Code::Jmp_rel32_64, done);
+
+            emit.asm.place(partial);
+            emit.all_active = false;
+            emit.registers = Registers::new(usize::from(ACTIVE_LANES));
+            if !run.writes_masks {
+                emit.push2(Code::Test_rm8_r8, EXEC_8, EXEC_8);
+                emit.asm.jump(Code::Je_rel32_64, done);
+            }
+            emit.push2(Code::VEX_Vmovd_xmm_rm32, Register::XMM0 + u32::from(ACTIVE_LANES), EXEC_32);
+            emit.asm.spread(BROADCAST_32, ACTIVE_LANES, Arg::Register(ACTIVE_LANES));
+            mask::lanes_of_bits(&mut emit.asm, ACTIVE_LANES);
+            emit.slice(run, uops, insts);
+        }
     }
     emit.asm.place(done);
-    emit.epilogue(top);
-    emit.asm.finish(|pool| pool.as_ptr() as u64)
+    emit.asm.push(Instruction::with2(Code::Shr_rm64_imm8, EXEC, lanes));
+    emit.asm.push(Instruction::with2(Code::Add_rm64_imm8, VECTORS, 4 * lanes));
+    emit.asm.push(Instruction::with2(Code::Add_rm64_imm8, MASKS, lanes / 8));
+    emit.asm.push(Instruction::with2(Code::Sub_rm32_imm8, SLICES_LEFT, 1));
+    emit.asm.jump(Code::Jne_rel32_64, top);
+    emit.asm.push(Ok(Instruction::with(Code::VEX_Vzeroupper)));
+    emit.asm.push(Ok(Instruction::with(Code::Retnq)));
+    emit.asm.finish()
 }
 
 /// A run as it is lowered, with the operation at hand.
 #[derive(Debug)]
 pub struct Emit<'a> {
+    pub target: Target,
     pub asm: Assembler,
-    registers: Registers,
-    /// Scalar register pairs whose slice is in a mask register.
-    masks: Vec<(u16, u8)>,
-    next_mask: u8,
+    /// In this version of the slice no lane is inactive.
+    pub all_active: bool,
+    /// What is emitted now may be jumped over.
+    pub branching: bool,
+    pub registers: Registers,
+    pub masks: Masks,
     constants: &'a [Lanes],
     /// How often scalars and constants are read: those read more than once get a register.
     uses: HashMap<Name, u32>,
@@ -96,29 +122,35 @@ pub struct Emit<'a> {
     pub inst: &'a Inst,
 }
 
+impl<'a> Emit<'a> {
+    /// One slice of the run, from memory to memory.
+    fn slice(&mut self, run: &Run, uops: &'a [Uop], insts: &'a [Inst]) {
+        for item in &run.items {
+            match item {
+                Item::Lanes(at) => {
+                    self.uop = &uops[*at - run.start];
+                    self.inst = &insts[self.uop.inst as usize];
+                    if let Some(template) = template::of(self.inst.op) {
+                        template(self);
+                    }
+                }
+                Item::Reads(group) => {
+                    let reads = group.iter().filter_map(|at| {
+                        let uop = &uops[*at - run.start];
+                        local_read::Read::of(&insts[uop.inst as usize], uop)
+                    });
+                    local_read::emit(self, &reads.collect::<Vec<_>>());
+                }
+            }
+            self.registers.release();
+        }
+        for (vector, register, last) in self.registers.dirty() {
+            self.write_home(vector, register, last);
+        }
+    }
+}
+
 impl Emit<'_> {
-    fn prologue(&mut self) -> Label {
-        let asm = &mut self.asm;
-        asm.push(Instruction::with2(Code::Mov_r64_rm64, EXEC, Register::RDX));
-        asm.push(Instruction::with2(Code::Mov_r64_rm64, MASKS, SCALARS));
-        asm.push(Instruction::with2(Code::Mov_r32_imm32, SLICES_LEFT, 4));
-        let top = asm.label();
-        asm.place(top);
-        asm.push(Instruction::with2(Code::VEX_Kmovw_kr_r32, k(ACTIVE), Register::R9D));
-        top
-    }
-
-    fn epilogue(&mut self, top: Label) {
-        let asm = &mut self.asm;
-        asm.push(Instruction::with2(Code::Shr_rm64_imm8, EXEC, 16));
-        asm.push(Instruction::with2(Code::Add_rm64_imm8, VECTORS, 64));
-        asm.push(Instruction::with2(Code::Add_rm64_imm8, MASKS, 2));
-        asm.push(Instruction::with2(Code::Sub_rm32_imm8, SLICES_LEFT, 1));
-        asm.jump(Code::Jne_rel32_64, top);
-        asm.push(Ok(Instruction::with(Code::VEX_Vzeroupper)));
-        asm.push(Ok(Instruction::with(Code::Retnq)));
-    }
-
     fn count_uses(&mut self, run: &Run, uops: &[Uop]) {
         for item in &run.items {
             let Item::Lanes(at) = item else { continue };
@@ -143,19 +175,67 @@ impl Emit<'_> {
         }
     }
 
-    fn write_home(&mut self, vector: u16, register: u8) {
+    /// Writes a value to its home. If it is the `last` use of the register, that may be overwritten.
+    fn write_home(&mut self, vector: u16, register: u8, last: bool) {
         let home = at(VECTORS, 256 * i64::from(vector));
-        let store = Instruction::with2(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, home, zmm(register));
-        self.asm.push_masked(ACTIVE, false, store);
+        let value = self.target.whole(register);
+        match self.target {
+            Target::Avx512 => {
+                let store = Instruction::with2(Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm, home, value);
+                self.asm.push_masked(ACTIVE, false, store);
+            }
+            Target::Avx2 if !self.all_active && !last => {
+                let active = self.target.whole(ACTIVE_LANES);
+                let store = Instruction::with3(Code::VEX_Vpmaskmovd_m256_ymm_ymm, home, active, value);
+                self.asm.push(store);
+            }
+            Target::Avx2 => {
+                if !self.all_active {
+                    // Not every processor is quick at masked stores: mix the two and store all.
+                    self.asm.op3(XOR, register, register, Arg::Memory(home));
+                    self.asm.op3(AND, register, register, Arg::Register(ACTIVE_LANES));
+                    self.asm.op3(XOR, register, register, Arg::Memory(home));
+                }
+                self.asm.push(Instruction::with2(Code::VEX_Vmovdqu_ymmm256_ymm, home, value));
+            }
+        }
+    }
+
+    pub fn push2(&mut self, code: Code, a: Register, b: Register) {
+        self.asm.push(Instruction::with2(code, a, b));
     }
 
     /// A register for a new value.
     pub fn fresh(&mut self) -> u8 {
-        let (register, evicted) = self.registers.take();
-        for vector in evicted {
-            self.write_home(vector, register);
+        let Some((register, evicted)) = self.registers.take() else {
+            self.asm.fail(Error::Registers);
+            return 0;
+        };
+        if self.branching && !evicted.is_empty() {
+            self.asm.fail(Error::Registers);
+        }
+        for (n, vector) in evicted.iter().enumerate() {
+            self.write_home(*vector, register, n + 1 == evicted.len());
         }
         register
+    }
+
+    /// Computes something of which only the result is kept: what else was taken on the way may be used again.
+    pub fn scope<const N: usize>(&mut self, compute: impl FnOnce(&mut Self) -> [u8; N]) -> [u8; N] {
+        let before = self.registers.pinned();
+        let results = compute(self);
+        self.registers.release_since(before, &results);
+        results
+    }
+
+    /// Makes `count` registers free, so that the next ones taken store nothing.
+    pub fn reserve(&mut self, count: usize) {
+        self.scope(|e| {
+            for _ in 0..count {
+                e.fresh();
+            }
+            []
+        });
     }
 
     /// The value of a vector register.
@@ -166,7 +246,7 @@ impl Emit<'_> {
         }
         let register = self.fresh();
         let home = at(VECTORS, 256 * i64::from(vector));
-        self.asm.op2(Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, register, Arg::Memory(home));
+        self.asm.op2(LOAD, register, Arg::Memory(home));
         self.registers.name(name, register, false);
         register
     }
@@ -187,7 +267,7 @@ impl Emit<'_> {
         let src = self.uop.src[n];
         let index = src.index + part;
         let (name, memory) = match src.kind {
-            SrcKind::Vector => return Arg::Zmm(self.vector(index)),
+            SrcKind::Vector => return Arg::Register(self.vector(index)),
             SrcKind::Constant => {
                 let value = self.constants[usize::from(index)].0[0];
                 (Name::Constant(value), self.asm.constant(value))
@@ -195,35 +275,39 @@ impl Emit<'_> {
             _ => (Name::Scalar(index), broadcast(SCALARS, 4 * i64::from(index))),
         };
         if let Some(register) = self.registers.find(name) {
-            return Arg::Zmm(register);
+            return Arg::Register(register);
         }
-        if self.uses.get(&name).is_none_or(|uses| *uses < 2) {
+        // With few registers constants stay where any instruction can read them.
+        let few = self.target == Target::Avx2 && src.kind == SrcKind::Constant;
+        if few || self.uses.get(&name).is_none_or(|uses| *uses < 2) {
             return Arg::Memory(memory);
         }
-        let register = self.load_element(Arg::Memory(memory));
+        let register = self.in_register(Arg::Memory(memory));
         self.registers.name(name, register, false);
-        Arg::Zmm(register)
-    }
-
-    /// One dword of memory in all lanes.
-    fn load_element(&mut self, from: Arg) -> u8 {
-        let register = self.fresh();
-        let from = match from {
-            Arg::Memory(mut memory) => {
-                memory.is_broadcast = false;
-                Arg::Memory(memory)
-            }
-            register => register,
-        };
-        self.asm.op2(Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, register, from);
-        register
+        Arg::Register(register)
     }
 
     /// In a register, if it is not yet.
     pub fn in_register(&mut self, arg: Arg) -> u8 {
+        let memory = match arg {
+            Arg::Register(register) => return register,
+            Arg::Memory(memory) => memory,
+        };
+        let register = self.fresh();
+        match memory.is_broadcast {
+            true => self.asm.spread(BROADCAST_32, register, arg),
+            false => self.asm.op2(LOAD, register, arg),
+        }
+        register
+    }
+
+    /// Something that can be the last operand of an instruction on dwords.
+    pub fn operand(&mut self, arg: Arg) -> Arg {
         match arg {
-            Arg::Zmm(register) => register,
-            memory => self.load_element(memory),
+            Arg::Memory(memory) if memory.is_broadcast && self.target == Target::Avx2 => {
+                Arg::Register(self.in_register(arg))
+            }
+            _ => arg,
         }
     }
 
@@ -254,52 +338,65 @@ impl Emit<'_> {
         }
         let register = self.in_register(arg);
         let (code, bits) = match (neg, abs) {
-            (true, false) => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, 0x8000_0000),
-            (true, true) => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, 0x8000_0000),
-            _ => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, 0x7fff_ffff),
+            (true, false) => (XOR, 0x8000_0000),
+            (true, true) => (OR, 0x8000_0000),
+            _ => (AND, 0x7fff_ffff),
         };
         let bits = self.asm.constant(bits);
-        Arg::Zmm(self.op(code, register, Arg::Memory(bits)))
+        Arg::Register(self.op(code, register, Arg::Memory(bits)))
     }
 
     /// Two sources of an operation that commutes: one in a register.
     pub fn commuting(&mut self) -> (u8, Arg) {
         match (self.arg(0), self.arg(1)) {
-            (Arg::Zmm(a), b) => (a, b),
-            (a, Arg::Zmm(b)) => (b, a),
+            (Arg::Register(a), b) => (a, b),
+            (a, Arg::Register(b)) => (b, a),
             (a, b) => (self.in_register(a), b),
         }
     }
 
-    /// `code new, a, b`.
-    pub fn op(&mut self, code: Code, a: u8, b: Arg) -> u8 {
+    /// `vector new, a, b`.
+    pub fn op(&mut self, vector: Vector, a: u8, b: Arg) -> u8 {
+        let b = self.operand(b);
         let new = self.fresh();
-        self.asm.op3(code, new, a, b);
+        self.asm.op3(vector, new, a, b);
         new
     }
 
-    pub fn op_imm(&mut self, code: Code, a: u8, b: Arg, immediate: u32) -> u8 {
+    pub fn op_imm(&mut self, vector: Vector, a: u8, b: Arg, immediate: u32) -> u8 {
+        let b = self.operand(b);
         let new = self.fresh();
-        self.asm.op3_imm(code, new, a, b, immediate);
+        self.asm.op3_imm(vector.on(self.target), new, a, b, immediate);
         new
     }
 
-    /// `code new, a`.
-    pub fn unary(&mut self, code: Code, a: Arg) -> u8 {
+    /// `vector new, a`.
+    pub fn unary(&mut self, vector: Vector, a: Arg) -> u8 {
+        let a = self.operand(a);
         let new = self.fresh();
-        self.asm.op2(code, new, a);
+        self.asm.op2(vector, new, a);
         new
     }
 
-    pub fn unary_imm(&mut self, code: Code, a: Arg, immediate: u32) -> u8 {
+    /// `vector new, a, immediate`.
+    pub fn unary_imm(&mut self, vector: Vector, a: Arg, immediate: u32) -> u8 {
+        // Without AVX-512, shifts take no memory.
+        let a = if self.target == Target::Avx2 { Arg::Register(self.in_register(a)) } else { a };
         let new = self.fresh();
-        self.asm.op2_imm(code, new, a, immediate);
+        self.asm.op2_imm(vector, new, a, immediate);
+        new
+    }
+
+    /// `vector new, a` from the low half of `a`.
+    pub fn widened(&mut self, vector: Vector, a: u8) -> u8 {
+        let new = self.fresh();
+        self.push2(vector.on(self.target), self.target.whole(new), self.target.half(a));
         new
     }
 
     /// A copy that may be overwritten.
     pub fn copy(&mut self, a: u8) -> u8 {
-        self.unary(Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512, Arg::Zmm(a))
+        self.unary(COPY, Arg::Register(a))
     }
 
     pub fn constant(&mut self, value: u32) -> Arg {
@@ -325,42 +422,5 @@ impl Emit<'_> {
             && index == self.uop.dst + to
             && self.registers.is_alone(Name::Vector(index));
         dies.then_some(register)
-    }
-
-    /// A mask register to compute in.
-    pub fn fresh_mask(&mut self) -> u8 {
-        let mask = 2 + self.next_mask;
-        self.next_mask = (self.next_mask + 1) % 6;
-        self.masks.retain(|(_, other)| *other != mask);
-        mask
-    }
-
-    /// The slice of a lane mask in scalar registers.
-    pub fn mask(&mut self, n: usize) -> u8 {
-        let index = self.uop.src[n].index;
-        if let Some((_, mask)) = self.masks.iter().find(|(scalar, _)| *scalar == index) {
-            return *mask;
-        }
-        let mask = self.fresh_mask();
-        let place = at(MASKS, 4 * i64::from(index));
-        self.asm.push(Instruction::with2(Code::VEX_Kmovw_kr_km16, k(mask), place));
-        self.masks.push((index, mask));
-        mask
-    }
-
-    /// Writes the slice of the scalar destination. `mask` is zero where EXEC is.
-    pub fn set_mask(&mut self, mask: u8) {
-        let index = self.uop.sdst;
-        self.masks.retain(|(scalar, _)| scalar.abs_diff(index) > 1);
-        self.masks.push((index, mask));
-        let place = at(MASKS, 4 * i64::from(index));
-        self.asm.push(Instruction::with2(Code::VEX_Kmovw_m16_kr, place, k(mask)));
-    }
-
-    /// `code mask, a, b` on masks.
-    pub fn mask_op(&mut self, code: Code, a: u8, b: u8) -> u8 {
-        let mask = self.fresh_mask();
-        self.asm.push(Instruction::with3(code, k(mask), k(a), k(b)));
-        mask
     }
 }

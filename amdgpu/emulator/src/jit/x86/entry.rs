@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use isa::Inst;
 use parking_lot::Mutex;
 
+use super::assembler::Line;
 use super::block::{self, Run};
 use super::emit::{self, Entry};
 use super::executable::Executable;
+use super::target::Target;
 use crate::exec::sopp;
 use crate::{Body, Flow, Level, Mode, Uop, Wave, handler};
 
@@ -20,6 +22,7 @@ pub struct Native {
 /// A run, and its native code when there is some.
 #[derive(Debug)]
 struct Block {
+    target: Target,
     run: Run,
     /// What stood at the head.
     head: Uop,
@@ -39,7 +42,7 @@ enum Compiled {
     /// The code and its constants.
     Code(
         #[expect(dead_code, reason = "kept alive for `Block::code`")] Executable,
-        #[expect(dead_code, reason = "as before")] Box<[u32]>,
+        #[expect(dead_code, reason = "as before")] Box<[Line]>,
     ),
     /// It cannot be compiled, or there is no room for it.
     Refused,
@@ -60,17 +63,17 @@ impl Native {
 
     /// Finds the runs of a program and puts their handlers at their heads.
     pub fn install(level: Level, uops: &mut [Uop], insts: &[Inst], plain: &[bool]) -> Native {
-        if level != Level::V4 {
+        let Some(target) = Target::of(level) else {
             return Native::default();
-        }
+        };
         let mut targets = vec![false; uops.len()];
         for uop in uops.iter().filter(|uop| sopp::is_branch(insts[uop.inst as usize].op)) {
             if let Some(target) = usize::try_from(uop.imm).ok().and_then(|target| targets.get_mut(target)) {
                 *target = true;
             }
         }
-        let runs = block::discover(uops, insts, plain, &targets);
-        let blocks: Box<[Block]> = runs.into_iter().map(|run| Block::new(run, uops)).collect();
+        let runs = block::discover(target, uops, insts, plain, &targets);
+        let blocks: Box<[Block]> = runs.into_iter().map(|run| Block::new(target, run, uops)).collect();
         for (index, block) in blocks.iter().enumerate() {
             let head = &mut uops[block.run.start];
             *head = Uop { run: handler::<Enter>(Level::Base), imm: index as i64, ..*head };
@@ -80,9 +83,10 @@ impl Native {
 }
 
 impl Block {
-    fn new(run: Run, uops: &[Uop]) -> Block {
+    fn new(target: Target, run: Run, uops: &[Uop]) -> Block {
         let copies = |places: &[usize]| places.iter().map(|at| uops[*at]).collect();
         Block {
+            target,
             head: uops[run.start],
             before: copies(&run.before),
             after: copies(&run.after),
@@ -112,7 +116,7 @@ impl Block {
         let program = unsafe { &*wave.program };
         let mut uops = program.uops[self.run.start..self.run.end].to_vec();
         uops[0] = self.head;
-        let made = emit::compile(&self.run, &uops, &program.insts, &program.constants);
+        let made = emit::compile(self.target, &self.run, &uops, &program.insts, &program.constants);
         let made = made.ok().and_then(|(bytes, pool)| Some((Executable::new(&bytes)?, pool)));
         *compiled = match made {
             Some((code, pool)) => {

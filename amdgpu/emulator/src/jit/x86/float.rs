@@ -1,96 +1,91 @@
 //! Templates of 32-bit float operations, and of those between floats and other numbers.
 
-use iced_x86::Code::{self, *};
 use iced_x86::Instruction;
 use isa::{Inst, Op};
 
-use super::assembler::{Arg, ymm, zmm};
-use super::emit::{ACTIVE, Emit};
-use super::template::{RANGE_MAX, RANGE_MIN, Template, commuting, ordered, reversed, select, unary};
+use super::assembler::Arg;
+use super::emit::Emit;
+use super::lacking::{self, Extreme, Size};
+use super::mask::Comparison;
+use super::target::*;
+use super::template::{Template, commuting, reversed, unary};
 
 pub fn of(op: Op) -> Option<Template> {
     Some(match op {
         Op::v_add_f32 => |e| add_f32(e, false),
         Op::v_sub_f32 => |e| add_f32(e, true),
-        Op::v_subrev_f32 => reversed!(EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er),
-        Op::v_mul_f32 => commuting!(EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er),
+        Op::v_subrev_f32 => reversed!(SUB_F32),
+        Op::v_mul_f32 => commuting!(MUL_F32),
         Op::v_fma_f32 | Op::v_fmac_f32 | Op::v_fmaak_f32 | Op::v_fmamk_f32 => fma_f32,
-        Op::v_min_f32 => ordered!(EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, RANGE_MIN),
-        Op::v_max_f32 => ordered!(EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, RANGE_MAX),
-        Op::v_min3_f32 => |e| three_f32(e, RANGE_MIN),
-        Op::v_max3_f32 => |e| three_f32(e, RANGE_MAX),
+        Op::v_min_f32 => |e| extreme(e, Extreme::Min),
+        Op::v_max_f32 => |e| extreme(e, Extreme::Max),
+        Op::v_min3_f32 => |e| extreme_of_three(e, Extreme::Min),
+        Op::v_max3_f32 => |e| extreme_of_three(e, Extreme::Max),
         Op::v_rcp_f32 | Op::v_rcp_iflag_f32 => |e| {
             let one = e.constant(1.0_f32.to_bits());
             let one = e.in_register(one);
             let a = e.arg(0);
-            let new = e.op(EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, one, a);
+            let new = e.op(DIV_F32, one, a);
             e.set(new);
         },
         Op::v_rsq_f32 => |e| {
             let a = e.arg(0);
-            let root = e.unary(EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, a);
+            let root = e.unary(SQRT_F32, a);
             let one = e.constant(1.0_f32.to_bits());
             let one = e.in_register(one);
-            let new = e.op(EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, one, Arg::Zmm(root));
+            let new = e.op(DIV_F32, one, Arg::Register(root));
             e.set(new);
         },
-        Op::v_sqrt_f32 => unary!(EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er),
-        Op::v_rndne_f32 => unary!(EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, 8),
-        Op::v_floor_f32 => unary!(EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, 9),
-        Op::v_ceil_f32 => unary!(EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, 10),
-        Op::v_trunc_f32 => unary!(EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, 11),
+        Op::v_sqrt_f32 => unary!(SQRT_F32),
+        Op::v_rndne_f32 => unary!(ROUND_F32, 8),
+        Op::v_floor_f32 => unary!(ROUND_F32, 9),
+        Op::v_ceil_f32 => unary!(ROUND_F32, 10),
+        Op::v_trunc_f32 => unary!(ROUND_F32, 11),
         Op::v_fract_f32 => |e| {
             let a = e.reg(0);
-            let floor = e.unary_imm(EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, Arg::Zmm(a), 9);
-            let fract = e.op(EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, a, Arg::Zmm(floor));
+            let floor = e.unary_imm(ROUND_F32, Arg::Register(a), 9);
+            let fract = e.op(SUB_F32, a, Arg::Register(floor));
             // The second source stays where the first is a NaN.
             let below_one = e.constant(0x3f7f_ffff);
             let below_one = e.in_register(below_one);
-            let new = e.op(EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae, below_one, Arg::Zmm(fract));
+            let new = e.op(LESSER_F32, below_one, Arg::Register(fract));
             e.set(new);
         },
         Op::v_ldexp_f32 => |e| {
             let (a, exponent) = (e.reg(0), e.arg(1));
-            let exponent = e.unary(EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, exponent);
-            let new = e.op(EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er, a, Arg::Zmm(exponent));
+            let new = lacking::scale_f32(e, a, exponent);
             e.set(new);
         },
-        Op::v_cvt_f32_i32 => unary!(EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er),
-        Op::v_cvt_f32_u32 => unary!(EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er),
+        Op::v_cvt_f32_i32 => unary!(F32_FROM_I32),
+        Op::v_cvt_f32_u32 => |e| {
+            let a = e.arg(0);
+            let new = lacking::f32_from_u32(e, a);
+            e.set(new);
+        },
         Op::v_cvt_f32_ubyte0 => |e| ubyte(e, 0),
         Op::v_cvt_f32_ubyte1 => |e| ubyte(e, 8),
         Op::v_cvt_f32_ubyte2 => |e| ubyte(e, 16),
         Op::v_cvt_f32_ubyte3 => |e| ubyte(e, 24),
         Op::v_cvt_i32_f32 => |e| {
             let a = e.reg(0);
-            let number = compare_f32(e, a, Arg::Zmm(a), 7);
-            let new = e.fresh();
-            let cut = Instruction::with2(EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, zmm(new), zmm(a));
-            e.asm.push_masked(number, true, cut);
+            let number = e.compare(Comparison::Float(7), a, Arg::Register(a));
+            let cut = e.unary(I32_FROM_F32, Arg::Register(a));
+            let cut = e.only(number, cut);
             let limit = e.constant(2_147_483_648_f32.to_bits());
-            let large = compare_f32(e, a, limit, 0x1d);
-            let most = e.asm.constant(i32::MAX as u32);
-            let most = Arg::Memory(most);
-            let clipped = select(e, large, new, most);
+            let large = e.compare(Comparison::Float(0x1d), a, limit);
+            let most = e.constant(i32::MAX as u32);
+            let clipped = e.select(large, cut, most);
             e.set(clipped);
         },
         Op::v_cvt_u32_f32 => |e| {
             let a = e.reg(0);
-            let zero = e.constant(0);
-            let positive = compare_f32(e, a, zero, 0x1e);
-            let new = e.fresh();
-            let cut = Instruction::with2(EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, zmm(new), zmm(a));
-            e.asm.push_masked(positive, true, cut);
+            let new = lacking::u32_from_f32(e, a);
             e.set(new);
         },
         Op::v_cvt_f32_f16 => |e| {
             let a = e.reg(0);
-            let half = e.fresh();
-            let narrow = Instruction::with2(EVEX_Vpmovdw_ymmm256_k1z_zmm, ymm(half), zmm(a));
-            e.asm.push(narrow);
-            let new = e.fresh();
-            let widen = Instruction::with2(EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, zmm(new), ymm(half));
-            e.asm.push(widen);
+            let halves = lacking::low_words(e, a);
+            let new = e.widened(F32_FROM_F16, halves);
             e.set(new);
         },
         Op::v_cvt_f16_f32 => |e| {
@@ -101,41 +96,32 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_cvt_pkrtz_f16_f32 => |e| {
             let (a, b) = (e.reg(0), e.reg(1));
             let (low, high) = (half(e, a, 3), half(e, b, 3));
-            let high = e.unary_imm(EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, Arg::Zmm(high), 16);
-            let new = e.op(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, low, Arg::Zmm(high));
+            let high = e.unary_imm(SHL_32, Arg::Register(high), 16);
+            let new = e.op(OR, low, Arg::Register(high));
             e.set(new);
         },
         Op::v_pk_fma_f32 => packed_fma_f32,
-        Op::v_pk_mul_f32 => |e| packed_f32(e, EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er),
-        Op::v_pk_add_f32 => |e| packed_f32(e, EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er),
+        Op::v_pk_mul_f32 => |e| packed_f32(e, MUL_F32),
+        Op::v_pk_add_f32 => |e| packed_f32(e, ADD_F32),
         _ => return None,
     })
 }
 
-/// A mask of the active lanes where the comparison holds.
-fn compare_f32(e: &mut Emit<'_>, a: u8, b: Arg, predicate: u32) -> u8 {
-    let mask = e.fresh_mask();
-    e.asm.compare(EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, mask, ACTIVE, a, b, predicate);
-    mask
-}
-
 /// Halves of floats, in the low half of each lane.
 fn half(e: &mut Emit<'_>, a: u8, rounding: u32) -> u8 {
-    let (narrow, new) = (e.fresh(), e.fresh());
-    let narrow = ymm(narrow);
-    e.asm.push(Instruction::with3(EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae, narrow, zmm(a), rounding));
-    e.asm.push(Instruction::with2(EVEX_Vpmovzxwd_zmm_k1z_ymmm256, zmm(new), narrow));
-    new
+    let narrow = e.fresh();
+    let (to, from) = (e.target.half(narrow), e.target.whole(a));
+    e.asm.push(Instruction::with3(F16_FROM_F32.on(e.target), to, from, rounding));
+    e.widened(U32_FROM_U16, narrow)
 }
 
 fn ubyte(e: &mut Emit<'_>, shift: u32) {
     let a = e.arg(0);
-    let shifted =
-        if shift == 0 { a } else { Arg::Zmm(e.unary_imm(EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, a, shift)) };
+    let shifted = if shift == 0 { a } else { Arg::Register(e.unary_imm(SHR_32, a, shift)) };
     let shifted = e.in_register(shifted);
     let mask = e.constant(0xff);
-    let byte = e.op(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, shifted, mask);
-    let new = e.unary(EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, Arg::Zmm(byte));
+    let byte = e.op(AND, shifted, mask);
+    let new = e.unary(F32_FROM_I32, Arg::Register(byte));
     e.set(new);
 }
 
@@ -147,48 +133,39 @@ fn add_f32(e: &mut Emit<'_>, subtract: bool) {
     // What is left of the second source's sign.
     let minus = subtract != (neg_b && !abs_b);
     let new = match (minus, a, b) {
-        (false, Arg::Zmm(a), b) => e.op(EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, a, b),
+        (false, Arg::Register(a), b) => e.op(ADD_F32, a, b),
         (false, a, b) => {
             let b = e.in_register(b);
-            e.op(EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, b, a)
+            e.op(ADD_F32, b, a)
         }
         (true, a, b) => {
             let a = e.in_register(a);
-            e.op(EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, a, b)
+            e.op(SUB_F32, a, b)
         }
     };
     e.set(new);
 }
 
-fn three_f32(e: &mut Emit<'_>, range: u32) {
+fn extreme(e: &mut Emit<'_>, which: Extreme) {
     let (a, b) = (e.reg(0), e.arg(1));
-    let two = e.op_imm(EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, a, b, range);
+    let new = lacking::extreme(e, Size::Single, which, a, b);
+    e.set(new);
+}
+
+fn extreme_of_three(e: &mut Emit<'_>, which: Extreme) {
+    let (a, b) = (e.reg(0), e.arg(1));
+    let two = lacking::extreme(e, Size::Single, which, a, b);
     let c = e.arg(2);
-    let new = e.op_imm(EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae, two, c, range);
+    let new = lacking::extreme(e, Size::Single, which, two, c);
     e.set(new);
 }
 
 /// The instructions of a fused multiply-add: by which operand is overwritten (the sum, or a factor with the sum or the other factor
 /// last), and by the signs of product and sum.
-const FMA: [[Code; 4]; 3] = [
-    [
-        EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfmsub231ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfnmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfnmsub231ps_zmm_k1z_zmm_zmmm512b32_er,
-    ],
-    [
-        EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfmsub213ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfnmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfnmsub213ps_zmm_k1z_zmm_zmmm512b32_er,
-    ],
-    [
-        EVEX_Vfmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfmsub132ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfnmadd132ps_zmm_k1z_zmm_zmmm512b32_er,
-        EVEX_Vfnmsub132ps_zmm_k1z_zmm_zmmm512b32_er,
-    ],
+const FMA: [[Vector; 4]; 3] = [
+    [FMADD231_F32, FMSUB231_F32, FNMADD231_F32, FNMSUB231_F32],
+    [FMADD213_F32, FMSUB213_F32, FNMADD213_F32, FNMSUB213_F32],
+    [FMADD132_F32, FMSUB132_F32, FNMADD132_F32, FNMSUB132_F32],
 ];
 
 /// A source of a multiply-add.
@@ -207,7 +184,7 @@ fn fma_f32(e: &mut Emit<'_>) {
         if abs {
             return Term { arg: e.with_signs(raw, neg, true), negative: false, dies: false };
         }
-        let dies = matches!(raw, Arg::Zmm(register) if e.dying(n, 0, 0, register).is_some());
+        let dies = matches!(raw, Arg::Register(register) if e.dying(n, 0, 0, register).is_some());
         Term { arg: raw, negative: neg, dies }
     });
     let new = fused(e, terms);
@@ -217,6 +194,12 @@ fn fma_f32(e: &mut Emit<'_>) {
 /// `a * b + c`.
 fn fused(e: &mut Emit<'_>, [a, b, c]: [Term; 3]) -> u8 {
     let signs = 2 * usize::from(a.negative != b.negative) + usize::from(c.negative);
+    let [a, b, c] = [a, b, c].map(|term| match (term.arg, e.operand(term.arg)) {
+        (Arg::Memory(_), Arg::Register(register)) => {
+            Term { arg: Arg::Register(register), dies: true, ..term }
+        }
+        _ => term,
+    });
     // One of the three may stay in memory: the sum, if it does not die, else a factor.
     let (mut a, mut b, mut c) = (a, b, c);
     let is_memory = |term: &Term| matches!(term.arg, Arg::Memory(_));
@@ -225,14 +208,14 @@ fn fused(e: &mut Emit<'_>, [a, b, c]: [Term; 3]) -> u8 {
     }
     if is_memory(&a) || is_memory(&b) && is_memory(&c) {
         let register = e.in_register(a.arg);
-        a = Term { arg: Arg::Zmm(register), dies: is_memory(&a) || a.dies, ..a };
+        a = Term { arg: Arg::Register(register), dies: is_memory(&a) || a.dies, ..a };
     }
     if is_memory(&b) && is_memory(&c) {
         let register = e.in_register(c.arg);
-        c = Term { arg: Arg::Zmm(register), dies: true, ..c };
+        c = Term { arg: Arg::Register(register), dies: true, ..c };
     }
     let register = |term: Term| match term.arg {
-        Arg::Zmm(register) => register,
+        Arg::Register(register) => register,
         Arg::Memory(_) => 0,
     };
     let (ra, rb, rc) = (register(a), register(b), register(c));
@@ -280,15 +263,15 @@ fn packed_fma_f32(e: &mut Emit<'_>) {
         [0, 1, 2].map(|n| {
             let (part, negative) = packed_choice(inst, n, half);
             let arg = e.raw(n, part);
-            let dies = matches!(arg, Arg::Zmm(register) if e.dying(n, part, half, register).is_some());
+            let dies = matches!(arg, Arg::Register(register) if e.dying(n, part, half, register).is_some());
             Term { arg, negative, dies }
         })
     });
     let [mut low, high] = halves;
     // The first result must not overwrite what the second reads.
     for term in &mut low {
-        if let Arg::Zmm(register) = term.arg {
-            let needed = high.iter().any(|other| matches!(other.arg, Arg::Zmm(r) if r == register));
+        if let Arg::Register(register) = term.arg {
+            let needed = high.iter().any(|other| matches!(other.arg, Arg::Register(r) if r == register));
             term.dies &= !needed;
         }
     }
@@ -297,7 +280,7 @@ fn packed_fma_f32(e: &mut Emit<'_>) {
     e.set_pair(low, high);
 }
 
-fn packed_f32(e: &mut Emit<'_>, code: Code) {
+fn packed_f32(e: &mut Emit<'_>, vector: Vector) {
     let inst = e.inst;
     let results = [0, 1].map(|half| {
         let [(a, neg_a), (b, neg_b)] = [0, 1].map(|n| {
@@ -305,17 +288,17 @@ fn packed_f32(e: &mut Emit<'_>, code: Code) {
             (e.raw(n, part), negative)
         });
         // Adding what is negative is subtracting.
-        let subtracts = code == EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er && neg_b;
+        let subtracts = vector == ADD_F32 && neg_b;
         let (a, b) = (e.with_signs(a, neg_a, false), e.with_signs(b, neg_b && !subtracts, false));
         if subtracts {
             let a = e.in_register(a);
-            return e.op(EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, a, b);
+            return e.op(SUB_F32, a, b);
         }
         match (a, b) {
-            (Arg::Zmm(a), b) => e.op(code, a, b),
+            (Arg::Register(a), b) => e.op(vector, a, b),
             (a, b) => {
                 let b = e.in_register(b);
-                e.op(code, b, a)
+                e.op(vector, b, a)
             }
         }
     });

@@ -1,12 +1,13 @@
 //! Templates of 32-bit integer and bit operations, moves, and carries.
 
-use iced_x86::Code::{self, *};
-use iced_x86::Instruction;
 use isa::Op;
 
-use super::assembler::{Arg, zmm};
-use super::emit::{ACTIVE, Emit};
-use super::template::{Template, commuting, ordered, reversed, select};
+use super::assembler::Arg;
+use super::emit::Emit;
+use super::lacking;
+use super::mask::{Comparison, Order};
+use super::target::*;
+use super::template::{Template, commuting, ordered, reversed};
 
 pub fn of(op: Op) -> Option<Template> {
     Some(match op {
@@ -26,74 +27,67 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_not_b32 => |e| {
             let ones = e.constant(!0);
             let a = e.reg(0);
-            let new = e.op(EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, a, ones);
+            let new = e.op(XOR, a, ones);
             e.set(new);
         },
         Op::v_ffbh_u32 => |e| {
             let a = e.reg(0);
-            let count = e.unary(EVEX_Vplzcntd_zmm_k1z_zmmm512b32, Arg::Zmm(a));
-            let empty = e.fresh_mask();
-            let zero = e.constant(0);
-            e.asm.compare(EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, empty, ACTIVE, a, zero, 0);
-            let none = e.constant(!0);
-            let new = select(e, empty, count, none);
+            let new = lacking::leading_zeros(e, a);
             e.set(new);
         },
-        Op::v_add_u32 | Op::v_add_i32 => commuting!(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_sub_u32 | Op::v_sub_i32 => ordered!(EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_subrev_u32 => reversed!(EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_mul_lo_u32 => commuting!(EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32),
-        Op::v_and_b32 => commuting!(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_or_b32 => commuting!(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32),
-        Op::v_xor_b32 => commuting!(EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32),
+        Op::v_add_u32 | Op::v_add_i32 => commuting!(ADD_I32),
+        Op::v_sub_u32 | Op::v_sub_i32 => ordered!(SUB_I32),
+        Op::v_subrev_u32 => reversed!(SUB_I32),
+        Op::v_mul_lo_u32 => commuting!(MUL_I32),
+        Op::v_and_b32 => commuting!(AND),
+        Op::v_or_b32 => commuting!(OR),
+        Op::v_xor_b32 => commuting!(XOR),
         Op::v_xnor_b32 => |e| {
             let (a, b) = e.commuting();
-            let differs = e.op(EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, a, b);
+            let differs = e.op(XOR, a, b);
             let ones = e.constant(!0);
-            let new = e.op(EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, differs, ones);
+            let new = e.op(XOR, differs, ones);
             e.set(new);
         },
-        Op::v_min_i32 => commuting!(EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_max_i32 => commuting!(EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_min_u32 => commuting!(EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32),
-        Op::v_max_u32 => commuting!(EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32),
-        Op::v_min3_i32 => |e| three(e, EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_max3_i32 => |e| three(e, EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_min3_u32 => |e| three(e, EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32),
-        Op::v_max3_u32 => |e| three(e, EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32),
-        Op::v_or3_b32 => |e| three(e, EVEX_Vpord_zmm_k1z_zmm_zmmm512b32),
-        Op::v_add3_u32 => |e| three(e, EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32),
-        Op::v_and_or_b32 => {
-            |e| chain(e, EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, EVEX_Vpord_zmm_k1z_zmm_zmmm512b32)
-        }
-        Op::v_xad_u32 => |e| chain(e, EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32),
+        Op::v_min_i32 => commuting!(MIN_I32),
+        Op::v_max_i32 => commuting!(MAX_I32),
+        Op::v_min_u32 => commuting!(MIN_U32),
+        Op::v_max_u32 => commuting!(MAX_U32),
+        Op::v_min3_i32 => |e| three(e, MIN_I32),
+        Op::v_max3_i32 => |e| three(e, MAX_I32),
+        Op::v_min3_u32 => |e| three(e, MIN_U32),
+        Op::v_max3_u32 => |e| three(e, MAX_U32),
+        Op::v_or3_b32 => |e| three(e, OR),
+        Op::v_add3_u32 => |e| three(e, ADD_I32),
+        Op::v_and_or_b32 => |e| chain(e, AND, OR),
+        Op::v_xad_u32 => |e| chain(e, XOR, ADD_I32),
         Op::v_lshlrev_b32 => |e| shift(e, 1, 0, LEFT),
         Op::v_lshrrev_b32 => |e| shift(e, 1, 0, RIGHT),
         Op::v_ashrrev_i32 => |e| shift(e, 1, 0, RIGHT_SIGNED),
         Op::v_lshl_add_u32 => |e| {
             let shifted = shifted(e, 0, 1, LEFT);
             let c = e.arg(2);
-            let new = e.op(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, shifted, c);
+            let new = e.op(ADD_I32, shifted, c);
             e.set(new);
         },
         Op::v_lshl_or_b32 => |e| {
             let shifted = shifted(e, 0, 1, LEFT);
             let c = e.arg(2);
-            let new = e.op(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, shifted, c);
+            let new = e.op(OR, shifted, c);
             e.set(new);
         },
         Op::v_add_lshl_u32 => |e| {
             let (a, b) = e.commuting();
-            let sum = e.op(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, a, b);
-            let new = shift_by(e, Arg::Zmm(sum), 2, LEFT);
+            let sum = e.op(ADD_I32, a, b);
+            let new = shift_by(e, Arg::Register(sum), 2, LEFT);
             e.set(new);
         },
         Op::v_bfe_u32 => |e| {
             let (offset, bits) = (e.known(1, 0).unwrap_or(0) & 31, e.known(2, 0).unwrap_or(0) & 31);
             let a = e.arg(0);
-            let moved = e.unary_imm(EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, a, offset);
+            let moved = e.unary_imm(SHR_32, a, offset);
             let field = e.constant((1 << bits) - 1);
-            let new = e.op(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, moved, field);
+            let new = e.op(AND, moved, field);
             e.set(new);
         },
         Op::v_bfe_i32 => |e| {
@@ -105,16 +99,15 @@ pub fn of(op: Op) -> Option<Template> {
                 e.in_register(zero)
             } else {
                 let left = 32 - (offset + bits).min(32);
-                let top = e.unary_imm(EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, a, left);
-                e.unary_imm(EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, Arg::Zmm(top), left + offset)
+                let top = e.unary_imm(SHL_32, a, left);
+                e.unary_imm(SAR_32, Arg::Register(top), left + offset)
             };
             e.set(new);
         },
         Op::v_bfi_b32 => |e| {
             let mask = e.reg(0);
             let (b, c) = (e.reg(1), e.arg(2));
-            let new = e.copy(mask);
-            e.asm.op3_imm(EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8, new, b, c, 0xca);
+            let new = lacking::select_bits(e, mask, b, c);
             e.set(new);
         },
         Op::v_alignbit_b32 => |e| align(e, 1),
@@ -122,32 +115,32 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_perm_b32 => permute_bytes,
         Op::v_mul_u32_u24 => |e| {
             let (a, b) = (low_24(e, 0), low_24(e, 1));
-            let new = e.op(EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, a, Arg::Zmm(b));
+            let new = e.op(MUL_I32, a, Arg::Register(b));
             e.set(new);
         },
         Op::v_mad_u32_u24 => |e| {
             let (a, b) = (low_24(e, 0), low_24(e, 1));
-            let product = e.op(EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, a, Arg::Zmm(b));
+            let product = e.op(MUL_I32, a, Arg::Register(b));
             let c = e.arg(2);
-            let new = e.op(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, product, c);
+            let new = e.op(ADD_I32, product, c);
             e.set(new);
         },
         Op::v_mul_i32_i24 => |e| {
             let (a, b) = (signed_24(e, 0), signed_24(e, 1));
-            let new = e.op(EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, a, Arg::Zmm(b));
+            let new = e.op(MUL_I32, a, Arg::Register(b));
             e.set(new);
         },
         Op::v_mad_i32_i24 => |e| {
             let (a, b) = (signed_24(e, 0), signed_24(e, 1));
-            let product = e.op(EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, a, Arg::Zmm(b));
+            let product = e.op(MUL_I32, a, Arg::Register(b));
             let c = e.arg(2);
-            let new = e.op(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, product, c);
+            let new = e.op(ADD_I32, product, c);
             e.set(new);
         },
         Op::v_cndmask_b32 => |e| {
             let mask = e.mask(2);
             let (a, b) = (e.reg(0), e.arg(1));
-            let new = select(e, mask, a, b);
+            let new = e.select(mask, a, b);
             e.set(new);
         },
         Op::v_add_co_u32 => |e| add_carry(e, false),
@@ -160,12 +153,12 @@ pub fn of(op: Op) -> Option<Template> {
     })
 }
 
-fn three(e: &mut Emit<'_>, code: Code) {
-    chain(e, code, code);
+fn three(e: &mut Emit<'_>, vector: Vector) {
+    chain(e, vector, vector);
 }
 
 /// `(a first b) second c`; the first commutes.
-fn chain(e: &mut Emit<'_>, first: Code, second: Code) {
+fn chain(e: &mut Emit<'_>, first: Vector, second: Vector) {
     let (a, b) = e.commuting();
     let two = e.op(first, a, b);
     let c = e.arg(2);
@@ -174,10 +167,10 @@ fn chain(e: &mut Emit<'_>, first: Code, second: Code) {
 }
 
 /// A shift by an immediate and by a register.
-type Shift = (Code, Code);
-const LEFT: Shift = (EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32);
-const RIGHT: Shift = (EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32);
-const RIGHT_SIGNED: Shift = (EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32);
+type Shift = (Vector, Vector);
+const LEFT: Shift = (SHL_32, SHL_EACH_32);
+const RIGHT: Shift = (SHR_32, SHR_EACH_32);
+const RIGHT_SIGNED: Shift = (SAR_32, SAR_EACH_32);
 
 fn shift(e: &mut Emit<'_>, value: usize, count: usize, code: Shift) {
     let new = shifted(e, value, count, code);
@@ -196,9 +189,9 @@ fn shift_by(e: &mut Emit<'_>, value: Arg, count: usize, (by_immediate, by_regist
     }
     let count = e.reg(count);
     let low = e.constant(31);
-    let count = e.op(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, count, low);
+    let count = e.op(AND, count, low);
     let value = e.in_register(value);
-    e.op(by_register, value, Arg::Zmm(count))
+    e.op(by_register, value, Arg::Register(count))
 }
 
 /// The low dword of `a:b` shifted right by a known number of units.
@@ -209,9 +202,9 @@ fn align(e: &mut Emit<'_>, unit: u32) {
         return e.set(b);
     }
     let a = e.arg(0);
-    let high = e.unary_imm(EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, a, 32 - shift);
-    let low = e.unary_imm(EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, Arg::Zmm(b), shift);
-    let new = e.op(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, high, Arg::Zmm(low));
+    let high = e.unary_imm(SHL_32, a, 32 - shift);
+    let low = e.unary_imm(SHR_32, Arg::Register(b), shift);
+    let new = e.op(OR, high, Arg::Register(low));
     e.set(new);
 }
 
@@ -231,31 +224,34 @@ fn permute_bytes(e: &mut Emit<'_>) {
             u32::from_le_bytes(dword)
         }
     };
-    let from_low: [u32; 16] = std::array::from_fn(pick(0));
-    let from_high: [u32; 16] = std::array::from_fn(pick(4));
+    let lanes = e.target.lanes();
+    let from_low: Vec<u32> = (0..lanes).map(pick(0)).collect();
+    let from_high: Vec<u32> = (0..lanes).map(pick(4)).collect();
     let (high, low) = (e.reg(0), e.reg(1));
-    let (low_bytes, high_bytes) = (e.asm.constants(from_low), e.asm.constants(from_high));
-    let mut new = e.op(EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, low, Arg::Memory(low_bytes));
-    let other = e.op(EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, high, Arg::Memory(high_bytes));
-    new = e.op(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, new, Arg::Zmm(other));
+    let (low_bytes, high_bytes) = (e.asm.constants(&from_low), e.asm.constants(&from_high));
+    let mut new = e.op(SHUFFLE_8, low, Arg::Memory(low_bytes));
+    let other = e.op(SHUFFLE_8, high, Arg::Memory(high_bytes));
+    new = e.op(OR, new, Arg::Register(other));
     // Signs of words: of the low source for 8 and 9, of the high one for 10 and 11.
     for (place, select) in selector.into_iter().enumerate() {
         if let 8..12 = select {
-            let word = if select & 2 == 0 { low } else { high };
-            let word = match select & 1 {
-                0 => e.unary_imm(EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, Arg::Zmm(word), 16),
-                _ => word,
-            };
-            let sign = e.unary_imm(EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, Arg::Zmm(word), 31);
-            let byte = e.constant(0xff << (8 * place));
-            let sign = e.op(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, sign, byte);
-            new = e.op(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, new, Arg::Zmm(sign));
+            [new] = e.scope(|e| {
+                let word = if select & 2 == 0 { low } else { high };
+                let word = match select & 1 {
+                    0 => e.unary_imm(SHL_32, Arg::Register(word), 16),
+                    _ => word,
+                };
+                let sign = e.unary_imm(SAR_32, Arg::Register(word), 31);
+                let byte = e.constant(0xff << (8 * place));
+                let sign = e.op(AND, sign, byte);
+                [e.op(OR, new, Arg::Register(sign))]
+            });
         }
     }
     let ones = u32::from_le_bytes(selector.map(|select| if select > 12 { 0xff } else { 0 }));
     if ones != 0 {
         let ones = e.constant(ones);
-        new = e.op(EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, new, ones);
+        new = e.op(OR, new, ones);
     }
     e.set(new);
 }
@@ -263,38 +259,30 @@ fn permute_bytes(e: &mut Emit<'_>) {
 fn low_24(e: &mut Emit<'_>, n: usize) -> u8 {
     let a = e.reg(n);
     let bits = e.constant(0xff_ffff);
-    e.op(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, a, bits)
+    e.op(AND, a, bits)
 }
 
 fn signed_24(e: &mut Emit<'_>, n: usize) -> u8 {
     let a = e.arg(n);
-    let top = e.unary_imm(EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, a, 8);
-    e.unary_imm(EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, Arg::Zmm(top), 8)
+    let top = e.unary_imm(SHL_32, a, 8);
+    e.unary_imm(SAR_32, Arg::Register(top), 8)
 }
 
-/// Adds one, or takes one away, where the mask is set.
-fn step(e: &mut Emit<'_>, mask: u8, value: u8, up: bool) -> u8 {
-    let new = e.copy(value);
-    let code = if up { EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32 } else { EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32 };
-    let minus_one = e.asm.constant(!0);
-    e.asm.push_masked(mask, false, Instruction::with3(code, zmm(new), zmm(value), minus_one));
-    new
-}
+const BELOW: Comparison = Comparison::Unsigned(Order::Less);
+const SAME: Comparison = Comparison::Unsigned(Order::Equal);
 
 fn add_carry(e: &mut Emit<'_>, carry_in: bool) {
     let (a, b) = (e.reg(0), e.arg(1));
-    let mut sum = e.op(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, a, b);
-    let mut over = e.fresh_mask();
-    e.asm.compare(EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, over, ACTIVE, sum, Arg::Zmm(a), 1);
+    let mut sum = e.op(ADD_I32, a, b);
+    let mut over = e.compare(BELOW, sum, Arg::Register(a));
     if carry_in {
         let carry = e.mask(2);
-        sum = step(e, carry, sum, true);
+        sum = e.step(carry, sum, true);
         // A carry in overflows exactly where it leaves zero.
         let zero = e.constant(0);
-        let wrapped = e.fresh_mask();
-        e.asm.compare(EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, wrapped, carry, sum, zero, 0);
-        let active = e.mask_op(VEX_Kandw_kr_kr_kr, wrapped, ACTIVE);
-        over = e.mask_op(VEX_Korw_kr_kr_kr, over, active);
+        let empty = e.compare(SAME, sum, zero);
+        let wrapped = e.both(empty, carry);
+        over = e.either(over, wrapped);
     }
     e.set(sum);
     e.set_mask(over);
@@ -302,16 +290,14 @@ fn add_carry(e: &mut Emit<'_>, carry_in: bool) {
 
 fn sub_borrow(e: &mut Emit<'_>, from: usize, what: usize, borrow_in: bool) {
     let (a, b) = (e.reg(from), e.arg(what));
-    let mut difference = e.op(EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, a, b);
-    let mut under = e.fresh_mask();
-    e.asm.compare(EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, under, ACTIVE, a, b, 1);
+    let mut difference = e.op(SUB_I32, a, b);
+    let mut under = e.compare(BELOW, a, b);
     if borrow_in {
         let borrow = e.mask(2);
-        difference = step(e, borrow, difference, false);
-        let equal = e.fresh_mask();
-        e.asm.compare(EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, equal, borrow, a, b, 0);
-        let active = e.mask_op(VEX_Kandw_kr_kr_kr, equal, ACTIVE);
-        under = e.mask_op(VEX_Korw_kr_kr_kr, under, active);
+        difference = e.step(borrow, difference, false);
+        let same = e.compare(SAME, a, b);
+        let wrapped = e.both(same, borrow);
+        under = e.either(under, wrapped);
     }
     e.set(difference);
     e.set_mask(under);

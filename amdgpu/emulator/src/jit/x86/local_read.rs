@@ -7,8 +7,10 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use isa::{Inst, Op};
 
-use super::assembler::{Arg, Label, k, xmm, zmm};
-use super::emit::{ACTIVE, Emit, LDS, LDS_SIZE};
+use super::assembler::{Arg, Label, k, xmm};
+use super::emit::{ACTIVE_LANES, Emit, LDS, LDS_SIZE};
+use super::mask::{Comparison, Mask, Order};
+use super::target::{ADD_I32, AND, BROADCAST_32, COPY, LOAD, SUB_I32, Target, XOR};
 use crate::Uop;
 
 /// One read: dwords at offsets from the address register.
@@ -51,13 +53,15 @@ impl Read {
 }
 
 /// Registers that a group may fill, at most: all are in use at once.
-const LARGEST: usize = 20;
-
-/// Bytes from the first to the last lane of a row of dwords.
-const ROW: u32 = 60;
+fn largest(target: Target) -> usize {
+    match target {
+        Target::Avx2 => 8,
+        Target::Avx512 => 20,
+    }
+}
 
 /// Whether the read at `at` can join a group: the same address, untouched by those before it.
-pub fn joins(group: &[usize], at: usize, uops: &[Uop], insts: &[Inst]) -> bool {
+pub fn joins(target: Target, group: &[usize], at: usize, uops: &[Uop], insts: &[Inst]) -> bool {
     let read = |at: usize| Read::of(&insts[uops[at].inst as usize], &uops[at]);
     let Some(new) = read(at) else { return false };
     let mut dwords = new.dwords();
@@ -72,7 +76,7 @@ pub fn joins(group: &[usize], at: usize, uops: &[Uop], insts: &[Inst]) -> bool {
             return false;
         }
     }
-    dwords <= LARGEST
+    dwords <= largest(target)
 }
 
 /// Lowers a group of reads.
@@ -88,21 +92,20 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
         }
     }
     let (same, shifted) = (e.fresh(), e.fresh());
-    let (differs, inside) = (e.fresh_mask(), e.fresh_mask());
+    // What follows is jumped over in part, so that no value may go home there to make room.
+    e.reserve(3);
+    e.branching = true;
     let (not_same, anything, done) = (e.asm.label(), e.asm.label(), e.asm.label());
     let end = dwords.iter().map(|(offset, _, bytes, ..)| offset + bytes).max().unwrap_or(0);
 
     // The first lane's address, in all lanes. It may be inactive: it is used only if the active ones agree with it.
-    let asm = &mut e.asm;
-    asm.push(Instruction::with2(Code::EVEX_Vmovd_rm32_xmm, Register::EAX, xmm(address)));
-    asm.push(Instruction::with2(Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, zmm(same), xmm(address)));
-    asm.compare(Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, differs, ACTIVE, address, Arg::Zmm(same), 4);
-    asm.push(Instruction::with2(Code::VEX_Kortestw_kr_kr, k(differs), k(differs)));
-    asm.jump(Code::Jne_rel32_64, not_same);
+    e.asm.spread(BROADCAST_32, same, Arg::Register(address));
+    unless_equal(e, address, same, not_same);
+    first_lane(e, address);
     within(e, end, anything);
     for (offset, part, _, to, _) in &dwords {
         let from = in_local(end - offset - part);
-        e.asm.op2(Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, *to, Arg::Memory(from));
+        e.asm.spread(BROADCAST_32, *to, Arg::Memory(from));
     }
     e.asm.jump(Code::Jmp_rel32_64, done);
 
@@ -110,48 +113,109 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
     e.asm.place(not_same);
     let row = dwords.iter().all(|(_, _, bytes, ..)| *bytes == 4);
     if row {
-        let steps = e.asm.constants(std::array::from_fn(|lane| 4 * lane as u32));
-        e.asm.op3(Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, shifted, same, Arg::Memory(steps));
-        let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
-        e.asm.compare(code, differs, ACTIVE, address, Arg::Zmm(shifted), 4);
-        e.asm.push(Instruction::with2(Code::VEX_Kortestw_kr_kr, k(differs), k(differs)));
-        e.asm.jump(Code::Jne_rel32_64, anything);
-        within(e, end + ROW, anything);
+        let lanes = e.target.lanes() as u32;
+        // Bytes from the first to the last lane.
+        let length = 4 * (lanes - 1);
+        let steps: Vec<u32> = (0..lanes).map(|lane| 4 * lane).collect();
+        let steps = e.asm.constants(&steps);
+        e.asm.op3(ADD_I32, shifted, same, Arg::Memory(steps));
+        unless_equal(e, address, shifted, anything);
+        first_lane(e, address);
+        within(e, end + length, anything);
         for (offset, _, _, to, _) in &dwords {
-            let load = Instruction::with2(
-                Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512,
-                zmm(*to),
-                in_local(end + ROW - offset),
-            );
-            e.asm.push_masked(ACTIVE, true, load);
+            e.asm.op2(LOAD, *to, Arg::Memory(in_local(end + length - offset)));
         }
         e.asm.jump(Code::Jmp_rel32_64, done);
     }
 
     // Anything: only what lies within local memory is touched, the rest is zero.
     e.asm.place(anything);
-    e.asm.push(Instruction::with2(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, zmm(same), Register::R8D));
+    match e.target {
+        Target::Avx512 => {
+            e.push2(Code::EVEX_Vpbroadcastd_zmm_k1z_r32, e.target.whole(same), LDS_SIZE_32);
+        }
+        Target::Avx2 => {
+            e.push2(Code::VEX_Vmovd_xmm_rm32, xmm(same), LDS_SIZE_32);
+            e.asm.spread(BROADCAST_32, same, Arg::Register(same));
+        }
+    }
+    let before = e.registers.pinned();
+    let (mut inside, mut left) = (Mask(0), Mask(0));
     let mut last = None;
     for (offset, part, bytes, to, _) in &dwords {
         if last != Some((*offset, *bytes)) {
             last = Some((*offset, *bytes));
+            e.registers.release_since(before, &[]);
+            left = e.fresh_mask();
             let offset = e.asm.constant(*offset);
-            e.asm.op3(Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, shifted, address, Arg::Memory(offset));
+            e.asm.op3(ADD_I32, shifted, address, Arg::Memory(offset));
             // Room for the element: local memory is larger than any, or the run is not entered.
             let size = e.asm.constant(*bytes);
-            e.asm.op3(Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, *to, same, Arg::Memory(size));
-            let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
-            e.asm.compare(code, inside, ACTIVE, shifted, Arg::Zmm(*to), 2);
+            e.asm.op3(SUB_I32, *to, same, Arg::Memory(size));
+            inside = e.compare(Comparison::Unsigned(Order::LessEqual), shifted, Arg::Register(*to));
         }
-        e.asm.push(Instruction::with2(Code::VEX_Kmovw_kr_km16, k(differs), k(inside)));
-        e.asm.op3(Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, *to, *to, Arg::Zmm(*to));
-        let from = MemoryOperand::new(LDS, zmm(shifted), 1, i64::from(*part), 1, false, Register::None);
-        let gather = Instruction::with2(Code::EVEX_Vpgatherdd_zmm_k1_vm32z, zmm(*to), from);
-        e.asm.push_masked(differs, false, gather);
+        gather(e, *to, (shifted, *part), inside, left);
     }
     e.asm.place(done);
+    e.branching = false;
     for (.., to, vector) in dwords {
         e.set_vector(vector, to);
+    }
+}
+
+const LDS_SIZE_32: Register = Register::R8D;
+
+/// Goes to `otherwise` unless active lanes of both are equal.
+fn unless_equal(e: &mut Emit<'_>, a: u8, b: u8, otherwise: Label) {
+    if e.target == Target::Avx512 {
+        let Mask(differs) = e.compare(Comparison::Unsigned(Order::NotEqual), a, Arg::Register(b));
+        e.push2(Code::VEX_Kortestw_kr_kr, k(differs), k(differs));
+        return e.asm.jump(Code::Jne_rel32_64, otherwise);
+    }
+    e.scope(|e| {
+        let equal = e.vex(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, a, Arg::Register(b));
+        let equal = e.target.whole(equal);
+        if e.all_active {
+            e.push2(Code::VEX_Vmovmskps_r32_ymm, Register::EAX, equal);
+            e.asm.push(Instruction::with2(Code::Cmp_rm32_imm32, Register::EAX, 0xff));
+            e.asm.jump(Code::Jne_rel32_64, otherwise);
+        } else {
+            // Carry if no top bit of the second is missing in the first.
+            e.push2(Code::VEX_Vtestps_ymm_ymmm256, equal, e.target.whole(ACTIVE_LANES));
+            e.asm.jump(Code::Jae_rel32_64, otherwise);
+        }
+        []
+    });
+}
+
+/// The address of the first lane, in RAX.
+fn first_lane(e: &mut Emit<'_>, address: u8) {
+    let code = match e.target {
+        Target::Avx512 => Code::EVEX_Vmovd_rm32_xmm,
+        Target::Avx2 => Code::VEX_Vmovd_rm32_xmm,
+    };
+    e.push2(code, Register::EAX, xmm(address));
+}
+
+/// Reads dwords from local memory at a vector of addresses and an offset where `inside` is set, zero elsewhere. `left` is overwritten.
+fn gather(e: &mut Emit<'_>, to: u8, (address, offset): (u8, u32), Mask(inside): Mask, Mask(left): Mask) {
+    e.asm.op3(XOR, to, to, Arg::Register(to));
+    let whole = |n| e.target.whole(n);
+    let from = MemoryOperand::new(LDS, whole(address), 1, i64::from(offset), 1, false, Register::None);
+    match e.target {
+        Target::Avx512 => {
+            e.push2(Code::VEX_Kmovw_kr_km16, k(left), k(inside));
+            let gather = Instruction::with2(Code::EVEX_Vpgatherdd_zmm_k1_vm32z, e.target.whole(to), from);
+            e.asm.push_masked(left, false, gather);
+        }
+        Target::Avx2 => {
+            match e.all_active {
+                true => e.asm.op2(COPY, left, Arg::Register(inside)),
+                false => e.asm.op3(AND, left, inside, Arg::Register(ACTIVE_LANES)),
+            }
+            let (to, left) = (e.target.whole(to), e.target.whole(left));
+            e.asm.push(Instruction::with3(Code::VEX_Vpgatherdd_ymm_vm32y_ymm, to, from, left));
+        }
     }
 }
 

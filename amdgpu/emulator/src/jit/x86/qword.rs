@@ -1,199 +1,193 @@
 //! Templates of 64-bit operations.
 //!
-//! A 64-bit value is two registers of dwords. Interleaved, sixteen lanes are two registers of eight qwords, in an order that no
+//! A 64-bit value is two registers of dwords. Interleaved, the lanes of a slice are two registers of qwords, in an order that no
 //! lane-local operation minds: the even and the odd pairs of lanes. Two shuffles take them apart again.
 
-use iced_x86::Code::{self, *};
-use iced_x86::Instruction;
 use isa::Op;
 
-use super::assembler::{Arg, broadcast, k, ymm, zmm};
-use super::emit::{ACTIVE, Emit, SCALARS};
-use super::template::{RANGE_MAX, RANGE_MIN, Template, top_bits};
+use super::assembler::{Arg, broadcast};
+use super::emit::{Emit, SCALARS};
+use super::lacking::{self, Extreme, Size};
+use super::mask::Comparison::{self, *};
+use super::mask::Order::*;
+use super::target::*;
+use super::template::Template;
 use crate::SrcKind;
-
-/// Eight qwords each, together sixteen lanes.
-type Qwords = [Arg; 2];
 
 pub fn of(op: Op) -> Option<Template> {
     Some(match op {
-        Op::v_add_f64 => |e| binary(e, EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er),
-        Op::v_mul_f64 => |e| binary(e, EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er),
-        Op::v_min_f64 => |e| range(e, RANGE_MIN),
-        Op::v_max_f64 => |e| range(e, RANGE_MAX),
+        Op::v_add_f64 => |e| binary(e, ADD_F64),
+        Op::v_mul_f64 => |e| binary(e, MUL_F64),
+        Op::v_min_f64 => |e| extreme(e, Extreme::Min),
+        Op::v_max_f64 => |e| extreme(e, Extreme::Max),
         Op::v_fma_f64 | Op::v_fmac_f64 => |e| {
-            let (a, b, c) = (source(e, 0), source(e, 1), source(e, 2));
-            let results = [0, 1].map(|half| {
-                let (factor, sum) = (qwords_in_register(e, a[half]), qwords_in_register(e, c[half]));
-                let new = e.copy(sum);
-                e.asm.op3(EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er, new, factor, b[half]);
+            let results = halves(e, |e, half| {
+                let (a, b, c) =
+                    (source_register(e, 0, half), source(e, 1, half), source_register(e, 2, half));
+                let new = e.copy(c);
+                e.asm.op3(FMADD231_F64, new, a, b);
                 new
             });
             set(e, results);
         },
         Op::v_rcp_f64 => |e| {
-            let a = source(e, 0);
-            let one = e.asm.constant_64(1.0_f64.to_bits());
-            let one = qwords_in_register(e, Arg::Memory(one));
-            let results = a.map(|a| e.op(EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, one, a));
+            let results = halves(e, |e, half| {
+                let one = Arg::Memory(e.asm.constant_64(1.0_f64.to_bits()));
+                let (one, a) = (in_register(e, one), source(e, 0, half));
+                e.op(DIV_F64, one, a)
+            });
             set(e, results);
         },
         Op::v_sqrt_f64 => |e| {
-            let a = source(e, 0);
-            let results = a.map(|a| e.unary(EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, a));
+            let results = halves(e, |e, half| {
+                let a = source(e, 0, half);
+                e.unary(SQRT_F64, a)
+            });
             set(e, results);
         },
         Op::v_cvt_f32_f64 => |e| {
-            let a = source(e, 0);
-            // Each half gives eight floats, which go to the low dwords of qwords to be taken apart as all others.
-            let results = a.map(|a| {
+            // Each half's floats go to the low dwords of qwords, to be taken apart as all others.
+            let results = halves(e, |e, half| {
+                let a = source_register(e, 0, half);
                 let narrow = e.fresh();
-                let cut = match a {
-                    Arg::Zmm(a) => {
-                        Instruction::with2(EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, ymm(narrow), zmm(a))
-                    }
-                    Arg::Memory(a) => {
-                        Instruction::with2(EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, ymm(narrow), a)
-                    }
-                };
-                e.asm.push(cut);
-                let new = e.fresh();
-                e.asm.push(Instruction::with2(EVEX_Vpmovzxdq_zmm_k1z_ymmm256, zmm(new), ymm(narrow)));
-                new
+                e.push2(F32_FROM_F64.on(e.target), e.target.half(narrow), e.target.whole(a));
+                e.widened(U64_FROM_U32, narrow)
             });
             let low = low_dwords(e, results);
             e.set(low);
         },
-        Op::v_cvt_f64_f32 => |e| from_dwords(e, EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae),
-        Op::v_cvt_f64_i32 => |e| from_dwords(e, EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er),
-        Op::v_cvt_f64_u32 => |e| from_dwords(e, EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er),
-
-        Op::v_lshlrev_b64 => |e| {
-            let new = shifted(e, 1, 0, 63, LEFT);
-            set(e, new);
-        },
-        Op::v_lshrrev_b64 => |e| {
-            let new = shifted(e, 1, 0, 63, RIGHT);
-            set(e, new);
-        },
-        Op::v_ashrrev_i64 => |e| {
-            let new = shifted(e, 1, 0, 63, RIGHT_SIGNED);
-            set(e, new);
-        },
-        Op::v_lshl_add_u64 => |e| {
-            let shifted = shifted(e, 0, 1, 7, LEFT);
-            let c = source(e, 2);
-            let results = [0, 1].map(|half| e.op(EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, shifted[half], c[half]));
+        Op::v_cvt_f64_f32 => |e| from_dwords(e, F64_FROM_F32),
+        Op::v_cvt_f64_i32 => |e| from_dwords(e, F64_FROM_I32),
+        Op::v_cvt_f64_u32 => |e| {
+            let results = halves(e, |e, half| {
+                let a = doubled(e, 0, half);
+                lacking::f64_from_u32(e, a)
+            });
             set(e, results);
         },
-        Op::v_mul_hi_u32 => |e| {
-            let product = product(e, EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64);
-            let high = high_dwords(e, product);
-            e.set(high);
-        },
-        Op::v_mul_hi_i32 => |e| {
-            let product = product(e, EVEX_Vpmuldq_zmm_k1z_zmm_zmmm512b64);
-            let high = high_dwords(e, product);
-            e.set(high);
-        },
-        Op::v_mad_u64_u32 => |e| {
-            let product = product(e, EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64);
-            let c = source(e, 2);
-            let sums = [0, 1].map(|half| e.op(EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, product[half], c[half]));
-            // The sum wrapped where it is below a summand.
-            let wrapped = [0, 1].map(|half| {
-                let (mask, lanes) = (e.fresh_mask(), e.fresh());
-                let product = zmm(product[half]);
-                let compare = Instruction::with4(
-                    EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8,
-                    k(mask),
-                    zmm(sums[half]),
-                    product,
-                    1,
-                );
-                e.asm.push(compare);
-                e.asm.push(Instruction::with2(EVEX_Vpmovm2q_zmm_kr, zmm(lanes), k(mask)));
-                lanes
+
+        Op::v_lshlrev_b64 => |e| shift(e, Shift::Left),
+        Op::v_lshrrev_b64 => |e| shift(e, Shift::Right),
+        Op::v_ashrrev_i64 => |e| shift(e, Shift::RightSigned),
+        Op::v_lshl_add_u64 => |e| {
+            let results = halves(e, |e, half| {
+                let shifted = shifted(e, half, 0, 1, 7, Shift::Left);
+                let c = source(e, 2, half);
+                e.op(ADD_I64, shifted, c)
             });
-            let wrapped = low_dwords(e, wrapped);
-            let over = top_bits(e, wrapped);
-            set(e, sums);
+            set(e, results);
+        },
+        Op::v_mul_hi_u32 => |e| high_product(e, MUL_U32_U64),
+        Op::v_mul_hi_i32 => |e| high_product(e, MUL_I32_I64),
+        Op::v_mad_u64_u32 => |e| {
+            let [low, high] = [0, 1].map(|half| {
+                e.scope(|e| {
+                    let product = product(e, MUL_U32_U64, half);
+                    let c = source(e, 2, half);
+                    let sum = e.op(ADD_I64, product, c);
+                    // The sum wrapped where it is below a summand.
+                    [sum, e.compare_qwords(Unsigned(Less), sum, Arg::Register(product))]
+                })
+            });
+            let wrapped = low_dwords(e, [low[1], high[1]]);
+            let over = e.mask_of_lanes(wrapped);
+            set(e, [low[0], high[0]]);
             e.set_mask(over);
         },
-        Op::v_cmp_eq_u64 | Op::v_cmp_eq_i64 => |e| compare(e, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, 0),
-        Op::v_cmp_ne_u64 | Op::v_cmp_ne_i64 => |e| compare(e, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, 4),
-        Op::v_cmp_lt_u64 => |e| compare(e, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, 1),
-        Op::v_cmp_le_u64 => |e| compare(e, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, 2),
-        Op::v_cmp_gt_u64 => |e| compare(e, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, 6),
-        Op::v_cmp_ge_u64 => |e| compare(e, EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, 5),
-        Op::v_cmp_lt_i64 => |e| compare(e, EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, 1),
-        Op::v_cmp_le_i64 => |e| compare(e, EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, 2),
-        Op::v_cmp_gt_i64 => |e| compare(e, EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, 6),
-        Op::v_cmp_ge_i64 => |e| compare(e, EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, 5),
-        Op::v_cmp_lt_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x11),
-        Op::v_cmp_eq_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x00),
-        Op::v_cmp_le_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x12),
-        Op::v_cmp_gt_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x1e),
-        Op::v_cmp_lg_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x0c),
-        Op::v_cmp_ge_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x1d),
-        Op::v_cmp_neq_f64 => |e| compare(e, EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae, 0x04),
+        Op::v_cmp_eq_u64 | Op::v_cmp_eq_i64 => |e| compare(e, Unsigned(Equal)),
+        Op::v_cmp_ne_u64 | Op::v_cmp_ne_i64 => |e| compare(e, Unsigned(NotEqual)),
+        Op::v_cmp_lt_u64 => |e| compare(e, Unsigned(Less)),
+        Op::v_cmp_le_u64 => |e| compare(e, Unsigned(LessEqual)),
+        Op::v_cmp_gt_u64 => |e| compare(e, Unsigned(Greater)),
+        Op::v_cmp_ge_u64 => |e| compare(e, Unsigned(GreaterEqual)),
+        Op::v_cmp_lt_i64 => |e| compare(e, Signed(Less)),
+        Op::v_cmp_le_i64 => |e| compare(e, Signed(LessEqual)),
+        Op::v_cmp_gt_i64 => |e| compare(e, Signed(Greater)),
+        Op::v_cmp_ge_i64 => |e| compare(e, Signed(GreaterEqual)),
+        Op::v_cmp_lt_f64 => |e| compare(e, Float(0x11)),
+        Op::v_cmp_eq_f64 => |e| compare(e, Float(0x00)),
+        Op::v_cmp_le_f64 => |e| compare(e, Float(0x12)),
+        Op::v_cmp_gt_f64 => |e| compare(e, Float(0x1e)),
+        Op::v_cmp_lg_f64 => |e| compare(e, Float(0x0c)),
+        Op::v_cmp_ge_f64 => |e| compare(e, Float(0x1d)),
+        Op::v_cmp_neq_f64 => |e| compare(e, Float(0x04)),
         _ => return None,
     })
 }
 
-/// A 64-bit source with its modifiers.
-fn source(e: &mut Emit<'_>, n: usize) -> Qwords {
+/// Computes both halves of a result.
+fn halves(e: &mut Emit<'_>, compute: impl Fn(&mut Emit<'_>, usize) -> u8) -> [u8; 2] {
+    [0, 1].map(|half| e.scope(|e| [compute(e, half)])[0])
+}
+
+/// Half of a 64-bit source with its modifiers.
+fn source(e: &mut Emit<'_>, n: usize, half: usize) -> Arg {
+    let (neg, abs) = e.signs(n);
+    let (vector, bits) = match (neg, abs) {
+        (false, false) => return plain_source(e, n, half),
+        (true, false) => (XOR_64, 1 << 63),
+        (true, true) => (OR_64, 1 << 63),
+        (false, true) => (AND_64, !(1 << 63)),
+    };
+    let [signed] = e.scope(|e| {
+        let plain = plain_source(e, n, half);
+        let register = in_register(e, plain);
+        let bits = e.asm.constant_64(bits);
+        [e.op(vector, register, Arg::Memory(bits))]
+    });
+    Arg::Register(signed)
+}
+
+fn plain_source(e: &mut Emit<'_>, n: usize, half: usize) -> Arg {
     let src = e.uop.src[n];
-    let plain = match (src.kind, e.known(n, 0), e.known(n, 1)) {
+    match (src.kind, e.known(n, 0), e.known(n, 1)) {
         (SrcKind::Constant, Some(low), Some(high)) => {
-            let memory = e.asm.constant_64(u64::from(low) | u64::from(high) << 32);
-            [Arg::Memory(memory); 2]
+            Arg::Memory(e.asm.constant_64(u64::from(low) | u64::from(high) << 32))
         }
-        (SrcKind::Scalar, ..) => [Arg::Memory(broadcast(SCALARS, 4 * i64::from(src.index))); 2],
+        (SrcKind::Scalar, ..) => {
+            let scalar = Arg::Memory(broadcast(SCALARS, 4 * i64::from(src.index)));
+            // Only AVX-512 has an operand that is one element for all lanes.
+            if e.target == Target::Avx2 { Arg::Register(in_register(e, scalar)) } else { scalar }
+        }
         _ => {
             let (low, high) = (e.vector(src.index), e.vector(src.index + 1));
-            interleaved(e, low, Arg::Zmm(high))
+            Arg::Register(interleaved(e, low, high, half))
         }
-    };
-    let (neg, abs) = e.signs(n);
-    if !neg && !abs {
-        return plain;
     }
-    let (code, bits) = match (neg, abs) {
-        (true, false) => (EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64, 1 << 63),
-        (true, true) => (EVEX_Vporq_zmm_k1z_zmm_zmmm512b64, 1 << 63),
-        _ => (EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64, !(1 << 63)),
-    };
-    plain.map(|half| {
-        let register = qwords_in_register(e, half);
-        let bits = e.asm.constant_64(bits);
-        Arg::Zmm(e.op(code, register, Arg::Memory(bits)))
-    })
 }
 
-fn interleaved(e: &mut Emit<'_>, low: u8, high: Arg) -> Qwords {
-    [
-        Arg::Zmm(e.op(EVEX_Vpunpckldq_zmm_k1z_zmm_zmmm512b32, low, high)),
-        Arg::Zmm(e.op(EVEX_Vpunpckhdq_zmm_k1z_zmm_zmmm512b32, low, high)),
-    ]
+fn source_register(e: &mut Emit<'_>, n: usize, half: usize) -> u8 {
+    let source = source(e, n, half);
+    in_register(e, source)
 }
 
-fn qwords_in_register(e: &mut Emit<'_>, arg: Arg) -> u8 {
+fn interleaved(e: &mut Emit<'_>, low: u8, high: u8, half: usize) -> u8 {
+    e.op([INTERLEAVE_LOW, INTERLEAVE_HIGH][half], low, Arg::Register(high))
+}
+
+/// Half of a 32-bit source, each dword twice.
+fn doubled(e: &mut Emit<'_>, n: usize, half: usize) -> u8 {
+    let a = e.reg(n);
+    interleaved(e, a, a, half)
+}
+
+fn in_register(e: &mut Emit<'_>, arg: Arg) -> u8 {
     match arg {
-        Arg::Zmm(register) => register,
-        Arg::Memory(mut memory) => {
-            memory.is_broadcast = false;
-            e.unary(EVEX_Vpbroadcastq_zmm_k1z_xmmm64, Arg::Memory(memory))
+        Arg::Memory(memory) if memory.is_broadcast => {
+            let register = e.fresh();
+            e.asm.spread(BROADCAST_64, register, arg);
+            register
         }
+        _ => e.in_register(arg),
     }
 }
 
 fn low_dwords(e: &mut Emit<'_>, [even, odd]: [u8; 2]) -> u8 {
-    e.op_imm(EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8, even, Arg::Zmm(odd), 0x88)
+    e.op_imm(SHUFFLE_32, even, Arg::Register(odd), 0x88)
 }
 
 fn high_dwords(e: &mut Emit<'_>, [even, odd]: [u8; 2]) -> u8 {
-    e.op_imm(EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8, even, Arg::Zmm(odd), 0xdd)
+    e.op_imm(SHUFFLE_32, even, Arg::Register(odd), 0xdd)
 }
 
 fn set(e: &mut Emit<'_>, qwords: [u8; 2]) {
@@ -201,96 +195,87 @@ fn set(e: &mut Emit<'_>, qwords: [u8; 2]) {
     e.set_pair(low, high);
 }
 
-fn binary(e: &mut Emit<'_>, code: Code) {
-    let (a, b) = (source(e, 0), source(e, 1));
-    let results = [0, 1].map(|half| {
-        let a = qwords_in_register(e, a[half]);
-        e.op(code, a, b[half])
+fn binary(e: &mut Emit<'_>, vector: Vector) {
+    let results = halves(e, |e, half| {
+        let (a, b) = (source_register(e, 0, half), source(e, 1, half));
+        e.op(vector, a, b)
     });
     set(e, results);
 }
 
-fn range(e: &mut Emit<'_>, range: u32) {
-    let (a, b) = (source(e, 0), source(e, 1));
-    let results = [0, 1].map(|half| {
-        let a = qwords_in_register(e, a[half]);
-        e.op_imm(EVEX_Vrangepd_zmm_k1z_zmm_zmmm512b64_imm8_sae, a, b[half], range)
+fn extreme(e: &mut Emit<'_>, which: Extreme) {
+    let results = halves(e, |e, half| {
+        let (a, b) = (source_register(e, 0, half), source(e, 1, half));
+        lacking::extreme(e, Size::Double, which, a, b)
     });
     set(e, results);
 }
 
 /// Converts dwords to qwords.
-fn from_dwords(e: &mut Emit<'_>, code: Code) {
-    let a = e.reg(0);
-    let results = interleaved(e, a, Arg::Zmm(a)).map(|qwords| {
-        let doubled = qwords_in_register(e, qwords);
-        let narrow = e.fresh();
-        e.asm.push(Instruction::with2(EVEX_Vpmovqd_ymmm256_k1z_zmm, ymm(narrow), zmm(doubled)));
-        let new = e.fresh();
-        e.asm.push(Instruction::with2(code, zmm(new), ymm(narrow)));
-        new
+fn from_dwords(e: &mut Emit<'_>, vector: Vector) {
+    let results = halves(e, |e, half| {
+        let a = doubled(e, 0, half);
+        let narrow = lacking::dwords_of_qwords(e, a);
+        e.widened(vector, narrow)
     });
     set(e, results);
 }
 
 /// The 64-bit products of two 32-bit sources.
-fn product(e: &mut Emit<'_>, code: Code) -> [u8; 2] {
-    let (a, b) = (e.reg(0), e.reg(1));
-    let (a, b) = (interleaved(e, a, Arg::Zmm(a)), interleaved(e, b, Arg::Zmm(b)));
-    [0, 1].map(|half| {
-        let a = qwords_in_register(e, a[half]);
-        e.op(code, a, b[half])
-    })
+fn product(e: &mut Emit<'_>, vector: Vector, half: usize) -> u8 {
+    let (a, b) = (doubled(e, 0, half), doubled(e, 1, half));
+    e.op(vector, a, Arg::Register(b))
 }
 
-/// A shift by an immediate and by a register.
-type Shift = (Code, Code);
-const LEFT: Shift = (EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8, EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64);
-const RIGHT: Shift = (EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64);
-const RIGHT_SIGNED: Shift = (EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8, EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64);
+fn high_product(e: &mut Emit<'_>, vector: Vector) {
+    let products = halves(e, |e, half| product(e, vector, half));
+    let high = high_dwords(e, products);
+    e.set(high);
+}
+
+#[derive(Clone, Copy)]
+enum Shift {
+    Left,
+    Right,
+    RightSigned,
+}
+
+fn shift(e: &mut Emit<'_>, shift: Shift) {
+    let results = halves(e, |e, half| shifted(e, half, 1, 0, 63, shift));
+    set(e, results);
+}
 
 /// Shifts 64-bit source `value` by those bits of source `count` that `low` has.
-fn shifted(
-    e: &mut Emit<'_>,
-    value: usize,
-    count: usize,
-    low: u32,
-    (by_immediate, by_register): Shift,
-) -> [u8; 2] {
-    let value = source(e, value);
+fn shifted(e: &mut Emit<'_>, half: usize, value: usize, count: usize, low: u32, shift: Shift) -> u8 {
+    let value = source(e, value, half);
     if let Some(count) = e.known(count, 0) {
-        return value.map(|half| match count & low {
-            0 => qwords_in_register(e, half),
-            count => e.unary_imm(by_immediate, half, count),
-        });
+        return match (shift, count & low) {
+            (_, 0) => in_register(e, value),
+            (Shift::Left, count) => e.unary_imm(SHL_64, value, count),
+            (Shift::Right, count) => e.unary_imm(SHR_64, value, count),
+            (Shift::RightSigned, count) => lacking::shift_signed_64(e, value, count),
+        };
     }
+    let value = in_register(e, value);
     let count = e.reg(count);
     let low = e.constant(low);
-    let count = e.op(EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, count, low);
+    let count = e.op(AND, count, low);
     let zero = e.constant(0);
     let zero = e.in_register(zero);
-    let count = interleaved(e, count, Arg::Zmm(zero));
-    [0, 1].map(|half| {
-        let value = qwords_in_register(e, value[half]);
-        e.op(by_register, value, count[half])
-    })
+    let count = interleaved(e, count, zero, half);
+    match shift {
+        Shift::Left => e.op(SHL_EACH_64, value, Arg::Register(count)),
+        Shift::Right => e.op(SHR_EACH_64, value, Arg::Register(count)),
+        Shift::RightSigned => lacking::shift_signed_each_64(e, value, count),
+    }
 }
 
-fn compare(e: &mut Emit<'_>, code: Code, predicate: u32) {
-    let (a, b) = (source(e, 0), source(e, 1));
-    let lanes = [0, 1].map(|half| {
-        let a = qwords_in_register(e, a[half]);
-        let (mask, lanes) = (e.fresh_mask(), e.fresh());
-        let compare = match b[half] {
-            Arg::Zmm(b) => Instruction::with4(code, k(mask), zmm(a), zmm(b), predicate),
-            Arg::Memory(b) => Instruction::with4(code, k(mask), zmm(a), b, predicate),
-        };
-        e.asm.push(compare);
-        e.asm.push(Instruction::with2(EVEX_Vpmovm2q_zmm_kr, zmm(lanes), k(mask)));
-        lanes
+fn compare(e: &mut Emit<'_>, comparison: Comparison) {
+    let lanes = halves(e, |e, half| {
+        let (a, b) = (source_register(e, 0, half), source(e, 1, half));
+        e.compare_qwords(comparison, a, b)
     });
     let lanes = low_dwords(e, lanes);
-    let mask = top_bits(e, lanes);
-    debug_assert_ne!(mask, ACTIVE);
+    let mask = e.mask_of_lanes(lanes);
     e.set_mask(mask);
 }

@@ -1,15 +1,12 @@
-//! The lowering table: what native code stands for which operation, on sixteen lanes.
+//! The lowering table: what native code stands for which operation, on a slice of lanes.
 //!
 //! A template gives the bits the micro-op gives (a NaN may have another payload). It computes with values that are written once, and
 //! names the results when all sources were read. Forms that no template knows stay with micro-ops. Templates are in a file for each
 //! kind of value; what they share is here.
 
-use iced_x86::Code::*;
-use iced_x86::Instruction;
 use isa::{Inst, Op};
 
-use super::assembler::{Arg, k, zmm};
-use super::emit::{ACTIVE, Emit};
+use super::emit::Emit;
 use super::{comparison, float, integer, qword};
 use crate::exec::lane_op::{Kind, Shape};
 use crate::wave::sreg;
@@ -52,79 +49,50 @@ pub fn of(op: Op) -> Option<Template> {
 }
 
 macro_rules! commuting {
-    ($code:expr) => {
+    ($vector:expr) => {
         |e| {
             let (a, b) = e.commuting();
-            let new = e.op($code, a, b);
+            let new = e.op($vector, a, b);
             e.set(new);
         }
     };
 }
 
 macro_rules! ordered {
-    ($code:expr) => {
+    ($vector:expr) => {
         |e| {
             let (a, b) = (e.reg(0), e.arg(1));
-            let new = e.op($code, a, b);
-            e.set(new);
-        }
-    };
-    ($code:expr, $immediate:expr) => {
-        |e| {
-            let (a, b) = (e.reg(0), e.arg(1));
-            let new = e.op_imm($code, a, b, $immediate);
+            let new = e.op($vector, a, b);
             e.set(new);
         }
     };
 }
 
 macro_rules! reversed {
-    ($code:expr) => {
+    ($vector:expr) => {
         |e| {
             let (b, a) = (e.reg(1), e.arg(0));
-            let new = e.op($code, b, a);
+            let new = e.op($vector, b, a);
             e.set(new);
         }
     };
 }
 
 macro_rules! unary {
-    ($code:expr) => {
+    ($vector:expr) => {
         |e| {
             let a = e.arg(0);
-            let new = e.unary($code, a);
+            let new = e.unary($vector, a);
             e.set(new);
         }
     };
-    ($code:expr, $immediate:expr) => {
+    ($vector:expr, $immediate:expr) => {
         |e| {
             let a = e.arg(0);
-            let new = e.unary_imm($code, a, $immediate);
+            let new = e.unary_imm($vector, a, $immediate);
             e.set(new);
         }
     };
 }
 
 pub(super) use {commuting, ordered, reversed, unary};
-
-/// `vrange`: the smaller or larger, with the sign of the result.
-pub const RANGE_MIN: u32 = 0b0100;
-pub const RANGE_MAX: u32 = 0b0101;
-
-/// `b` where the mask is set, else `a`.
-pub fn select(e: &mut Emit<'_>, mask: u8, a: u8, b: Arg) -> u8 {
-    let new = e.fresh();
-    let blend = match b {
-        Arg::Zmm(b) => Instruction::with3(EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32, zmm(new), zmm(a), zmm(b)),
-        Arg::Memory(b) => Instruction::with3(EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32, zmm(new), zmm(a), b),
-    };
-    e.asm.push_masked(mask, false, blend);
-    new
-}
-
-/// `code mask, register`: the top bits of lanes as a mask, among the active ones.
-pub fn top_bits(e: &mut Emit<'_>, register: u8) -> u8 {
-    let all = e.fresh_mask();
-    e.asm.push(Instruction::with2(EVEX_Vpmovd2m_kr_zmm, k(all), zmm(register)));
-    e.mask_op(VEX_Kandw_kr_kr_kr, all, ACTIVE)
-}

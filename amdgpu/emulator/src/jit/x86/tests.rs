@@ -1,6 +1,7 @@
 //! Native code against the micro-ops it stands for: every operation alone over the edges of its type, and random runs of many.
 //!
-//! All registers must have the same bits afterwards, except that any NaN stands for any other.
+//! All registers must have the same bits afterwards, except that any NaN stands for any other. Every test runs at every level that
+//! has native code, as far as this machine has it.
 
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
@@ -19,8 +20,8 @@ const LDS: usize = 1024;
 /// Where the random scalars are.
 const SCALARS: std::ops::Range<usize> = 0..16;
 
-fn options() -> Options {
-    Options { arch: Arch::Gfx942, level: Level::V4, accum_offset: ACCUMULATION, vgpr_count: VECTORS }
+fn options(level: Level) -> Options {
+    Options { arch: Arch::Gfx942, level, accum_offset: ACCUMULATION, vgpr_count: VECTORS }
 }
 
 fn inst(op: Op, format: Format, dst: Operand, src: &[Operand]) -> Inst {
@@ -45,7 +46,7 @@ fn inst(op: Op, format: Format, dst: Operand, src: &[Operand]) -> Inst {
 }
 
 fn operation(op: Op) -> Option<(Operation, Format)> {
-    let level = Level::V4;
+    let level = Level::Base;
     if op == Op::v_pk_mov_b32 {
         // Its compiler reads two dwords of each source, as this one's does.
         return vop3p::operation(Op::v_pk_mul_f32, level).map(|operation| (operation, Format::Vop3p));
@@ -186,10 +187,10 @@ enum Values {
 }
 
 /// Runs instructions natively and by micro-ops, and compares everything.
-fn compare(insts: &[Inst], start: &Wave, values: Values) {
+fn compare(level: Level, insts: &[Inst], start: &Wave, values: Values) {
     let mut insts = insts.to_vec();
     insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
-    let program = Program::of(options(), &insts);
+    let program = Program::of(options(level), &insts);
     let [native, plain] = [0, u32::MAX].map(|threshold| {
         let mut wave = copy(start);
         wave.native = threshold;
@@ -238,8 +239,34 @@ fn compare(insts: &[Inst], start: &Wave, values: Values) {
 
 const EXECS: [u64; 5] = [!0, 0, 0x0000_ffff_0f0f_0001, 0x8000_0000_0000_0000, 0x5555_aaaa_3333_0000];
 
-fn exists() -> bool {
-    Level::detect() == Level::V4
+/// The tests, at every level.
+macro_rules! at_every_level {
+    ($($test:ident)*) => {
+        at_every_level! { v3 Level::V3, $($test)* }
+        at_every_level! { v4 Level::V4, $($test)* }
+    };
+    ($name:ident $level:expr, $($test:ident)*) => {
+        mod $name {
+            use super::Level;
+            $(
+                #[test]
+                fn $test() {
+                    if $level <= Level::detect() {
+                        super::$test($level);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+at_every_level! {
+    every_lowered_operation_gives_the_bits_of_its_micro_op
+    random_runs_of_integer_operations_and_local_reads_give_the_same_bits
+    random_runs_of_float_operations_give_the_same_numbers
+    random_runs_of_double_operations_give_the_same_numbers
+    a_run_is_compiled_only_after_the_entries_asked_for
+    an_unusual_mode_stays_with_micro_ops
 }
 
 /// What makes a run of one operation worth compiling, without touching what it works on.
@@ -250,11 +277,7 @@ fn padding() -> Vec<Inst> {
         .collect()
 }
 
-#[test]
-fn every_lowered_operation_gives_the_bits_of_its_micro_op() {
-    if !exists() {
-        return;
-    }
+fn every_lowered_operation_gives_the_bits_of_its_micro_op(level: Level) {
     let mut random = Random(7);
     let mut lds = [0; LDS];
     let all = lowered();
@@ -276,7 +299,7 @@ fn every_lowered_operation_gives_the_bits_of_its_micro_op() {
             let start = wave(&mut random, EXECS[round % EXECS.len()], &mut lds);
             let mut insts = padding();
             insts.push(form);
-            compare(&insts, &start, values);
+            compare(level, &insts, &start, values);
         }
     }
 }
@@ -331,10 +354,7 @@ fn place_addresses(random: &mut Random, wave: &mut Wave) {
     }
 }
 
-fn random_runs(seed: u64, values: Values, fits: fn(&Operation) -> bool) {
-    if !exists() {
-        return;
-    }
+fn random_runs(level: Level, seed: u64, values: Values, fits: fn(&Operation) -> bool) {
     let mut random = Random(seed);
     let mut lds = [0; LDS];
     let all: Vec<_> = lowered()
@@ -369,44 +389,37 @@ fn random_runs(seed: u64, values: Values, fits: fn(&Operation) -> bool) {
             }
         }
         place_addresses(&mut random, &mut start);
-        compare(&insts, &start, values);
+        compare(level, &insts, &start, values);
     }
 }
 
-#[test]
-fn random_runs_of_integer_operations_and_local_reads_give_the_same_bits() {
-    random_runs(11, Values::Bits, |operation| {
+fn random_runs_of_integer_operations_and_local_reads_give_the_same_bits(level: Level) {
+    random_runs(level, 11, Values::Bits, |operation| {
         let shape = operation.shape;
         shape.src.into_iter().chain([shape.dst]).all(|kind| !kind.float())
     });
 }
 
-#[test]
-fn random_runs_of_float_operations_give_the_same_numbers() {
-    random_runs(12, Values::Floats, |operation| {
+fn random_runs_of_float_operations_give_the_same_numbers(level: Level) {
+    random_runs(level, 12, Values::Floats, |operation| {
         let shape = operation.shape;
         let float = |kind: Kind| matches!(kind, Kind::F32 | Kind::PkF32 | Kind::Mask | Kind::None);
         shape.src.into_iter().chain([shape.dst]).all(float)
     });
 }
 
-#[test]
-fn random_runs_of_double_operations_give_the_same_numbers() {
-    random_runs(13, Values::Doubles, |operation| {
+fn random_runs_of_double_operations_give_the_same_numbers(level: Level) {
+    random_runs(level, 13, Values::Doubles, |operation| {
         let shape = operation.shape;
         let double = |kind: Kind| matches!(kind, Kind::F64 | Kind::Mask | Kind::None);
         shape.src.into_iter().chain([shape.dst]).all(double)
     });
 }
 
-#[test]
-fn a_run_is_compiled_only_after_the_entries_asked_for() {
-    if !exists() {
-        return;
-    }
+fn a_run_is_compiled_only_after_the_entries_asked_for(level: Level) {
     let mut insts = padding();
     insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
-    let program = Program::of(options(), &insts);
+    let program = Program::of(options(level), &insts);
     let mut lds = [0; LDS];
     let mut random = Random(1);
     for entry in 0..5 {
@@ -418,11 +431,7 @@ fn a_run_is_compiled_only_after_the_entries_asked_for() {
     }
 }
 
-#[test]
-fn an_unusual_mode_stays_with_micro_ops() {
-    if !exists() {
-        return;
-    }
+fn an_unusual_mode_stays_with_micro_ops(level: Level) {
     let mut insts = padding();
     let v = Operand::Vgpr;
     insts.push(inst(Op::v_add_f32, Format::Vop2, v(0), &[v(1), v(2)]));
@@ -433,7 +442,7 @@ fn an_unusual_mode_stays_with_micro_ops() {
     start.vgprs[2].0.fill(1);
     let program = {
         insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
-        Program::of(options(), &insts)
+        Program::of(options(level), &insts)
     };
     start.native = 0;
     program.enter(&mut start, 0);
