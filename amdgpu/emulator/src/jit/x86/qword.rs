@@ -70,6 +70,9 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_lshrrev_b64 => |e| shift(e, Shift::Right),
         Op::v_ashrrev_i64 => |e| shift(e, Shift::RightSigned),
         Op::v_lshl_add_u64 => |e| {
+            if let Some(count) = e.known(1, 0) {
+                return shift_and_add(e, count & 7);
+            }
             let results = halves(e, |e, half| {
                 let shifted = shifted(e, half, 0, 1, 7, Shift::Left);
                 let c = source(e, 2, half);
@@ -233,7 +236,7 @@ fn high_product(e: &mut Emit<'_>, vector: Vector) {
     e.set(high);
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Shift {
     Left,
     Right,
@@ -241,8 +244,57 @@ enum Shift {
 }
 
 fn shift(e: &mut Emit<'_>, shift: Shift) {
+    if let Some(count) = e.known(0, 0).map(|count| count & 63).filter(|count| (1..32).contains(count)) {
+        let [low, high] = [0, 1].map(|part| e.raw(1, part));
+        let [low, high] = shifted_dwords(e, low, high, count, shift);
+        return e.set_pair(low, high);
+    }
     let results = halves(e, |e, half| shifted(e, half, 1, 0, 63, shift));
     set(e, results);
+}
+
+/// Shifts by 1 to 31 bits, which takes fewer instructions on dwords than putting them together and taking them apart.
+fn shifted_dwords(e: &mut Emit<'_>, low: Arg, high: Arg, count: u32, shift: Shift) -> [u8; 2] {
+    let (low, high) = (Arg::Register(e.in_register(low)), Arg::Register(e.in_register(high)));
+    let across = 32 - count;
+    match shift {
+        Shift::Left => {
+            let (carried, rest) = (e.unary_imm(SHR_32, low, across), e.unary_imm(SHL_32, high, count));
+            [e.unary_imm(SHL_32, low, count), e.op(OR, rest, Arg::Register(carried))]
+        }
+        Shift::Right | Shift::RightSigned => {
+            let (carried, rest) = (e.unary_imm(SHL_32, high, across), e.unary_imm(SHR_32, low, count));
+            let top = if shift == Shift::Right { SHR_32 } else { SAR_32 };
+            [e.op(OR, rest, Arg::Register(carried)), e.unary_imm(top, high, count)]
+        }
+    }
+}
+
+/// Source 0, shifted to the left, plus source 2: addresses of elements, for the most part. On dwords, as [`shifted_dwords`].
+fn shift_and_add(e: &mut Emit<'_>, count: u32) {
+    let [low, high] = [0, 1].map(|part| e.raw(0, part));
+    let [low, high] = match count {
+        0 => [low, high],
+        _ => shifted_dwords(e, low, high, count, Shift::Left).map(Arg::Register),
+    };
+    let [added_low, added_high] = [0, 1].map(|part| e.raw(2, part));
+    let (a, b) = one_in_register(e, low, added_low);
+    let sum = e.op(ADD_I32, a, b);
+    // The sum wrapped where it is below a summand.
+    let carry = e.compare(Unsigned(Less), sum, Arg::Register(a));
+    let (a, b) = one_in_register(e, high, added_high);
+    let top = e.op(ADD_I32, a, b);
+    let top = e.step(carry, top, true);
+    e.set_pair(sum, top);
+}
+
+/// Two summands, the first in a register.
+fn one_in_register(e: &mut Emit<'_>, a: Arg, b: Arg) -> (u8, Arg) {
+    match (a, b) {
+        (Arg::Register(a), b) => (a, b),
+        (a, Arg::Register(b)) => (b, a),
+        (a, b) => (e.in_register(a), b),
+    }
 }
 
 /// Shifts 64-bit source `value` by those bits of source `count` that `low` has.
