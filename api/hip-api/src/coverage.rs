@@ -1,10 +1,11 @@
 //! The page that tells people which functions work: `docs/hip-coverage.md`.
 //!
-//! Owns the wording of the page; every fact in it comes from the table.
+//! Owns the wording of the page; every fact in it comes from the table and from the reasons beside it.
 
 use std::fmt::Write as _;
 
 use crate::meta::{Class, EXCEPTIONS, FAMILIES, Soname, TABLE};
+use crate::refusal;
 
 /// The coverage page, in Markdown.
 pub fn coverage_page() -> String {
@@ -16,7 +17,7 @@ pub fn coverage_page() -> String {
         &mut page,
         format_args!(
             "Every function that AMD's libamdhip64 exports is exported here too, with the same symbol version. \
-         {implemented} of {} are implemented; the others return `hipErrorNotSupported` and are named once on stderr.\n\n",
+         {implemented} of {} are implemented; the others return `hipErrorNotSupported` and are named once on stderr, with the reason given below.\n\n",
             TABLE.len(),
         ),
     );
@@ -59,6 +60,7 @@ pub fn coverage_page() -> String {
                 ),
             );
         }
+        write_reasons(&mut page, family.name);
     }
 
     page += "\n## Left out\n\nFunctions of the vendor's header or dispatch table without a row.\n\n";
@@ -67,6 +69,26 @@ pub fn coverage_page() -> String {
         write(&mut page, format_args!("| `{}` | {} |\n", exception.name, exception.reason));
     }
     page
+}
+
+/// Why rows of a family are refused, a line for each reason.
+fn write_reasons(page: &mut String, family: &str) {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in TABLE.iter().filter(|row| row.family == family) {
+        let Some(reason) = refusal::reason(row) else { continue };
+        let name = format!("`{}`", row.name);
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    if reasons.is_empty() {
+        return;
+    }
+    *page += "\nRefused:\n\n";
+    for (reason, names) in reasons {
+        write(page, format_args!("* {reason}: {}.\n", names.join(", ")));
+    }
 }
 
 fn write(page: &mut String, text: std::fmt::Arguments<'_>) {

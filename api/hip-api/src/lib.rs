@@ -8,6 +8,7 @@ pub mod ctype;
 pub mod error;
 pub mod meta;
 pub mod properties;
+pub mod refusal;
 pub mod table;
 pub mod types;
 
