@@ -49,8 +49,6 @@ pub const UNFINISHED: &[(&str, &str)] = &[
     ("device", "not implemented yet"),
     ("memory", "host, mapped and managed memory are not implemented yet"),
     ("pool", "not implemented yet"),
-    ("copy", "not implemented yet"),
-    ("memset", "not implemented yet"),
     ("stream", "not implemented yet"),
     ("launch", "not implemented yet"),
     ("rtc", "not implemented yet"),

@@ -278,8 +278,8 @@ macro_rules! for_each_hip_fn {
             copy {
                 [0x0048 "hip_4.3" (5 6 7) call] fn hipDrvMemcpy2DUnaligned(
                     pCopy: *const hip_Memcpy2D) -> hipError_t;
-                [0x0049 "hip_4.2" (5 6 7) absent] fn hipDrvMemcpy3D(pCopy: *const HIP_MEMCPY3D) -> hipError_t;
-                [0x004a "hip_4.2" (5 6 7) absent] fn hipDrvMemcpy3DAsync(
+                [0x0049 "hip_4.2" (5 6 7) call] fn hipDrvMemcpy3D(pCopy: *const HIP_MEMCPY3D) -> hipError_t;
+                [0x004a "hip_4.2" (5 6 7) post] fn hipDrvMemcpy3DAsync(
                     pCopy: *const HIP_MEMCPY3D, stream: hipStream_t) -> hipError_t;
                 [0x006f "hip_4.2" (5 6 7) post] fn hipGetSymbolAddress(
                     devPtr: *mut *mut c_void, symbol: *const c_void) -> hipError_t;
@@ -300,18 +300,18 @@ macro_rules! for_each_hip_fn {
                 [0x0189 "hip_5.2" (5 6 7) call] fn hipMemcpy2D_spt(
                     dst: *mut c_void, dpitch: usize, src: *const c_void, spitch: usize, width: usize,
                     height: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x010a "hip_4.2" (5 6 7) absent] fn hipMemcpy3D(p: *const hipMemcpy3DParms) -> hipError_t;
-                [0x010b "hip_4.2" (5 6 7) absent] fn hipMemcpy3DAsync(
+                [0x010a "hip_4.2" (5 6 7) call] fn hipMemcpy3D(p: *const hipMemcpy3DParms) -> hipError_t;
+                [0x010b "hip_4.2" (5 6 7) post] fn hipMemcpy3DAsync(
                     p: *const hipMemcpy3DParms, stream: hipStream_t) -> hipError_t;
-                [0x0193 "hip_5.3" (6 7) absent] fn hipMemcpy3DAsync_spt(
+                [0x0193 "hip_5.3" (6 7) post] fn hipMemcpy3DAsync_spt(
                     p: *const hipMemcpy3DParms, stream: hipStream_t) -> hipError_t;
-                [0x01e8 "hip_7.1" (7) absent] fn hipMemcpy3DBatchAsync(
+                [0x01e8 "hip_7.1" (7) post] fn hipMemcpy3DBatchAsync(
                     numOps: usize, opList: *mut hipMemcpy3DBatchOp, failIdx: *mut usize, flags: u64,
                     stream: hipStream_t) -> hipError_t;
-                [0x01e9 "hip_7.1" (7) absent] fn hipMemcpy3DPeer(p: *mut hipMemcpy3DPeerParms) -> hipError_t;
-                [0x01ea "hip_7.1" (7) absent] fn hipMemcpy3DPeerAsync(
+                [0x01e9 "hip_7.1" (7) post] fn hipMemcpy3DPeer(p: *mut hipMemcpy3DPeerParms) -> hipError_t;
+                [0x01ea "hip_7.1" (7) post] fn hipMemcpy3DPeerAsync(
                     p: *mut hipMemcpy3DPeerParms, stream: hipStream_t) -> hipError_t;
-                [0x018b "hip_5.2" (5 6 7) absent] fn hipMemcpy3D_spt(
+                [0x018b "hip_5.2" (5 6 7) call] fn hipMemcpy3D_spt(
                     p: *const hipMemcpy3DParms) -> hipError_t;
                 [0x010c "hip_4.2" (5 6 7) post] fn hipMemcpyAsync(
                     dst: *mut c_void, src: *const c_void, sizeBytes: usize, kind: hipMemcpyKind,
@@ -319,7 +319,7 @@ macro_rules! for_each_hip_fn {
                 [0x0192 "hip_5.2" (5 6 7) post] fn hipMemcpyAsync_spt(
                     dst: *mut c_void, src: *const c_void, sizeBytes: usize, kind: hipMemcpyKind,
                     stream: hipStream_t) -> hipError_t;
-                [0x01e7 "hip_7.1" (7) absent] fn hipMemcpyBatchAsync(
+                [0x01e7 "hip_7.1" (7) post] fn hipMemcpyBatchAsync(
                     dsts: *mut *mut c_void, srcs: *mut *mut c_void, sizes: *mut usize, count: usize,
                     attrs: *mut hipMemcpyAttributes, attrsIdxs: *mut usize, numAttrs: usize,
                     failIdx: *mut usize, stream: hipStream_t) -> hipError_t;
@@ -392,15 +392,15 @@ macro_rules! for_each_hip_fn {
                     stream: hipStream_t) -> hipError_t;
                 [0x018e "hip_5.2" (5 6 7) post] fn hipMemset2D_spt(
                     dst: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> hipError_t;
-                [0x0123 "hip_4.2" (5 6 7) absent] fn hipMemset3D(
+                [0x0123 "hip_4.2" (5 6 7) post] fn hipMemset3D(
                     pitchedDevPtr: hipPitchedPtr, value: c_int, extent: hipExtent) -> hipError_t;
-                [0x0124 "hip_4.2" (5 6 7) absent] fn hipMemset3DAsync(
+                [0x0124 "hip_4.2" (5 6 7) post] fn hipMemset3DAsync(
                     pitchedDevPtr: hipPitchedPtr, value: c_int, extent: hipExtent,
                     stream: hipStream_t) -> hipError_t;
-                [0x0190 "hip_5.3" (6 7) absent] fn hipMemset3DAsync_spt(
+                [0x0190 "hip_5.3" (6 7) post] fn hipMemset3DAsync_spt(
                     pitchedDevPtr: hipPitchedPtr, value: c_int, extent: hipExtent,
                     stream: hipStream_t) -> hipError_t;
-                [0x0191 "hip_5.2" (5 6 7) absent] fn hipMemset3D_spt(
+                [0x0191 "hip_5.2" (5 6 7) post] fn hipMemset3D_spt(
                     pitchedDevPtr: hipPitchedPtr, value: c_int, extent: hipExtent) -> hipError_t;
                 [0x0125 "hip_4.2" (5 6 7) post] fn hipMemsetAsync(
                     dst: *mut c_void, value: c_int, sizeBytes: usize, stream: hipStream_t) -> hipError_t;
@@ -410,22 +410,22 @@ macro_rules! for_each_hip_fn {
                     dest: hipDeviceptr_t, value: u16, count: usize) -> hipError_t;
                 [0x0127 "hip_4.2" (5 6 7) post] fn hipMemsetD16Async(
                     dest: hipDeviceptr_t, value: u16, count: usize, stream: hipStream_t) -> hipError_t;
-                [0x01e0 "hip_7.1" (7) absent] fn hipMemsetD2D16(
+                [0x01e0 "hip_7.1" (7) post] fn hipMemsetD2D16(
                     dst: hipDeviceptr_t, dstPitch: usize, value: u16, width: usize,
                     height: usize) -> hipError_t;
-                [0x01e1 "hip_7.1" (7) absent] fn hipMemsetD2D16Async(
+                [0x01e1 "hip_7.1" (7) post] fn hipMemsetD2D16Async(
                     dst: hipDeviceptr_t, dstPitch: usize, value: u16, width: usize, height: usize,
                     stream: hipStream_t) -> hipError_t;
-                [0x01e2 "hip_7.1" (7) absent] fn hipMemsetD2D32(
+                [0x01e2 "hip_7.1" (7) post] fn hipMemsetD2D32(
                     dst: hipDeviceptr_t, dstPitch: usize, value: c_uint, width: usize,
                     height: usize) -> hipError_t;
-                [0x01e3 "hip_7.1" (7) absent] fn hipMemsetD2D32Async(
+                [0x01e3 "hip_7.1" (7) post] fn hipMemsetD2D32Async(
                     dst: hipDeviceptr_t, dstPitch: usize, value: c_uint, width: usize, height: usize,
                     stream: hipStream_t) -> hipError_t;
-                [0x01de "hip_7.1" (7) absent] fn hipMemsetD2D8(
+                [0x01de "hip_7.1" (7) post] fn hipMemsetD2D8(
                     dst: hipDeviceptr_t, dstPitch: usize, value: u8, width: usize,
                     height: usize) -> hipError_t;
-                [0x01df "hip_7.1" (7) absent] fn hipMemsetD2D8Async(
+                [0x01df "hip_7.1" (7) post] fn hipMemsetD2D8Async(
                     dst: hipDeviceptr_t, dstPitch: usize, value: u8, width: usize, height: usize,
                     stream: hipStream_t) -> hipError_t;
                 [0x0128 "hip_4.2" (5 6 7) post] fn hipMemsetD32(

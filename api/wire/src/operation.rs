@@ -94,6 +94,23 @@ macro_rules! for_each_operation {
             } => {};
             0x010b Call MemoryInfo { device: u32 } => { free: u64, total: u64 };
 
+            /// A box: slices of rows, `pitch` bytes from row to row, `rows` rows from slice to slice. The body is packed.
+            0x0140 Post WriteBox {
+                stream: u64, destination: u64, pitch: u64, rows: u64, width: u64, height: u64, depth: u64,
+            } + body => {};
+            0x0141 Call ReadBox {
+                stream: u64, source: u64, pitch: u64, rows: u64, width: u64, height: u64, depth: u64,
+            } => {} + body;
+            0x0142 Post CopyBox {
+                stream: u64, destination: u64, destination_pitch: u64, destination_rows: u64,
+                source: u64, source_pitch: u64, source_rows: u64, width: u64, height: u64, depth: u64,
+            } => {};
+            /// Elements of `element` bytes (1, 2 or 4); `width` is in bytes.
+            0x0143 Post FillBox {
+                stream: u64, destination: u64, pitch: u64, rows: u64, value: u32, element: u32,
+                width: u64, height: u64, depth: u64,
+            } => {};
+
             0x0200 Post CreateStream { device: u32, stream: u64, flags: u32, priority: i32 } => {};
             0x0201 Post DestroyStream { stream: u64 } => {};
             0x0202 Call SynchronizeStream { stream: u64 } => {};

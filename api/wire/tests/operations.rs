@@ -10,6 +10,7 @@ const PINNED: &str = "\
 0x000a Status 0x0010 Goodbye \
 0x0100 Allocate 0x0101 Release 0x0102 Write 0x0103 Read 0x0104 ReadLater 0x0105 Copy 0x0106 Fill \
 0x0107 WriteRect 0x0108 ReadRect 0x0109 CopyRect 0x010a FillRect 0x010b MemoryInfo \
+0x0140 WriteBox 0x0141 ReadBox 0x0142 CopyBox 0x0143 FillBox \
 0x0200 CreateStream 0x0201 DestroyStream 0x0202 SynchronizeStream 0x0203 QueryStream \
 0x0204 SynchronizeDevice 0x0205 HostFunction 0x0206 HostFunctionDone \
 0x0300 CreateEvent 0x0301 DestroyEvent 0x0302 RecordEvent 0x0303 WaitEvent 0x0304 SynchronizeEvent \
@@ -34,6 +35,7 @@ fn heads_in_front_of_bulk_have_the_size_everyone_relies_on() {
     let sizes = [
         (Opcode::Write, 16),
         (Opcode::WriteRect, 40),
+        (Opcode::WriteBox, 56),
         (Opcode::LoadModule, 52),
         (Opcode::Launch, 64),
         (Opcode::Deliver, 16),

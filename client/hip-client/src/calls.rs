@@ -10,8 +10,37 @@
     reason = "the contract of each is HIP's own"
 )]
 
+/// Declares the four forms of a function that copies: waited for or not, on the null stream or on that of the thread. The
+/// function behind them takes the same arguments, then the stream and until when the caller waits.
+macro_rules! copies {
+    ($($now:ident $now_spt:ident $later:ident $later_spt:ident
+        = $function:ident($($arg:ident: $ty:ty),* $(,)?);)*) => { $(
+        pub unsafe fn $now($($arg: $ty),*) -> Status {
+            // SAFETY: the caller's ranges and structs.
+            unsafe { $function($($arg,)* std::ptr::null_mut(), Until::Done) }
+        }
+
+        pub unsafe fn $now_spt($($arg: $ty),*) -> Status {
+            // SAFETY: the caller's ranges and structs.
+            unsafe { $function($($arg,)* hipStreamPerThread, Until::Done) }
+        }
+
+        pub unsafe fn $later($($arg: $ty,)* on: hipStream_t) -> Status {
+            // SAFETY: the caller's ranges and structs.
+            unsafe { $function($($arg,)* on, Until::Queued) }
+        }
+
+        pub unsafe fn $later_spt($($arg: $ty,)* on: hipStream_t) -> Status {
+            // SAFETY: the caller's ranges and structs.
+            unsafe { $function($($arg,)* stream::spt(on), Until::Queued) }
+        }
+    )* };
+}
+
 pub mod context;
 pub mod copy;
+pub mod copy_batch;
+pub mod copy_box;
 pub mod cxx;
 pub mod device;
 pub mod error;

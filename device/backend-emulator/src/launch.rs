@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use backend::{Command, DeviceError, Launch, ModuleId, Notifier, ReadSink, Tag};
+use backend::{Command, DeviceError, Extent, Launch, ModuleId, Notifier, Pitched, ReadSink, Tag};
 use code_object::ArgKind;
 use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel};
 use isa::Arch;
@@ -16,7 +16,7 @@ use crate::heap::DeviceHeap;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::observation::Observation;
-use crate::stream::Work;
+use crate::stream::{Work, refuse};
 
 /// One emulated GPU; its threads start with its first kernel.
 pub(crate) struct Engine {
@@ -72,8 +72,9 @@ impl Runner {
     /// Finds what is wrong with a command before it is queued.
     pub(crate) fn check(&self, command: &Command) -> Result<(), DeviceError> {
         let memory = &self.memory;
+        let region = |at: &Pitched, extent: &Extent| memory.check(at.address, at.span(extent)?);
         let rect = |address: u64, pitch: u64, width: u64, height: u64| {
-            memory.check(address, span(pitch, width, height)?)
+            region(&Pitched::flat(address, pitch), &Extent::flat(width, height))
         };
         match command {
             Command::Launch(launch) => self.modules.lock().function(launch.function).map(|_| ()),
@@ -82,9 +83,7 @@ impl Runner {
                 memory.check(*source, *bytes)
             }
             Command::Fill { destination, width, count, .. } => {
-                if ![1, 2, 4].contains(width) {
-                    return Err(DeviceError::invalid_value(format!("a fill of width {width}")));
-                }
+                check_element(*width)?;
                 memory.check(*destination, count.saturating_mul(u64::from(*width)))
             }
             Command::Write { destination, data } => memory.check(*destination, data.len() as u64),
@@ -102,6 +101,24 @@ impl Runner {
             }
             Command::FillRect { destination, pitch, width, height, .. } => {
                 rect(*destination, *pitch, *width, *height)
+            }
+            Command::WriteBox { to, extent, data } => {
+                if Some(data.len() as u64) != extent.volume() {
+                    return Err(DeviceError::invalid_value("the data does not fill the box"));
+                }
+                region(to, extent)
+            }
+            Command::ReadBox { from, extent, .. } => region(from, extent),
+            Command::CopyBox { to, from, extent } => {
+                region(to, extent)?;
+                region(from, extent)
+            }
+            Command::FillBox { to, extent, width, .. } => {
+                check_element(*width)?;
+                if !extent.width.is_multiple_of(u64::from(*width)) {
+                    return Err(DeviceError::invalid_value("a row that ends inside an element"));
+                }
+                region(to, extent)
             }
             Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => Ok(()),
         }
@@ -134,13 +151,34 @@ impl Runner {
     }
 
     /// Copies rows to packed rows and hands them over.
-    fn read_rect(&self, source: u64, pitch: u64, width: u64, height: u64, sink: ReadSink) {
-        let mut packed = Vec::with_capacity((width * height) as usize);
-        for row in 0..rows(width, height) {
-            // SAFETY: the whole rectangle was checked when the command was queued; `unmap` waits for it.
-            packed.extend_from_slice(unsafe { self.memory.bytes(source + row * pitch, width) });
+    fn read_box(&self, from: Pitched, extent: Extent, sink: ReadSink) {
+        let mut packed = Vec::with_capacity(extent.volume().unwrap_or(0) as usize);
+        for row in from.rows_of(extent) {
+            // SAFETY: the whole box was checked when the command was queued; `unmap` waits for it.
+            packed.extend_from_slice(unsafe { self.memory.bytes(row, extent.width) });
         }
         sink(Ok(&packed));
+    }
+
+    fn write_box(&self, to: Pitched, extent: Extent, data: &[u8]) {
+        if extent.is_empty() {
+            return;
+        }
+        for (row, data) in to.rows_of(extent).zip(data.chunks_exact(extent.width as usize)) {
+            self.write(row, data);
+        }
+    }
+
+    fn copy_box(&self, to: Pitched, from: Pitched, extent: Extent) {
+        for (to, from) in to.rows_of(extent).zip(from.rows_of(extent)) {
+            self.copy(to, from, extent.width);
+        }
+    }
+
+    fn fill_box(&self, to: Pitched, extent: Extent, value: u32, width: u32) {
+        for row in to.rows_of(extent) {
+            self.fill(row, value, width, extent.width / u64::from(width));
+        }
     }
 
     fn copy(&self, destination: u64, source: u64, bytes: u64) {
@@ -168,9 +206,8 @@ impl Runner {
 impl Work for Runner {
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure> {
         if let Some(fault) = fault {
-            if let Command::Read { sink, .. } | Command::ReadRect { sink, .. } = command {
-                sink(Err(fault.clone()));
-            }
+            // Only what owes its sink an answer is left to do.
+            let _ = refuse(command, fault.clone());
             return Ok(());
         }
         match command {
@@ -180,26 +217,23 @@ impl Work for Runner {
             Command::Write { destination, data } => self.write(destination, &data),
             // SAFETY: checked when the command was queued; `unmap` waits for it.
             Command::Read { source, bytes, sink } => sink(Ok(unsafe { self.memory.bytes(source, bytes) })),
-            Command::WriteRect { destination, pitch, width, data, .. } => {
-                if width > 0 {
-                    for (row, data) in data.chunks_exact(width as usize).enumerate() {
-                        self.write(destination + row as u64 * pitch, data);
-                    }
-                }
+            Command::WriteRect { destination, pitch, width, height, data } => {
+                self.write_box(Pitched::flat(destination, pitch), Extent::flat(width, height), &data);
             }
             Command::ReadRect { source, pitch, width, height, sink } => {
-                self.read_rect(source, pitch, width, height, sink);
+                self.read_box(Pitched::flat(source, pitch), Extent::flat(width, height), sink);
             }
             Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                for row in 0..rows(width, height) {
-                    self.copy(destination + row * destination_pitch, source + row * source_pitch, width);
-                }
+                let to = Pitched::flat(destination, destination_pitch);
+                self.copy_box(to, Pitched::flat(source, source_pitch), Extent::flat(width, height));
             }
             Command::FillRect { destination, pitch, value, width, height } => {
-                for row in 0..rows(width, height) {
-                    self.fill(destination + row * pitch, value & 0xff, 1, width);
-                }
+                self.fill_box(Pitched::flat(destination, pitch), Extent::flat(width, height), value, 1);
             }
+            Command::WriteBox { to, extent, data } => self.write_box(to, extent, &data),
+            Command::ReadBox { from, extent, sink } => self.read_box(from, extent, sink),
+            Command::CopyBox { to, from, extent } => self.copy_box(to, from, extent),
+            Command::FillBox { to, extent, value, width } => self.fill_box(to, extent, value, width),
             Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => {}
         }
         Ok(())
@@ -219,19 +253,10 @@ impl Work for Runner {
     }
 }
 
-/// The rows of a rectangle that hold anything: empty ones may be beyond all counting.
-fn rows(width: u64, height: u64) -> u64 {
-    if width == 0 { 0 } else { height }
-}
-
-/// Bytes from the first to the last of a rectangle.
-fn span(pitch: u64, width: u64, height: u64) -> Result<u64, DeviceError> {
-    let wrong = || DeviceError::invalid_value(format!("{height} rows of {width} bytes, {pitch} apart"));
-    if height == 0 || width == 0 {
-        return Ok(0);
+fn check_element(width: u32) -> Result<(), DeviceError> {
+    if [1, 2, 4].contains(&width) {
+        Ok(())
+    } else {
+        Err(DeviceError::invalid_value(format!("a fill of width {width}")))
     }
-    if height > 1 && width > pitch {
-        return Err(wrong());
-    }
-    pitch.checked_mul(height - 1).and_then(|bytes| bytes.checked_add(width)).ok_or_else(wrong)
 }

@@ -226,9 +226,12 @@ pub(crate) fn is_cheap(job: &Job) -> bool {
             Command::Launch(_) => false,
             Command::Copy { bytes, .. } | Command::Read { bytes, .. } => *bytes <= INLINE_BYTES,
             Command::Fill { width, count, .. } => count.saturating_mul(u64::from(*width)) <= INLINE_BYTES,
-            Command::Write { data, .. } | Command::WriteRect { data, .. } => {
-                data.len() as u64 <= INLINE_BYTES
-            }
+            Command::Write { data, .. }
+            | Command::WriteRect { data, .. }
+            | Command::WriteBox { data, .. } => data.len() as u64 <= INLINE_BYTES,
+            Command::CopyBox { extent, .. }
+            | Command::FillBox { extent, .. }
+            | Command::ReadBox { extent, .. } => extent.volume().is_some_and(|bytes| bytes <= INLINE_BYTES),
             Command::CopyRect { width, height, .. }
             | Command::FillRect { width, height, .. }
             | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,

@@ -474,7 +474,7 @@ impl<W: Work> Shared<W> {
 /// A command that never ran still owes its sink an answer.
 pub(crate) fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
     match command {
-        Command::Read { sink, .. } | Command::ReadRect { sink, .. } => {
+        Command::Read { sink, .. } | Command::ReadRect { sink, .. } | Command::ReadBox { sink, .. } => {
             sink(Err(error));
             Ok(())
         }

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use backend::{
-    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
-    MemoryKind, MemoryUse, ModuleId, Notifier, Placement, ReadSink, Scope, StreamId, Tag,
+    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, Extent, FunctionId,
+    MemoryKind, MemoryUse, ModuleId, Notifier, Pitched, Placement, ReadSink, Scope, StreamId, Tag,
 };
 use hip_api::types::*;
 use parking_lot::{Condvar, Mutex};
@@ -22,6 +22,7 @@ use crate::functions::Functions;
 use crate::launch::launch;
 use crate::memory::Memory;
 use crate::module::Modules;
+use crate::region;
 use crate::stream::{Stream, Streams};
 
 /// The GPUs of this machine through AMD's runtime.
@@ -140,21 +141,11 @@ impl Shared {
     }
 
     /// Copies to a buffer in stream order and hands it over when the stream is there.
-    fn read(self: &Arc<Shared>, stream: Stream, rect: Rect, sink: ReadSink) {
-        let mut buffer = vec![0u8; (rect.width * rect.height) as usize];
-        let queued = call!(
-            self.functions,
-            hipMemcpy2DAsync(
-                buffer.as_mut_ptr().cast(),
-                rect.width as usize,
-                rect.address as *const c_void,
-                rect.pitch as usize,
-                rect.width as usize,
-                rect.height as usize,
-                hipMemcpyDeviceToHost,
-                stream.handle()
-            )
-        );
+    fn read(self: &Arc<Shared>, stream: Stream, from: Pitched, extent: Extent, sink: ReadSink) {
+        let mut buffer = vec![0u8; extent.volume().unwrap_or(0) as usize];
+        let to = region::packed(buffer.as_mut_ptr() as u64, &extent);
+        let queued =
+            region::copy(&self.functions, &to, &from, &extent, hipMemcpyDeviceToHost, stream.handle());
         if let Err(error) = queued {
             return sink(Err(error));
         }
@@ -207,50 +198,35 @@ impl Shared {
                 call!(functions, hipMemcpyAsync(to, from, data.len(), hipMemcpyHostToDevice, handle))
             }
             Command::WriteRect { destination, pitch, width, height, data } => {
-                let rect = Rect { address: destination, pitch, width, height };
-                memory.check(destination, rect.span()?)?;
-                if data.len() as u64 != width * height {
-                    return Err(DeviceError::invalid_value("the data does not fill the rectangle"));
+                let (to, extent) = (Pitched::flat(destination, pitch), Extent::flat(width, height));
+                self.run(stream, Command::WriteBox { to, extent, data })
+            }
+            Command::WriteBox { to, extent, data } => {
+                memory.check_box(&to, &extent)?;
+                if Some(data.len() as u64) != extent.volume() {
+                    return Err(DeviceError::invalid_value("the data does not fill the box"));
                 }
-                call!(
-                    functions,
-                    hipMemcpy2DAsync(
-                        destination as *mut c_void,
-                        pitch as usize,
-                        data.as_ptr().cast(),
-                        width as usize,
-                        width as usize,
-                        height as usize,
-                        hipMemcpyHostToDevice,
-                        handle
-                    )
-                )
+                // From pageable memory, the call returns only when the bytes have been taken.
+                let from = region::packed(data.as_ptr() as u64, &extent);
+                region::copy(functions, &to, &from, &extent, hipMemcpyHostToDevice, handle)
             }
             Command::CopyRect { destination, destination_pitch, source, source_pitch, width, height } => {
-                memory.check(
-                    destination,
-                    Rect { address: destination, pitch: destination_pitch, width, height }.span()?,
-                )?;
-                memory.check(source, Rect { address: source, pitch: source_pitch, width, height }.span()?)?;
-                call!(
-                    functions,
-                    hipMemcpy2DAsync(
-                        destination as *mut c_void,
-                        destination_pitch as usize,
-                        source as *const c_void,
-                        source_pitch as usize,
-                        width as usize,
-                        height as usize,
-                        hipMemcpyDeviceToDevice,
-                        handle
-                    )
-                )
+                let to = Pitched::flat(destination, destination_pitch);
+                let (from, extent) = (Pitched::flat(source, source_pitch), Extent::flat(width, height));
+                self.run(stream, Command::CopyBox { to, from, extent })
+            }
+            Command::CopyBox { to, from, extent } => {
+                memory.check_box(&to, &extent)?;
+                memory.check_box(&from, &extent)?;
+                region::copy(functions, &to, &from, &extent, hipMemcpyDeviceToDevice, handle)
             }
             Command::FillRect { destination, pitch, value, width, height } => {
-                memory.check(destination, Rect { address: destination, pitch, width, height }.span()?)?;
-                let (to, pitch) = (destination as *mut c_void, pitch as usize);
-                let (value, width, height) = (value as u8 as c_int, width as usize, height as usize);
-                call!(functions, hipMemset2DAsync(to, pitch, value, width, height, handle))
+                let (to, extent) = (Pitched::flat(destination, pitch), Extent::flat(width, height));
+                self.run(stream, Command::FillBox { to, extent, value, width: 1 })
+            }
+            Command::FillBox { to, extent, value, width } => {
+                memory.check_box(&to, &extent)?;
+                region::fill(functions, &to, &extent, value, width, handle)
             }
             Command::RecordEvent(id) => {
                 let event = self.events.lock().get(id)?;
@@ -272,44 +248,26 @@ impl Shared {
                 queued
             }
             Command::Read { source, bytes, sink } => {
-                let rect = Rect { address: source, pitch: bytes, width: bytes, height: 1 };
-                self.checked_read(stream, rect, sink);
+                self.checked_read(stream, Pitched::flat(source, bytes), Extent::flat(bytes, 1), sink);
                 Ok(())
             }
             Command::ReadRect { source, pitch, width, height, sink } => {
-                self.checked_read(stream, Rect { address: source, pitch, width, height }, sink);
+                self.checked_read(stream, Pitched::flat(source, pitch), Extent::flat(width, height), sink);
+                Ok(())
+            }
+            Command::ReadBox { from, extent, sink } => {
+                self.checked_read(stream, from, extent, sink);
                 Ok(())
             }
         }
     }
 
-    fn checked_read(self: &Arc<Shared>, stream: Stream, rect: Rect, sink: ReadSink) {
-        match rect.span().and_then(|span| self.memory.check(rect.address, span)) {
-            Ok(()) if rect.width == 0 || rect.height == 0 => sink(Ok(&[])),
-            Ok(()) => self.read(stream, rect, sink),
+    fn checked_read(self: &Arc<Shared>, stream: Stream, from: Pitched, extent: Extent, sink: ReadSink) {
+        match self.memory.check_box(&from, &extent) {
+            Ok(()) if extent.is_empty() => sink(Ok(&[])),
+            Ok(()) => self.read(stream, from, extent, sink),
             Err(error) => sink(Err(error)),
         }
-    }
-}
-
-/// Rows of `width` bytes, `pitch` apart.
-#[derive(Clone, Copy, Debug)]
-struct Rect {
-    address: u64,
-    pitch: u64,
-    width: u64,
-    height: u64,
-}
-
-impl Rect {
-    /// Bytes from the first to the last.
-    fn span(&self) -> Result<u64, DeviceError> {
-        let wrong = || DeviceError::invalid_value("the rectangle makes no sense");
-        if self.height > 1 && self.width > self.pitch {
-            return Err(wrong());
-        }
-        let rows = self.height.saturating_sub(1);
-        self.pitch.checked_mul(rows).and_then(|bytes| bytes.checked_add(self.width)).ok_or_else(wrong)
     }
 }
 
@@ -425,7 +383,9 @@ impl Device for Hip {
         match self.shared.stream(stream) {
             Ok(stream) => self.shared.run(stream, command),
             Err(error) => match command {
-                Command::Read { sink, .. } | Command::ReadRect { sink, .. } => {
+                Command::Read { sink, .. }
+                | Command::ReadRect { sink, .. }
+                | Command::ReadBox { sink, .. } => {
                     sink(Err(error));
                     Ok(())
                 }

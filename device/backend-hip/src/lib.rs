@@ -11,6 +11,7 @@ mod functions;
 mod launch;
 mod memory;
 mod module;
+mod region;
 mod stream;
 
 pub use device::Hip;

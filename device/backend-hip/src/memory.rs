@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use backend::{Arena, DeviceError};
+use backend::{Arena, DeviceError, Extent, Pitched};
 use hip_api::types::*;
 use parking_lot::Mutex;
 
@@ -191,6 +191,14 @@ impl Memory {
             _ => Err(DeviceError::invalid_value(format!(
                 "{bytes} bytes at {address:#x} are not device memory"
             ))),
+        }
+    }
+
+    /// The same for a box.
+    pub(crate) fn check_box(&self, at: &Pitched, extent: &Extent) -> Result<(), DeviceError> {
+        match at.span(extent)? {
+            0 => Ok(()),
+            span => self.check(at.address, span),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::DeviceError;
+use crate::{DeviceError, Extent, Pitched};
 
 /// A stream. Numbers up to 0xff are reserved: the null stream of device `d` is `d`.
 pub type StreamId = u64;
@@ -94,6 +94,30 @@ pub enum Command {
         width: u64,
         height: u64,
     },
+    /// A box, packed in `data`.
+    WriteBox {
+        to: Pitched,
+        extent: Extent,
+        data: Vec<u8>,
+    },
+    /// The opposite: the sink gets the packed box.
+    ReadBox {
+        from: Pitched,
+        extent: Extent,
+        sink: ReadSink,
+    },
+    CopyBox {
+        to: Pitched,
+        from: Pitched,
+        extent: Extent,
+    },
+    /// Fills a box with the low `width` bytes (1, 2 or 4) of `value`; rows hold whole elements.
+    FillBox {
+        to: Pitched,
+        extent: Extent,
+        value: u32,
+        width: u32,
+    },
     RecordEvent(EventId),
     /// Later work of the stream waits for the event's latest record.
     WaitEvent(EventId),
@@ -115,6 +139,10 @@ impl Command {
             Command::ReadRect { .. } => "read rectangle",
             Command::CopyRect { .. } => "copy rectangle",
             Command::FillRect { .. } => "fill rectangle",
+            Command::WriteBox { .. } => "write box",
+            Command::ReadBox { .. } => "read box",
+            Command::CopyBox { .. } => "copy box",
+            Command::FillBox { .. } => "fill box",
             Command::RecordEvent(_) => "record event",
             Command::WaitEvent(_) => "wait for event",
             Command::HostFunction { .. } => "host function",
@@ -125,7 +153,9 @@ impl Command {
     pub fn held_bytes(&self) -> u64 {
         match self {
             Command::Launch(launch) => launch.arguments.len() as u64,
-            Command::Write { data, .. } | Command::WriteRect { data, .. } => data.len() as u64,
+            Command::Write { data, .. }
+            | Command::WriteRect { data, .. }
+            | Command::WriteBox { data, .. } => data.len() as u64,
             _ => 0,
         }
     }

@@ -7,6 +7,7 @@ mod command;
 mod device;
 mod error;
 mod info;
+mod region;
 #[cfg(feature = "suite")]
 pub mod suite;
 
@@ -16,3 +17,4 @@ pub use device::{
 };
 pub use error::DeviceError;
 pub use info::DeviceInfo;
+pub use region::{Extent, Pitched};

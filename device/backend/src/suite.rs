@@ -14,6 +14,10 @@ use hip_api::types::{
 
 use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
 
+mod region;
+
+pub use region::*;
+
 /// The code object of `suite/kernels.hip`.
 pub const KERNELS: &[u8] = include_bytes!("../suite/kernels.gfx942.co");
 
@@ -43,6 +47,8 @@ macro_rules! device_suite {
             reset_forgets_a_fault
             a_stream_waits_for_its_host_function
             rectangles_touch_only_their_rows
+            boxes_touch_only_their_rows
+            boxes_beyond_memory_are_refused
             a_direct_write_lands_in_stream_order
             synchronize_calls_back_inline_when_idle
             memory_beyond_the_quota_is_refused

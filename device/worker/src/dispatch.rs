@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use backend::{Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
+use backend::{
+    Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Scope, StreamId, Tag,
+};
 use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
 use sha2::{Digest, Sha256};
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, Opcode, Operation, decode_request};
@@ -15,6 +17,7 @@ use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, Opcode, Operation, decode_
 use crate::compile::{self, Compiler};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
+use crate::region::{self, WriteRegion};
 
 /// Images a session may hold, so that a hash can stand for one later.
 const MAX_IMAGES_BYTES: u64 = 4 << 30;
@@ -90,7 +93,8 @@ impl Dispatcher {
         };
         match opcode {
             Opcode::Write => self.write(header, inbox, counted)?,
-            Opcode::WriteRect => self.write_rect(header, inbox, counted)?,
+            Opcode::WriteRect => self.write_region::<wire::WriteRect>(header, inbox, counted)?,
+            Opcode::WriteBox => self.write_region::<wire::WriteBox>(header, inbox, counted)?,
             Opcode::LoadModule => self.load_module(header, inbox, counted)?,
             Opcode::Launch if header.payload_len > MAX_ARGUMENTS_BYTES => {
                 inbox.skip(header.payload_len)?;
@@ -159,13 +163,16 @@ impl Dispatcher {
                     let text = format!("a read of {} rows of {} bytes", it.height, it.width);
                     return Err(DeviceError::invalid_value(text));
                 }
-                let (outbox, header) = (Arc::clone(&self.outbox), *header);
-                let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
-                    Ok(bytes) => outbox.reply_body(&header, None, bytes),
-                    Err(error) => outbox.fail(&header, &error),
-                });
                 let (source, pitch, width, height) = (it.source, it.pitch, it.width, it.height);
+                let sink = self.reply_sink(header);
                 Ok((it.stream, Command::ReadRect { source, pitch, width, height, sink }))
+            }),
+            Opcode::ReadBox => self.queued::<wire::ReadBox>(header, payload, |it, _| {
+                let (from, extent) = region::source(&it);
+                if extent.volume().is_none_or(|bytes| bytes > MAX_BODY_BYTES) {
+                    return Err(DeviceError::invalid_value(format!("a read of {extent:?}")));
+                }
+                Ok((it.stream, Command::ReadBox { from, extent, sink: self.reply_sink(header) }))
             }),
             Opcode::ReadLater => self.queued::<wire::ReadLater>(header, payload, |it, _| {
                 let (outbox, header) = (Arc::clone(&self.outbox), *header);
@@ -201,6 +208,12 @@ impl Dispatcher {
                 let (width, height) = (it.width, it.height);
                 Ok((it.stream, Command::FillRect { destination, pitch, value, width, height }))
             }),
+            Opcode::CopyBox => {
+                self.queued::<wire::CopyBox>(header, payload, |it, _| Ok((it.stream, region::copy(&it))))
+            }
+            Opcode::FillBox => {
+                self.queued::<wire::FillBox>(header, payload, |it, _| Ok((it.stream, region::fill(&it))))
+            }
             Opcode::MemoryInfo => self.now::<wire::MemoryInfo>(header, payload, |it, _| {
                 let memory = device.memory(it.device)?;
                 Ok(wire::reply::MemoryInfo { free: memory.free, total: memory.total })
@@ -333,7 +346,7 @@ impl Dispatcher {
 
     fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
         // The sink of a Read answers; a ReadLater that is a call is answered when its snapshot has been taken.
-        let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect);
+        let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect | Opcode::ReadBox);
         match self.device.enqueue(stream, tag(header), command) {
             Err(error) => self.outbox.fail(header, &error),
             Ok(()) if header.is_posted() || answers => {}
@@ -379,22 +392,25 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn write_rect(
+    /// Packed rows to the device.
+    fn write_region<O: WriteRegion>(
         &mut self,
         header: &Header,
         inbox: &mut Inbox,
         counted: &mut dyn FnMut(),
     ) -> Result<(), Broken> {
-        let Some((it, bytes)) = bulk_head::<wire::WriteRect>(header, inbox)? else {
+        let name = O::OPCODE.name();
+        let Some((it, bytes)) = bulk_head::<O>(header, inbox)? else {
             counted();
-            self.outbox.fail(header, &malformed("WriteRect"));
+            self.outbox.fail(header, &malformed(name));
             return Ok(());
         };
-        let span = rect_span(it.pitch, it.width, it.height)
-            .filter(|_| it.width.checked_mul(it.height) == Some(bytes));
-        let checked = match span {
-            Some(span) => self.device.check(it.destination, span),
-            None => Err(malformed("WriteRect")),
+        let (stream, to, extent) = it.region();
+        let checked = match extent.volume() {
+            Some(volume) if volume == bytes => {
+                to.span(&extent).and_then(|span| self.device.check(to.address, span))
+            }
+            _ => Err(malformed(name)),
         };
         if let Err(error) = checked {
             inbox.skip(bytes)?;
@@ -404,10 +420,17 @@ impl Dispatcher {
         }
         let data = inbox.read_vec(bytes)?;
         counted();
-        let (destination, pitch, width, height) = (it.destination, it.pitch, it.width, it.height);
-        let command = Command::WriteRect { destination, pitch, width, height, data };
-        self.enqueue::<wire::WriteRect>(header, it.stream, command);
+        self.enqueue::<O>(header, stream, Command::WriteBox { to, extent, data });
         Ok(())
+    }
+
+    /// Answers with the bytes of a read.
+    fn reply_sink(&self, header: &Header) -> ReadSink {
+        let (outbox, header) = (Arc::clone(&self.outbox), *header);
+        Box::new(move |result| match result {
+            Ok(bytes) => outbox.reply_body(&header, None, bytes),
+            Err(error) => outbox.fail(&header, &error),
+        })
     }
 
     fn load_module(
@@ -579,15 +602,4 @@ fn bulk_head<O: Operation>(header: &Header, inbox: &mut Inbox) -> Result<Option<
 
 fn malformed(operation: &str) -> DeviceError {
     DeviceError::invalid_value(format!("{operation} is malformed"))
-}
-
-/// Bytes from the first to the last of a rectangle; `None` if it makes no sense.
-fn rect_span(pitch: u64, width: u64, height: u64) -> Option<u64> {
-    if width > pitch && height > 1 {
-        return None;
-    }
-    match height {
-        0 => Some(0),
-        rows => pitch.checked_mul(rows - 1)?.checked_add(width),
-    }
 }

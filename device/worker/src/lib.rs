@@ -15,6 +15,7 @@ mod name_expression;
 mod outbox;
 mod probe;
 mod proxy;
+mod region;
 mod rehearsal;
 mod sessions;
 mod status;

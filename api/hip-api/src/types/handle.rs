@@ -26,7 +26,6 @@ c_opaque! {
     ihiprtcLinkState,
     hipResourceDesc,
     HIP_RESOURCE_DESC,
-    hipMemcpy3DBatchOp,
     hipStreamBatchMemOpParams,
     hipExternalMemoryHandleDesc,
     hipExternalSemaphoreHandleDesc,

@@ -131,6 +131,12 @@ c_enums! {
         hipMemLocationTypeHostNuma = 3,
         hipMemLocationTypeHostNumaCurrent = 4,
     }
+    /// What a side of a batched copy of boxes is.
+    hipMemcpy3DOperandType {
+        hipMemcpyOperandTypePointer = 1,
+        hipMemcpyOperandTypeArray = 2,
+        hipMemcpyOperandTypeMax = 0x7fffffff,
+    }
     /// When a batched copy may read its source.
     hipMemcpySrcAccessOrder {
         hipMemcpySrcAccessOrderInvalid = 0,
@@ -258,6 +264,20 @@ c_structs! {
         srcAccessOrder: hipMemcpySrcAccessOrder,
         srcLocHint: hipMemLocation,
         dstLocHint: hipMemLocation,
+        flags: c_uint,
+    }
+    /// One side of a batched copy of boxes. `op` is a union: for a pointer the address, the elements of a row, the rows of
+    /// a layer and a location, for an array its handle and an offset.
+    hipMemcpy3DOperand {
+        r#type: hipMemcpy3DOperandType,
+        op: [usize; 4],
+    }
+    /// One batched copy of a box.
+    hipMemcpy3DBatchOp {
+        src: hipMemcpy3DOperand,
+        dst: hipMemcpy3DOperand,
+        extent: hipExtent,
+        srcAccessOrder: hipMemcpySrcAccessOrder,
         flags: c_uint,
     }
     /// One location and its access.

@@ -1,4 +1,4 @@
-//! Copies. Where a pointer lies is looked up, not believed; what can be posted is posted.
+//! Copies of bytes in a row; `copy_box.rs` has those of rectangles and boxes, `copy_batch.rs` many at once. Where a pointer lies is looked up, not believed; what can be posted is posted.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -6,30 +6,25 @@ use std::sync::Arc;
 
 use hip_api::types::*;
 
+pub use super::copy_batch::*;
+pub use super::copy_box::*;
 use super::stream::{self, StreamRef};
 use super::{Status, set};
 use crate::memory::Place;
+use crate::registry;
 use crate::runtime::{Runtime, runtime};
-use crate::{registry, soname};
 
 /// When the caller gets control back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Until {
+pub(super) enum Until {
     /// The destination can be read and the source written.
     Done,
     /// The copy is on its way; the program synchronises later.
     Queued,
 }
 
-/// One row of bytes or many, `pitch` apart.
-#[derive(Clone, Copy, Debug)]
-struct Side {
-    address: u64,
-    pitch: usize,
-}
-
 /// Checks a direction against where the pointers really are.
-fn check_kind(
+pub(super) fn check_kind(
     kind: hipMemcpyKind,
     to: Place,
     from: Place,
@@ -55,7 +50,12 @@ fn check_kind(
 /// Whether the bytes at `source` are to be read later than now. A host function that has not run yet may still write them:
 /// a copy that the caller waits for waits for the function too, one from pinned memory is made when its turn comes. HIP
 /// reads other memory during the call.
-fn must_wait(runtime: &Runtime, source: u64, at: StreamRef, until: Until) -> Result<bool, hipError_t> {
+pub(super) fn must_wait(
+    runtime: &Runtime,
+    source: u64,
+    at: StreamRef,
+    until: Until,
+) -> Result<bool, hipError_t> {
     if !runtime.connection.awaits_host_function() {
         return Ok(false);
     }
@@ -66,7 +66,7 @@ fn must_wait(runtime: &Runtime, source: u64, at: StreamRef, until: Until) -> Res
     Ok(runtime.memory.find(source).is_some())
 }
 
-fn copy(
+pub(super) fn copy(
     runtime: &Runtime,
     to: *mut c_void,
     from: *const c_void,
@@ -126,107 +126,6 @@ fn copy(
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
             // SAFETY: the program promises both ranges; they may overlap.
             unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
-            Ok(())
-        }
-    }
-}
-
-fn copy_rect(
-    runtime: &Runtime,
-    to: Side,
-    from: Side,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-    at: StreamRef,
-    until: Until,
-) -> Status {
-    if width == 0 || height == 0 {
-        return Ok(());
-    }
-    if to.address == 0 || from.address == 0 {
-        return Err(hipErrorInvalidValue);
-    }
-    if to.pitch < width || from.pitch < width {
-        return Err(hipErrorInvalidPitchValue);
-    }
-    let extent = |side: Side| side.pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width));
-    let to_bytes = extent(to).ok_or(hipErrorInvalidValue)?;
-    let from_bytes = extent(from).ok_or(hipErrorInvalidValue)?;
-    let to_place = runtime.memory.place(to.address, to_bytes as u64)?;
-    let from_place = runtime.memory.place(from.address, from_bytes as u64)?;
-    check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
-    if until == Until::Done {
-        runtime.captures.refuse(at)?;
-    }
-    let kept = runtime.captures.keep(at, || {
-        Arc::new(move |runtime, at| copy_rect(runtime, to, from, width, height, kind, at, Until::Queued))
-    });
-    if let Some(kept) = kept {
-        return kept;
-    }
-    let packed = width.checked_mul(height).ok_or(hipErrorInvalidValue)?;
-    match (to_place, from_place) {
-        (Place::Device, Place::Device) => {
-            let operation = wire::CopyRect {
-                stream: at.id,
-                destination: to.address,
-                destination_pitch: to.pitch as u64,
-                source: from.address,
-                source_pitch: from.pitch as u64,
-                width: width as u64,
-                height: height as u64,
-            };
-            runtime.post(&operation, &[])
-        }
-        (Place::Device, Place::Host) => {
-            let write = move |runtime: &Runtime, stream| {
-                let mut body = Vec::with_capacity(packed);
-                for row in 0..height {
-                    let start = (from.address as usize + row * from.pitch) as *const u8;
-                    // SAFETY: the program promises every row of the source.
-                    body.extend_from_slice(unsafe { std::slice::from_raw_parts(start, width) });
-                }
-                let operation = wire::WriteRect {
-                    stream,
-                    destination: to.address,
-                    pitch: to.pitch as u64,
-                    width: width as u64,
-                    height: height as u64,
-                };
-                runtime.send(&operation, &body)
-            };
-            if must_wait(runtime, from.address, at, until)? {
-                stream::when_due(runtime, at, write)
-            } else {
-                write(runtime, at.id)
-            }
-        }
-        (Place::Host, Place::Device) => {
-            let mut body = vec![0; packed];
-            let operation = wire::ReadRect {
-                stream: at.id,
-                source: from.address,
-                pitch: from.pitch as u64,
-                width: width as u64,
-                height: height as u64,
-            };
-            runtime.call_into(&operation, &mut body)?;
-            for (row, bytes) in body.chunks_exact(width).enumerate() {
-                let start = (to.address as usize + row * to.pitch) as *mut u8;
-                // SAFETY: the program promises every row of the destination.
-                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, width) };
-            }
-            Ok(())
-        }
-        (Place::Host, Place::Host) => {
-            runtime.call(&wire::SynchronizeStream { stream: at.id })?;
-            for row in 0..height {
-                let start = (from.address as usize + row * from.pitch) as *const u8;
-                let end = (to.address as usize + row * to.pitch) as *mut u8;
-                // SAFETY: the program promises every row of both sides.
-                unsafe { std::ptr::copy(start, end, width) };
-            }
             Ok(())
         }
     }
@@ -355,132 +254,6 @@ pub unsafe fn hipMemcpyPeerAsync(
     copy(runtime, to, from, bytes, hipMemcpyDeviceToDevice, at, Until::Queued)
 }
 
-pub unsafe fn hipMemcpy2D(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-) -> Status {
-    // SAFETY: the caller's ranges.
-    unsafe { copy_2d(to, to_pitch, from, from_pitch, width, height, kind, NULL, Until::Done) }
-}
-
-pub unsafe fn hipMemcpy2D_spt(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-) -> Status {
-    // SAFETY: the caller's ranges.
-    unsafe { copy_2d(to, to_pitch, from, from_pitch, width, height, kind, hipStreamPerThread, Until::Done) }
-}
-
-unsafe fn copy_2d(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-    until: Until,
-) -> Status {
-    let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
-    let to = Side { address: to as u64, pitch: to_pitch };
-    let from = Side { address: from as u64, pitch: from_pitch };
-    copy_rect(runtime, to, from, width, height, kind, at, until)
-}
-
-pub unsafe fn hipMemcpy2DAsync(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-) -> Status {
-    // SAFETY: the caller's ranges.
-    unsafe { copy_2d(to, to_pitch, from, from_pitch, width, height, kind, on, Until::Queued) }
-}
-
-pub unsafe fn hipMemcpy2DAsync_spt(
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-) -> Status {
-    // SAFETY: the caller's ranges.
-    unsafe { hipMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, stream::spt(on)) }
-}
-
-pub unsafe fn hipMemcpyParam2D(parameters: *const hip_Memcpy2D) -> Status {
-    // SAFETY: the caller's struct and the ranges it names.
-    unsafe { copy_param_2d(parameters, NULL, Until::Done) }
-}
-
-pub unsafe fn hipDrvMemcpy2DUnaligned(parameters: *const hip_Memcpy2D) -> Status {
-    // SAFETY: the caller's struct and the ranges it names.
-    unsafe { copy_param_2d(parameters, NULL, Until::Done) }
-}
-
-pub unsafe fn hipMemcpyParam2DAsync(parameters: *const hip_Memcpy2D, on: hipStream_t) -> Status {
-    // SAFETY: the caller's struct and the ranges it names.
-    unsafe { copy_param_2d(parameters, on, Until::Queued) }
-}
-
-unsafe fn copy_param_2d(parameters: *const hip_Memcpy2D, on: hipStream_t, until: Until) -> Status {
-    if parameters.is_null() {
-        return Err(hipErrorInvalidValue);
-    }
-    let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
-    // SAFETY: the caller's struct, not null.
-    let p = unsafe { *parameters };
-    let from =
-        side(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcPitch, p.srcXInBytes, p.srcY, p.WidthInBytes)?;
-    let to =
-        side(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstPitch, p.dstXInBytes, p.dstY, p.WidthInBytes)?;
-    copy_rect(runtime, to, from, p.WidthInBytes, p.Height, hipMemcpyDefault, at, until)
-}
-
-/// One side of a driver-style 2-D copy. Arrays are not supported.
-fn side(
-    memory: hipMemoryType,
-    host: *const c_void,
-    device: hipDeviceptr_t,
-    pitch: usize,
-    x: usize,
-    y: usize,
-    width: usize,
-) -> Result<Side, hipError_t> {
-    let memory = if soname::hip_major() < 6 { memory.from_soname_5() } else { memory };
-    let base = match memory {
-        hipMemoryTypeHost => host as u64,
-        hipMemoryTypeDevice | hipMemoryTypeUnified | hipMemoryTypeManaged => device as u64,
-        _ => return Err(hipErrorNotSupported),
-    };
-    let pitch = if pitch == 0 { width + x } else { pitch };
-    let offset = y.checked_mul(pitch).and_then(|o| o.checked_add(x)).ok_or(hipErrorInvalidValue)?;
-    if base == 0 {
-        return Err(hipErrorInvalidValue);
-    }
-    Ok(Side { address: base.checked_add(offset as u64).ok_or(hipErrorInvalidValue)?, pitch })
-}
-
 /// The device range behind a variable of the program, from `offset` on.
 fn symbol_range(
     runtime: &Runtime,
@@ -548,94 +321,11 @@ unsafe fn copy_from_symbol(
     copy(runtime, to, from as *const c_void, bytes, kind, at, until)
 }
 
-pub unsafe fn hipMemcpyToSymbol(
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, NULL, Until::Done) }
-}
-
-pub unsafe fn hipMemcpyToSymbol_spt(
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, hipStreamPerThread, Until::Done) }
-}
-
-pub unsafe fn hipMemcpyToSymbolAsync(
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, on, Until::Queued) }
-}
-
-pub unsafe fn hipMemcpyToSymbolAsync_spt(
-    symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_to_symbol(symbol, from, bytes, offset, kind, stream::spt(on), Until::Queued) }
-}
-
-pub unsafe fn hipMemcpyFromSymbol(
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, NULL, Until::Done) }
-}
-
-pub unsafe fn hipMemcpyFromSymbol_spt(
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, hipStreamPerThread, Until::Done) }
-}
-
-pub unsafe fn hipMemcpyFromSymbolAsync(
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, on, Until::Queued) }
-}
-
-pub unsafe fn hipMemcpyFromSymbolAsync_spt(
-    to: *mut c_void,
-    symbol: *const c_void,
-    bytes: usize,
-    offset: usize,
-    kind: hipMemcpyKind,
-    on: hipStream_t,
-) -> Status {
-    // SAFETY: the caller's range.
-    unsafe { copy_from_symbol(to, symbol, bytes, offset, kind, stream::spt(on), Until::Queued) }
+copies! {
+    hipMemcpyToSymbol hipMemcpyToSymbol_spt hipMemcpyToSymbolAsync hipMemcpyToSymbolAsync_spt
+        = copy_to_symbol(
+            symbol: *const c_void, from: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
+    hipMemcpyFromSymbol hipMemcpyFromSymbol_spt hipMemcpyFromSymbolAsync hipMemcpyFromSymbolAsync_spt
+        = copy_from_symbol(
+            to: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: hipMemcpyKind);
 }

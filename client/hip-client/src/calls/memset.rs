@@ -1,6 +1,6 @@
 //! Filling memory: posted, in stream order.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use hip_api::types::*;
@@ -70,47 +70,72 @@ fn fill_host(
     Ok(())
 }
 
-fn fill_rect(
-    runtime: &Runtime,
-    at: StreamRef,
-    destination: *mut c_void,
+/// Rows to fill: `pitch` bytes from row to row, `rows` rows from slice to slice.
+#[derive(Clone, Copy)]
+struct Region {
+    address: usize,
     pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-) -> Status {
-    if width == 0 || height == 0 {
+    rows: usize,
+    /// In bytes, rows and slices.
+    extent: hipExtent,
+}
+
+impl Region {
+    /// One slice.
+    fn flat(to: *mut c_void, pitch: usize, width: usize, height: usize) -> Region {
+        Region { address: to as usize, pitch, rows: height, extent: hipExtent { width, height, depth: 1 } }
+    }
+
+    /// Bytes from the first to the last of a box that is not empty.
+    fn span(&self) -> Option<u64> {
+        let rows = self.rows.checked_mul(self.extent.depth - 1)?.checked_add(self.extent.height - 1)?;
+        rows.checked_mul(self.pitch)?.checked_add(self.extent.width).map(|bytes| bytes as u64)
+    }
+}
+
+/// Fills a box with elements of `element` bytes.
+fn fill_box(runtime: &Runtime, at: StreamRef, region: Region, value: u32, element: u32) -> Status {
+    let Region { address, pitch, rows, extent } = region;
+    let hipExtent { width, height, depth } = extent;
+    if width == 0 || height == 0 || depth == 0 {
         return Ok(());
     }
-    if destination.is_null() || pitch < width {
+    let one_row = height == 1 && depth == 1;
+    let aligned = |value: usize| value.is_multiple_of(element as usize);
+    if address == 0 || pitch < width || rows < height || !aligned(address) || !(one_row || aligned(pitch)) {
         return Err(hipErrorInvalidValue);
     }
-    let bytes =
-        pitch.checked_mul(height - 1).and_then(|b| b.checked_add(width)).ok_or(hipErrorInvalidValue)?;
-    let place = runtime.memory.place(destination as u64, bytes as u64)?;
-    let kept = runtime.captures.keep(at, || {
-        let to = destination as usize;
-        Arc::new(move |runtime, at| fill_rect(runtime, at, to as *mut c_void, pitch, value, width, height))
-    });
+    let place = runtime.memory.place(address as u64, region.span().ok_or(hipErrorInvalidValue)?)?;
+    let kept = runtime
+        .captures
+        .keep(at, || Arc::new(move |runtime, at| fill_box(runtime, at, region, value, element)));
     if let Some(kept) = kept {
         return kept;
     }
+    let (destination, width, height) = (address as u64, width as u64, height as u64);
     match place {
+        Place::Device if depth == 1 && element == 1 => {
+            let pitch = pitch as u64;
+            runtime.post(&wire::FillRect { stream: at.id, destination, pitch, value, width, height }, &[])
+        }
         Place::Device => {
-            let operation = wire::FillRect {
+            let operation = wire::FillBox {
                 stream: at.id,
-                destination: destination as u64,
+                destination,
                 pitch: pitch as u64,
-                value: value as u32 & 0xff,
-                width: width as u64,
-                height: height as u64,
+                rows: rows as u64,
+                value,
+                element,
+                width,
+                height,
+                depth: depth as u64,
             };
             runtime.post(&operation, &[])
         }
         Place::Host => {
-            for row in 0..height {
-                let start = destination.wrapping_byte_add(row * pitch);
-                fill_host(runtime, at, start, byte(value), 1, width)?;
+            for row in (0..depth).flat_map(|z| (0..extent.height).map(move |y| z * rows + y)) {
+                let start = (address + row * pitch) as *mut c_void;
+                fill_host(runtime, at, start, value, element, extent.width / element as usize)?;
             }
             Ok(())
         }
@@ -160,42 +185,67 @@ pub unsafe fn hipMemsetAsync_spt(
     unsafe { hipMemsetAsync(destination, value, bytes, stream::spt(on)) }
 }
 
-pub unsafe fn hipMemset2D(
-    destination: *mut c_void,
-    pitch: usize,
-    value: c_int,
-    width: usize,
-    height: usize,
-) -> Status {
-    // SAFETY: the caller's pointer.
-    unsafe { hipMemset2DAsync(destination, pitch, value, width, height, std::ptr::null_mut()) }
+/// Declares the forms of a fill of rows or boxes: on the null stream, and later on any.
+macro_rules! region_fills {
+    ($($sync:ident $later:ident ($($arg:ident: $ty:ty),*) = $region:expr, $pattern:expr, $element:literal;)*) => { $(
+        pub unsafe fn $sync($($arg: $ty),*) -> Status {
+            // SAFETY: the caller's pointer.
+            unsafe { $later($($arg,)* std::ptr::null_mut()) }
+        }
+
+        pub unsafe fn $later($($arg: $ty,)* on: hipStream_t) -> Status {
+            let runtime = runtime()?;
+            fill_box(runtime, stream::resolve(runtime, on)?, $region?, $pattern, $element)
+        }
+    )* };
 }
 
-pub unsafe fn hipMemset2DAsync(
-    destination: *mut c_void,
+/// Rows of whole elements.
+fn rows_of(
+    to: hipDeviceptr_t,
     pitch: usize,
-    value: c_int,
     width: usize,
     height: usize,
-    on: hipStream_t,
-) -> Status {
-    let runtime = runtime()?;
-    fill_rect(runtime, stream::resolve(runtime, on)?, destination, pitch, value, width, height)
+    element: usize,
+) -> Result<Region, hipError_t> {
+    let width = width.checked_mul(element).ok_or(hipErrorInvalidValue)?;
+    Ok(Region::flat(to, pitch, width, height))
+}
+
+/// A box inside a pitched allocation.
+fn box_of(to: hipPitchedPtr, extent: hipExtent) -> Result<Region, hipError_t> {
+    let rows = if to.ysize == 0 { extent.height } else { to.ysize };
+    // One slice has no distance to the next.
+    let rows = if extent.depth == 1 { extent.height } else { rows };
+    Ok(Region { address: to.ptr as usize, pitch: to.pitch, rows, extent })
+}
+
+region_fills! {
+    hipMemset2D hipMemset2DAsync (to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize)
+        = rows_of(to, pitch, width, height, 1), byte(value), 1;
+    hipMemset3D hipMemset3DAsync (to: hipPitchedPtr, value: c_int, extent: hipExtent)
+        = box_of(to, extent), byte(value), 1;
+    hipMemsetD2D8 hipMemsetD2D8Async (to: hipDeviceptr_t, pitch: usize, value: u8, width: usize, height: usize)
+        = rows_of(to, pitch, width, height, 1), u32::from(value), 1;
+    hipMemsetD2D16 hipMemsetD2D16Async (to: hipDeviceptr_t, pitch: usize, value: u16, width: usize, height: usize)
+        = rows_of(to, pitch, width, height, 2), u32::from(value), 2;
+    hipMemsetD2D32 hipMemsetD2D32Async (to: hipDeviceptr_t, pitch: usize, value: c_uint, width: usize, height: usize)
+        = rows_of(to, pitch, width, height, 4), value, 4;
 }
 
 pub unsafe fn hipMemset2D_spt(
-    destination: *mut c_void,
+    to: *mut c_void,
     pitch: usize,
     value: c_int,
     width: usize,
     height: usize,
 ) -> Status {
     // SAFETY: the caller's pointer.
-    unsafe { hipMemset2DAsync(destination, pitch, value, width, height, hipStreamPerThread) }
+    unsafe { hipMemset2DAsync(to, pitch, value, width, height, hipStreamPerThread) }
 }
 
 pub unsafe fn hipMemset2DAsync_spt(
-    destination: *mut c_void,
+    to: *mut c_void,
     pitch: usize,
     value: c_int,
     width: usize,
@@ -203,5 +253,20 @@ pub unsafe fn hipMemset2DAsync_spt(
     on: hipStream_t,
 ) -> Status {
     // SAFETY: the caller's pointer.
-    unsafe { hipMemset2DAsync(destination, pitch, value, width, height, stream::spt(on)) }
+    unsafe { hipMemset2DAsync(to, pitch, value, width, height, stream::spt(on)) }
+}
+
+pub unsafe fn hipMemset3D_spt(to: hipPitchedPtr, value: c_int, extent: hipExtent) -> Status {
+    // SAFETY: the caller's pointer.
+    unsafe { hipMemset3DAsync(to, value, extent, hipStreamPerThread) }
+}
+
+pub unsafe fn hipMemset3DAsync_spt(
+    to: hipPitchedPtr,
+    value: c_int,
+    extent: hipExtent,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: the caller's pointer.
+    unsafe { hipMemset3DAsync(to, value, extent, stream::spt(on)) }
 }

@@ -1,0 +1,48 @@
+//! Rectangles and boxes on the wire, as regions of memory.
+//!
+//! Owns nothing but the mapping; what a region may be is the back end's to say.
+
+use backend::{Command, Extent, Pitched, StreamId};
+use wire::Operation;
+
+/// A write of packed rows, of either shape.
+pub(crate) trait WriteRegion: Operation {
+    /// The stream, the place and the size.
+    fn region(&self) -> (StreamId, Pitched, Extent);
+}
+
+impl WriteRegion for wire::WriteRect {
+    fn region(&self) -> (StreamId, Pitched, Extent) {
+        (self.stream, Pitched::flat(self.destination, self.pitch), Extent::flat(self.width, self.height))
+    }
+}
+
+impl WriteRegion for wire::WriteBox {
+    fn region(&self) -> (StreamId, Pitched, Extent) {
+        let to = Pitched { address: self.destination, pitch: self.pitch, rows: self.rows };
+        (self.stream, to, Extent { width: self.width, height: self.height, depth: self.depth })
+    }
+}
+
+pub(crate) fn copy(it: &wire::CopyBox) -> Command {
+    Command::CopyBox {
+        to: Pitched { address: it.destination, pitch: it.destination_pitch, rows: it.destination_rows },
+        from: Pitched { address: it.source, pitch: it.source_pitch, rows: it.source_rows },
+        extent: Extent { width: it.width, height: it.height, depth: it.depth },
+    }
+}
+
+pub(crate) fn fill(it: &wire::FillBox) -> Command {
+    Command::FillBox {
+        to: Pitched { address: it.destination, pitch: it.pitch, rows: it.rows },
+        extent: Extent { width: it.width, height: it.height, depth: it.depth },
+        value: it.value,
+        width: it.element,
+    }
+}
+
+/// Where a read is from.
+pub(crate) fn source(it: &wire::ReadBox) -> (Pitched, Extent) {
+    let from = Pitched { address: it.source, pitch: it.pitch, rows: it.rows };
+    (from, Extent { width: it.width, height: it.height, depth: it.depth })
+}

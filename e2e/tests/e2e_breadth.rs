@@ -1,0 +1,27 @@
+//! The breadth of HIP: one program for each noun, by the headers of every generation it exists in.
+
+use e2e::{Program, Recipe, Worker, WorkerOptions};
+
+/// The program by Debian's hipcc (HIP 5) and by clang with the headers of HIP 6 and 7, for the one architecture that all
+/// of these compilers know.
+fn generations(name: &str) -> Vec<Program> {
+    let recipe = Recipe::own(name).for_architectures(&["gfx90a"]);
+    let clang = [6, 7].map(|series| recipe.clone().with_series(series).build());
+    std::iter::once(recipe.by_hipcc().build()).chain(clang).collect()
+}
+
+fn mi210() -> Worker {
+    Worker::start_with(&WorkerOptions { device: "mi210".into(), ..WorkerOptions::default() })
+}
+
+fn expect_pass_of_every_generation(name: &str) {
+    let worker = mi210();
+    for program in generations(name) {
+        program.run(&worker, &[]).expect_silent_success().expect_line(&format!("PASS {name}"));
+    }
+}
+
+#[test]
+fn boxes_are_copied_and_filled_in_every_direction() {
+    expect_pass_of_every_generation("boxes");
+}
