@@ -2,7 +2,7 @@
 //! from its row here. Numbers are for ever: a row may be added, never renumbered (a test pins them).
 
 use crate::codec::{Bytes, Field, Reader, Sink, record};
-use crate::{Flags, Header, WireError};
+use crate::{Flags, GraphNode, GraphUpdate, Header, WireError};
 
 /// How an operation travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +150,25 @@ macro_rules! for_each_operation {
 
             0x0700 Call ResetDevice { device: u32 } => {};
             0x0701 Call SetLimit { device: u32, limit: i32, value: u64 } => { value: u64 };
+
+            /// An executable graph, without nodes yet.
+            0x0900 Post DefineGraph { graph: u64 } => {};
+            /// The next nodes of a graph that was not launched yet.
+            0x0901 Post AddGraphNodes { graph: u64, nodes: Vec<GraphNode> } => {};
+            /// For the launches that follow.
+            0x0902 Post UpdateGraphNodes { graph: u64, updates: Vec<GraphUpdate> } => {};
+            /// Launches before it still run.
+            0x0903 Post DestroyGraph { graph: u64 } => {};
+            /// All of a graph, in stream order. The body is the rows of its writes, in the order of nodes and steps.
+            0x0904 Post LaunchGraph {
+                graph: u64, stream: u64,
+                /// The device of the stream.
+                device: u32,
+                /// See `graph_launch`.
+                flags: u32,
+                /// The token of slot 0; the others follow.
+                tokens: u64,
+            } + body => {};
 
             /// Bytes asked for by ReadLater, in pieces.
             0x0f00 Push Deliver { token: u64, offset: u64 } + body => {};

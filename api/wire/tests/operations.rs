@@ -16,7 +16,9 @@ const PINNED: &str = "\
 0x0300 CreateEvent 0x0301 DestroyEvent 0x0302 RecordEvent 0x0303 WaitEvent 0x0304 SynchronizeEvent \
 0x0305 QueryEvent 0x0306 ElapsedTime \
 0x0400 LoadModule 0x0401 UnloadModule 0x0402 ModuleGlobal 0x0403 DefineFunction 0x0500 Launch 0x0600 Compile \
-0x0700 ResetDevice 0x0701 SetLimit 0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError";
+0x0700 ResetDevice 0x0701 SetLimit \
+0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
+0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError";
 
 #[test]
 fn numbers_of_operations_are_pinned() {
@@ -38,6 +40,7 @@ fn heads_in_front_of_bulk_have_the_size_everyone_relies_on() {
         (Opcode::WriteBox, 56),
         (Opcode::LoadModule, 52),
         (Opcode::Launch, 64),
+        (Opcode::LaunchGraph, 32),
         (Opcode::Deliver, 16),
         (Opcode::Output, 4),
     ];
@@ -183,6 +186,33 @@ impl Any for DeviceSnapshot {
         }
     }
 }
+
+impl Any for GraphNode {
+    fn any(random: &mut Random) -> Self {
+        GraphNode { device: Any::any(random), dependencies: Any::any(random), steps: Any::any(random) }
+    }
+}
+
+impl Any for GraphUpdate {
+    fn any(random: &mut Random) -> Self {
+        GraphUpdate { node: Any::any(random), steps: Any::any(random) }
+    }
+}
+
+macro_rules! any_step {
+    ($($name:ident { $($field:ident: $type:ty),* })*) => {
+        impl Any for GraphStep {
+            fn any(random: &mut Random) -> Self {
+                let makers: &[fn(&mut Random) -> GraphStep] =
+                    &[$(|random| GraphStep::$name { $($field: <$type>::any(random)),* }),*];
+                let which = random.next() as usize % makers.len();
+                makers[which](random)
+            }
+        }
+    };
+}
+
+for_each_graph_step!(any_step);
 
 #[test]
 fn a_count_the_payload_cannot_hold_costs_no_memory() {

@@ -385,6 +385,8 @@ impl<W: Work> Shared<W> {
         if let Job::Host(token) = job {
             if fault.is_none() {
                 state.paused.insert(token, id);
+                // Whoever waits for room may be the one that brings the function's answer.
+                self.room.notify_all();
                 drop(state);
                 return self.work.host_function(token, None);
             }

@@ -12,9 +12,10 @@ use backend::{
 };
 use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
 use sha2::{Digest, Sha256};
-use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, Opcode, Operation, decode_request};
+use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
 
 use crate::compile::{self, Compiler};
+use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::region::{self, WriteRegion};
@@ -43,6 +44,7 @@ pub(crate) struct Dispatcher {
     compilations: Arc<AtomicUsize>,
     images: HashMap<[u8; 32], Arc<[u8]>>,
     images_bytes: u64,
+    graphs: Graphs,
     farewell: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -62,6 +64,7 @@ impl Dispatcher {
             compilations: Arc::new(AtomicUsize::new(0)),
             images: HashMap::new(),
             images_bytes: 0,
+            graphs: Graphs::default(),
             farewell,
         }
     }
@@ -100,6 +103,12 @@ impl Dispatcher {
                 inbox.skip(header.payload_len)?;
                 counted();
                 let text = format!("{} bytes of kernel arguments", header.payload_len);
+                self.outbox.fail(header, &DeviceError::invalid_value(text));
+            }
+            Opcode::AddGraphNodes | Opcode::UpdateGraphNodes if header.payload_len > MAX_GRAPH_PIECE => {
+                inbox.skip(header.payload_len)?;
+                counted();
+                let text = format!("{} bytes of a graph in one piece", header.payload_len);
                 self.outbox.fail(header, &DeviceError::invalid_value(text));
             }
             _ if header.payload_len as usize <= BUFFER_BYTES => {
@@ -246,10 +255,15 @@ impl Dispatcher {
                 device.enqueue(it.stream, tag(header), Command::HostFunction { token: it.token })?;
                 Ok(Default::default())
             }),
-            Opcode::HostFunctionDone => self.now::<wire::HostFunctionDone>(header, payload, |it, _| {
-                device.host_function_done(it.token)?;
-                Ok(Default::default())
-            }),
+            Opcode::HostFunctionDone => {
+                let graphs = &mut self.graphs;
+                now(&self.outbox, header, payload, |it: wire::HostFunctionDone, _| {
+                    if !graphs.was_called_off(it.token) {
+                        device.host_function_done(it.token)?;
+                    }
+                    Ok(Default::default())
+                });
+            }
             Opcode::CreateEvent => self.now::<wire::CreateEvent>(header, payload, |it, _| {
                 device.create_event(it.event, it.device, it.flags)?;
                 Ok(Default::default())
@@ -297,19 +311,51 @@ impl Dispatcher {
                 Ok((it.stream, Command::Launch(launch)))
             }),
             Opcode::Compile => self.compile(header, payload),
-            Opcode::ResetDevice => self.now::<wire::ResetDevice>(header, payload, |it, _| {
-                device.reset(it.device)?;
-                Ok(Default::default())
-            }),
+            Opcode::ResetDevice => {
+                let graphs = &mut self.graphs;
+                now(&self.outbox, header, payload, |it: wire::ResetDevice, _| {
+                    device.reset(it.device)?;
+                    graphs.reset(device);
+                    Ok(Default::default())
+                });
+            }
             Opcode::SetLimit => self.now::<wire::SetLimit>(header, payload, |it, _| {
                 Ok(wire::reply::SetLimit { value: device.set_limit(it.device, it.limit, it.value)? })
             }),
+            Opcode::DefineGraph
+            | Opcode::AddGraphNodes
+            | Opcode::UpdateGraphNodes
+            | Opcode::DestroyGraph
+            | Opcode::LaunchGraph => self.graph(opcode, header, payload),
             other => {
                 let text = format!("{} is not a request of a session", other.name());
                 self.outbox.fail(header, &DeviceError::not_supported(text));
             }
         }
         Next::GoOn
+    }
+
+    /// Graphs. A launch is answered once it is queued, even as a call: it may wait for the program itself.
+    fn graph(&mut self, opcode: Opcode, header: &Header, payload: &[u8]) {
+        let (device, outbox, graphs) = (&*self.device, &self.outbox, &mut self.graphs);
+        match opcode {
+            Opcode::DefineGraph => now(outbox, header, payload, |it: wire::DefineGraph, _| {
+                graphs.define(it.graph).map(|()| Default::default())
+            }),
+            Opcode::AddGraphNodes => now(outbox, header, payload, |it: wire::AddGraphNodes, _| {
+                graphs.add(it.graph, it.nodes).map(|()| Default::default())
+            }),
+            Opcode::UpdateGraphNodes => now(outbox, header, payload, |it: wire::UpdateGraphNodes, _| {
+                graphs.update(it.graph, it.updates).map(|()| Default::default())
+            }),
+            Opcode::DestroyGraph => now(outbox, header, payload, |it: wire::DestroyGraph, _| {
+                graphs.destroy(device, it.graph).map(|()| Default::default())
+            }),
+            _ => now(outbox, header, payload, |it: wire::LaunchGraph, body| {
+                let site = Site { device, outbox, tag: tag(header) };
+                graphs.launch(&site, &it, body).map(|()| Default::default())
+            }),
+        }
     }
 
     /// An operation whose answer is known at once.
@@ -319,8 +365,7 @@ impl Dispatcher {
         payload: &[u8],
         act: impl FnOnce(O, &[u8]) -> Result<O::Reply, DeviceError>,
     ) {
-        let result = decode::<O>(payload).and_then(|(fields, body)| act(fields, body));
-        self.outbox.finish::<O>(header, result);
+        now(&self.outbox, header, payload, act);
     }
 
     /// An operation that waits for work.
@@ -562,8 +607,18 @@ impl Voice {
     }
 }
 
+fn now<O: Operation>(
+    outbox: &Outbox,
+    header: &Header,
+    payload: &[u8],
+    act: impl FnOnce(O, &[u8]) -> Result<O::Reply, DeviceError>,
+) {
+    let result = decode::<O>(payload).and_then(|(fields, body)| act(fields, body));
+    outbox.finish::<O>(header, result);
+}
+
 /// Sends a snapshot in pieces; an empty one as one empty piece.
-fn deliver(outbox: &Outbox, token: u64, bytes: &[u8]) {
+pub(crate) fn deliver(outbox: &Outbox, token: u64, bytes: &[u8]) {
     let mut offset = 0;
     loop {
         let piece = &bytes[offset..bytes.len().min(offset + MAX_DELIVER_PIECE as usize)];

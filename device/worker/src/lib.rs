@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod dispatch;
 mod executor;
+mod graph;
 mod greeting;
 mod inbox;
 mod name_expression;
