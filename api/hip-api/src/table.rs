@@ -768,47 +768,47 @@ macro_rules! for_each_hip_fn {
             }
             // Graphs and stream capture.
             graph {
-                [0x002d "hip_4.5" (6 7) absent] fn hipDeviceGetGraphMemAttribute(
+                [0x002d "hip_4.5" (6 7) local] fn hipDeviceGetGraphMemAttribute(
                     device: c_int, attr: hipGraphMemAttributeType, value: *mut c_void) -> hipError_t;
-                [0x0036 "hip_4.5" (6 7) absent] fn hipDeviceGraphMemTrim(device: c_int) -> hipError_t;
-                [0x003e "hip_4.5" (6 7) absent] fn hipDeviceSetGraphMemAttribute(
+                [0x0036 "hip_4.5" (6 7) post] fn hipDeviceGraphMemTrim(device: c_int) -> hipError_t;
+                [0x003e "hip_4.5" (6 7) local] fn hipDeviceSetGraphMemAttribute(
                     device: c_int, attr: hipGraphMemAttributeType, value: *mut c_void) -> hipError_t;
-                [0x01c4 "hip_6.2" (6 7) absent] fn hipDrvGraphAddMemFreeNode(
+                [0x01c4 "hip_6.2" (6 7) local] fn hipDrvGraphAddMemFreeNode(
                     phGraphNode: *mut hipGraphNode_t, hGraph: hipGraph_t, dependencies: *const hipGraphNode_t,
                     numDependencies: usize, dptr: hipDeviceptr_t) -> hipError_t;
-                [0x0047 "hip_5.6" (6 7) absent] fn hipDrvGraphAddMemcpyNode(
+                [0x0047 "hip_5.6" (6 7) local] fn hipDrvGraphAddMemcpyNode(
                     phGraphNode: *mut hipGraphNode_t, hGraph: hipGraph_t, dependencies: *const hipGraphNode_t,
                     numDependencies: usize, copyParams: *const HIP_MEMCPY3D, ctx: hipCtx_t) -> hipError_t;
-                [0x01ac "hip_5.6" (6 7) absent] fn hipDrvGraphAddMemsetNode(
+                [0x01ac "hip_5.6" (6 7) local] fn hipDrvGraphAddMemsetNode(
                     phGraphNode: *mut hipGraphNode_t, hGraph: hipGraph_t, dependencies: *const hipGraphNode_t,
                     numDependencies: usize, memsetParams: *const hipMemsetParams,
                     ctx: hipCtx_t) -> hipError_t;
-                [0x01c5 "hip_6.2" (6 7) absent] fn hipDrvGraphExecMemcpyNodeSetParams(
+                [0x01c5 "hip_6.2" (6 7) post] fn hipDrvGraphExecMemcpyNodeSetParams(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, copyParams: *const HIP_MEMCPY3D,
                     ctx: hipCtx_t) -> hipError_t;
-                [0x01c6 "hip_6.2" (6 7) absent] fn hipDrvGraphExecMemsetNodeSetParams(
+                [0x01c6 "hip_6.2" (6 7) post] fn hipDrvGraphExecMemsetNodeSetParams(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, memsetParams: *const hipMemsetParams,
                     ctx: hipCtx_t) -> hipError_t;
-                [0x01cb "hip_6.0" (6 7) absent] fn hipDrvGraphMemcpyNodeGetParams(
+                [0x01cb "hip_6.0" (6 7) local] fn hipDrvGraphMemcpyNodeGetParams(
                     hNode: hipGraphNode_t, nodeParams: *mut HIP_MEMCPY3D) -> hipError_t;
-                [0x01cc "hip_6.0" (6 7) absent] fn hipDrvGraphMemcpyNodeSetParams(
+                [0x01cc "hip_6.0" (6 7) local] fn hipDrvGraphMemcpyNodeSetParams(
                     hNode: hipGraphNode_t, nodeParams: *const HIP_MEMCPY3D) -> hipError_t;
                 [0x01d0 "hip_6.4" (6 7) absent] fn hipGraphAddBatchMemOpNode(
                     phGraphNode: *mut hipGraphNode_t, hGraph: hipGraph_t, dependencies: *const hipGraphNode_t,
                     numDependencies: usize, nodeParams: *const hipBatchMemOpNodeParams) -> hipError_t;
-                [0x0076 "hip_4.5" (5 6 7) absent] fn hipGraphAddChildGraphNode(
+                [0x0076 "hip_4.5" (5 6 7) local] fn hipGraphAddChildGraphNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, childGraph: hipGraph_t) -> hipError_t;
-                [0x0077 "hip_4.4" (5 6 7) absent] fn hipGraphAddDependencies(
+                [0x0077 "hip_4.4" (5 6 7) local] fn hipGraphAddDependencies(
                     graph: hipGraph_t, from: *const hipGraphNode_t, to: *const hipGraphNode_t,
                     numDependencies: usize) -> hipError_t;
-                [0x0078 "hip_4.4" (5 6 7) absent] fn hipGraphAddEmptyNode(
+                [0x0078 "hip_4.4" (5 6 7) local] fn hipGraphAddEmptyNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize) -> hipError_t;
-                [0x0079 "hip_4.5" (5 6 7) absent] fn hipGraphAddEventRecordNode(
+                [0x0079 "hip_4.5" (5 6 7) local] fn hipGraphAddEventRecordNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, event: hipEvent_t) -> hipError_t;
-                [0x007a "hip_4.5" (5 6 7) absent] fn hipGraphAddEventWaitNode(
+                [0x007a "hip_4.5" (5 6 7) local] fn hipGraphAddEventWaitNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, event: hipEvent_t) -> hipError_t;
                 [0x01ae "hip_5.3" (7) absent] fn hipGraphAddExternalSemaphoresSignalNode(
@@ -819,71 +819,71 @@ macro_rules! for_each_hip_fn {
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize,
                     nodeParams: *const hipExternalSemaphoreWaitNodeParams) -> hipError_t;
-                [0x007b "hip_4.5" (5 6 7) absent] fn hipGraphAddHostNode(
+                [0x007b "hip_4.5" (5 6 7) local] fn hipGraphAddHostNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, pNodeParams: *const hipHostNodeParams) -> hipError_t;
-                [0x007c "hip_4.3" (5 6 7) absent] fn hipGraphAddKernelNode(
+                [0x007c "hip_4.3" (5 6 7) local] fn hipGraphAddKernelNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, pNodeParams: *const hipKernelNodeParams) -> hipError_t;
-                [0x007d "hip_5.5" (6 7) absent] fn hipGraphAddMemAllocNode(
+                [0x007d "hip_5.5" (6 7) local] fn hipGraphAddMemAllocNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, pNodeParams: *mut hipMemAllocNodeParams) -> hipError_t;
-                [0x007e "hip_5.5" (6 7) absent] fn hipGraphAddMemFreeNode(
+                [0x007e "hip_5.5" (6 7) local] fn hipGraphAddMemFreeNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, dev_ptr: *mut c_void) -> hipError_t;
-                [0x007f "hip_4.3" (5 6 7) absent] fn hipGraphAddMemcpyNode(
+                [0x007f "hip_4.3" (5 6 7) local] fn hipGraphAddMemcpyNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, pCopyParams: *const hipMemcpy3DParms) -> hipError_t;
-                [0x0080 "hip_4.3" (5 6 7) absent] fn hipGraphAddMemcpyNode1D(
+                [0x0080 "hip_4.3" (5 6 7) local] fn hipGraphAddMemcpyNode1D(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, dst: *mut c_void, src: *const c_void, count: usize,
                     kind: hipMemcpyKind) -> hipError_t;
-                [0x0081 "hip_4.5" (5 6 7) absent] fn hipGraphAddMemcpyNodeFromSymbol(
+                [0x0081 "hip_4.5" (5 6 7) local] fn hipGraphAddMemcpyNodeFromSymbol(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, dst: *mut c_void, symbol: *const c_void, count: usize,
                     offset: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x0082 "hip_4.5" (5 6 7) absent] fn hipGraphAddMemcpyNodeToSymbol(
+                [0x0082 "hip_4.5" (5 6 7) local] fn hipGraphAddMemcpyNodeToSymbol(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, symbol: *const c_void, src: *const c_void, count: usize,
                     offset: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x0083 "hip_4.3" (5 6 7) absent] fn hipGraphAddMemsetNode(
+                [0x0083 "hip_4.3" (5 6 7) local] fn hipGraphAddMemsetNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, pMemsetParams: *const hipMemsetParams) -> hipError_t;
-                [0x01b5 "hip_5.5" (6 7) absent] fn hipGraphAddNode(
+                [0x01b5 "hip_5.5" (6 7) local] fn hipGraphAddNode(
                     pGraphNode: *mut hipGraphNode_t, graph: hipGraph_t, pDependencies: *const hipGraphNode_t,
                     numDependencies: usize, nodeParams: *mut hipGraphNodeParams) -> hipError_t;
                 [0x01d1 "hip_6.4" (6 7) absent] fn hipGraphBatchMemOpNodeGetParams(
                     hNode: hipGraphNode_t, nodeParams_out: *mut hipBatchMemOpNodeParams) -> hipError_t;
                 [0x01d2 "hip_6.4" (6 7) absent] fn hipGraphBatchMemOpNodeSetParams(
                     hNode: hipGraphNode_t, nodeParams: *mut hipBatchMemOpNodeParams) -> hipError_t;
-                [0x0084 "hip_4.5" (5 6 7) absent] fn hipGraphChildGraphNodeGetGraph(
+                [0x0084 "hip_4.5" (5 6 7) local] fn hipGraphChildGraphNodeGetGraph(
                     node: hipGraphNode_t, pGraph: *mut hipGraph_t) -> hipError_t;
-                [0x0085 "hip_4.5" (5 6 7) absent] fn hipGraphClone(
+                [0x0085 "hip_4.5" (5 6 7) local] fn hipGraphClone(
                     pGraphClone: *mut hipGraph_t, originalGraph: hipGraph_t) -> hipError_t;
-                [0x0086 "hip_4.3" (5 6 7) absent] fn hipGraphCreate(
+                [0x0086 "hip_4.3" (5 6 7) local] fn hipGraphCreate(
                     pGraph: *mut hipGraph_t, flags: c_uint) -> hipError_t;
-                [0x0087 "hip_5.3" (6 7) absent] fn hipGraphDebugDotPrint(
+                [0x0087 "hip_5.3" (6 7) local] fn hipGraphDebugDotPrint(
                     graph: hipGraph_t, path: *const c_char, flags: c_uint) -> hipError_t;
                 [0x0088 "hip_4.3" (5 6 7) local] fn hipGraphDestroy(graph: hipGraph_t) -> hipError_t;
-                [0x0089 "hip_4.5" (5 6 7) absent] fn hipGraphDestroyNode(node: hipGraphNode_t) -> hipError_t;
-                [0x008a "hip_4.5" (5 6 7) absent] fn hipGraphEventRecordNodeGetEvent(
+                [0x0089 "hip_4.5" (5 6 7) local] fn hipGraphDestroyNode(node: hipGraphNode_t) -> hipError_t;
+                [0x008a "hip_4.5" (5 6 7) local] fn hipGraphEventRecordNodeGetEvent(
                     node: hipGraphNode_t, event_out: *mut hipEvent_t) -> hipError_t;
-                [0x008b "hip_4.5" (5 6 7) absent] fn hipGraphEventRecordNodeSetEvent(
+                [0x008b "hip_4.5" (5 6 7) local] fn hipGraphEventRecordNodeSetEvent(
                     node: hipGraphNode_t, event: hipEvent_t) -> hipError_t;
-                [0x008c "hip_4.5" (5 6 7) absent] fn hipGraphEventWaitNodeGetEvent(
+                [0x008c "hip_4.5" (5 6 7) local] fn hipGraphEventWaitNodeGetEvent(
                     node: hipGraphNode_t, event_out: *mut hipEvent_t) -> hipError_t;
-                [0x008d "hip_4.5" (5 6 7) absent] fn hipGraphEventWaitNodeSetEvent(
+                [0x008d "hip_4.5" (5 6 7) local] fn hipGraphEventWaitNodeSetEvent(
                     node: hipGraphNode_t, event: hipEvent_t) -> hipError_t;
                 [0x01d3 "hip_6.4" (6 7) absent] fn hipGraphExecBatchMemOpNodeSetParams(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t,
                     nodeParams: *const hipBatchMemOpNodeParams) -> hipError_t;
-                [0x008e "hip_4.5" (5 6 7) absent] fn hipGraphExecChildGraphNodeSetParams(
+                [0x008e "hip_4.5" (5 6 7) post] fn hipGraphExecChildGraphNodeSetParams(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t, childGraph: hipGraph_t) -> hipError_t;
-                [0x008f "hip_4.3" (5 6 7) local] fn hipGraphExecDestroy(
+                [0x008f "hip_4.3" (5 6 7) post] fn hipGraphExecDestroy(
                     graphExec: hipGraphExec_t) -> hipError_t;
-                [0x0090 "hip_4.5" (5 6 7) absent] fn hipGraphExecEventRecordNodeSetEvent(
+                [0x0090 "hip_4.5" (5 6 7) post] fn hipGraphExecEventRecordNodeSetEvent(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, event: hipEvent_t) -> hipError_t;
-                [0x0091 "hip_4.5" (5 6 7) absent] fn hipGraphExecEventWaitNodeSetEvent(
+                [0x0091 "hip_4.5" (5 6 7) post] fn hipGraphExecEventWaitNodeSetEvent(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, event: hipEvent_t) -> hipError_t;
                 [0x01b3 "hip_5.3" (7) absent] fn hipGraphExecExternalSemaphoresSignalNodeSetParams(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t,
@@ -891,33 +891,33 @@ macro_rules! for_each_hip_fn {
                 [0x01b4 "hip_5.3" (7) absent] fn hipGraphExecExternalSemaphoresWaitNodeSetParams(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t,
                     nodeParams: *const hipExternalSemaphoreWaitNodeParams) -> hipError_t;
-                [0x01c7 "hip_6.2" (6 7) absent] fn hipGraphExecGetFlags(
+                [0x01c7 "hip_6.2" (6 7) local] fn hipGraphExecGetFlags(
                     graphExec: hipGraphExec_t, flags: *mut u64) -> hipError_t;
-                [0x0092 "hip_4.5" (5 6 7) absent] fn hipGraphExecHostNodeSetParams(
+                [0x0092 "hip_4.5" (5 6 7) post] fn hipGraphExecHostNodeSetParams(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t,
                     pNodeParams: *const hipHostNodeParams) -> hipError_t;
-                [0x0093 "hip_4.4" (5 6 7) absent] fn hipGraphExecKernelNodeSetParams(
+                [0x0093 "hip_4.4" (5 6 7) post] fn hipGraphExecKernelNodeSetParams(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t,
                     pNodeParams: *const hipKernelNodeParams) -> hipError_t;
-                [0x0094 "hip_4.5" (5 6 7) absent] fn hipGraphExecMemcpyNodeSetParams(
+                [0x0094 "hip_4.5" (5 6 7) post] fn hipGraphExecMemcpyNodeSetParams(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t,
                     pNodeParams: *mut hipMemcpy3DParms) -> hipError_t;
-                [0x0095 "hip_4.5" (5 6 7) absent] fn hipGraphExecMemcpyNodeSetParams1D(
+                [0x0095 "hip_4.5" (5 6 7) post] fn hipGraphExecMemcpyNodeSetParams1D(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t, dst: *mut c_void, src: *const c_void,
                     count: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x0096 "hip_4.5" (5 6 7) absent] fn hipGraphExecMemcpyNodeSetParamsFromSymbol(
+                [0x0096 "hip_4.5" (5 6 7) post] fn hipGraphExecMemcpyNodeSetParamsFromSymbol(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t, dst: *mut c_void, symbol: *const c_void,
                     count: usize, offset: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x0097 "hip_4.5" (5 6 7) absent] fn hipGraphExecMemcpyNodeSetParamsToSymbol(
+                [0x0097 "hip_4.5" (5 6 7) post] fn hipGraphExecMemcpyNodeSetParamsToSymbol(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t, symbol: *const c_void,
                     src: *const c_void, count: usize, offset: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x0098 "hip_4.5" (5 6 7) absent] fn hipGraphExecMemsetNodeSetParams(
+                [0x0098 "hip_4.5" (5 6 7) post] fn hipGraphExecMemsetNodeSetParams(
                     hGraphExec: hipGraphExec_t, node: hipGraphNode_t,
                     pNodeParams: *const hipMemsetParams) -> hipError_t;
-                [0x01c9 "hip_6.2" (6 7) absent] fn hipGraphExecNodeSetParams(
+                [0x01c9 "hip_6.2" (6 7) post] fn hipGraphExecNodeSetParams(
                     graphExec: hipGraphExec_t, node: hipGraphNode_t,
                     nodeParams: *mut hipGraphNodeParams) -> hipError_t;
-                [0x0099 "hip_4.5" (5 6 7) absent] fn hipGraphExecUpdate(
+                [0x0099 "hip_4.5" (5 6 7) post] fn hipGraphExecUpdate(
                     hGraphExec: hipGraphExec_t, hGraph: hipGraph_t, hErrorNode_out: *mut hipGraphNode_t,
                     updateResult_out: *mut hipGraphExecUpdateResult) -> hipError_t;
                 [0x01b1 "hip_5.3" (7) absent] fn hipGraphExternalSemaphoresSignalNodeGetParams(
@@ -931,92 +931,92 @@ macro_rules! for_each_hip_fn {
                 [0x01b0 "hip_5.3" (7) absent] fn hipGraphExternalSemaphoresWaitNodeSetParams(
                     hNode: hipGraphNode_t,
                     nodeParams: *const hipExternalSemaphoreWaitNodeParams) -> hipError_t;
-                [0x009a "hip_4.5" (5 6 7) absent] fn hipGraphGetEdges(
+                [0x009a "hip_4.5" (5 6 7) local] fn hipGraphGetEdges(
                     graph: hipGraph_t, from: *mut hipGraphNode_t, to: *mut hipGraphNode_t,
                     numEdges: *mut usize) -> hipError_t;
-                [0x009b "hip_4.4" (5 6 7) absent] fn hipGraphGetNodes(
+                [0x009b "hip_4.4" (5 6 7) local] fn hipGraphGetNodes(
                     graph: hipGraph_t, nodes: *mut hipGraphNode_t, numNodes: *mut usize) -> hipError_t;
-                [0x009c "hip_4.4" (5 6 7) absent] fn hipGraphGetRootNodes(
+                [0x009c "hip_4.4" (5 6 7) local] fn hipGraphGetRootNodes(
                     graph: hipGraph_t, pRootNodes: *mut hipGraphNode_t,
                     pNumRootNodes: *mut usize) -> hipError_t;
-                [0x009d "hip_4.5" (5 6 7) absent] fn hipGraphHostNodeGetParams(
+                [0x009d "hip_4.5" (5 6 7) local] fn hipGraphHostNodeGetParams(
                     node: hipGraphNode_t, pNodeParams: *mut hipHostNodeParams) -> hipError_t;
-                [0x009e "hip_4.5" (5 6 7) absent] fn hipGraphHostNodeSetParams(
+                [0x009e "hip_4.5" (5 6 7) local] fn hipGraphHostNodeSetParams(
                     node: hipGraphNode_t, pNodeParams: *const hipHostNodeParams) -> hipError_t;
-                [0x009f "hip_4.3" (5 6 7) local] fn hipGraphInstantiate(
+                [0x009f "hip_4.3" (5 6 7) post] fn hipGraphInstantiate(
                     pGraphExec: *mut hipGraphExec_t, graph: hipGraph_t, pErrorNode: *mut hipGraphNode_t,
                     pLogBuffer: *mut c_char, bufferSize: usize) -> hipError_t;
-                [0x00a0 "hip_4.5" (5 6 7) local] fn hipGraphInstantiateWithFlags(
+                [0x00a0 "hip_4.5" (5 6 7) post] fn hipGraphInstantiateWithFlags(
                     pGraphExec: *mut hipGraphExec_t, graph: hipGraph_t, flags: u64) -> hipError_t;
-                [0x01b6 "hip_6.1" (6 7) absent] fn hipGraphInstantiateWithParams(
+                [0x01b6 "hip_6.1" (6 7) post] fn hipGraphInstantiateWithParams(
                     pGraphExec: *mut hipGraphExec_t, graph: hipGraph_t,
                     instantiateParams: *mut hipGraphInstantiateParams) -> hipError_t;
-                [0x00a1 "hip_5.3" (6 7) absent] fn hipGraphKernelNodeCopyAttributes(
+                [0x00a1 "hip_5.3" (6 7) local] fn hipGraphKernelNodeCopyAttributes(
                     hSrc: hipGraphNode_t, hDst: hipGraphNode_t) -> hipError_t;
-                [0x00a2 "hip_5.0" (6 7) absent] fn hipGraphKernelNodeGetAttribute(
+                [0x00a2 "hip_5.0" (6 7) local] fn hipGraphKernelNodeGetAttribute(
                     hNode: hipGraphNode_t, attr: hipLaunchAttributeID,
                     value: *mut hipLaunchAttributeValue) -> hipError_t;
-                [0x00a3 "hip_4.4" (5 6 7) absent] fn hipGraphKernelNodeGetParams(
+                [0x00a3 "hip_4.4" (5 6 7) local] fn hipGraphKernelNodeGetParams(
                     node: hipGraphNode_t, pNodeParams: *mut hipKernelNodeParams) -> hipError_t;
-                [0x00a4 "hip_5.0" (6 7) absent] fn hipGraphKernelNodeSetAttribute(
+                [0x00a4 "hip_5.0" (6 7) local] fn hipGraphKernelNodeSetAttribute(
                     hNode: hipGraphNode_t, attr: hipLaunchAttributeID,
                     value: *const hipLaunchAttributeValue) -> hipError_t;
-                [0x00a5 "hip_4.4" (5 6 7) absent] fn hipGraphKernelNodeSetParams(
+                [0x00a5 "hip_4.4" (5 6 7) local] fn hipGraphKernelNodeSetParams(
                     node: hipGraphNode_t, pNodeParams: *const hipKernelNodeParams) -> hipError_t;
                 [0x00a6 "hip_4.3" (5 6 7) post] fn hipGraphLaunch(
                     graphExec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
                 [0x01a4 "hip_5.3" (6 7) post] fn hipGraphLaunch_spt(
                     graphExec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
-                [0x00a7 "hip_5.5" (6 7) absent] fn hipGraphMemAllocNodeGetParams(
+                [0x00a7 "hip_5.5" (6 7) local] fn hipGraphMemAllocNodeGetParams(
                     node: hipGraphNode_t, pNodeParams: *mut hipMemAllocNodeParams) -> hipError_t;
-                [0x00a8 "hip_5.5" (6 7) absent] fn hipGraphMemFreeNodeGetParams(
+                [0x00a8 "hip_5.5" (6 7) local] fn hipGraphMemFreeNodeGetParams(
                     node: hipGraphNode_t, dev_ptr: *mut c_void) -> hipError_t;
-                [0x00a9 "hip_4.4" (5 6 7) absent] fn hipGraphMemcpyNodeGetParams(
+                [0x00a9 "hip_4.4" (5 6 7) local] fn hipGraphMemcpyNodeGetParams(
                     node: hipGraphNode_t, pNodeParams: *mut hipMemcpy3DParms) -> hipError_t;
-                [0x00aa "hip_4.4" (5 6 7) absent] fn hipGraphMemcpyNodeSetParams(
+                [0x00aa "hip_4.4" (5 6 7) local] fn hipGraphMemcpyNodeSetParams(
                     node: hipGraphNode_t, pNodeParams: *const hipMemcpy3DParms) -> hipError_t;
-                [0x00ab "hip_4.5" (5 6 7) absent] fn hipGraphMemcpyNodeSetParams1D(
+                [0x00ab "hip_4.5" (5 6 7) local] fn hipGraphMemcpyNodeSetParams1D(
                     node: hipGraphNode_t, dst: *mut c_void, src: *const c_void, count: usize,
                     kind: hipMemcpyKind) -> hipError_t;
-                [0x00ac "hip_4.5" (5 6 7) absent] fn hipGraphMemcpyNodeSetParamsFromSymbol(
+                [0x00ac "hip_4.5" (5 6 7) local] fn hipGraphMemcpyNodeSetParamsFromSymbol(
                     node: hipGraphNode_t, dst: *mut c_void, symbol: *const c_void, count: usize,
                     offset: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x00ad "hip_4.5" (5 6 7) absent] fn hipGraphMemcpyNodeSetParamsToSymbol(
+                [0x00ad "hip_4.5" (5 6 7) local] fn hipGraphMemcpyNodeSetParamsToSymbol(
                     node: hipGraphNode_t, symbol: *const c_void, src: *const c_void, count: usize,
                     offset: usize, kind: hipMemcpyKind) -> hipError_t;
-                [0x00ae "hip_4.4" (5 6 7) absent] fn hipGraphMemsetNodeGetParams(
+                [0x00ae "hip_4.4" (5 6 7) local] fn hipGraphMemsetNodeGetParams(
                     node: hipGraphNode_t, pNodeParams: *mut hipMemsetParams) -> hipError_t;
-                [0x00af "hip_4.4" (5 6 7) absent] fn hipGraphMemsetNodeSetParams(
+                [0x00af "hip_4.4" (5 6 7) local] fn hipGraphMemsetNodeSetParams(
                     node: hipGraphNode_t, pNodeParams: *const hipMemsetParams) -> hipError_t;
-                [0x00b0 "hip_4.5" (5 6 7) absent] fn hipGraphNodeFindInClone(
+                [0x00b0 "hip_4.5" (5 6 7) local] fn hipGraphNodeFindInClone(
                     pNode: *mut hipGraphNode_t, originalNode: hipGraphNode_t,
                     clonedGraph: hipGraph_t) -> hipError_t;
-                [0x00b1 "hip_4.5" (5 6 7) absent] fn hipGraphNodeGetDependencies(
+                [0x00b1 "hip_4.5" (5 6 7) local] fn hipGraphNodeGetDependencies(
                     node: hipGraphNode_t, pDependencies: *mut hipGraphNode_t,
                     pNumDependencies: *mut usize) -> hipError_t;
-                [0x00b2 "hip_4.5" (5 6 7) absent] fn hipGraphNodeGetDependentNodes(
+                [0x00b2 "hip_4.5" (5 6 7) local] fn hipGraphNodeGetDependentNodes(
                     node: hipGraphNode_t, pDependentNodes: *mut hipGraphNode_t,
                     pNumDependentNodes: *mut usize) -> hipError_t;
-                [0x00b3 "hip_5.3" (6 7) absent] fn hipGraphNodeGetEnabled(
+                [0x00b3 "hip_5.3" (6 7) local] fn hipGraphNodeGetEnabled(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, isEnabled: *mut c_uint) -> hipError_t;
-                [0x00b4 "hip_4.5" (5 6 7) absent] fn hipGraphNodeGetType(
+                [0x00b4 "hip_4.5" (5 6 7) local] fn hipGraphNodeGetType(
                     node: hipGraphNode_t, pType: *mut hipGraphNodeType) -> hipError_t;
-                [0x00b5 "hip_5.3" (6 7) absent] fn hipGraphNodeSetEnabled(
+                [0x00b5 "hip_5.3" (6 7) post] fn hipGraphNodeSetEnabled(
                     hGraphExec: hipGraphExec_t, hNode: hipGraphNode_t, isEnabled: c_uint) -> hipError_t;
-                [0x01c8 "hip_6.2" (6 7) absent] fn hipGraphNodeSetParams(
+                [0x01c8 "hip_6.2" (6 7) local] fn hipGraphNodeSetParams(
                     node: hipGraphNode_t, nodeParams: *mut hipGraphNodeParams) -> hipError_t;
-                [0x00b6 "hip_5.3" (6 7) absent] fn hipGraphReleaseUserObject(
+                [0x00b6 "hip_5.3" (6 7) local] fn hipGraphReleaseUserObject(
                     graph: hipGraph_t, object: hipUserObject_t, count: c_uint) -> hipError_t;
-                [0x00b7 "hip_4.5" (5 6 7) absent] fn hipGraphRemoveDependencies(
+                [0x00b7 "hip_4.5" (5 6 7) local] fn hipGraphRemoveDependencies(
                     graph: hipGraph_t, from: *const hipGraphNode_t, to: *const hipGraphNode_t,
                     numDependencies: usize) -> hipError_t;
-                [0x00b8 "hip_5.3" (6 7) absent] fn hipGraphRetainUserObject(
+                [0x00b8 "hip_5.3" (6 7) local] fn hipGraphRetainUserObject(
                     graph: hipGraph_t, object: hipUserObject_t, count: c_uint, flags: c_uint) -> hipError_t;
                 [0x00b9 "hip_5.3" (6 7) local] fn hipGraphUpload(
                     graphExec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
                 [0x014d "hip_4.3" (5 6 7) local] fn hipStreamBeginCapture(
                     stream: hipStream_t, mode: hipStreamCaptureMode) -> hipError_t;
-                [0x01bb "hip_6.1" (6 7) absent] fn hipStreamBeginCaptureToGraph(
+                [0x01bb "hip_6.1" (6 7) local] fn hipStreamBeginCaptureToGraph(
                     stream: hipStream_t, graph: hipGraph_t, dependencies: *const hipGraphNode_t,
                     dependencyData: *const hipGraphEdgeData, numDependencies: usize,
                     mode: hipStreamCaptureMode) -> hipError_t;
@@ -1040,17 +1040,17 @@ macro_rules! for_each_hip_fn {
                     stream: hipStream_t, captureStatus_out: *mut hipStreamCaptureStatus, id_out: *mut u64,
                     graph_out: *mut hipGraph_t, dependencies_out: *mut *const hipGraphNode_t,
                     numDependencies_out: *mut usize) -> hipError_t;
-                [0x015b "hip_4.5" (5 6 7) absent] fn hipStreamUpdateCaptureDependencies(
+                [0x015b "hip_4.5" (5 6 7) local] fn hipStreamUpdateCaptureDependencies(
                     stream: hipStream_t, dependencies: *mut hipGraphNode_t, numDependencies: usize,
                     flags: c_uint) -> hipError_t;
                 [0x017d "hip_5.0" (5 6 7) local] fn hipThreadExchangeStreamCaptureMode(
                     mode: *mut hipStreamCaptureMode) -> hipError_t;
-                [0x017f "hip_5.3" (6 7) absent] fn hipUserObjectCreate(
+                [0x017f "hip_5.3" (6 7) local] fn hipUserObjectCreate(
                     object_out: *mut hipUserObject_t, ptr: *mut c_void, destroy: hipHostFn_t,
                     initialRefcount: c_uint, flags: c_uint) -> hipError_t;
-                [0x0180 "hip_5.3" (6 7) absent] fn hipUserObjectRelease(
+                [0x0180 "hip_5.3" (6 7) local] fn hipUserObjectRelease(
                     object: hipUserObject_t, count: c_uint) -> hipError_t;
-                [0x0181 "hip_5.3" (6 7) absent] fn hipUserObjectRetain(
+                [0x0181 "hip_5.3" (6 7) local] fn hipUserObjectRetain(
                     object: hipUserObject_t, count: c_uint) -> hipError_t;
             }
             // Arrays.

@@ -44,6 +44,7 @@ pub fn layouts() -> impl Iterator<Item = &'static Layout> {
         interop::LAYOUTS,
         launch::LAYOUTS,
         launch::UNIONS,
+        graph::UNIONS,
         memory::LAYOUTS,
         properties::LAYOUTS,
         texture::LAYOUTS,

@@ -303,6 +303,60 @@ impl Connection {
             .inspect_err(|_| self.shared.callbacks.forget(token))
     }
 
+    /// Numbers for things that are yet to come, in a row; the first of them.
+    pub fn tokens(&self, count: u64) -> u64 {
+        self.shared.next_token.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// Keeps a function until the worker says that it is its turn; asking for that is the caller's part.
+    pub fn expect_turn(
+        &self,
+        token: u64,
+        function: impl FnOnce(i32) + Send + 'static,
+    ) -> Result<(), Failure> {
+        Callbacks::expect(&self.shared, token, Box::new(function))
+    }
+
+    /// Says where bytes go that the worker will deliver; asking for them is the caller's part.
+    ///
+    /// # Safety
+    /// `destination` must be valid for writes of `bytes` bytes until they have come.
+    pub unsafe fn expect_bytes(&self, token: u64, destination: NonNull<u8>, bytes: usize) {
+        self.shared.deliveries.expect(token, Destination::new(destination, bytes));
+    }
+
+    /// The same for bytes that `unpack` spreads over `covered` bytes of the program's from `address` on.
+    pub fn expect_packed(
+        &self,
+        token: u64,
+        bytes: usize,
+        address: u64,
+        covered: u64,
+        unpack: impl FnOnce(&[u8]) + Send + 'static,
+    ) {
+        if bytes == 0 {
+            return;
+        }
+        let staging = Packed(Box::into_raw(vec![0; bytes].into_boxed_slice()));
+        let start = staging.0.cast::<u8>();
+        let then = move || {
+            let staging = staging;
+            // SAFETY: made by `into_raw` above; the last byte has come, so the reader is done with it.
+            let packed = unsafe { Box::from_raw(staging.0) };
+            unpack(&packed);
+        };
+        if let Some(start) = NonNull::new(start) {
+            let covers = address..address.saturating_add(covered);
+            let destination = Destination::new(start, bytes);
+            self.shared.deliveries.expect_then(token, destination, covers, Some(Box::new(then)));
+        }
+    }
+
+    /// Whether bytes that were asked for are still to come to this memory of the program.
+    pub fn awaits_bytes(&self, address: u64, bytes: u64) -> bool {
+        self.shared.deliveries.is_expected_at(&(address..address.saturating_add(bytes)))
+    }
+
     /// Whether a host function of any stream has not yet been run to its end.
     pub fn awaits_host_function(&self) -> bool {
         self.shared.callbacks.any_outstanding()
@@ -335,7 +389,7 @@ impl Connection {
     }
 
     fn token(&self) -> u64 {
-        self.shared.next_token.fetch_add(1, Ordering::Relaxed)
+        self.tokens(1)
     }
 
     /// Sends a request whose reply's body goes to `destination`. The caller must `finish` it, whatever happens.
@@ -362,6 +416,12 @@ impl Connection {
         }
     }
 }
+
+/// A buffer between the reader and whoever unpacks it.
+struct Packed(*mut [u8]);
+
+// SAFETY: the sole owner of the buffer; the reader writes to it before the owner looks.
+unsafe impl Send for Packed {}
 
 impl Drop for Connection {
     fn drop(&mut self) {

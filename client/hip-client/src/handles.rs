@@ -20,6 +20,8 @@ pub enum Kind {
     Context = 0x57,
     Graph = 0x58,
     Executable = 0x59,
+    GraphNode = 0x5a,
+    UserObject = 0x5b,
 }
 
 /// All live objects of one kind.

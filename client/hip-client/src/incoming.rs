@@ -104,14 +104,49 @@ impl Desk {
 /// Bytes asked for ahead of time, by token.
 #[derive(Debug, Default)]
 pub struct Deliveries {
-    expected: Mutex<HashMap<u64, (Destination, usize)>>,
+    expected: Mutex<HashMap<u64, Expected>>,
+}
+
+struct Expected {
+    destination: Destination,
+    left: usize,
+    /// Where the bytes end up: addresses of the program.
+    covers: std::ops::Range<u64>,
+    /// What is done with them when all are there.
+    then: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl std::fmt::Debug for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Expected").field("left", &self.left).field("covers", &self.covers).finish()
+    }
 }
 
 impl Deliveries {
     pub fn expect(&self, token: u64, destination: Destination) {
+        let start = destination.start.as_ptr() as u64;
+        let covers = start..start + destination.bytes as u64;
+        self.expect_then(token, destination, covers, None);
+    }
+
+    /// The same, with something to do when the last byte has come.
+    pub fn expect_then(
+        &self,
+        token: u64,
+        destination: Destination,
+        covers: std::ops::Range<u64>,
+        then: Option<Box<dyn FnOnce() + Send>>,
+    ) {
         if destination.bytes > 0 {
-            self.expected.lock().insert(token, (destination, destination.bytes));
+            let expected = Expected { destination, left: destination.bytes, covers, then };
+            self.expected.lock().insert(token, expected);
         }
+    }
+
+    /// Whether bytes are still to come for any of these addresses.
+    pub fn is_expected_at(&self, addresses: &std::ops::Range<u64>) -> bool {
+        let expected = self.expected.lock();
+        expected.values().any(|it| it.covers.start < addresses.end && addresses.start < it.covers.end)
     }
 
     pub fn forget(&self, token: u64) {
@@ -120,7 +155,7 @@ impl Deliveries {
 
     fn find(&self, token: u64, offset: u64, bytes: usize) -> Option<Destination> {
         let expected = self.expected.lock();
-        let (destination, _) = expected.get(&token)?;
+        let destination = expected.get(&token)?.destination;
         let offset = usize::try_from(offset).ok()?;
         if offset.checked_add(bytes)? > destination.bytes {
             return None;
@@ -131,11 +166,15 @@ impl Deliveries {
 
     fn delivered(&self, token: u64, bytes: usize) {
         let mut expected = self.expected.lock();
-        if let Some((_, left)) = expected.get_mut(&token) {
-            *left = left.saturating_sub(bytes);
-            if *left == 0 {
-                expected.remove(&token);
-            }
+        let Some(it) = expected.get_mut(&token) else { return };
+        it.left = it.left.saturating_sub(bytes);
+        if it.left > 0 {
+            return;
+        }
+        let then = expected.remove(&token).and_then(|it| it.then);
+        drop(expected);
+        if let Some(then) = then {
+            then();
         }
     }
 }

@@ -17,6 +17,7 @@ mod arena;
 mod calls;
 mod capture;
 pub mod exports;
+mod graph;
 mod handles;
 mod kernarg;
 mod memory;

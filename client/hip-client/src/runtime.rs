@@ -10,8 +10,12 @@ use hip_api::types::*;
 use parking_lot::{Mutex, RwLock};
 use wire::{DeviceSnapshot, Failure, Operation};
 
-use crate::capture::{Captures, Executable, Graph};
+use crate::capture::Captures;
 use crate::connection::Connection;
+use crate::graph::executable::Executable;
+use crate::graph::memory::GraphMemory;
+use crate::graph::object::UserObject;
+use crate::graph::{Graph, NodeOf};
 use crate::handles::{self, Table};
 use crate::memory::{AddressSpace, Ledger};
 use crate::module::{Function, Module};
@@ -30,7 +34,10 @@ pub struct Runtime {
     pub pools: Table<Pool>,
     pub contexts: Table<Context>,
     pub graphs: Table<Graph>,
+    pub nodes: Table<NodeOf>,
     pub executables: Table<Executable>,
+    pub user_objects: Table<UserObject>,
+    pub graph_memory: GraphMemory,
     pub captures: Captures,
     /// Modules of registered fat binaries, by (binary, device).
     pub binaries: Mutex<HashMap<(u64, usize), Arc<Module>>>,
@@ -184,7 +191,10 @@ impl Runtime {
             pools: Table::new(handles::Kind::MemoryPool),
             contexts: Table::new(handles::Kind::Context),
             graphs: Table::new(handles::Kind::Graph),
+            nodes: Table::new(handles::Kind::GraphNode),
             executables: Table::new(handles::Kind::Executable),
+            user_objects: Table::new(handles::Kind::UserObject),
+            graph_memory: GraphMemory::default(),
             captures: Captures::default(),
             binaries: Mutex::default(),
             stubs: RwLock::default(),
@@ -280,6 +290,15 @@ impl Runtime {
     ) -> Result<(), hipError_t> {
         let cause = thread::current_call();
         self.connection.host_function(stream, cause, |code| function(hipError_t(code as u32))).map_err(status)
+    }
+
+    /// Keeps a function until the worker says that its turn has come.
+    pub fn expect_turn(
+        &self,
+        token: u64,
+        function: impl FnOnce(hipError_t) + Send + 'static,
+    ) -> Result<(), hipError_t> {
+        self.connection.expect_turn(token, |code| function(hipError_t(code as u32))).map_err(status)
     }
 
     /// Bodies up to this are copied.

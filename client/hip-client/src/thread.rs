@@ -43,6 +43,8 @@ thread_local! {
     static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
     /// The table number of the exported call this thread is in.
     static CALL: Cell<u16> = const { Cell::new(0) };
+    /// What other threads' captures forbid this one.
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
     static STATE: ThreadState = ThreadState::default();
 }
 
@@ -53,6 +55,15 @@ pub fn device() -> usize {
 
 pub fn set_device(device: usize) {
     DEVICE.set(device);
+}
+
+pub fn capture_mode() -> hipStreamCaptureMode {
+    hipStreamCaptureMode(CAPTURE_MODE.get())
+}
+
+/// Sets the mode; returns the one before.
+pub fn exchange_capture_mode(mode: hipStreamCaptureMode) -> hipStreamCaptureMode {
+    hipStreamCaptureMode(CAPTURE_MODE.replace(mode.0))
 }
 
 /// Marks the start of an exported call; returns the number to restore when it ends (exports call each other's bodies).

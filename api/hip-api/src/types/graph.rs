@@ -1,10 +1,80 @@
 //! Graphs: node kinds and node parameters.
 
 use super::{
-    c_uint, c_void, dim3, hipCtx_t, hipGraphNode_t, hipHostFn_t, hipMemAccessDesc, hipMemPoolProps,
-    hipStream_t, hipStreamBatchMemOpParams,
+    c_int, c_uint, c_void, dim3, hipCtx_t, hipEvent_t, hipGraph_t, hipGraphNode_t, hipHostFn_t,
+    hipMemAccessDesc, hipMemPoolProps, hipMemcpy3DParms, hipStream_t, hipStreamBatchMemOpParams,
 };
-use crate::ctype::{c_enums, c_structs};
+use crate::ctype::{Field, Layout, c_enums, c_name, c_structs};
+
+/// The parameters of a node of any kind; `type` says which member of `params` counts.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hipGraphNodeParams {
+    pub r#type: hipGraphNodeType,
+    pub reserved0: [c_int; 3],
+    pub params: hipGraphNodeParamsOf,
+    pub reserved2: i64,
+}
+
+c_name!(hipGraphNodeParams);
+
+/// The members of [`hipGraphNodeParams`], in C an unnamed union. Those of external semaphores are left out: no function
+/// here reads them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union hipGraphNodeParamsOf {
+    pub reserved1: [i64; 29],
+    pub kernel: hipKernelNodeParams,
+    pub memcpy: hipMemcpyNodeParams,
+    pub memset: hipMemsetParams,
+    pub host: hipHostNodeParams,
+    pub graph: hipChildGraphNodeParams,
+    pub eventWait: hipEventWaitNodeParams,
+    pub eventRecord: hipEventRecordNodeParams,
+    pub alloc: hipMemAllocNodeParams,
+    pub free: hipMemFreeNodeParams,
+}
+
+impl core::fmt::Debug for hipGraphNodeParamsOf {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("hipGraphNodeParamsOf")
+    }
+}
+
+impl core::fmt::Debug for hipGraphNodeParams {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("hipGraphNodeParams").field("type", &self.r#type).finish_non_exhaustive()
+    }
+}
+
+/// The layout of [`hipGraphNodeParams`]; every member of the union is at the same offset.
+pub(crate) const UNIONS: &[Layout] = &[Layout {
+    name: "hipGraphNodeParams",
+    size: size_of::<hipGraphNodeParams>(),
+    align: align_of::<hipGraphNodeParams>(),
+    fields: &[
+        Field { name: "type", offset: 0, size: size_of::<hipGraphNodeType>() },
+        Field { name: "reserved0", offset: 4, size: 12 },
+        Field { name: "reserved1", offset: 16, size: 232 },
+        Field { name: "kernel", offset: 16, size: size_of::<hipKernelNodeParams>() },
+        Field { name: "memcpy", offset: 16, size: size_of::<hipMemcpyNodeParams>() },
+        Field { name: "memset", offset: 16, size: size_of::<hipMemsetParams>() },
+        Field { name: "host", offset: 16, size: size_of::<hipHostNodeParams>() },
+        Field { name: "graph", offset: 16, size: size_of::<hipChildGraphNodeParams>() },
+        Field { name: "eventWait", offset: 16, size: size_of::<hipEventWaitNodeParams>() },
+        Field { name: "eventRecord", offset: 16, size: size_of::<hipEventRecordNodeParams>() },
+        Field { name: "alloc", offset: 16, size: size_of::<hipMemAllocNodeParams>() },
+        Field { name: "free", offset: 16, size: size_of::<hipMemFreeNodeParams>() },
+        Field { name: "reserved2", offset: 248, size: 8 },
+    ],
+}];
+
+impl hipGraphNodeType {
+    /// The number HIP 5 has for it: it counts from 1, and has no kinds but the first eight.
+    pub fn for_soname_5(self) -> hipGraphNodeType {
+        hipGraphNodeType(self.0 + 1)
+    }
+}
 
 c_enums! {
     /// Kinds of graph node, numbered as in HIP 6 and 7; HIP 5 has other numbers.
@@ -106,5 +176,27 @@ c_structs! {
         count: c_uint,
         paramArray: *mut hipStreamBatchMemOpParams,
         flags: c_uint,
+    }
+    /// A copy in a graph.
+    hipMemcpyNodeParams {
+        flags: c_int,
+        reserved: [c_int; 3],
+        copyParams: hipMemcpy3DParms,
+    }
+    /// A graph in a graph.
+    hipChildGraphNodeParams {
+        graph: hipGraph_t,
+    }
+    /// A wait for an event in a graph.
+    hipEventWaitNodeParams {
+        event: hipEvent_t,
+    }
+    /// A record of an event in a graph.
+    hipEventRecordNodeParams {
+        event: hipEvent_t,
+    }
+    /// A free in a graph.
+    hipMemFreeNodeParams {
+        dptr: *mut c_void,
     }
 }

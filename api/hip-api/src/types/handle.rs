@@ -33,7 +33,6 @@ c_opaque! {
     hipExternalSemaphoreWaitParams,
     hipMemAllocationProp,
     hipArrayMapInfo,
-    hipGraphNodeParams,
 }
 
 pub type hipStream_t = *mut ihipStream_t;

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use hip_api::types::*;
 
@@ -10,6 +9,7 @@ pub use super::copy_batch::*;
 pub use super::copy_box::*;
 use super::stream::{self, StreamRef};
 use super::{Status, set};
+use crate::graph::node::{Copy as CopyNode, Work};
 use crate::memory::Place;
 use crate::registry;
 use crate::runtime::{Runtime, runtime};
@@ -24,7 +24,7 @@ pub(super) enum Until {
 }
 
 /// Checks a direction against where the pointers really are.
-pub(super) fn check_kind(
+pub fn check_kind(
     kind: hipMemcpyKind,
     to: Place,
     from: Place,
@@ -82,17 +82,14 @@ pub(super) fn copy(
         return Err(hipErrorInvalidValue);
     }
     let (destination, source, length) = (to as u64, from as u64, bytes as u64);
+    if until == Until::Done {
+        runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
+    }
     let to_place = runtime.memory.place(destination, length)?;
     let from_place = runtime.memory.place(source, length)?;
     check_kind(kind, to_place, from_place, runtime, destination, source)?;
-    if until == Until::Done {
-        runtime.captures.refuse(at)?;
-    }
-    let kept = runtime.captures.keep(at, || {
-        Arc::new(move |runtime, at| {
-            let (to, from) = (destination as *mut c_void, source as *const c_void);
-            copy(runtime, to, from, bytes, kind, at, Until::Queued)
-        })
+    let kept = runtime.captures.record(runtime, at, || {
+        Ok(Work::Copy(CopyNode::Flat { to: destination, from: source, bytes, kind }))
     });
     if let Some(kept) = kept {
         return kept;
@@ -255,7 +252,7 @@ pub unsafe fn hipMemcpyPeerAsync(
 }
 
 /// The device range behind a variable of the program, from `offset` on.
-fn symbol_range(
+pub fn symbol_range(
     runtime: &Runtime,
     symbol: *const c_void,
     offset: usize,

@@ -3,13 +3,14 @@
 //! The array members of HIP's structs are refused: devices without image instructions have no arrays.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use hip_api::types::*;
 
 use super::Status;
 use super::copy::{Until, check_kind, must_wait};
 use super::stream::{self, StreamRef};
+use crate::graph::lower::Block;
+use crate::graph::node::{Copy, Work};
 use crate::memory::Place;
 use crate::runtime::{Runtime, runtime};
 use crate::soname;
@@ -39,6 +40,18 @@ impl Side {
     fn span(&self, extent: &hipExtent) -> Option<u64> {
         let rows = self.rows.checked_mul(extent.depth - 1)?.checked_add(extent.height - 1)?;
         rows.checked_mul(self.pitch)?.checked_add(extent.width).map(|bytes| bytes as u64)
+    }
+
+    /// As a node of a graph has it.
+    fn block(&self, extent: &hipExtent) -> Block {
+        Block {
+            address: self.address,
+            pitch: self.pitch as u64,
+            slice: self.pitch as u64 * self.rows as u64,
+            width: extent.width as u64,
+            height: extent.height as u64,
+            depth: extent.depth as u64,
+        }
     }
 
     /// Where each row of a box starts. The span must have been found.
@@ -77,10 +90,10 @@ pub(super) fn copy_box(
     let from_place = runtime.memory.place(from.address, from_bytes)?;
     check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
     if until == Until::Done {
-        runtime.captures.refuse(at)?;
+        runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     }
-    let kept = runtime.captures.keep(at, || {
-        Arc::new(move |runtime, at| copy_box(runtime, to, from, extent, kind, at, Until::Queued))
+    let kept = runtime.captures.record(runtime, at, || {
+        Ok(Work::Copy(Copy::Rows { to: to.block(&extent), from: from.block(&extent), kind }))
     });
     if let Some(kept) = kept {
         return kept;

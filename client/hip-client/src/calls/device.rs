@@ -314,6 +314,7 @@ pub unsafe fn hipDeviceGetP2PAttribute(
 
 pub unsafe fn hipDeviceSynchronize() -> Status {
     let runtime = runtime()?;
+    runtime.captures.refuse_any(hipErrorStreamCaptureUnsupported)?;
     let (_, device) = runtime.current()?;
     runtime.call(&wire::SynchronizeDevice { device: device.ordinal }).map(|_| ())
 }

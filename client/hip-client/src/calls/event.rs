@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hip_api::types::*;
 
 use super::{Status, set, stream};
+use crate::graph::node::Work;
 use crate::runtime::{Event, Runtime, runtime};
 
 /// The event behind a handle.
@@ -50,10 +51,12 @@ pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, event)?;
     let at = stream::resolve(runtime, stream)?;
+    if let Some(kept) = runtime.captures.record_event(at, found.id) {
+        return kept;
+    }
     if at.device != found.device {
         return Err(hipErrorInvalidHandle);
     }
-    runtime.captures.refuse(at)?;
     runtime.post(&wire::RecordEvent { event: found.id, stream: at.id }, &[])?;
     found.recorded.store(true, Ordering::Release);
     Ok(())
@@ -62,6 +65,15 @@ pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
 pub unsafe fn hipEventRecordWithFlags(event: hipEvent_t, stream: hipStream_t, flags: c_uint) -> Status {
     if flags & !hipEventRecordExternal != 0 {
         return Err(hipErrorInvalidValue);
+    }
+    if flags & hipEventRecordExternal != 0 {
+        let runtime = runtime()?;
+        let found = find(runtime, event)?;
+        let at = stream::resolve(runtime, stream)?;
+        let kept = runtime.captures.record(runtime, at, || Ok(Work::RecordEvent(found)));
+        if let Some(kept) = kept {
+            return kept;
+        }
     }
     // SAFETY: no pointers.
     unsafe { hipEventRecord(event, stream) }
@@ -75,15 +87,18 @@ pub unsafe fn hipEventRecord_spt(event: hipEvent_t, stream: hipStream_t) -> Stat
 pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, event)?;
+    runtime.captures.refuse_event(found.id)?;
     if !found.recorded.load(Ordering::Acquire) {
         return Ok(());
     }
+    runtime.captures.refuse_unsafe()?;
     runtime.call(&wire::SynchronizeEvent { event: found.id }).map(|_| ())
 }
 
 pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, event)?;
+    runtime.captures.refuse_event(found.id)?;
     if !found.recorded.load(Ordering::Acquire) || runtime.call(&wire::QueryEvent { event: found.id })?.done {
         Ok(())
     } else {

@@ -1,190 +1,265 @@
-//! Stream capture and the graphs it makes. Graphs built node by node are not supported.
+//! Graphs: what they are made of. The kinds of node, capture and execution have files of their own.
 
-use std::cell::Cell;
-use std::ffi::c_char;
+mod any;
+mod capture;
+mod child;
+mod copy;
+mod event;
+mod executable;
+mod fill;
+mod host;
+mod kernel;
+mod memory;
+mod object;
+
+pub use any::*;
+pub use capture::*;
+pub use child::*;
+pub use copy::*;
+pub use event::*;
+pub use executable::*;
+pub use fill::*;
+pub use host::*;
+pub use kernel::*;
+pub use memory::*;
+pub use object::*;
+
+use std::ffi::{c_char, c_uint};
 use std::sync::Arc;
 
 use hip_api::types::*;
 
-use super::{Status, set, set_if_wanted, stream};
-use crate::capture::{Executable, Graph};
+use super::{Status, set, text};
+use crate::graph::node::Work;
+use crate::graph::{Graph, dot};
 use crate::runtime::{Runtime, runtime};
+use crate::soname;
 
-thread_local! {
-    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
-}
-
-pub unsafe fn hipStreamBeginCapture(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
-    let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
-    if mode.0 > hipStreamCaptureModeRelaxed.0 {
+/// A list of handles that the program passes.
+///
+/// # Safety
+/// `list` is null or an array of `count` handles.
+unsafe fn handles(list: *const hipGraphNode_t, count: usize) -> Result<Vec<u64>, hipError_t> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if list.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    if on.is_null() || on == hipStreamLegacy {
-        return Err(hipErrorStreamCaptureUnsupported);
-    }
-    runtime.captures.begin(at)
+    // SAFETY: the caller's array, not null.
+    Ok(unsafe { std::slice::from_raw_parts(list, count) }.iter().map(|it| *it as u64).collect())
 }
 
-pub unsafe fn hipStreamBeginCapture_spt(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
-    // SAFETY: no pointers.
-    unsafe { hipStreamBeginCapture(stream::spt(on), mode) }
-}
-
-pub unsafe fn hipStreamEndCapture(on: hipStream_t, graph: *mut hipGraph_t) -> Status {
-    let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
-    if graph.is_null() {
+/// Adds a node whose work `make` knows.
+///
+/// # Safety
+/// `node` is null or valid for a write; `after` is null or an array of `count` handles.
+unsafe fn add(
+    node: *mut hipGraphNode_t,
+    graph: hipGraph_t,
+    after: *const hipGraphNode_t,
+    count: usize,
+    make: impl FnOnce(&Runtime, &Arc<Graph>) -> Result<Work, hipError_t>,
+) -> Status {
+    if node.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let captured = runtime.captures.end(at)?;
-    let (handle, _) = runtime.graphs.insert_with(|_| captured).ok_or(hipErrorOutOfMemory)?;
+    let runtime = runtime()?;
+    let graph = runtime.graph(graph)?;
+    // SAFETY: the caller's array.
+    let after = unsafe { handles(after, count)? };
+    let made = runtime.add_node(&graph, &after, make(runtime, &graph)?)?;
+    runtime.captures.set_apart(graph.id, made);
     // SAFETY: the caller's out-pointer, not null.
-    unsafe { set(graph, handle as hipGraph_t) }
+    unsafe { set(node, made as hipGraphNode_t) }
 }
 
-pub unsafe fn hipStreamEndCapture_spt(on: hipStream_t, graph: *mut hipGraph_t) -> Status {
-    // SAFETY: the caller's out-pointer.
-    unsafe { hipStreamEndCapture(stream::spt(on), graph) }
+/// Looks at a node's work.
+fn with<R>(
+    node: hipGraphNode_t,
+    look: impl FnOnce(&mut Work) -> Result<R, hipError_t>,
+) -> Result<R, hipError_t> {
+    runtime()?.graph_of(node)?.with(node as u64, |it| look(&mut it.work))?
 }
 
-fn find(runtime: &Runtime, graph: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {
-    runtime.graphs.get(graph as u64).ok_or(hipErrorInvalidValue)
+/// Reads what a pointer of the program points to; null is hipErrorInvalidValue.
+///
+/// # Safety
+/// `pointer` is null or valid for a read.
+unsafe fn get<T: Copy>(pointer: *const T) -> Result<T, hipError_t> {
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: not null, and the caller promised the rest.
+    Ok(unsafe { pointer.read() })
+}
+
+/// Gives a list the way HIP does: its length alone, or as much of it as there is room for and nulls after it.
+///
+/// # Safety
+/// `count` is null or valid; `list` is null or an array of `*count` entries.
+unsafe fn give(found: &[u64], list: *mut hipGraphNode_t, count: *mut usize) -> Status {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let room = get(count)?;
+        if list.is_null() {
+            return set(count, found.len());
+        }
+        for index in 0..room {
+            list.add(index).write(found.get(index).copied().unwrap_or(0) as hipGraphNode_t);
+        }
+        set(count, room.min(found.len()))
+    }
+}
+
+pub unsafe fn hipGraphCreate(graph: *mut hipGraph_t, flags: c_uint) -> Status {
+    if graph.is_null() || flags != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let (device, _) = runtime.current()?;
+    let made = runtime.new_graph(device, 0)?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(graph, made.id as hipGraph_t) }
 }
 
 pub unsafe fn hipGraphDestroy(graph: hipGraph_t) -> Status {
-    runtime()?.graphs.remove(graph as u64).map(drop).ok_or(hipErrorInvalidValue)
+    runtime()?.destroy_graph(graph as u64)
 }
 
-pub unsafe fn hipGraphInstantiate(
-    executable: *mut hipGraphExec_t,
-    graph: hipGraph_t,
-    error_node: *mut hipGraphNode_t,
-    log: *mut c_char,
-    log_bytes: usize,
-) -> Status {
-    // SAFETY: the caller's out-pointer.
-    unsafe { hipGraphInstantiateWithFlags(executable, graph, 0)? };
-    // SAFETY: the caller's out-pointers; either may be null, and the log is written only if it has room.
-    unsafe {
-        set_if_wanted(error_node, std::ptr::null_mut());
-        if log_bytes > 0 {
-            set_if_wanted(log, 0);
-        }
-    }
-    Ok(())
-}
-
-pub unsafe fn hipGraphInstantiateWithFlags(
-    executable: *mut hipGraphExec_t,
-    graph: hipGraph_t,
-    flags: u64,
-) -> Status {
-    // Free on launch, upload, and priorities of nodes ask for nothing that a list of work does not do anyway; launching from
-    // the device (4) does.
-    let known = 1 | 2 | 8;
-    if executable.is_null() || flags & !known != 0 {
+pub unsafe fn hipGraphClone(clone: *mut hipGraph_t, original: hipGraph_t) -> Status {
+    if clone.is_null() {
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let graph = find(runtime, graph)?;
-    let made = runtime.executables.insert_with(|_| Executable { graph });
-    let (handle, _) = made.ok_or(hipErrorOutOfMemory)?;
+    let source = runtime.graph(original)?;
+    if source.any(&Work::is_memory) {
+        return Err(hipErrorNotSupported);
+    }
+    let made = runtime.clone_graph(&source)?;
     // SAFETY: the caller's out-pointer, not null.
-    unsafe { set(executable, handle as hipGraphExec_t) }
+    unsafe { set(clone, made.id as hipGraph_t) }
 }
 
-pub unsafe fn hipGraphExecDestroy(executable: hipGraphExec_t) -> Status {
-    runtime()?.executables.remove(executable as u64).map(drop).ok_or(hipErrorInvalidValue)
-}
-
-/// Nothing waits on the worker for a launch, so there is nothing to send ahead.
-pub unsafe fn hipGraphUpload(executable: hipGraphExec_t, on: hipStream_t) -> Status {
-    let runtime = runtime()?;
-    stream::resolve(runtime, on)?;
-    runtime.executables.get(executable as u64).map(drop).ok_or(hipErrorInvalidValue)
-}
-
-pub unsafe fn hipGraphLaunch(executable: hipGraphExec_t, on: hipStream_t) -> Status {
-    let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
-    let found = runtime.executables.get(executable as u64).ok_or(hipErrorInvalidValue)?;
-    let graph = found.graph.clone();
-    let kept = runtime.captures.keep(at, || Arc::new(move |runtime, at| graph.launch(runtime, at)));
-    kept.unwrap_or_else(|| found.graph.launch(runtime, at))
-}
-
-pub unsafe fn hipGraphLaunch_spt(executable: hipGraphExec_t, on: hipStream_t) -> Status {
-    // SAFETY: no pointers.
-    unsafe { hipGraphLaunch(executable, stream::spt(on)) }
-}
-
-pub unsafe fn hipStreamGetCaptureInfo(
-    on: hipStream_t,
-    status: *mut hipStreamCaptureStatus,
-    id: *mut u64,
+pub unsafe fn hipGraphNodeFindInClone(
+    node: *mut hipGraphNode_t,
+    original: hipGraphNode_t,
+    clone: hipGraph_t,
 ) -> Status {
-    let runtime = runtime()?;
-    let (found, number) = runtime.captures.status(stream::resolve(runtime, on)?);
-    // SAFETY: the caller's out-pointers; the id may be null.
-    unsafe {
-        set(status, found)?;
-        set_if_wanted(id, number);
-    }
-    Ok(())
-}
-
-pub unsafe fn hipStreamGetCaptureInfo_spt(
-    on: hipStream_t,
-    status: *mut hipStreamCaptureStatus,
-    id: *mut u64,
-) -> Status {
-    // SAFETY: the caller's out-pointers.
-    unsafe { hipStreamGetCaptureInfo(stream::spt(on), status, id) }
-}
-
-pub unsafe fn hipStreamGetCaptureInfo_v2(
-    on: hipStream_t,
-    status: *mut hipStreamCaptureStatus,
-    id: *mut u64,
-    graph: *mut hipGraph_t,
-    dependencies: *mut *const hipGraphNode_t,
-    count: *mut usize,
-) -> Status {
-    // SAFETY: the caller's out-pointers, all but the status allowed to be null.
-    unsafe {
-        hipStreamGetCaptureInfo(on, status, id)?;
-        set_if_wanted(graph, std::ptr::null_mut());
-        set_if_wanted(dependencies, std::ptr::null());
-        set_if_wanted(count, 0);
-    }
-    Ok(())
-}
-
-pub unsafe fn hipStreamGetCaptureInfo_v2_spt(
-    on: hipStream_t,
-    status: *mut hipStreamCaptureStatus,
-    id: *mut u64,
-    graph: *mut hipGraph_t,
-    dependencies: *mut *const hipGraphNode_t,
-    count: *mut usize,
-) -> Status {
-    // SAFETY: the caller's out-pointers.
-    unsafe { hipStreamGetCaptureInfo_v2(stream::spt(on), status, id, graph, dependencies, count) }
-}
-
-/// The mode is kept per thread and given back, as HIP specifies; it forbids nothing: every call that is not captured is safe
-/// during a capture.
-pub unsafe fn hipThreadExchangeStreamCaptureMode(mode: *mut hipStreamCaptureMode) -> Status {
-    if mode.is_null() {
+    if node.is_null() || original.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: the caller's in-and-out pointer, not null.
-    let wanted = unsafe { *mode };
-    if wanted.0 > hipStreamCaptureModeRelaxed.0 {
+    let found = runtime()?.graph(clone)?;
+    let twin = if found.original == 0 { None } else { found.clone_of(original as u64) };
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(node, twin.ok_or(hipErrorInvalidValue)? as hipGraphNode_t) }
+}
+
+pub unsafe fn hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize) -> Status {
+    let found = runtime()?.graph(graph)?.topological().ok_or(hipErrorInvalidValue)?;
+    // SAFETY: the caller's array.
+    unsafe { give(&found, nodes, count) }
+}
+
+pub unsafe fn hipGraphGetRootNodes(
+    graph: hipGraph_t,
+    nodes: *mut hipGraphNode_t,
+    count: *mut usize,
+) -> Status {
+    let found = runtime()?.graph(graph)?.roots();
+    // SAFETY: the caller's array.
+    unsafe { give(&found, nodes, count) }
+}
+
+pub unsafe fn hipGraphGetEdges(
+    graph: hipGraph_t,
+    from: *mut hipGraphNode_t,
+    to: *mut hipGraphNode_t,
+    count: *mut usize,
+) -> Status {
+    if from.is_null() != to.is_null() || count.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let before = CAPTURE_MODE.replace(wanted.0);
-    // SAFETY: as above.
-    unsafe { set(mode, hipStreamCaptureMode(before)) }
+    let (starts, ends): (Vec<u64>, Vec<u64>) = runtime()?.graph(graph)?.edges().into_iter().unzip();
+    // SAFETY: the caller's arrays, of the same length; the count is not null.
+    unsafe {
+        let mut room = *count;
+        give(&starts, from, &mut room)?;
+        give(&ends, to, count)
+    }
+}
+
+pub unsafe fn hipGraphNodeGetDependencies(
+    node: hipGraphNode_t,
+    list: *mut hipGraphNode_t,
+    count: *mut usize,
+) -> Status {
+    let found = runtime()?.graph_of(node)?.with(node as u64, |it| it.before.clone())?;
+    // SAFETY: the caller's array.
+    unsafe { give(&found, list, count) }
+}
+
+pub unsafe fn hipGraphNodeGetDependentNodes(
+    node: hipGraphNode_t,
+    list: *mut hipGraphNode_t,
+    count: *mut usize,
+) -> Status {
+    let found = runtime()?.graph_of(node)?.with(node as u64, |it| it.after.clone())?;
+    // SAFETY: the caller's array.
+    unsafe { give(&found, list, count) }
+}
+
+/// Edges that the program names by two lists.
+///
+/// # Safety
+/// Both are null or arrays of `count` handles.
+unsafe fn edges(
+    from: *const hipGraphNode_t,
+    to: *const hipGraphNode_t,
+    count: usize,
+) -> Result<Vec<(u64, u64)>, hipError_t> {
+    // SAFETY: the caller's arrays.
+    unsafe { Ok(handles(from, count)?.into_iter().zip(handles(to, count)?).collect()) }
+}
+
+pub unsafe fn hipGraphAddDependencies(
+    graph: hipGraph_t,
+    from: *const hipGraphNode_t,
+    to: *const hipGraphNode_t,
+    count: usize,
+) -> Status {
+    // SAFETY: the caller's arrays.
+    runtime()?.graph(graph)?.connect(&unsafe { edges(from, to, count)? })
+}
+
+pub unsafe fn hipGraphRemoveDependencies(
+    graph: hipGraph_t,
+    from: *const hipGraphNode_t,
+    to: *const hipGraphNode_t,
+    count: usize,
+) -> Status {
+    // SAFETY: the caller's arrays.
+    runtime()?.graph(graph)?.disconnect(&unsafe { edges(from, to, count)? })
+}
+
+pub unsafe fn hipGraphNodeGetType(node: hipGraphNode_t, kind: *mut hipGraphNodeType) -> Status {
+    let found = with(node, |work| Ok(work.kind()))?;
+    let found = if soname::hip_major() < 6 { found.for_soname_5() } else { found };
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(kind, found) }
+}
+
+pub unsafe fn hipGraphDestroyNode(node: hipGraphNode_t) -> Status {
+    if with(node, |work| Ok(work.is_memory()))? {
+        return Err(hipErrorNotSupported);
+    }
+    runtime()?.remove_node(node as u64)
+}
+
+pub unsafe fn hipGraphDebugDotPrint(graph: hipGraph_t, path: *const c_char, flags: c_uint) -> Status {
+    let runtime = runtime()?;
+    let graph = runtime.graph(graph)?;
+    // SAFETY: the caller's string.
+    let path = unsafe { text(path)? };
+    std::fs::write(path, dot::text(&graph, flags)).map_err(|_| hipErrorOperatingSystem)
 }

@@ -1,5 +1,6 @@
 //! Kernel launches: checked here, posted, never waited for.
 
+use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,6 +9,7 @@ use hip_api::types::*;
 
 use super::stream::StreamRef;
 use super::{Status, event, set, stream};
+use crate::graph::node::{Arguments, Host, Kernel, Work};
 use crate::kernarg::{Kernarg, KernargError};
 use crate::module::Function;
 use crate::occupancy::groups_per_compute_unit;
@@ -21,7 +23,7 @@ const COOPERATIVE: u32 = 1;
 
 /// A launch, whichever of the many functions asked for it.
 struct Launch<'a> {
-    function: &'a Function,
+    function: &'a Arc<Function>,
     /// Work-items in each dimension.
     grid: [u64; 3],
     block: [u32; 3],
@@ -33,7 +35,8 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    fn send(&self, runtime: &Runtime, kernarg: &Kernarg) -> Status {
+    /// Checks it; the operation that does it.
+    fn check(&self, runtime: &Runtime) -> Result<wire::Launch, hipError_t> {
         let kernel = &self.function.kernel;
         let work_items: u64 = self.block.iter().map(|n| u64::from(*n)).product();
         if work_items == 0 || work_items > MOST_WORK_ITEMS || self.grid.contains(&0) {
@@ -69,7 +72,7 @@ impl Launch<'_> {
         }
         let start_event = self.event(runtime, self.start)?;
         let stop_event = self.event(runtime, self.stop)?;
-        let operation = wire::Launch {
+        Ok(wire::Launch {
             function: self.function.id,
             stream: self.stream.id,
             grid,
@@ -78,14 +81,30 @@ impl Launch<'_> {
             flags: self.flags,
             start_event,
             stop_event,
-        };
-        let kept = runtime.captures.keep(self.stream, || {
-            let (operation, bytes) = (operation.clone(), kernarg.bytes().to_vec());
-            Arc::new(move |runtime, at| {
-                runtime.post(&wire::Launch { stream: at.id, ..operation.clone() }, &bytes)
-            })
+        })
+    }
+
+    fn send(&self, runtime: &Runtime, kernarg: &Kernarg) -> Status {
+        let operation = self.check(runtime)?;
+        let kept = runtime.captures.record(runtime, self.stream, || {
+            let symbol = self.function.id as usize;
+            Ok(Work::Kernel(self.node(operation.clone(), symbol, kernarg.bytes(), false)))
         });
         kept.unwrap_or_else(|| runtime.post(&operation, kernarg.bytes()))
+    }
+
+    /// It as a node of a graph.
+    fn node(&self, launch: wire::Launch, symbol: usize, arguments: &[u8], packed: bool) -> Kernel {
+        let code = &self.function.kernel;
+        let blocks: [u32; 3] = std::array::from_fn(|i| launch.grid[i].div_ceil(launch.block[i].max(1)));
+        Kernel {
+            function: Arc::clone(self.function),
+            symbol,
+            blocks: dim3::new(blocks[0], blocks[1], blocks[2]),
+            launch,
+            arguments: Arguments::new(code, arguments, packed || code.args.is_empty()),
+            attributes: HashMap::new(),
+        }
     }
 
     fn event(&self, runtime: &Runtime, handle: hipEvent_t) -> Result<u64, hipError_t> {
@@ -96,6 +115,41 @@ impl Launch<'_> {
         event.recorded.store(true, Ordering::Release);
         Ok(event.id)
     }
+}
+
+/// A kernel node as its parameters describe it, for the device that is current.
+///
+/// # Safety
+/// The argument lists are as HIP describes them.
+pub unsafe fn kernel_node(
+    runtime: &Runtime,
+    device: usize,
+    parameters: &hipKernelNodeParams,
+) -> Result<Kernel, hipError_t> {
+    if parameters.func.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let function = match runtime.functions.get(parameters.func as u64) {
+        Some(function) => function,
+        None => runtime.stub(device, parameters.func as usize)?,
+    };
+    let block = xyz(parameters.blockDim);
+    let launch = Launch {
+        function: &function,
+        grid: work_items(xyz(parameters.gridDim), block),
+        block,
+        shared_bytes: parameters.sharedMemBytes.into(),
+        stream: StreamRef { id: 0, device: function.device },
+        flags: 0,
+        start: std::ptr::null_mut(),
+        stop: std::ptr::null_mut(),
+    };
+    let operation = launch.check(runtime)?;
+    let (params, extra) = (parameters.kernelParams.cast_const(), parameters.extra.cast_const());
+    // SAFETY: the caller's promise.
+    let kernarg = unsafe { Kernarg::gather(&function.kernel, params, extra) };
+    let kernarg = kernarg.map_err(|_| hipErrorInvalidValue)?;
+    Ok(launch.node(operation, parameters.func as usize, kernarg.bytes(), params.is_null()))
 }
 
 fn kernarg_status(function: &Function) -> impl FnOnce(KernargError) -> hipError_t + '_ {
@@ -464,13 +518,13 @@ pub unsafe fn hipLaunchHostFunc(on: hipStream_t, function: hipHostFn_t, data: *m
     let at = stream::resolve(runtime, on)?;
     let function = function.ok_or(hipErrorInvalidValue)?;
     let data = data as usize;
-    let call = move |runtime: &Runtime, at: StreamRef| {
+    let kept = runtime.captures.record(runtime, at, || Ok(Work::Host(Host { function, data })));
+    kept.unwrap_or_else(|| {
         runtime.host_function(at.id, move |_status| {
             // SAFETY: the program gave the function and its data for exactly this call.
             unsafe { function(data as *mut c_void) }
         })
-    };
-    runtime.captures.keep(at, || Arc::new(call)).unwrap_or_else(|| call(runtime, at))
+    })
 }
 
 pub unsafe fn hipLaunchHostFunc_spt(on: hipStream_t, function: hipHostFn_t, data: *mut c_void) -> Status {

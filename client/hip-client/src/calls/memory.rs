@@ -35,6 +35,9 @@ impl Runtime {
 
     /// Frees what starts at `address`, whatever it is.
     pub fn free(&self, address: u64) -> Result<Allocation, hipError_t> {
+        if let Some(freed) = self.free_graph_memory(address) {
+            return freed;
+        }
         let allocation =
             self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
         match allocation.kind {
@@ -110,8 +113,10 @@ pub unsafe fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> Status {
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
+    let runtime = runtime()?;
+    runtime.captures.refuse_unsafe()?;
     // SAFETY: the caller's out-pointer, not null.
-    unsafe { set(pointer, runtime()?.allocate(bytes, 0, 0)?) }
+    unsafe { set(pointer, runtime.allocate(bytes, 0, 0)?) }
 }
 
 pub unsafe fn hipExtMallocWithFlags(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
@@ -124,6 +129,7 @@ pub unsafe fn hipExtMallocWithFlags(pointer: *mut *mut c_void, bytes: usize, fla
 
 pub unsafe fn hipFree(pointer: *mut c_void) -> Status {
     let runtime = runtime()?;
+    runtime.captures.refuse_unsafe()?;
     if pointer.is_null() { Ok(()) } else { runtime.free(pointer as u64).map(|_| ()) }
 }
 
@@ -138,6 +144,7 @@ pub unsafe fn hipMallocPitch(
     }
     let row = width.checked_next_multiple_of(PITCH).ok_or(hipErrorOutOfMemory)?;
     let bytes = row.checked_mul(height).ok_or(hipErrorOutOfMemory)?;
+    runtime()?.captures.refuse_unsafe()?;
     // SAFETY: the caller's out-pointers, not null.
     unsafe {
         set(pointer, runtime()?.allocate(bytes, 0, 0)?)?;
@@ -184,8 +191,10 @@ pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_ui
     if pointer.is_null() || flags & !KNOWN != 0 || contradictory {
         return Err(hipErrorInvalidValue);
     }
+    let runtime = runtime()?;
+    runtime.captures.refuse_unsafe()?;
     // SAFETY: the caller's out-pointer, not null.
-    unsafe { set(pointer, runtime()?.allocate_host(bytes, flags)?) }
+    unsafe { set(pointer, runtime.allocate_host(bytes, flags)?) }
 }
 
 pub unsafe fn hipMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
@@ -205,6 +214,7 @@ pub unsafe fn hipHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uin
 
 pub unsafe fn hipHostFree(pointer: *mut c_void) -> Status {
     let runtime = runtime()?;
+    runtime.captures.refuse_unsafe()?;
     if pointer.is_null() {
         return Ok(());
     }

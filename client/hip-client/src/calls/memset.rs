@@ -1,12 +1,12 @@
 //! Filling memory: posted, in stream order.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::Arc;
 
 use hip_api::types::*;
 
 use super::Status;
 use super::stream::{self, StreamRef};
+use crate::graph::node::{Fill, Work};
 use crate::memory::Place;
 use crate::runtime::{Runtime, runtime};
 
@@ -27,9 +27,8 @@ fn fill(
         return Err(hipErrorInvalidValue);
     }
     let place = runtime.memory.place(destination as u64, bytes)?;
-    let kept = runtime.captures.keep(at, || {
-        let destination = destination as usize;
-        Arc::new(move |runtime, at| fill(runtime, at, destination as *mut c_void, value, width, count))
+    let kept = runtime.captures.record(runtime, at, || {
+        Ok(Region::flat(destination, bytes as usize, bytes as usize, 1).node(value, width))
     });
     if let Some(kept) = kept {
         return kept;
@@ -91,6 +90,19 @@ impl Region {
         let rows = self.rows.checked_mul(self.extent.depth - 1)?.checked_add(self.extent.height - 1)?;
         rows.checked_mul(self.pitch)?.checked_add(self.extent.width).map(|bytes| bytes as u64)
     }
+
+    /// As a node of a graph, with elements of `element` bytes.
+    fn node(&self, value: u32, element: u32) -> Work {
+        let parameters = hipMemsetParams {
+            dst: self.address as *mut c_void,
+            elementSize: element,
+            height: self.extent.height,
+            pitch: self.pitch,
+            value,
+            width: self.extent.width / element as usize,
+        };
+        Work::Fill(Fill { parameters, depth: self.extent.depth, rows: self.rows })
+    }
 }
 
 /// Fills a box with elements of `element` bytes.
@@ -106,9 +118,7 @@ fn fill_box(runtime: &Runtime, at: StreamRef, region: Region, value: u32, elemen
         return Err(hipErrorInvalidValue);
     }
     let place = runtime.memory.place(address as u64, region.span().ok_or(hipErrorInvalidValue)?)?;
-    let kept = runtime
-        .captures
-        .keep(at, || Arc::new(move |runtime, at| fill_box(runtime, at, region, value, element)));
+    let kept = runtime.captures.record(runtime, at, || Ok(region.node(value, element)));
     if let Some(kept) = kept {
         return kept;
     }
@@ -153,6 +163,7 @@ macro_rules! fills {
     ($($sync:ident $later:ident ($value:ident: $ty:ty) = $pattern:expr, $width:literal, $pointer:ty;)*) => { $(
         pub unsafe fn $sync(destination: $pointer, $value: $ty, count: usize) -> Status {
             let runtime = runtime()?;
+            runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
             fill(runtime, stream::resolve(runtime, std::ptr::null_mut())?, destination, $pattern, $width, count)
         }
 
@@ -171,6 +182,7 @@ fills! {
 }
 
 pub unsafe fn hipMemset_spt(destination: *mut c_void, value: c_int, bytes: usize) -> Status {
+    runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     // SAFETY: the caller's pointer.
     unsafe { hipMemsetAsync(destination, value, bytes, hipStreamPerThread) }
 }
@@ -189,6 +201,7 @@ pub unsafe fn hipMemsetAsync_spt(
 macro_rules! region_fills {
     ($($sync:ident $later:ident ($($arg:ident: $ty:ty),*) = $region:expr, $pattern:expr, $element:literal;)*) => { $(
         pub unsafe fn $sync($($arg: $ty),*) -> Status {
+            runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
             // SAFETY: the caller's pointer.
             unsafe { $later($($arg,)* std::ptr::null_mut()) }
         }
@@ -240,6 +253,7 @@ pub unsafe fn hipMemset2D_spt(
     width: usize,
     height: usize,
 ) -> Status {
+    runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     // SAFETY: the caller's pointer.
     unsafe { hipMemset2DAsync(to, pitch, value, width, height, hipStreamPerThread) }
 }
@@ -257,6 +271,7 @@ pub unsafe fn hipMemset2DAsync_spt(
 }
 
 pub unsafe fn hipMemset3D_spt(to: hipPitchedPtr, value: c_int, extent: hipExtent) -> Status {
+    runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     // SAFETY: the caller's pointer.
     unsafe { hipMemset3DAsync(to, value, extent, hipStreamPerThread) }
 }

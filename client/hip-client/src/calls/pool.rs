@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use hip_api::types::*;
 
 use super::{Status, set, stream};
+use crate::graph::node::{Allocate, Work};
 use crate::runtime::{Pool, Runtime, runtime};
 
 pub unsafe fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, on: hipStream_t) -> Status {
@@ -24,10 +25,20 @@ pub unsafe fn hipMallocFromPoolAsync(
     on: hipStream_t,
 ) -> Status {
     let runtime = runtime()?;
-    runtime.captures.refuse(stream::resolve(runtime, on)?)?;
+    let at = stream::resolve(runtime, on)?;
     let found = find(runtime, pool)?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
+    }
+    let mut address = 0;
+    let kept = runtime.captures.record(runtime, at, || {
+        let node = Allocate::new(runtime, found.device, bytes)?;
+        address = node.memory.address;
+        Ok(Work::Allocate(node))
+    });
+    if let Some(kept) = kept {
+        // SAFETY: the caller's out-pointer, not null.
+        return kept.and_then(|()| unsafe { set(pointer, address as *mut c_void) });
     }
     let address = runtime.allocate(bytes, 0, pool as u64)?;
     let used = found.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
@@ -38,9 +49,16 @@ pub unsafe fn hipMallocFromPoolAsync(
 
 pub unsafe fn hipFreeAsync(pointer: *mut c_void, on: hipStream_t) -> Status {
     let runtime = runtime()?;
-    runtime.captures.refuse(stream::resolve(runtime, on)?)?;
+    let at = stream::resolve(runtime, on)?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
+    }
+    let kept = runtime.captures.record(runtime, at, || {
+        let memory = runtime.graph_memory.find(pointer as u64).filter(|it| it.will_be_freed());
+        memory.map(Work::Free).ok_or(hipErrorInvalidValue)
+    });
+    if let Some(kept) = kept {
+        return kept;
     }
     let freed = runtime.free(pointer as u64)?;
     if let Some(pool) = runtime.pools.get(freed.pool) {

@@ -1,11 +1,14 @@
 //! Streams: minted here, ordered on the worker.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
 use super::{Status, event, set};
+use crate::capture::View;
+use crate::graph::node::Work;
 use crate::runtime::{Runtime, Stream, runtime};
 use crate::{report, thread};
 
@@ -70,10 +73,34 @@ pub fn when_due(
     at: StreamRef,
     work: impl FnOnce(&'static Runtime, u64) -> Status + Send + 'static,
 ) -> Status {
+    let due = due(runtime, at.device, move |runtime, own| work(runtime, own.id));
+    runtime.host_function(at.id, due).inspect_err(|_| {
+        runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
+    })
+}
+
+/// The same for a turn that something else asks for.
+pub fn do_when_due(
+    runtime: &Runtime,
+    token: u64,
+    device: usize,
+    work: impl FnOnce(&'static Runtime, StreamRef) -> Status + Send + 'static,
+) -> Status {
+    runtime.expect_turn(token, due(runtime, device, work)).inspect_err(|_| {
+        runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
+    })
+}
+
+/// Counts work as due until it was done.
+fn due(
+    runtime: &Runtime,
+    device: usize,
+    work: impl FnOnce(&'static Runtime, StreamRef) -> Status + Send + 'static,
+) -> impl FnOnce(hipError_t) + Send + 'static {
     let cause = thread::current_call();
     let run = move |runtime: &'static Runtime| {
-        let own = create_on(runtime, at.device, hipStreamNonBlocking, 0, Vec::new())?;
-        let done = work(runtime, own);
+        let own = create_on(runtime, device, hipStreamNonBlocking, 0, Vec::new())?;
+        let done = work(runtime, StreamRef { id: own, device });
         // Asked of the connection itself: failures of what was posted are for the program's next call, not for this one.
         let finished = runtime.connection.call(&wire::SynchronizeStream { stream: own }, cause);
         runtime.streams.remove(own);
@@ -81,7 +108,7 @@ pub fn when_due(
         done.and(finished.map_err(|failure| hipError_t(failure.status as u32)))
     };
     runtime.copies_due.fetch_add(1, Ordering::SeqCst);
-    let asked = runtime.host_function(at.id, move |status| {
+    move |status| {
         let Ok(runtime) = self::runtime() else { return };
         let outer = thread::enter_call(cause);
         if status == hipSuccess
@@ -91,10 +118,7 @@ pub fn when_due(
         }
         thread::leave_call(outer);
         runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
-    });
-    asked.inspect_err(|_| {
-        runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
-    })
+    }
 }
 
 pub unsafe fn hipStreamCreate(stream: *mut hipStream_t) -> Status {
@@ -169,14 +193,14 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
         return Err(hipErrorInvalidResourceHandle);
     }
     runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
-    runtime.captures.abandon(stream as u64);
+    runtime.captures.abandon(runtime, stream as u64);
     runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
 }
 
 pub unsafe fn hipStreamSynchronize(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
     let at = resolve(runtime, stream)?;
-    runtime.captures.refuse(at)?;
+    runtime.captures.refuse_waiting(at)?;
     runtime.call(&wire::SynchronizeStream { stream: at.id }).map(|_| ())
 }
 
@@ -188,7 +212,7 @@ pub unsafe fn hipStreamSynchronize_spt(stream: hipStream_t) -> Status {
 pub unsafe fn hipStreamQuery(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
     let at = resolve(runtime, stream)?;
-    runtime.captures.refuse(at)?;
+    runtime.captures.refuse_waiting(at)?;
     if runtime.call(&wire::QueryStream { stream: at.id })?.done { Ok(()) } else { Err(hipErrorNotReady) }
 }
 
@@ -200,11 +224,18 @@ pub unsafe fn hipStreamQuery_spt(stream: hipStream_t) -> Status {
 pub unsafe fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> Status {
     let runtime = runtime()?;
     let at = resolve(runtime, stream)?;
-    runtime.captures.refuse(at)?;
     let stream = at.id;
     let event = event::find(runtime, event)?;
     if flags & !hipEventWaitExternal != 0 {
         return Err(hipErrorInvalidValue);
+    }
+    let kept = if flags & hipEventWaitExternal != 0 {
+        runtime.captures.record(runtime, at, || Ok(Work::WaitEvent(Arc::clone(&event))))
+    } else {
+        runtime.captures.wait_event(at, event.id, event.recorded.load(Ordering::Acquire))
+    };
+    if let Some(kept) = kept {
+        return kept;
     }
     // An event that was never recorded is nothing to wait for.
     if !event.recorded.load(Ordering::Acquire) {
@@ -263,10 +294,23 @@ pub unsafe fn hipGetStreamDeviceId(stream: hipStream_t) -> c_int {
     }
 }
 
+/// The capture a stream is in. The null stream cannot be asked while streams that it waits for are captured.
+pub fn captured(runtime: &Runtime, stream: hipStream_t) -> Result<View, hipError_t> {
+    let at = resolve(runtime, stream)?;
+    let is_null = stream.is_null() || stream == hipStreamLegacy;
+    if is_null && runtime.captures.involves_null_stream(runtime) {
+        return Err(hipErrorStreamCaptureImplicit);
+    }
+    Ok(runtime.captures.view(at.id))
+}
+
 pub unsafe fn hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCaptureStatus) -> Status {
     let runtime = runtime()?;
-    let (found, _) = runtime.captures.status(resolve(runtime, stream)?);
-    // SAFETY: the caller's out-pointer.
+    if status.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let found = captured(runtime, stream)?.status;
+    // SAFETY: the caller's out-pointer, not null.
     unsafe { set(status, found) }
 }
 

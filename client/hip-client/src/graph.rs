@@ -1,0 +1,301 @@
+//! Graphs as programs build them: nodes, edges, and every question about them.
+//!
+//! A graph is data of this process; the worker hears of it when it is made executable (see [`executable`]). Nodes are known
+//! by handles of their own, so that a node of a graph that is gone is refused instead of followed.
+
+#![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
+
+pub mod dot;
+pub mod executable;
+pub mod lower;
+pub mod memory;
+pub mod node;
+pub mod object;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use hip_api::types::*;
+use parking_lot::Mutex;
+
+use crate::runtime::Runtime;
+use node::Work;
+use object::Holdings;
+
+/// A graph that can be changed.
+#[derive(Debug)]
+pub struct Graph {
+    pub id: u64,
+    /// The device that was current when it was made.
+    pub device: usize,
+    /// The graph it is a clone of, or 0.
+    pub original: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// As they were added.
+    order: Vec<u64>,
+    nodes: HashMap<u64, Node>,
+    objects: Holdings,
+    instantiated: bool,
+}
+
+/// A node: what it does, and its neighbours.
+#[derive(Debug)]
+pub struct Node {
+    pub work: Work,
+    pub before: Vec<u64>,
+    pub after: Vec<u64>,
+    /// The node it was cloned from, or itself.
+    pub original: u64,
+}
+
+/// What a node handle leads to.
+#[derive(Debug)]
+pub struct NodeOf {
+    pub graph: Arc<Graph>,
+}
+
+impl Graph {
+    /// Runs `look` on a node.
+    pub fn with<R>(&self, node: u64, look: impl FnOnce(&mut Node) -> R) -> Result<R, hipError_t> {
+        self.state.lock().nodes.get_mut(&node).map(look).ok_or(hipErrorInvalidValue)
+    }
+
+    pub fn contains(&self, node: u64) -> bool {
+        self.state.lock().nodes.contains_key(&node)
+    }
+
+    /// Its nodes, each after those it depends on; `None` if they depend on each other in a circle.
+    pub fn topological(&self) -> Option<Vec<u64>> {
+        self.state.lock().topological()
+    }
+
+    pub fn roots(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        state.order.iter().filter(|it| state.nodes[*it].before.is_empty()).copied().collect()
+    }
+
+    /// Nodes that no other depends on.
+    pub fn leaves(&self) -> Vec<u64> {
+        let state = self.state.lock();
+        state.order.iter().filter(|it| state.nodes[*it].after.is_empty()).copied().collect()
+    }
+
+    pub fn nodes(&self) -> Vec<u64> {
+        self.state.lock().order.clone()
+    }
+
+    pub fn edges(&self) -> Vec<(u64, u64)> {
+        let state = self.state.lock();
+        let from = |node: &u64| {
+            let node = *node;
+            state.nodes[&node].after.iter().map(move |to| (node, *to))
+        };
+        state.order.iter().flat_map(from).collect()
+    }
+
+    /// Adds all edges or none.
+    pub fn connect(&self, edges: &[(u64, u64)]) -> Result<(), hipError_t> {
+        let mut state = self.state.lock();
+        let mut new = HashSet::new();
+        for (from, to) in edges {
+            let known = state.nodes.contains_key(to);
+            let start = state.nodes.get(from).filter(|_| known && from != to).ok_or(hipErrorInvalidValue)?;
+            if start.after.contains(to) || !new.insert((*from, *to)) {
+                return Err(hipErrorInvalidValue);
+            }
+        }
+        for (from, to) in edges {
+            state.link(*from, *to);
+        }
+        Ok(())
+    }
+
+    /// Removes all edges or none.
+    pub fn disconnect(&self, edges: &[(u64, u64)]) -> Result<(), hipError_t> {
+        let mut state = self.state.lock();
+        let mut gone = HashSet::new();
+        for (from, to) in edges {
+            let start = state.nodes.get(from).ok_or(hipErrorInvalidValue)?;
+            if !start.after.contains(to) || !gone.insert((*from, *to)) {
+                return Err(hipErrorInvalidValue);
+            }
+        }
+        for (from, to) in edges {
+            if let Some(node) = state.nodes.get_mut(from) {
+                node.after.retain(|it| it != to);
+            }
+            if let Some(node) = state.nodes.get_mut(to) {
+                node.before.retain(|it| it != from);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any node, here or in a child, satisfies `is`.
+    pub fn any(&self, is: &dyn Fn(&Work) -> bool) -> bool {
+        let state = self.state.lock();
+        state.nodes.values().any(|node| match &node.work {
+            Work::Child(child) => is(&node.work) || child.any(is),
+            work => is(work),
+        })
+    }
+
+    /// The node of this clone that stands for a node of its original.
+    pub fn clone_of(&self, original: u64) -> Option<u64> {
+        let state = self.state.lock();
+        state.order.iter().find(|it| state.nodes[*it].original == original).copied()
+    }
+
+    /// Says that it was made executable; returns whether it had been before.
+    pub fn mark_instantiated(&self) -> bool {
+        std::mem::replace(&mut self.state.lock().instantiated, true)
+    }
+
+    /// The user objects it keeps.
+    pub fn with_objects<R>(&self, look: impl FnOnce(&mut Holdings) -> R) -> R {
+        look(&mut self.state.lock().objects)
+    }
+}
+
+impl State {
+    fn link(&mut self, from: u64, to: u64) {
+        if let Some(node) = self.nodes.get_mut(&from) {
+            node.after.push(to);
+        }
+        if let Some(node) = self.nodes.get_mut(&to) {
+            node.before.push(from);
+        }
+    }
+
+    fn topological(&self) -> Option<Vec<u64>> {
+        let mut missing: HashMap<u64, usize> =
+            self.nodes.iter().map(|(node, it)| (*node, it.before.len())).collect();
+        let mut ready: VecDeque<u64> =
+            self.order.iter().filter(|node| missing[*node] == 0).copied().collect();
+        let mut sorted = Vec::with_capacity(self.order.len());
+        while let Some(node) = ready.pop_front() {
+            sorted.push(node);
+            for after in &self.nodes[&node].after {
+                let left = missing.get_mut(after)?;
+                *left -= 1;
+                if *left == 0 {
+                    ready.push_back(*after);
+                }
+            }
+        }
+        (sorted.len() == self.order.len()).then_some(sorted)
+    }
+}
+
+impl Runtime {
+    pub fn new_graph(&self, device: usize, original: u64) -> Result<Arc<Graph>, hipError_t> {
+        let make = |id| Graph { id, device, original, state: Mutex::default() };
+        self.graphs.insert_with(make).map(|(_, graph)| graph).ok_or(hipErrorOutOfMemory)
+    }
+
+    pub fn graph(&self, graph: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {
+        self.graphs.get(graph as u64).ok_or(hipErrorInvalidValue)
+    }
+
+    /// The graph that a node is of.
+    pub fn graph_of(&self, node: hipGraphNode_t) -> Result<Arc<Graph>, hipError_t> {
+        self.nodes.get(node as u64).map(|it| Arc::clone(&it.graph)).ok_or(hipErrorInvalidValue)
+    }
+
+    /// Adds a node after those named, which must be of the same graph, each named once.
+    pub fn add_node(&self, graph: &Arc<Graph>, before: &[u64], work: Work) -> Result<u64, hipError_t> {
+        let mut state = graph.state.lock();
+        let mut seen = HashSet::new();
+        if !before.iter().all(|it| state.nodes.contains_key(it) && seen.insert(*it)) {
+            return Err(hipErrorInvalidValue);
+        }
+        if state.order.len() >= wire::MAX_GRAPH_NODES {
+            return Err(hipErrorOutOfMemory);
+        }
+        let made = self.nodes.insert_with(|_| NodeOf { graph: Arc::clone(graph) });
+        let (handle, _) = made.ok_or(hipErrorOutOfMemory)?;
+        state.nodes.insert(handle, Node { work, before: Vec::new(), after: Vec::new(), original: handle });
+        state.order.push(handle);
+        for from in before {
+            state.link(*from, handle);
+        }
+        Ok(handle)
+    }
+
+    /// Takes a node out, with its edges.
+    pub fn remove_node(&self, handle: u64) -> Result<(), hipError_t> {
+        let owner = self.nodes.remove(handle).ok_or(hipErrorInvalidValue)?;
+        let mut state = owner.graph.state.lock();
+        let node = state.nodes.remove(&handle).ok_or(hipErrorInvalidValue)?;
+        state.order.retain(|it| *it != handle);
+        for from in &node.before {
+            if let Some(from) = state.nodes.get_mut(from) {
+                from.after.retain(|it| *it != handle);
+            }
+        }
+        for to in &node.after {
+            if let Some(to) = state.nodes.get_mut(to) {
+                to.before.retain(|it| *it != handle);
+            }
+        }
+        drop(state);
+        if let Work::Child(child) = &node.work {
+            self.destroy_graph(child.id)?;
+        }
+        Ok(())
+    }
+
+    /// A graph of the same nodes, children included.
+    pub fn clone_graph(&self, source: &Graph) -> Result<Arc<Graph>, hipError_t> {
+        let copy = self.new_graph(source.device, source.id)?;
+        let state = source.state.lock();
+        let mut handles = HashMap::new();
+        for handle in &state.order {
+            let node = &state.nodes[handle];
+            let work = match &node.work {
+                Work::Child(child) => Work::Child(self.clone_graph(child)?),
+                work => work.clone(),
+            };
+            let twin = self.add_node(&copy, &[], work)?;
+            copy.with(twin, |it| it.original = *handle)?;
+            handles.insert(*handle, twin);
+        }
+        let mut twins = copy.state.lock();
+        for handle in &state.order {
+            // In the order of the original's lists, which programs can see.
+            let (node, twin) = (&state.nodes[handle], handles[handle]);
+            if let Some(it) = twins.nodes.get_mut(&twin) {
+                it.before = node.before.iter().map(|it| handles[it]).collect();
+                it.after = node.after.iter().map(|it| handles[it]).collect();
+            }
+        }
+        twins.objects = state.objects.retained();
+        drop(twins);
+        Ok(copy)
+    }
+
+    /// Forgets a graph, its nodes and its children.
+    pub fn destroy_graph(&self, id: u64) -> Result<(), hipError_t> {
+        let graph = self.graphs.remove(id).ok_or(hipErrorInvalidValue)?;
+        let (nodes, objects) = {
+            let mut state = graph.state.lock();
+            state.order.clear();
+            (std::mem::take(&mut state.nodes), std::mem::take(&mut state.objects))
+        };
+        for (handle, node) in nodes {
+            self.nodes.remove(handle);
+            if let Work::Child(child) = &node.work {
+                // A child that the program destroyed itself is as gone as it can be.
+                let _ = self.destroy_graph(child.id);
+            }
+        }
+        objects.release(self);
+        drop(graph);
+        self.sweep_graph_memory();
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! User objects: something of the program that lives as long as a graph that needs it.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use hip_api::types::*;
+use parking_lot::Mutex;
+
+use crate::runtime::Runtime;
+
+/// A counted object. Its destructor is called when the last reference is given back.
+#[derive(Debug)]
+pub struct UserObject {
+    pub id: u64,
+    pointer: usize,
+    destroy: unsafe extern "C" fn(*mut c_void),
+    references: Mutex<u64>,
+}
+
+/// References that a graph holds.
+#[derive(Debug, Default)]
+pub struct Holdings(Vec<(Arc<UserObject>, u64)>);
+
+impl UserObject {
+    pub fn new(
+        id: u64,
+        pointer: *mut c_void,
+        destroy: unsafe extern "C" fn(*mut c_void),
+        references: u64,
+    ) -> UserObject {
+        UserObject { id, pointer: pointer as usize, destroy, references: Mutex::new(references) }
+    }
+
+    pub fn retain(&self, count: u64) {
+        *self.references.lock() += count;
+    }
+
+    /// Gives references back; too many are as good as all.
+    pub fn release(&self, runtime: &Runtime, count: u64) {
+        let mut references = self.references.lock();
+        let had = *references;
+        *references = had.saturating_sub(count);
+        let last = had > 0 && *references == 0;
+        drop(references);
+        if last {
+            runtime.user_objects.remove(self.id);
+            // SAFETY: the program gave the function for this pointer, to be called once, when nobody refers to it.
+            unsafe { (self.destroy)(self.pointer as *mut c_void) };
+        }
+    }
+
+    pub fn references(&self) -> u64 {
+        *self.references.lock()
+    }
+}
+
+impl Holdings {
+    pub fn add(&mut self, object: Arc<UserObject>, count: u64) {
+        match self.0.iter_mut().find(|(held, _)| held.id == object.id) {
+            Some((_, held)) => *held += count,
+            None => self.0.push((object, count)),
+        }
+    }
+
+    /// Takes references out; returns how many there were, at most `count`.
+    pub fn take(&mut self, object: u64, count: u64) -> u64 {
+        let Some((_, held)) = self.0.iter_mut().find(|(held, _)| held.id == object) else { return 0 };
+        let taken = count.min(*held);
+        *held -= taken;
+        self.0.retain(|(_, held)| *held > 0);
+        taken
+    }
+
+    /// The same again, for a copy of the graph.
+    pub fn retained(&self) -> Holdings {
+        for (object, count) in &self.0 {
+            object.retain(*count);
+        }
+        Holdings(self.0.clone())
+    }
+
+    pub fn release(self, runtime: &Runtime) {
+        for (object, count) in self.0 {
+            object.release(runtime, count);
+        }
+    }
+}
+
+/// The object behind a handle.
+pub fn find(runtime: &Runtime, object: hipUserObject_t) -> Option<Arc<UserObject>> {
+    runtime.user_objects.get(object as u64)
+}
