@@ -16,9 +16,8 @@ use parking_lot::Mutex;
 use crate::calls::Status;
 use crate::calls::stream::StreamRef;
 use crate::graph::Graph;
-use crate::graph::lower::Deed;
 use crate::graph::node::Work as NodeWork;
-use crate::runtime::{Runtime, existing};
+use crate::runtime::Runtime;
 use crate::thread;
 
 /// One piece of work, as often as it is wanted.

@@ -189,7 +189,6 @@ pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered,
         }
         NodeWork::Fill(fill) => lower_fill(runtime, fill)?,
         NodeWork::Host(host) => turn(Side::Call(*host)),
-        NodeWork::Deed(deed) => turn(Side::Deed(deed.clone())),
         NodeWork::WaitEvent(event) => one(GraphStep::WaitEvent { event: event.id }),
         NodeWork::RecordEvent(event) => one(GraphStep::RecordEvent { event: event.id }),
         NodeWork::Child(_) | NodeWork::Empty | NodeWork::Allocate(_) | NodeWork::Free(_) => {

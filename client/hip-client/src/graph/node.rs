@@ -9,7 +9,7 @@ use code_object::Kernel as Code;
 use hip_api::types::*;
 
 use super::Graph;
-use super::lower::{Block, Deed};
+use super::lower::Block;
 use super::memory::GraphAllocation;
 use crate::module::Function;
 use crate::runtime::{Event, Runtime};
@@ -27,8 +27,6 @@ pub enum Work {
     RecordEvent(Arc<Event>),
     Allocate(Allocate),
     Free(Arc<GraphAllocation>),
-    /// Something that this process does, step by step, when its turn comes.
-    Deed(Deed),
 }
 
 #[derive(Clone, Debug)]
@@ -90,7 +88,7 @@ impl Work {
     pub fn kind(&self) -> hipGraphNodeType {
         match self {
             Work::Kernel(_) => hipGraphNodeTypeKernel,
-            Work::Copy(_) | Work::Deed(_) => hipGraphNodeTypeMemcpy,
+            Work::Copy(_) => hipGraphNodeTypeMemcpy,
             Work::Fill(_) => hipGraphNodeTypeMemset,
             Work::Host(_) => hipGraphNodeTypeHost,
             Work::Child(_) => hipGraphNodeTypeGraph,
