@@ -16,8 +16,22 @@ pub fn frames(bytes: &[u8]) {
             if let Ok(again) = again {
                 assert_eq!(again, frame.payload);
             }
+            if matches!(opcode, Opcode::MirrorWrite | Opcode::MirrorChanged) {
+                changes(frame.payload.get(8..).unwrap_or_default());
+            }
         }
         rest = &rest[taken..];
+    }
+}
+
+/// Bytes as changes of memory: every byte that a change names lies in its span, once and in order.
+pub fn changes(bytes: &[u8]) {
+    for change in delta::Changes::new(bytes).flatten() {
+        let mut end = 0;
+        change.for_each(|at, bytes| {
+            assert!(at >= end && !bytes.is_empty() && at + bytes.len() <= change.span);
+            end = at + bytes.len();
+        });
     }
 }
 

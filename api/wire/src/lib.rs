@@ -6,6 +6,8 @@
 #[doc(hidden)]
 pub mod exercise;
 
+pub mod delta;
+
 mod codec;
 mod error;
 mod frame;

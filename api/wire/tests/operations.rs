@@ -10,6 +10,7 @@ const PINNED: &str = "\
 0x000a Status 0x0010 Goodbye \
 0x0100 Allocate 0x0101 Release 0x0102 Write 0x0103 Read 0x0104 ReadLater 0x0105 Copy 0x0106 Fill \
 0x0107 WriteRect 0x0108 ReadRect 0x0109 CopyRect 0x010a FillRect 0x010b MemoryInfo \
+0x0120 Adopt 0x0121 MirrorWrite \
 0x0140 WriteBox 0x0141 ReadBox 0x0142 CopyBox 0x0143 FillBox \
 0x0200 CreateStream 0x0201 DestroyStream 0x0202 SynchronizeStream 0x0203 QueryStream \
 0x0204 SynchronizeDevice 0x0205 HostFunction 0x0206 HostFunctionDone \
@@ -18,7 +19,8 @@ const PINNED: &str = "\
 0x0400 LoadModule 0x0401 UnloadModule 0x0402 ModuleGlobal 0x0403 DefineFunction 0x0500 Launch 0x0600 Compile \
 0x0700 ResetDevice 0x0701 SetLimit \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
-0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError";
+0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError \
+0x0f20 MirrorChanged";
 
 #[test]
 fn numbers_of_operations_are_pinned() {
@@ -43,6 +45,8 @@ fn heads_in_front_of_bulk_have_the_size_everyone_relies_on() {
         (Opcode::LaunchGraph, 32),
         (Opcode::Deliver, 16),
         (Opcode::Output, 4),
+        (Opcode::MirrorWrite, 8),
+        (Opcode::MirrorChanged, 8),
     ];
     for &opcode in Opcode::ALL {
         let expected = sizes.iter().find(|(known, _)| *known == opcode).map(|(_, bytes)| *bytes);

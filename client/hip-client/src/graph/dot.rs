@@ -60,7 +60,7 @@ fn cluster(graph: &Graph, flags: u32, text: &mut String) {
 fn style(work: &Work) -> (&'static str, &'static str) {
     match work {
         Work::Kernel(_) => ("bold", "octagon"),
-        Work::Copy(_) | Work::Deed(_) => ("solid", "trapezium"),
+        Work::Copy(_) => ("solid", "trapezium"),
         Work::Fill(_) => ("solid", "invtrapezium"),
         Work::Child(_) => ("solid", "rectangle"),
         Work::Empty => ("dashed", "rectangle"),
@@ -85,7 +85,6 @@ fn label(work: &Work, flags: u32) -> String {
             Err(_) => "MEMCPY".to_owned(),
         },
         Work::Copy(copy) => format!("MEMCPY\\n({})", way(copy.kind())),
-        Work::Deed(_) => "MEMCPY".to_owned(),
         Work::Fill(fill) => {
             let it = &fill.parameters;
             let bytes = it.width * it.height * fill.depth * it.elementSize as usize;

@@ -1,0 +1,176 @@
+//! What has changed in memory that both sides hold: the bytes themselves, and nothing around them.
+//!
+//! Two sides may write different bytes of one page at the same time, so a change never names a byte that its side did not
+//! change. Owns the encoding and the comparison that finds changes; knows neither where memory lies nor when it is compared.
+
+use crate::WireError;
+
+/// Address, span and number of changed bytes in front of each change.
+const HEAD: usize = 16;
+/// Unchanged bytes that a change goes on over, in words of eight: a new head costs more than their share of the mask.
+const GAP: usize = 8;
+/// The most bytes from the first to the last of one change.
+const MOST_SPAN: usize = 64 << 10;
+const WORD: usize = 8;
+
+/// Appends what differs between `now`, which lies at `address`, and `twin`, and makes the twin the same as `now`.
+pub fn diff(address: u64, now: &[u8], twin: &mut [u8], out: &mut Vec<u8>) {
+    assert_eq!(now.len(), twin.len(), "memory and its twin are equally long");
+    let mut open: Option<Open> = None;
+    for (index, (new, old)) in now.chunks(WORD).zip(twin.chunks_mut(WORD)).enumerate() {
+        if new == old {
+            continue;
+        }
+        let mask = changed_bytes(new, old);
+        if let Some(change) = &open
+            && (index - change.last > GAP || (index - change.first) * WORD >= MOST_SPAN)
+        {
+            change.close(address, now.len(), out);
+            open = None;
+        }
+        let change = open.get_or_insert_with(|| Open::new(index));
+        change.put(index, mask, new);
+        old.copy_from_slice(new);
+    }
+    if let Some(change) = open {
+        change.close(address, now.len(), out);
+    }
+}
+
+/// Bit k is set if byte k differs.
+fn changed_bytes(new: &[u8], old: &[u8]) -> u8 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let word = |bytes: &[u8]| {
+        let mut word = [0; WORD];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let x = word(new) ^ word(old);
+    // The top bit of every byte that is not zero, gathered into the top byte.
+    let tops = (((x & LOW) + LOW) | x) & !LOW;
+    ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
+/// A change that is being gathered; `first` and `last` are indices of words.
+struct Open {
+    first: usize,
+    last: usize,
+    mask: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Open {
+    fn new(first: usize) -> Open {
+        Open { first, last: first, mask: Vec::new(), bytes: Vec::new() }
+    }
+
+    fn put(&mut self, index: usize, mask: u8, new: &[u8]) {
+        self.mask.resize(index - self.first, 0);
+        self.mask.push(mask);
+        self.last = index;
+        if mask == u8::MAX {
+            self.bytes.extend_from_slice(new);
+        } else {
+            self.bytes.extend(new.iter().enumerate().filter(|(k, _)| mask & 1 << k != 0).map(|(_, b)| b));
+        }
+    }
+
+    fn close(&self, address: u64, length: usize, out: &mut Vec<u8>) {
+        let start = self.first * WORD;
+        let span = (length - start).min(self.mask.len() * WORD);
+        out.extend_from_slice(&(address + start as u64).to_le_bytes());
+        out.extend_from_slice(&(span as u32).to_le_bytes());
+        out.extend_from_slice(&(self.bytes.len() as u32).to_le_bytes());
+        if self.bytes.len() != span {
+            out.extend_from_slice(&self.mask);
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+}
+
+/// One change: some bytes of `span` bytes at `address`.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    pub address: u64,
+    pub span: usize,
+    /// A bit for each byte of the span; empty if all of them changed.
+    mask: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> Change<'a> {
+    /// Calls `put` with each stretch of changed bytes and its distance from `address`.
+    pub fn for_each(&self, mut put: impl FnMut(usize, &'a [u8])) {
+        if self.mask.is_empty() {
+            return put(0, self.bytes);
+        }
+        let changed = |at: usize| self.mask[at / 8] & 1 << (at % 8) != 0;
+        let (mut at, mut rest) = (0, self.bytes);
+        while !rest.is_empty() {
+            while !changed(at) {
+                at += if at.is_multiple_of(8) && self.mask[at / 8] == 0 { 8 } else { 1 };
+            }
+            let end = (at..self.span).find(|next| !changed(*next)).unwrap_or(self.span);
+            let (bytes, left) = rest.split_at(end - at);
+            put(at, bytes);
+            (at, rest) = (end, left);
+        }
+    }
+}
+
+/// The changes in a body, until one is malformed.
+#[derive(Clone, Debug)]
+pub struct Changes<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Changes<'a> {
+    pub fn new(body: &'a [u8]) -> Changes<'a> {
+        Changes { rest: body }
+    }
+
+    fn take(&mut self) -> Result<Change<'a>, WireError> {
+        let what = "a change of memory";
+        let truncated = |needed: usize, found: usize| WireError::Truncated {
+            what,
+            needed: needed as u64,
+            found: found as u64,
+        };
+        let (head, rest) = self.rest.split_at_checked(HEAD).ok_or(truncated(HEAD, self.rest.len()))?;
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let address = u64::from(word(0)) | u64::from(word(4)) << 32;
+        let (span, count) = (word(8) as usize, word(12) as usize);
+        if span == 0 || span > MOST_SPAN || count == 0 || count > span {
+            return Err(WireError::Value { what, value: u64::from(word(8)) << 32 | u64::from(word(12)) });
+        }
+        address.checked_add(span as u64).ok_or(WireError::Value { what, value: address })?;
+        let mask_bytes = if count == span { 0 } else { span.div_ceil(8) };
+        let needed = mask_bytes + count;
+        let (found, rest) = rest.split_at_checked(needed).ok_or(truncated(needed, rest.len()))?;
+        let (mask, bytes) = found.split_at(mask_bytes);
+        if mask_bytes > 0 {
+            let set: usize = mask.iter().map(|byte| byte.count_ones() as usize).sum();
+            let beyond = !span.is_multiple_of(8) && mask[mask_bytes - 1] >> (span % 8) != 0;
+            if set != count || beyond {
+                return Err(WireError::Value { what, value: set as u64 });
+            }
+        }
+        self.rest = rest;
+        Ok(Change { address, span, mask, bytes })
+    }
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = Result<Change<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let change = self.take();
+        if change.is_err() {
+            self.rest = &[];
+        }
+        Some(change)
+    }
+}
