@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("hip-api", &[]),
     ("wire", &["hip-api"]),
     ("transport", &["wire"]),
-    ("hip-client", &["transport", "wire", "hip-api", "code-object"]),
+    ("mirror", &["wire"]),
+    ("hip-client", &["transport", "mirror", "wire", "hip-api", "code-object"]),
     ("code-object", &[]),
     ("isa", &[]),
     ("emulator", &["isa", "code-object"]),
@@ -22,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backend-hip", &["backend", "hip-api"]),
     (
         "worker",
-        &["transport", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"],
+        &["transport", "mirror", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"],
     ),
     ("remora", &["worker", "transport", "wire", "code-object", "backend-emulator", "backend-hip"]),
     ("e2e", &["transport", "wire"]),

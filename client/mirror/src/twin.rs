@@ -1,0 +1,205 @@
+//! The bytes of a mirror as both sides last agreed on them, and the comparison with what they are now.
+
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use wire::delta;
+
+use crate::Tracker;
+
+/// A body of changes is handed on once it is this long; it may be longer by one stretch.
+pub const BODY_BYTES: usize = 128 << 10;
+/// Memory is compared in blocks of this.
+const BLOCK: usize = 4096;
+/// Blocks that differ, in a row, are looked at together up to this.
+const STRETCH: usize = 16 * BLOCK;
+/// Mirrors from this size on are watched for written pages: comparing less takes no longer than asking the kernel.
+const WATCHED: usize = 128 << 10;
+
+/// The twin of one mirror.
+#[derive(Debug)]
+pub struct Twin {
+    /// Where the mirror lies in this process; null if the caller shows its bytes instead.
+    memory: *mut u8,
+    twin: NonNull<u8>,
+    bytes: usize,
+    /// Its written pages are known.
+    tracker: Option<Arc<Tracker>>,
+    /// What is still to be compared of this turn, last first.
+    pending: Vec<Range<usize>>,
+    scratch: Vec<u8>,
+}
+
+// SAFETY: the twin is this object's own mapping, and the memory is used only through methods whose callers answer for it.
+unsafe impl Send for Twin {}
+
+impl Twin {
+    /// A twin of zeros for `bytes` bytes at `memory`. Written pages are asked of `tracker` if the mirror is large enough for it,
+    /// is aligned to pages and can be watched.
+    ///
+    /// # Safety
+    /// The memory is readable and writable until the twin is dropped. Others may write it at any time.
+    pub unsafe fn new(memory: *mut u8, bytes: usize, tracker: Option<&Arc<Tracker>>) -> io::Result<Twin> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        let twin = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), access, flags, -1, 0) };
+        if twin == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let twin = NonNull::new(twin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start = memory as u64;
+        let fit = bytes >= WATCHED && start.is_multiple_of(BLOCK as u64);
+        let tracker = tracker.filter(|tracker| {
+            // SAFETY: the caller's promise; the pages are watched no longer than this object lives.
+            fit && unsafe { tracker.watch(start, whole_blocks(bytes)) }.is_ok()
+        });
+        let (pending, scratch) = (Vec::new(), Vec::new());
+        Ok(Twin { memory, twin, bytes, tracker: tracker.cloned(), pending, scratch })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the kernel tells which pages were written.
+    pub fn is_watched(&self) -> bool {
+        self.tracker.is_some()
+    }
+
+    /// Notes what may have changed by now; [`Twin::collect`] then compares it.
+    pub fn begin(&mut self) {
+        if let Some(tracker) = &self.tracker {
+            let mut found = Vec::new();
+            if tracker.take(self.memory as u64, self.bytes as u64, &mut found).is_ok() {
+                // What an earlier turn has not come to is still to be compared.
+                self.pending.extend(found.into_iter().rev());
+                return;
+            }
+            // A kernel that will not answer any more: from now on everything is compared.
+            self.tracker = None;
+        }
+        self.pending.clear();
+        if self.bytes > 0 {
+            self.pending.push(0..self.bytes);
+        }
+    }
+
+    /// Appends changes to `body` until it is long enough or there are no more; says whether there are. The mirror is known to
+    /// the other side by `address`. The twin follows: what was appended must be sent.
+    pub fn collect(&mut self, address: u64, body: &mut Vec<u8>) -> bool {
+        while body.len() < BODY_BYTES {
+            let Some(mut part) = self.pending.pop() else { return false };
+            while !part.is_empty() && body.len() < BODY_BYTES {
+                let stretch = self.next_stretch(&mut part);
+                self.compare(stretch, address, body);
+            }
+            if !part.is_empty() {
+                self.pending.push(part);
+            }
+        }
+        !self.pending.is_empty()
+    }
+
+    /// Takes from the front of `part` what is the same and then what differs; returns the latter.
+    fn next_stretch(&self, part: &mut Range<usize>) -> Range<usize> {
+        let mut differs = part.start..part.start;
+        while part.start < part.end {
+            let end = part.end.min((part.start / BLOCK + 1) * BLOCK);
+            let same = self.is_same(part.start..end);
+            if same && differs.is_empty() {
+                differs = end..end;
+            } else if same || differs.len() >= STRETCH {
+                break;
+            } else {
+                differs.end = end;
+            }
+            part.start = end;
+        }
+        differs
+    }
+
+    fn is_same(&self, part: Range<usize>) -> bool {
+        // SAFETY: the part lies in both, see `new`; bytes that change meanwhile make the answer either of two right ones.
+        unsafe {
+            let (now, twin) = (self.memory.add(part.start), self.twin.as_ptr().add(part.start));
+            libc::memcmp(now.cast(), twin.cast(), part.len()) == 0
+        }
+    }
+
+    fn compare(&mut self, part: Range<usize>, address: u64, body: &mut Vec<u8>) {
+        self.scratch.resize(STRETCH, 0);
+        let now = &mut self.scratch[..part.len()];
+        // SAFETY: as above; the copy is what is compared, told and kept, whatever becomes of the memory.
+        let twin = unsafe {
+            std::ptr::copy_nonoverlapping(self.memory.add(part.start), now.as_mut_ptr(), part.len());
+            std::slice::from_raw_parts_mut(self.twin.as_ptr().add(part.start), part.len())
+        };
+        delta::diff(address + part.start as u64, now, twin, body);
+    }
+
+    /// Compares bytes that the caller shows, from `at` on: for memory that does not lie in this process.
+    pub fn compare_shown(&mut self, at: usize, now: &[u8], address: u64, body: &mut Vec<u8>) {
+        let twin = &mut self.twin_mut()[at..at + now.len()];
+        if twin != now {
+            delta::diff(address + at as u64, now, twin, body);
+        }
+    }
+
+    /// The other side has these bytes now, and so have we, unless we have written them meanwhile: those stay ours, and differ.
+    /// The caller has made sure that the bytes lie in the mirror.
+    pub fn accept(&mut self, at: usize, bytes: &[u8]) {
+        let part = at..at + bytes.len();
+        assert!(part.end <= self.bytes, "the bytes lie in the mirror");
+        // SAFETY: the part lies in both, see `new`. Bytes outside it are not touched, for others may be writing them.
+        unsafe {
+            let (now, twin) = (self.memory.add(at), self.twin.as_ptr().add(at));
+            if self.is_same(part) {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), now, bytes.len());
+            } else {
+                for (index, byte) in bytes.iter().enumerate() {
+                    if now.add(index).read_volatile() == *twin.add(index) {
+                        now.add(index).write_volatile(*byte);
+                    }
+                }
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), twin, bytes.len());
+        }
+    }
+
+    /// Both sides have these bytes, as the caller knows.
+    pub fn agree(&mut self, at: usize, bytes: &[u8]) {
+        self.twin_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What the other side has there is not known: whatever is there now counts as changed. `now` is what is there.
+    pub fn doubt(&mut self, at: usize, now: &[u8]) {
+        for (twin, byte) in self.twin_mut()[at..at + now.len()].iter_mut().zip(now) {
+            *twin = !*byte;
+        }
+        if self.tracker.is_some() {
+            self.pending.push(at..at + now.len());
+        }
+    }
+
+    fn twin_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is ours alone and `bytes` long.
+        unsafe { std::slice::from_raw_parts_mut(self.twin.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        if let Some(tracker) = &self.tracker {
+            tracker.forget(self.memory as u64, whole_blocks(self.bytes));
+        }
+        // SAFETY: the mapping is ours and nothing refers to it any more.
+        unsafe { libc::munmap(self.twin.as_ptr().cast(), self.bytes.max(1)) };
+    }
+}
+
+fn whole_blocks(bytes: usize) -> u64 {
+    bytes.next_multiple_of(BLOCK) as u64
+}
