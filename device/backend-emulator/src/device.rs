@@ -1,5 +1,6 @@
 //! The [`Device`] trait over streams, memory, modules and the emulator.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -166,6 +167,23 @@ impl Device for Emulator {
         // SAFETY: just checked; the caller of `peek` is the caller of `unmap`, so the range stays mapped meanwhile.
         show(unsafe { self.memory.bytes(address, bytes) });
         Ok(())
+    }
+
+    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.memory.check(address, bytes.len() as u64)?;
+        // SAFETY: just checked; the caller of `poke` is the caller of `unmap`, so the range stays mapped meanwhile.
+        unsafe { self.memory.bytes_mut(address, bytes.len() as u64) }.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        self.settle(address, bytes);
+        self.memory.adopt(device, address, bytes)
+    }
+
+    fn resident(&self, address: u64, bytes: u64) -> Option<NonNull<u8>> {
+        self.memory.check(address, bytes).ok()?;
+        NonNull::new(address as *mut u8)
     }
 
     fn direct(

@@ -7,6 +7,7 @@ mod device;
 mod env;
 mod error;
 mod event;
+mod foreign;
 mod heap;
 mod launch;
 mod memory;

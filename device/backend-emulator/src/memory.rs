@@ -12,6 +12,8 @@ use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
 use parking_lot::{Condvar, Mutex};
 
+use crate::foreign::Foreign;
+
 /// Addresses of allocations are multiples of this.
 pub(crate) const GRANULARITY: u64 = 4096;
 /// Pages are committed in pieces of this size, so that a hundred thousand small allocations do not make as many mappings.
@@ -98,6 +100,8 @@ struct Allocation {
     kind: MemoryKind,
     /// `unmap` was called, but earlier work may still use it.
     leaving: bool,
+    /// It lies outside the arena.
+    foreign: bool,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +109,7 @@ struct State {
     allocations: BTreeMap<u64, Allocation>,
     /// How many allocations touch each committed chunk.
     chunks: HashMap<u64, u32>,
+    foreign: Foreign,
     used: Vec<u64>,
 }
 
@@ -180,6 +185,30 @@ impl Memory {
         self.commit(device, MemoryKind::Device, address, bytes)
     }
 
+    /// Puts memory at an address outside the arena. It is the host's, and no device's memory is used for it.
+    pub(crate) fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        if device as usize >= self.quotas.len() {
+            return Err(DeviceError::invalid_device(device));
+        }
+        let refused = |why: &dyn std::fmt::Display| {
+            DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} cannot be put there: {why}"))
+        };
+        let arena = self.arena();
+        let end = address.saturating_add(bytes);
+        if end > arena.base && address < arena.base + arena.bytes {
+            return Err(refused(&"the arena is there"));
+        }
+        let mut state = self.state.lock();
+        self.table.insert(address, bytes, Access::ReadWrite).map_err(|error| refused(&error))?;
+        if let Err(error) = state.foreign.commit(address, bytes) {
+            self.table.remove(address);
+            return Err(refused(&error));
+        }
+        let kind = MemoryKind::PinnedHost;
+        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, foreign: true });
+        Ok(())
+    }
+
     fn commit(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
         if bytes == 0 || !address.is_multiple_of(GRANULARITY) || !self.arena().contains(address, bytes) {
             return Err(DeviceError::invalid_value(format!(
@@ -210,7 +239,7 @@ impl Memory {
             }
             *used += span;
         }
-        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false });
+        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, foreign: false });
         if let Err(text) = state.commit(address, span) {
             state.forget(address);
             return Err(DeviceError::out_of_memory(text));
@@ -364,6 +393,9 @@ impl State {
     /// Drops an allocation: its account, its pages, its chunks.
     fn forget(&mut self, address: u64) {
         let Some(it) = self.allocations.remove(&address) else { return };
+        if it.foreign {
+            return self.foreign.release(address, it.bytes);
+        }
         let span = it.bytes.next_multiple_of(GRANULARITY);
         if it.kind != MemoryKind::PinnedHost {
             self.used[it.device as usize] -= span;

@@ -7,6 +7,7 @@ use std::ffi::{CString, c_void};
 use std::io::Read;
 use std::os::fd::FromRawFd;
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use backend::{
@@ -41,6 +42,8 @@ struct Shared {
     /// Host functions that have been called back and not yet answered.
     pending: Mutex<HashMap<u64, bool>>,
     answered: Condvar,
+    /// The stream of what is copied beside all others; made when it is first needed.
+    aside: Mutex<Option<usize>>,
 }
 
 impl std::fmt::Debug for Hip {
@@ -72,6 +75,7 @@ impl Hip {
             notifier: OnceLock::new(),
             pending: Mutex::default(),
             answered: Condvar::new(),
+            aside: Mutex::new(None),
         });
         capture_output(&shared);
         Ok(Hip { shared })
@@ -138,6 +142,26 @@ impl Shared {
             Err(error) if error.code == hipErrorNotReady => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Copies at once, beside all streams: on one of its own that waits for none and that none waits for.
+    fn copy_aside(
+        &self,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+        kind: hipMemcpyKind,
+    ) -> Result<(), DeviceError> {
+        let mut aside = self.aside.lock();
+        if aside.is_none() {
+            self.on(0)?;
+            let mut handle = std::ptr::null_mut();
+            call!(self.functions, hipStreamCreateWithFlags(&raw mut handle, hipStreamNonBlocking))?;
+            *aside = Some(handle as usize);
+        }
+        let stream = aside.unwrap_or_default() as hipStream_t;
+        call!(self.functions, hipMemcpyAsync(to, from, bytes, kind, stream))?;
+        call!(self.functions, hipStreamSynchronize(stream))
     }
 
     /// Copies to a buffer in stream order and hands it over when the stream is there.
@@ -340,9 +364,24 @@ impl Device for Hip {
         self.check(address, bytes)?;
         let mut buffer = vec![0u8; bytes as usize];
         let (to, from) = (buffer.as_mut_ptr().cast(), address as *const c_void);
-        call!(self.shared.functions, hipMemcpy(to, from, buffer.len(), hipMemcpyDeviceToHost))?;
+        self.shared.copy_aside(to, from, buffer.len(), hipMemcpyDeviceToHost)?;
         show(&buffer);
         Ok(())
+    }
+
+    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.check(address, bytes.len() as u64)?;
+        let (to, from) = (address as *mut c_void, bytes.as_ptr().cast());
+        self.shared.copy_aside(to, from, bytes.len(), hipMemcpyHostToDevice)
+    }
+
+    /// The runtime puts memory into ranges it has reserved itself, and nowhere else.
+    fn adopt(&self, _device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        Err(DeviceError::not_supported(format!("{bytes} bytes at {address:#x}, outside the arena")))
+    }
+
+    fn resident(&self, _address: u64, _bytes: u64) -> Option<NonNull<u8>> {
+        None
     }
 
     fn direct(
@@ -498,6 +537,9 @@ impl Device for Hip {
         self.shared.streams.lock().forget_device(device);
         self.shared.events.lock().forget_device(device);
         self.shared.modules.lock().forget_device(device);
+        if device == 0 {
+            self.shared.aside.lock().take();
+        }
         Ok(())
     }
 

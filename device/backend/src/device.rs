@@ -1,5 +1,6 @@
 //! The contract between a worker and the GPUs of one session.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::{Command, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, StreamId, Tag};
@@ -102,6 +103,13 @@ pub trait Device: Send + Sync {
     fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError>;
     /// Shows the bytes of a range as they are now, in no order with any stream.
     fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError>;
+    /// Writes bytes at once, in no order with any stream: what the host does to memory that both see.
+    fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+    /// Makes `bytes` at an address outside the arena usable, if nothing of this process lies there. The address is the host's own,
+    /// aligned to nothing, and several such ranges may share a page. `unmap` gives it back.
+    fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError>;
+    /// Where the bytes of a mapped range lie in this process, if they do: readable until the range is unmapped.
+    fn resident(&self, address: u64, bytes: u64) -> Option<NonNull<u8>>;
     /// Opens a window for writing straight into device memory, in stream order, if the stream is idle.
     ///
     /// `fill` gets the bytes and is called at once or never; what it returns is passed on. `None`: enqueue a

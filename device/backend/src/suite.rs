@@ -56,6 +56,8 @@ macro_rules! device_suite {
             globals_are_shared_between_kernels_and_copies
             launch_events_enclose_the_kernel
             many_small_commands_all_run
+            a_poke_waits_for_no_stream_and_the_next_kernel_sees_it
+            memory_is_never_put_where_something_lies
         }
     };
     (@tests $make:expr; $($name:ident)*) => { $(
@@ -502,4 +504,29 @@ pub fn many_small_commands_all_run(rig: Rig) {
         assert_eq!(rig.word(*stream, *block), 500);
     }
     assert!(rig.device.busy_ns(0) > 0 || !rig.device.capabilities().direct_writes);
+}
+
+pub fn a_poke_waits_for_no_stream_and_the_next_kernel_sees_it(rig: Rig) {
+    let stream = rig.stream(0x100, false);
+    let a = rig.alloc(4096);
+    rig.hold(stream);
+    rig.kernel(stream, 1, 64, arguments(a, &[64]));
+    rig.device.poke(a + 4, &41i32.to_le_bytes()).expect("a held stream holds nothing up");
+    let mut seen = Vec::new();
+    rig.device.peek(a, 12, &mut |bytes| seen.extend_from_slice(bytes)).expect("readable");
+    assert_eq!(seen, [[0; 4], 41i32.to_le_bytes(), [0; 4]].concat());
+    rig.release();
+    assert_eq!(rig.word(stream, a + 4), 42);
+    assert_eq!(rig.word(stream, a + 8), 1);
+    assert_eq!(rig.device.poke(a + (1 << 30), &[1]).unwrap_err().code, hipErrorInvalidValue);
+}
+
+pub fn memory_is_never_put_where_something_lies(rig: Rig) {
+    let ours = vec![7u8; 10_000];
+    assert!(rig.device.adopt(0, ours.as_ptr() as u64, 10_000).is_err());
+    assert!(ours.iter().all(|byte| *byte == 7));
+    let a = rig.alloc(4096);
+    assert!(rig.device.adopt(0, a + 8192, 16).is_err(), "the arena is not for this");
+    assert!(rig.device.adopt(0, 16, 16).is_err());
+    assert!(rig.device.adopt(99, 1 << 40, 16).is_err());
 }
