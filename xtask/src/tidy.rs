@@ -23,7 +23,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("backend-hip", &["backend", "hip-api"]),
     (
         "worker",
-        &["transport", "mirror", "wire", "hip-api", "code-object", "backend", "backend-emulator", "backend-hip"],
+        &[
+            "transport",
+            "mirror",
+            "wire",
+            "hip-api",
+            "code-object",
+            "backend",
+            "backend-emulator",
+            "backend-hip",
+        ],
     ),
     ("remora", &["worker", "transport", "wire", "code-object", "backend-emulator", "backend-hip"]),
     ("e2e", &["transport", "wire"]),

@@ -176,16 +176,16 @@ macro_rules! for_each_hip_fn {
                     ptr: *mut *mut c_void, sizeBytes: usize, flags: c_uint) -> hipError_t;
                 [0x005a "hip_4.2" (5 6 7) post] fn hipFree(ptr: *mut c_void) -> hipError_t;
                 [0x005d "hip_4.2" (5 6 7) call] fn hipFreeHost(ptr: *mut c_void) -> hipError_t;
-                [0x00c1 "hip_4.2" (5 6 7) local] fn hipHostAlloc(
+                [0x00c1 "hip_4.2" (5 6 7) post] fn hipHostAlloc(
                     ptr: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
                 [0x00c2 "hip_4.2" (5 6 7) call] fn hipHostFree(ptr: *mut c_void) -> hipError_t;
-                [0x00c3 "hip_4.2" (5 6 7) absent] fn hipHostGetDevicePointer(
+                [0x00c3 "hip_4.2" (5 6 7) local] fn hipHostGetDevicePointer(
                     devPtr: *mut *mut c_void, hstPtr: *mut c_void, flags: c_uint) -> hipError_t;
                 [0x00c4 "hip_4.2" (5 6 7) local] fn hipHostGetFlags(
                     flagsPtr: *mut c_uint, hostPtr: *mut c_void) -> hipError_t;
-                [0x00c5 "hip_4.2" (5 6 7) local] fn hipHostMalloc(
+                [0x00c5 "hip_4.2" (5 6 7) post] fn hipHostMalloc(
                     ptr: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
-                [0x00c6 "hip_4.2" (5 6 7) local] fn hipHostRegister(
+                [0x00c6 "hip_4.2" (5 6 7) call] fn hipHostRegister(
                     hostPtr: *mut c_void, sizeBytes: usize, flags: c_uint) -> hipError_t;
                 [0x00c7 "hip_4.2" (5 6 7) call] fn hipHostUnregister(hostPtr: *mut c_void) -> hipError_t;
                 [0x00d7 "hip_4.2" (5 6 7) post] fn hipMalloc(
@@ -194,7 +194,7 @@ macro_rules! for_each_hip_fn {
                     pitchedDevPtr: *mut hipPitchedPtr, extent: hipExtent) -> hipError_t;
                 [0x00dd "hip_4.2" (5 6 7) local] fn hipMallocHost(
                     ptr: *mut *mut c_void, size: usize) -> hipError_t;
-                [0x00de "hip_4.2" (5 6 7) absent] fn hipMallocManaged(
+                [0x00de "hip_4.2" (5 6 7) post] fn hipMallocManaged(
                     dev_ptr: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
                 [0x00e0 "hip_4.2" (5 6 7) post] fn hipMallocPitch(
                     ptr: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> hipError_t;
@@ -204,7 +204,7 @@ macro_rules! for_each_hip_fn {
                 [0x01ee "hip_7.1" (7) absent] fn hipMemAdvise_v2(
                     dev_ptr: *const c_void, count: usize, advice: hipMemoryAdvise,
                     location: hipMemLocation) -> hipError_t;
-                [0x00e4 "hip_4.2" (5 6 7) local] fn hipMemAllocHost(
+                [0x00e4 "hip_4.2" (5 6 7) post] fn hipMemAllocHost(
                     ptr: *mut *mut c_void, size: usize) -> hipError_t;
                 [0x00e5 "hip_4.2" (5 6 7) post] fn hipMemAllocPitch(
                     dptr: *mut hipDeviceptr_t, pitch: *mut usize, widthInBytes: usize, height: usize,

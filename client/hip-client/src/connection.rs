@@ -20,6 +20,7 @@ use wire::{Failure, Flags, Header, LateError, Operation, Read, ReadLater, Sink, 
 
 use crate::callback::Callbacks;
 use crate::incoming::{Deliveries, Desk, Destination, Incoming};
+use crate::mirrors::Mirrors;
 use crate::outgoing::{Outgoing, Sender};
 use crate::reattach::{self, Session};
 use crate::ring::{Full, Ring};
@@ -101,6 +102,7 @@ pub(crate) struct Shared {
     pub link: Mutex<Link>,
     pub deliveries: Deliveries,
     pub callbacks: Callbacks,
+    pub mirrors: Mirrors,
     pub counters: Counters,
     /// How many connections this session has had, so that two threads do not mend the same break.
     pub generation: AtomicU64,
@@ -146,6 +148,7 @@ impl Connection {
             link: Mutex::new(link),
             deliveries: Deliveries::default(),
             callbacks: Callbacks::default(),
+            mirrors: Mirrors::default(),
             counters: Counters::default(),
             generation: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -164,6 +167,12 @@ impl Connection {
     /// What client and worker both can do, see [`wire::capability`].
     pub fn capabilities(&self) -> u64 {
         self.shared.session.capabilities
+    }
+
+    /// Memory that the worker has too.
+    #[inline]
+    pub fn mirrors(&self) -> &Mirrors {
+        &self.shared.mirrors
     }
 
     /// Sends a request without waiting. `cause` is the number of the HIP function on whose behalf. The body is

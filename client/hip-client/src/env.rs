@@ -26,6 +26,13 @@ pub fn strict() -> bool {
     *VALUE.get_or_init(|| is_on("REMORA_STRICT"))
 }
 
+/// `REMORA_MAPPED=refuse`: host memory is not shown to kernels, and what needs that fails.
+#[inline]
+pub fn mapped() -> bool {
+    static VALUE: OnceLock<bool> = OnceLock::new();
+    *VALUE.get_or_init(|| text("REMORA_MAPPED").is_none_or(|value| value != "refuse"))
+}
+
 /// `REMORA_STATS=1`: one line of counters at exit.
 pub fn statistics() -> bool {
     is_on("REMORA_STATS")

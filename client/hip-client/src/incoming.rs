@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use transport::Link;
 use wire::{
-    Ack, Callback, Deliver, Failure, Field, Header, LateError, MAX_HEAD_BYTES, Opcode, Output,
+    Ack, Callback, Deliver, Failure, Field, Header, LateError, MAX_HEAD_BYTES, MirrorChanged, Opcode, Output,
     ReceiveCounter, WireError, decode_request, widen,
 };
 
@@ -465,7 +465,7 @@ impl Shared {
                     return Err(WireError::Value { what, value }.into());
                 }
                 let payload = incoming.payload(head)?;
-                incoming.body(destination)?;
+                self.body(incoming, destination)?;
                 payload
             }
             _ => incoming.payload(header.payload_len)?,
@@ -485,10 +485,22 @@ impl Shared {
         let Deliver { token, offset } = Deliver::take(&mut wire::Reader::new(&head))?;
         match self.deliveries.find(token, offset, bytes as usize) {
             Some(destination) => {
-                incoming.body(destination)?;
+                self.body(incoming, destination)?;
                 self.deliveries.delivered(token, bytes as usize);
             }
             None => incoming.skip(bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Reads a body into memory lent for it. If that is a mirror's, its bytes were read from the worker's side of it.
+    fn body(&self, incoming: &mut Incoming, destination: Destination) -> io::Result<()> {
+        let start = destination.start.as_ptr();
+        let arrival = self.mirrors.expect(start as u64, destination.bytes);
+        incoming.body(destination)?;
+        if let Some(arrival) = arrival {
+            // SAFETY: just written, and lent until now.
+            arrival.arrived(unsafe { std::slice::from_raw_parts(start, destination.bytes) });
         }
         Ok(())
     }
@@ -518,6 +530,10 @@ impl Shared {
             Opcode::LateError => {
                 let (error, _) = decode_request::<LateError>(&payload)?;
                 self.late(error);
+            }
+            Opcode::MirrorChanged => {
+                let (MirrorChanged { number }, changes) = decode_request(&payload)?;
+                self.mirrors.take(number, changes)?;
             }
             // A Pong, or something that makes no sense here and harms nobody.
             _ => {}

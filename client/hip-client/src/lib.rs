@@ -7,6 +7,7 @@ pub mod trace;
 mod callback;
 mod exit;
 mod incoming;
+mod mirrors;
 mod outgoing;
 mod output;
 mod reattach;

@@ -19,6 +19,8 @@ pub enum Kind {
     Host,
     /// Host memory of the program, pinned by hipHostRegister.
     Registered,
+    /// hipMallocManaged and managed variables.
+    Managed,
 }
 
 /// One range.
@@ -34,11 +36,18 @@ pub struct Allocation {
     pub id: u64,
     /// The pool it came from, or 0.
     pub pool: u64,
+    /// Where kernels find it; 0 if they do not see it.
+    pub view: u64,
 }
 
 impl Allocation {
     pub fn end(&self) -> u64 {
         self.start + self.bytes
+    }
+
+    /// Whether the program itself may read and write it.
+    pub fn is_host(&self) -> bool {
+        matches!(self.kind, Kind::Host | Kind::Registered | Kind::Managed)
     }
 }
 
@@ -94,15 +103,32 @@ impl AddressSpace {
         pool: u64,
     ) -> Allocation {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let allocation = Allocation { start, bytes, kind, device, flags, id, pool };
+        let view = if kind == Kind::Registered { 0 } else { start };
+        let allocation = Allocation { start, bytes, kind, device, flags, id, pool, view };
         self.ranges.write().insert(start, allocation);
         allocation
+    }
+
+    /// Says where kernels find the range that starts at `start`; 0 for nowhere.
+    pub fn show(&self, start: u64, view: u64) {
+        if let Some(allocation) = self.ranges.write().get_mut(&start) {
+            allocation.view = view;
+        }
+    }
+
+    /// An address for memory that has one elsewhere too. `release_view` gives it back.
+    pub fn reserve_view(&self, bytes: u64) -> Option<u64> {
+        self.arena.lock().take(bytes)
+    }
+
+    pub fn release_view(&self, view: u64, bytes: u64) {
+        self.arena.lock().give_back(view, bytes);
     }
 
     /// Forgets the range that starts at `start`. Its addresses are handed out again only after a while.
     pub fn remove(&self, start: u64) -> Option<Allocation> {
         let allocation = self.ranges.write().remove(&start)?;
-        if matches!(allocation.kind, Kind::Device | Kind::Module) {
+        if self.is_device_address(start) {
             self.arena.lock().give_back(start, allocation.bytes);
         }
         Some(allocation)
@@ -130,6 +156,25 @@ impl AddressSpace {
             Some(end) if end <= allocation.end() => Ok(Place::Device),
             _ => Err(hipErrorInvalidValue),
         }
+    }
+
+    /// The address under which kernels find `bytes` bytes of host memory, if they do.
+    pub fn view(&self, address: u64, bytes: u64) -> Option<u64> {
+        let allocation = self.find(address).filter(|found| found.is_host() && found.view != 0)?;
+        let end = address.checked_add(bytes)?;
+        (end <= allocation.end()).then_some(allocation.view + (address - allocation.start))
+    }
+
+    /// Whether the program itself may read and write memory at `address`.
+    pub fn is_host(&self, address: u64) -> bool {
+        self.find(address).map_or(!self.is_device_address(address), |found| found.is_host())
+    }
+
+    /// Whether a new range would touch one that is there.
+    pub fn overlaps(&self, start: u64, bytes: u64) -> bool {
+        let ranges = self.ranges.read();
+        let before = ranges.range(..start.saturating_add(bytes)).next_back();
+        before.is_some_and(|(_, found)| found.end() > start)
     }
 
     /// Takes out every range that satisfies `gone`.

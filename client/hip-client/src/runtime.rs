@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use code_object::TargetId;
 use hip_api::types::*;
 use parking_lot::{Mutex, RwLock};
-use wire::{DeviceSnapshot, Failure, Operation};
+use wire::{DeviceSnapshot, Failure, Opcode, Operation};
 
 use crate::capture::Captures;
 use crate::connection::Connection;
@@ -17,7 +17,7 @@ use crate::graph::memory::GraphMemory;
 use crate::graph::object::UserObject;
 use crate::graph::{Graph, NodeOf};
 use crate::handles::{self, Table};
-use crate::memory::{AddressSpace, Ledger};
+use crate::memory::{AddressSpace, Ledger, Place};
 use crate::module::{Function, Module};
 use crate::{env, report, thread};
 
@@ -235,12 +235,19 @@ impl Runtime {
     /// Sends without waiting. Fails only when the session is over; what goes wrong later is told by a later call.
     #[inline]
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
+        self.before(O::OPCODE)?;
         self.connection.post(operation, body, thread::current_call()).map_err(status)
     }
 
     /// Sends and waits for the answer, or for an error of something posted before.
     pub fn call<O: Operation>(&self, operation: &O) -> Result<O::Reply, hipError_t> {
-        self.settle(self.connection.call(operation, thread::current_call()))
+        self.before(O::OPCODE)?;
+        let sent = self.connection.mirrors().sent();
+        let result = self.settle(self.connection.call(operation, thread::current_call()));
+        if O::OPCODE == Opcode::SynchronizeDevice && self.devices.len() == 1 && result.is_ok() {
+            self.connection.mirrors().ended(sent);
+        }
+        result
     }
 
     /// Sends with a body of any size: a small one is copied and posted, a large one sent from where it lies and waited for.
@@ -248,21 +255,30 @@ impl Runtime {
         if body.len() <= Runtime::POSTED_BODY {
             return self.post(operation, body);
         }
+        self.before(O::OPCODE)?;
         self.settle(self.connection.call_with_body(operation, body, thread::current_call())).map(|_| ())
     }
 
     /// Writes device memory in stream order; afterwards the program may change the bytes.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8]) -> Result<(), hipError_t> {
+        self.before(Opcode::Write)?;
         self.connection.write(stream, destination, bytes, thread::current_call()).map_err(status)
     }
 
     /// Reads device memory in stream order, straight into the program's.
     pub fn read(&self, stream: u64, source: u64, into: &mut [u8]) -> Result<(), hipError_t> {
+        if let Some(here) = self.elsewhere(source, into.as_ptr() as u64, into.len()) {
+            self.call(&wire::SynchronizeStream { stream })?;
+            // SAFETY: the range lies in a mirror, which is this process's memory; it may overlap the other.
+            unsafe { std::ptr::copy(here as *const u8, into.as_mut_ptr(), into.len()) };
+            return Ok(());
+        }
         self.settle(self.connection.read(stream, source, into, thread::current_call()))
     }
 
     /// Sends and waits for an answer whose body fills `into`.
     pub fn call_into<O: Operation>(&self, operation: &O, into: &mut [u8]) -> Result<(), hipError_t> {
+        self.before(O::OPCODE)?;
         self.settle(self.connection.call_into(operation, into, thread::current_call())).map(|_| ())
     }
 
@@ -277,6 +293,12 @@ impl Runtime {
         into: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), hipError_t> {
+        if let Some(here) = self.elsewhere(source, into.as_ptr() as u64, bytes) {
+            self.call(&wire::SynchronizeStream { stream })?;
+            // SAFETY: the range lies in a mirror, which is this process's memory; the caller's promise for the other.
+            unsafe { std::ptr::copy(here as *const u8, into.as_ptr(), bytes) };
+            return Ok(());
+        }
         let cause = thread::current_call();
         // SAFETY: the caller's promise.
         unsafe { self.connection.read_later(stream, source, into, bytes as u64, cause) }.map_err(status)
@@ -288,8 +310,42 @@ impl Runtime {
         stream: u64,
         function: impl FnOnce(hipError_t) + Send + 'static,
     ) -> Result<(), hipError_t> {
+        self.connection.host_function(stream, thread::current_call(), turn(function)).map_err(status)
+    }
+
+    /// Sends what the program has changed in memory that the device sees too.
+    pub fn flush(&self) -> Result<(), hipError_t> {
         let cause = thread::current_call();
-        self.connection.host_function(stream, cause, |code| function(hipError_t(code as u32))).map_err(status)
+        let post = |seen, changes: &[u8]| self.connection.post(&wire::MirrorWrite { seen }, changes, cause);
+        self.connection.mirrors().flush(post).map_err(status)
+    }
+
+    /// Where a copy finds `bytes` bytes at `address`: host memory that the device sees is also the device's.
+    pub fn locate(&self, address: u64, bytes: u64) -> Result<(u64, Place), hipError_t> {
+        match self.memory.view(address, bytes) {
+            Some(view) => Ok((view, Place::Device)),
+            None => Ok((address, self.memory.place(address, bytes)?)),
+        }
+    }
+
+    /// Where this process has what is to be read from a mirror, unless it is to be read to just there: the worker takes
+    /// what was read from a mirror for known on this side.
+    fn elsewhere(&self, source: u64, into: u64, bytes: usize) -> Option<u64> {
+        self.connection.mirrors().host_of(source, bytes as u64).filter(|here| *here != into)
+    }
+
+    /// Called before a request is sent: what the work it asks for may look at must be there first.
+    #[inline]
+    fn before(&self, opcode: Opcode) -> Result<(), hipError_t> {
+        if self.connection.mirrors().any() { self.before_work(opcode) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn before_work(&self, opcode: Opcode) -> Result<(), hipError_t> {
+        if is_work(opcode) {
+            self.connection.mirrors().worked();
+        }
+        if is_work(opcode) && !only_changes(opcode) { self.flush() } else { Ok(()) }
     }
 
     /// Keeps a function until the worker says that its turn has come.
@@ -298,7 +354,7 @@ impl Runtime {
         token: u64,
         function: impl FnOnce(hipError_t) + Send + 'static,
     ) -> Result<(), hipError_t> {
-        self.connection.expect_turn(token, |code| function(hipError_t(code as u32))).map_err(status)
+        self.connection.expect_turn(token, turn(function)).map_err(status)
     }
 
     /// Bodies up to this are copied.
@@ -349,6 +405,71 @@ impl Device {
             snapshot,
         })
     }
+}
+
+/// A function of the program, as its stream comes to it.
+fn turn(function: impl FnOnce(hipError_t) + Send + 'static) -> impl FnOnce(i32) + Send + 'static {
+    move |code| {
+        function(hipError_t(code as u32));
+        // What comes after it on the stream may look at what it wrote.
+        if let Some(runtime) = existing() {
+            let _ = runtime.flush();
+        }
+    }
+}
+
+/// Whether a request asks for work that may look at memory or change it. What is not known here may.
+fn is_work(opcode: Opcode) -> bool {
+    !matches!(
+        opcode,
+        Opcode::Allocate
+            | Opcode::Release
+            | Opcode::Adopt
+            | Opcode::MirrorWrite
+            | Opcode::Read
+            | Opcode::ReadLater
+            | Opcode::ReadRect
+            | Opcode::ReadBox
+            | Opcode::MemoryInfo
+            | Opcode::CreateStream
+            | Opcode::DestroyStream
+            | Opcode::SynchronizeStream
+            | Opcode::QueryStream
+            | Opcode::SynchronizeDevice
+            | Opcode::HostFunctionDone
+            | Opcode::CreateEvent
+            | Opcode::DestroyEvent
+            | Opcode::RecordEvent
+            | Opcode::WaitEvent
+            | Opcode::SynchronizeEvent
+            | Opcode::QueryEvent
+            | Opcode::ElapsedTime
+            | Opcode::LoadModule
+            | Opcode::UnloadModule
+            | Opcode::ModuleGlobal
+            | Opcode::DefineFunction
+            | Opcode::Compile
+            | Opcode::ResetDevice
+            | Opcode::SetLimit
+            | Opcode::DefineGraph
+            | Opcode::AddGraphNodes
+            | Opcode::UpdateGraphNodes
+            | Opcode::DestroyGraph
+            | Opcode::Goodbye
+    )
+}
+
+/// Whether a request changes memory and looks at none but what it brings along.
+fn only_changes(opcode: Opcode) -> bool {
+    matches!(
+        opcode,
+        Opcode::Write
+            | Opcode::WriteRect
+            | Opcode::WriteBox
+            | Opcode::Fill
+            | Opcode::FillRect
+            | Opcode::FillBox
+    )
 }
 
 /// The HIP error of a failed request. The text was for people, and is told when it helps finding the cause.

@@ -25,6 +25,8 @@ const MAX_IMAGES_BYTES: u64 = 4 << 30;
 const MAX_IMAGE_BYTES: u64 = 2 << 30;
 /// No kernel has more arguments than this.
 const MAX_ARGUMENTS_BYTES: u64 = 64 << 10;
+/// Clients send changes of mirrors in pieces far smaller than this.
+const MAX_CHANGES_BYTES: u64 = 4 << 20;
 /// Compilations of one session that run at the same time; more wait.
 const MAX_COMPILATIONS: usize = 8;
 
@@ -111,6 +113,12 @@ impl Dispatcher {
                 let text = format!("{} bytes of a graph in one piece", header.payload_len);
                 self.outbox.fail(header, &DeviceError::invalid_value(text));
             }
+            Opcode::MirrorWrite if header.payload_len > MAX_CHANGES_BYTES => {
+                inbox.skip(header.payload_len)?;
+                counted();
+                let text = format!("{} bytes of changes at once", header.payload_len);
+                self.outbox.fail(header, &DeviceError::invalid_value(text));
+            }
             _ if header.payload_len as usize <= BUFFER_BYTES => {
                 let payload = inbox.take(header.payload_len as usize)?;
                 counted();
@@ -149,9 +157,22 @@ impl Dispatcher {
                     kind => return Err(DeviceError::invalid_value(format!("memory of kind {kind}"))),
                 };
                 device.map(it.device, kind, it.address, it.bytes)?;
+                if kind != MemoryKind::Device {
+                    self.share(it.device, it.address, it.bytes)?;
+                }
+                Ok(Default::default())
+            }),
+            Opcode::Adopt => self.now::<wire::Adopt>(header, payload, |it, _| {
+                device.adopt(it.device, it.address, it.bytes)?;
+                self.share(it.device, it.address, it.bytes)?;
+                Ok(Default::default())
+            }),
+            Opcode::MirrorWrite => self.now::<wire::MirrorWrite>(header, payload, |it, body| {
+                self.outbox.mirrors().write(device, it.seen, body)?;
                 Ok(Default::default())
             }),
             Opcode::Release => self.now::<wire::Release>(header, payload, |it, _| {
+                self.outbox.mirrors().remove(it.address);
                 device.unmap(it.address)?;
                 Ok(Default::default())
             }),
@@ -161,7 +182,11 @@ impl Dispatcher {
                 }
                 let (outbox, header) = (Arc::clone(&self.outbox), *header);
                 let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
-                    Ok(bytes) => outbox.reply_body(&header, Some(it.source), bytes),
+                    Ok(bytes) => {
+                        outbox.mirrors().read(it.source, bytes);
+                        outbox.tell_changes();
+                        outbox.reply_body(&header, Some(it.source), bytes);
+                    }
                     Err(error) => outbox.fail(&header, &error),
                 });
                 Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
@@ -186,7 +211,10 @@ impl Dispatcher {
             Opcode::ReadLater => self.queued::<wire::ReadLater>(header, payload, |it, _| {
                 let (outbox, header) = (Arc::clone(&self.outbox), *header);
                 let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
-                    Ok(bytes) => deliver(&outbox, it.token, bytes),
+                    Ok(bytes) => {
+                        outbox.mirrors().read(it.source, bytes);
+                        deliver(&outbox, it.token, bytes);
+                    }
                     Err(error) => outbox.fail(&header, &error),
                 });
                 Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
@@ -246,10 +274,10 @@ impl Dispatcher {
                 self.wait::<wire::SynchronizeEvent>(header, payload, |it| Scope::Event(it.event))
             }
             Opcode::QueryStream => self.now::<wire::QueryStream>(header, payload, |it, _| {
-                Ok(wire::reply::QueryStream { done: device.query(Scope::Stream(it.stream))? })
+                Ok(wire::reply::QueryStream { done: self.is_done(Scope::Stream(it.stream))? })
             }),
             Opcode::QueryEvent => self.now::<wire::QueryEvent>(header, payload, |it, _| {
-                Ok(wire::reply::QueryEvent { done: device.query(Scope::Event(it.event))? })
+                Ok(wire::reply::QueryEvent { done: self.is_done(Scope::Event(it.event))? })
             }),
             Opcode::HostFunction => self.now::<wire::HostFunction>(header, payload, |it, _| {
                 device.enqueue(it.stream, tag(header), Command::HostFunction { token: it.token })?;
@@ -314,6 +342,7 @@ impl Dispatcher {
             Opcode::ResetDevice => {
                 let graphs = &mut self.graphs;
                 now(&self.outbox, header, payload, |it: wire::ResetDevice, _| {
+                    self.outbox.mirrors().remove_of(it.device);
                     device.reset(it.device)?;
                     graphs.reset(device);
                     Ok(Default::default())
@@ -353,7 +382,9 @@ impl Dispatcher {
             }),
             _ => now(outbox, header, payload, |it: wire::LaunchGraph, body| {
                 let site = Site { device, outbox, tag: tag(header) };
-                graphs.launch(&site, &it, body).map(|()| Default::default())
+                let launched = graphs.launch(&site, &it, body);
+                outbox.mirrors().worked();
+                launched.map(|()| Default::default())
             }),
         }
     }
@@ -392,7 +423,13 @@ impl Dispatcher {
     fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
         // The sink of a Read answers; a ReadLater that is a call is answered when its snapshot has been taken.
         let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect | Opcode::ReadBox);
-        match self.device.enqueue(stream, tag(header), command) {
+        let reads =
+            matches!(command, Command::Read { .. } | Command::ReadRect { .. } | Command::ReadBox { .. });
+        let queued = self.device.enqueue(stream, tag(header), command);
+        if !reads {
+            self.outbox.mirrors().worked();
+        }
+        match queued {
             Err(error) => self.outbox.fail(header, &error),
             Ok(()) if header.is_posted() || answers => {}
             Ok(()) => self.device.synchronize(Scope::Stream(stream), self.completion::<O>(header)),
@@ -401,7 +438,30 @@ impl Dispatcher {
 
     fn completion<O: Operation>(&self, header: &Header) -> Completion {
         let (outbox, header) = (Arc::clone(&self.outbox), *header);
-        Box::new(move |result| outbox.finish::<O>(&header, result.map(|()| Default::default())))
+        Box::new(move |result| {
+            if result.is_ok() {
+                outbox.tell_changes();
+            }
+            outbox.finish::<O>(&header, result.map(|()| Default::default()));
+        })
+    }
+
+    /// Whether work has ended; if it has, the client gets what it changed before it gets to know.
+    fn is_done(&self, scope: Scope) -> Result<bool, DeviceError> {
+        let done = self.device.query(scope)?;
+        if done {
+            self.outbox.tell_changes();
+        }
+        Ok(done)
+    }
+
+    /// Memory that was just mapped is the client's as well.
+    fn share(&self, ordinal: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        let shared = self.outbox.mirrors().insert(&*self.device, ordinal, address, bytes);
+        shared.inspect_err(|_| {
+            // What was just mapped can be unmapped.
+            let _ = self.device.unmap(address);
+        })
     }
 
     /// Bulk to the device: straight from the socket into its memory if nothing is before it, else through a buffer.
@@ -420,6 +480,7 @@ impl Dispatcher {
             return Err(error);
         }
         if direct.is_some() {
+            self.outbox.mirrors().worked();
             counted();
             self.outbox.finish::<wire::Write>(header, Ok(Default::default()));
             return Ok(());
@@ -473,7 +534,10 @@ impl Dispatcher {
     fn reply_sink(&self, header: &Header) -> ReadSink {
         let (outbox, header) = (Arc::clone(&self.outbox), *header);
         Box::new(move |result| match result {
-            Ok(bytes) => outbox.reply_body(&header, None, bytes),
+            Ok(bytes) => {
+                outbox.tell_changes();
+                outbox.reply_body(&header, None, bytes);
+            }
             Err(error) => outbox.fail(&header, &error),
         })
     }
@@ -585,6 +649,8 @@ impl Notifier for Voice {
     fn host_function(&self, token: u64, status: Result<(), DeviceError>) {
         let status = status.err().map_or(0, |error| error.code.0 as i32);
         if let Some(outbox) = self.outbox.upgrade() {
+            // The function may look at what the work before it did.
+            outbox.tell_changes();
             outbox.push(&wire::Callback { token, status }, &[]);
         }
     }

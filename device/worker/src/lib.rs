@@ -12,6 +12,7 @@ mod executor;
 mod graph;
 mod greeting;
 mod inbox;
+mod mirror;
 mod name_expression;
 mod outbox;
 mod probe;

@@ -13,6 +13,8 @@ use parking_lot::{Condvar, Mutex};
 use transport::Link;
 use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError};
 
+use crate::mirror::Mirrors;
+
 /// Pushes wait for acknowledgements when more than this is unacknowledged.
 const WINDOW_BYTES: u64 = 64 << 20;
 /// Bodies of replies up to this size are kept as bytes; larger ones are read from device memory again if need be.
@@ -72,6 +74,7 @@ pub(crate) struct Outbox {
     current: Mutex<Option<Link>>,
     room: Condvar,
     device: Arc<dyn Device>,
+    mirrors: Mirrors,
     /// The thread that reads acknowledgements, and so must never wait for them.
     reader: ThreadId,
     /// Requests that have arrived, and those of them the client knows to have.
@@ -92,6 +95,7 @@ impl Outbox {
             current: Mutex::new(None),
             room: Condvar::new(),
             device,
+            mirrors: Mirrors::default(),
             reader: std::thread::current().id(),
             received: AtomicU64::new(0),
             told: AtomicU64::new(0),
@@ -143,6 +147,16 @@ impl Outbox {
 
     pub(crate) fn device(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// Memory that the client holds too.
+    pub(crate) fn mirrors(&self) -> &Mirrors {
+        &self.mirrors
+    }
+
+    /// Called before the client hears that work has ended: it must have what that work changed.
+    pub(crate) fn tell_changes(&self) {
+        self.mirrors.tell(self);
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -265,6 +279,13 @@ impl Outbox {
                 self.room.wait(&mut state);
             }
         }
+        self.send(bytes);
+    }
+
+    /// The same without waiting for room: for what is not much, or is due before something that does not wait.
+    pub(crate) fn push_at_once<O: Operation>(&self, fields: &O, body: &[u8]) {
+        let mut bytes = Vec::with_capacity(Header::BYTES + fields.size() + body.len());
+        wire::encode_request(fields, body, Flags::NONE, 0, 0, &mut bytes);
         self.send(bytes);
     }
 

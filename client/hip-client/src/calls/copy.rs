@@ -33,12 +33,13 @@ pub fn check_kind(
     from_at: u64,
 ) -> Status {
     let pinned = |at| runtime.memory.find(at).is_some();
+    let host = |at| runtime.memory.is_host(at);
     // Pinned host memory counts as memory a device knows, so directions that name it a device are let through.
     let to_known = matches!(to, Place::Device) || pinned(to_at);
     let from_known = matches!(from, Place::Device) || pinned(from_at);
     let fits = match kind {
         hipMemcpyDefault => true,
-        hipMemcpyHostToHost => matches!((to, from), (Place::Host, Place::Host)),
+        hipMemcpyHostToHost => host(to_at) && host(from_at),
         hipMemcpyHostToDevice => to_known,
         hipMemcpyDeviceToHost => from_known,
         hipMemcpyDeviceToDevice | hipMemcpyDeviceToDeviceNoCU => to_known && from_known,
@@ -85,8 +86,8 @@ pub(super) fn copy(
     if until == Until::Done {
         runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
     }
-    let to_place = runtime.memory.place(destination, length)?;
-    let from_place = runtime.memory.place(source, length)?;
+    let (to_view, to_place) = runtime.locate(destination, length)?;
+    let (from_view, from_place) = runtime.locate(source, length)?;
     check_kind(kind, to_place, from_place, runtime, destination, source)?;
     let kept = runtime.captures.record(runtime, at, || {
         Ok(Work::Copy(CopyNode::Flat { to: destination, from: source, bytes, kind }))
@@ -94,30 +95,63 @@ pub(super) fn copy(
     if let Some(kept) = kept {
         return kept;
     }
+    let (to_host, from_host) = (runtime.memory.is_host(destination), runtime.memory.is_host(source));
+    if to_host && from_host && is_ours(kind, to_place, from_place) {
+        runtime.call(&wire::SynchronizeStream { stream: at.id })?;
+        // SAFETY: the program promises both ranges; they may overlap.
+        unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+        return Ok(());
+    }
+    let on_device = wire::Copy { stream: at.id, destination: to_view, source: from_view, bytes: length };
     match (to_place, from_place) {
+        (Place::Device, Place::Device) if to_host && !from_host => {
+            runtime.post(&on_device, &[])?;
+            // What is read from a mirror's own address is at home on both sides.
+            if until == Until::Queued {
+                // SAFETY: not null; the program promises `bytes` writable bytes at `to` until it synchronises.
+                return unsafe {
+                    runtime.read_later(at.id, to_view, NonNull::new_unchecked(to.cast()), bytes)
+                };
+            }
+            // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
+            let into = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes) };
+            runtime.read(at.id, to_view, into)
+        }
+        (Place::Device, Place::Device) if from_host && !to_host => {
+            if until == Until::Done && bytes <= SMALL && !runtime.connection.mirrors().may_lag() {
+                // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
+                let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
+                return runtime.write(at.id, to_view, body);
+            }
+            runtime.post(&on_device, &[])?;
+            wait_if(runtime, at, until == Until::Done)
+        }
         (Place::Device, Place::Device) => {
-            runtime.post(&wire::Copy { stream: at.id, destination, source, bytes: length }, &[])
+            runtime.post(&on_device, &[])?;
+            wait_if(runtime, at, until == Until::Done && to_host)
         }
         (Place::Device, Place::Host) if must_wait(runtime, source, at, until)? => {
             stream::when_due(runtime, at, move |runtime, own| {
                 // SAFETY: the memory is pinned: the program keeps it until it has synchronised.
                 let body = unsafe { std::slice::from_raw_parts(source as *const u8, bytes) };
-                runtime.write(own, destination, body)
+                runtime.write(own, to_view, body)
             })
         }
         (Place::Device, Place::Host) => {
             // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
             let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
-            runtime.write(at.id, destination, body)
+            runtime.write(at.id, to_view, body)?;
+            // HIP returns when the copy is done, and so is all before it, which the program may see in memory of its own.
+            wait_if(runtime, at, until == Until::Done && runtime.connection.mirrors().may_lag())
         }
         (Place::Host, Place::Device) if until == Until::Done => {
             // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
             let into = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes) };
-            runtime.read(at.id, source, into)
+            runtime.read(at.id, from_view, into)
         }
         (Place::Host, Place::Device) => {
             // SAFETY: not null; the program promises `bytes` writable bytes at `to` until it synchronises.
-            unsafe { runtime.read_later(at.id, source, NonNull::new_unchecked(to.cast()), bytes) }
+            unsafe { runtime.read_later(at.id, from_view, NonNull::new_unchecked(to.cast()), bytes) }
         }
         (Place::Host, Place::Host) => {
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
@@ -126,6 +160,19 @@ pub(super) fn copy(
             Ok(())
         }
     }
+}
+
+/// Copies up to this size are sent along rather than waited for.
+const SMALL: usize = 64 << 10;
+
+/// Whether a copy from host memory to host memory is made in this process. What the device sees too, and is not said to be
+/// the host's, it copies itself.
+pub(super) fn is_ours(kind: hipMemcpyKind, to: Place, from: Place) -> bool {
+    kind == hipMemcpyHostToHost || !matches!((to, from), (Place::Device, Place::Device))
+}
+
+pub(super) fn wait_if(runtime: &Runtime, at: StreamRef, wait: bool) -> Status {
+    if wait { runtime.call(&wire::SynchronizeStream { stream: at.id }).map(|_| ()) } else { Ok(()) }
 }
 
 /// Null, for the functions that have no stream argument.

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::Status;
-use super::copy::{Until, check_kind, must_wait};
+use super::copy::{Until, check_kind, is_ours, must_wait, wait_if};
 use super::stream::{self, StreamRef};
 use crate::graph::lower::Block;
 use crate::graph::node::{Copy, Work};
@@ -86,8 +86,8 @@ pub(super) fn copy_box(
     }
     let to_bytes = to.span(&extent).ok_or(hipErrorInvalidValue)?;
     let from_bytes = from.span(&extent).ok_or(hipErrorInvalidValue)?;
-    let to_place = runtime.memory.place(to.address, to_bytes)?;
-    let from_place = runtime.memory.place(from.address, from_bytes)?;
+    let (to_view, to_place) = runtime.locate(to.address, to_bytes)?;
+    let (from_view, from_place) = runtime.locate(from.address, from_bytes)?;
     check_kind(kind, to_place, from_place, runtime, to.address, from.address)?;
     if until == Until::Done {
         runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
@@ -98,17 +98,27 @@ pub(super) fn copy_box(
     if let Some(kept) = kept {
         return kept;
     }
+    let (to_host, from_host) = (runtime.memory.is_host(to.address), runtime.memory.is_host(from.address));
+    let (to_place, from_place) = match to_host && from_host && is_ours(kind, to_place, from_place) {
+        true => (Place::Host, Place::Host),
+        false => (to_place, from_place),
+    };
+    let (to_device, from_device) = (Side { address: to_view, ..to }, Side { address: from_view, ..from });
     match (to_place, from_place) {
-        (Place::Device, Place::Device) => copy_on_device(runtime, to, from, extent, at),
+        (Place::Device, Place::Device) => {
+            copy_on_device(runtime, to_device, from_device, extent, at)?;
+            wait_if(runtime, at, until == Until::Done && (to_host || from_host))
+        }
         (Place::Device, Place::Host) => {
-            let write = move |runtime: &Runtime, stream| write_box(runtime, to, from, extent, stream);
+            let write = move |runtime: &Runtime, stream| write_box(runtime, to_device, from, extent, stream);
             if must_wait(runtime, from.address, at, until)? {
                 stream::when_due(runtime, at, write)
             } else {
-                write(runtime, at.id)
+                write(runtime, at.id)?;
+                wait_if(runtime, at, until == Until::Done && runtime.connection.mirrors().may_lag())
             }
         }
-        (Place::Host, Place::Device) => read_box(runtime, to, from, extent, at),
+        (Place::Host, Place::Device) => read_box(runtime, to, from_device, extent, at),
         (Place::Host, Place::Host) => {
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
             for (to, from) in to.rows_of(extent).zip(from.rows_of(extent)) {

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
+pub use super::managed::*;
+pub use super::pinned::*;
 use super::{Status, set, set_if_wanted};
 use crate::arena::charge;
 use crate::memory::{Allocation, Kind};
@@ -13,7 +15,6 @@ use crate::soname;
 
 /// Rows of a pitched allocation start on this boundary.
 const PITCH: usize = 256;
-const PAGE: usize = 4096;
 
 impl Runtime {
     /// Device memory on the current device: an address at once, or out of memory at once.
@@ -42,8 +43,9 @@ impl Runtime {
             self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
         match allocation.kind {
             Kind::Device => {
-                // A copy that this process has yet to make must still find its destination.
-                if self.copies_due.load(Ordering::SeqCst) > 0 {
+                // A copy that this process has yet to make must still find its destination. And freeing waits for the device, as
+                // programs know that have memory in which they would see it.
+                if self.copies_due.load(Ordering::SeqCst) > 0 || self.connection.mirrors().may_lag() {
                     let device = self.devices[allocation.device].ordinal;
                     self.call(&wire::SynchronizeDevice { device })?;
                 }
@@ -51,40 +53,10 @@ impl Runtime {
                 self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
                 self.post(&wire::Release { address }, &[])?;
             }
-            Kind::Host => {
-                self.memory.remove(address).ok_or(hipErrorInvalidValue)?;
-                // SAFETY: this range came from `allocate_host` and was just taken out of the table by this call.
-                unsafe { libc::munmap(address as *mut c_void, whole_pages(allocation.bytes as usize)) };
-            }
+            Kind::Host | Kind::Managed => self.free_mirror(&allocation)?,
             Kind::Module | Kind::Registered => return Err(hipErrorInvalidValue),
         }
         Ok(allocation)
-    }
-
-    /// Page-aligned host memory the library knows of. Copies to and from it are as good as the network; kernels do not see it.
-    fn allocate_host(&self, bytes: usize, flags: u32) -> Result<*mut c_void, hipError_t> {
-        let (index, _) = self.current()?;
-        if bytes == 0 {
-            return Ok(std::ptr::null_mut());
-        }
-        let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
-        // SAFETY: a fresh anonymous mapping touches nothing that exists.
-        let start = unsafe {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                protection,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(hipErrorOutOfMemory);
-        }
-        self.memory.insert(start as u64, bytes as u64, Kind::Host, index, flags, 0);
-        Ok(start)
     }
 
     /// Forgets everything the program held on `device`, after the worker did.
@@ -103,10 +75,6 @@ impl Runtime {
         drop(modules);
         crate::thread::forget_streams();
     }
-}
-
-fn whole_pages(bytes: usize) -> usize {
-    bytes.next_multiple_of(PAGE)
 }
 
 pub unsafe fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> Status {
@@ -179,92 +147,6 @@ pub unsafe fn hipMalloc3D(pitched: *mut hipPitchedPtr, extent: hipExtent) -> Sta
     }
 }
 
-pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
-    const KNOWN: c_uint = hipHostMallocPortable
-        | hipHostMallocMapped
-        | hipHostMallocWriteCombined
-        | hipHostMallocUncached
-        | hipHostMallocNumaUser
-        | hipHostMallocCoherent
-        | hipHostMallocNonCoherent;
-    let contradictory = flags & hipHostMallocCoherent != 0 && flags & hipHostMallocNonCoherent != 0;
-    if pointer.is_null() || flags & !KNOWN != 0 || contradictory {
-        return Err(hipErrorInvalidValue);
-    }
-    let runtime = runtime()?;
-    runtime.captures.refuse_unsafe()?;
-    // SAFETY: the caller's out-pointer, not null.
-    unsafe { set(pointer, runtime.allocate_host(bytes, flags)?) }
-}
-
-pub unsafe fn hipMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
-    // SAFETY: the caller's out-pointer.
-    unsafe { hipHostMalloc(pointer, bytes, hipHostMallocDefault) }
-}
-
-pub unsafe fn hipMemAllocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
-    // SAFETY: the caller's out-pointer.
-    unsafe { hipHostMalloc(pointer, bytes, hipHostMallocDefault) }
-}
-
-pub unsafe fn hipHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
-    // SAFETY: the caller's out-pointer.
-    unsafe { hipHostMalloc(pointer, bytes, flags) }
-}
-
-pub unsafe fn hipHostFree(pointer: *mut c_void) -> Status {
-    let runtime = runtime()?;
-    runtime.captures.refuse_unsafe()?;
-    if pointer.is_null() {
-        return Ok(());
-    }
-    let known = runtime.memory.find(pointer as u64).filter(|a| a.kind == Kind::Host);
-    known.ok_or(hipErrorInvalidValue)?;
-    // Work that still reads or writes the buffer must be done with it first.
-    let (_, device) = runtime.current()?;
-    runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
-    runtime.free(pointer as u64).map(|_| ())
-}
-
-pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Status {
-    // SAFETY: the caller's pointer.
-    unsafe { hipHostFree(pointer) }
-}
-
-pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Status {
-    let runtime = runtime()?;
-    let (index, _) = runtime.current()?;
-    if pointer.is_null() || bytes == 0 || runtime.memory.is_device_address(pointer as u64) {
-        return Err(hipErrorInvalidValue);
-    }
-    if runtime.memory.find(pointer as u64).is_some() {
-        return Err(hipErrorHostMemoryAlreadyRegistered);
-    }
-    runtime.memory.insert(pointer as u64, bytes as u64, Kind::Registered, index, flags, 0);
-    Ok(())
-}
-
-pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {
-    let runtime = runtime()?;
-    if pointer.is_null() {
-        return Err(hipErrorInvalidValue);
-    }
-    let known = runtime.memory.find(pointer as u64);
-    known
-        .filter(|a| a.kind == Kind::Registered && a.start == pointer as u64)
-        .ok_or(hipErrorHostMemoryNotRegistered)?;
-    let (_, device) = runtime.current()?;
-    runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
-    runtime.memory.remove(pointer as u64);
-    Ok(())
-}
-
-pub unsafe fn hipHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) -> Status {
-    let found = runtime()?.memory.find(pointer as u64).filter(|a| a.kind == Kind::Host);
-    // SAFETY: the caller's out-pointer.
-    unsafe { set(flags, found.ok_or(hipErrorInvalidValue)?.flags) }
-}
-
 pub unsafe fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> Status {
     let runtime = runtime()?;
     let (_, device) = runtime.current()?;
@@ -315,13 +197,13 @@ pub unsafe fn hipPointerGetAttributes(
         return unsafe { set(attributes, unknown) };
     };
     let memory_type = memory_type(&found);
-    let is_host = found.kind == Kind::Host || found.kind == Kind::Registered;
+    let seen = if found.view == 0 { 0 } else { found.view + (pointer as u64 - found.start) };
     let answer = hipPointerAttribute_t {
         r#type: if soname::hip_major() < 6 { memory_type.for_soname_5() } else { memory_type },
         device: found.device as c_int,
-        devicePointer: if is_host { std::ptr::null_mut() } else { pointer.cast_mut() },
-        hostPointer: if is_host { pointer.cast_mut() } else { std::ptr::null_mut() },
-        isManaged: 0,
+        devicePointer: seen as *mut c_void,
+        hostPointer: if found.is_host() { pointer.cast_mut() } else { std::ptr::null_mut() },
+        isManaged: (found.kind == Kind::Managed).into(),
         allocationFlags: found.flags,
     };
     // SAFETY: the caller's out-pointer, not null.
@@ -332,6 +214,7 @@ fn memory_type(allocation: &Allocation) -> hipMemoryType {
     match allocation.kind {
         Kind::Device | Kind::Module => hipMemoryTypeDevice,
         Kind::Host | Kind::Registered => hipMemoryTypeHost,
+        Kind::Managed => hipMemoryTypeManaged,
     }
 }
 
@@ -345,7 +228,7 @@ pub unsafe fn hipPointerGetAttribute(
         return Err(hipErrorInvalidValue);
     }
     let found = runtime.memory.find(pointer as u64).ok_or(hipErrorInvalidValue)?;
-    let is_host = matches!(found.kind, Kind::Host | Kind::Registered);
+    let seen = if found.view == 0 { 0 } else { found.view + (pointer as u64 - found.start) };
     // SAFETY: HIP fixes the type behind `data` by the attribute; the caller passed one of that type.
     unsafe {
         match attribute {
@@ -354,13 +237,13 @@ pub unsafe fn hipPointerGetAttribute(
                 set(data.cast::<u64>(), context.load(Ordering::Relaxed))
             }
             HIP_POINTER_ATTRIBUTE_MEMORY_TYPE => set(data.cast::<u32>(), memory_type(&found).0),
-            HIP_POINTER_ATTRIBUTE_DEVICE_POINTER if is_host => Err(hipErrorInvalidValue),
-            HIP_POINTER_ATTRIBUTE_DEVICE_POINTER => set(data.cast(), pointer),
-            HIP_POINTER_ATTRIBUTE_HOST_POINTER if !is_host => Err(hipErrorInvalidValue),
+            HIP_POINTER_ATTRIBUTE_DEVICE_POINTER if seen == 0 => Err(hipErrorInvalidValue),
+            HIP_POINTER_ATTRIBUTE_DEVICE_POINTER => set(data.cast(), seen as hipDeviceptr_t),
+            HIP_POINTER_ATTRIBUTE_HOST_POINTER if !found.is_host() => Err(hipErrorInvalidValue),
             HIP_POINTER_ATTRIBUTE_HOST_POINTER => set(data.cast(), pointer),
             HIP_POINTER_ATTRIBUTE_BUFFER_ID => set(data.cast::<u64>(), found.id),
             HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS => set(data.cast::<u32>(), 0),
-            HIP_POINTER_ATTRIBUTE_IS_MANAGED => set(data.cast::<u32>(), 0),
+            HIP_POINTER_ATTRIBUTE_IS_MANAGED => set(data.cast::<u32>(), (found.kind == Kind::Managed).into()),
             HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL => set(data.cast::<c_int>(), found.device as c_int),
             HIP_POINTER_ATTRIBUTE_IS_LEGACY_HIP_IPC_CAPABLE => set(data.cast::<u32>(), 0),
             HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR => set(data.cast::<u64>(), found.start),

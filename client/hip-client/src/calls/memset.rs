@@ -26,7 +26,7 @@ fn fill(
     if destination.is_null() || !(destination as u64).is_multiple_of(u64::from(width)) {
         return Err(hipErrorInvalidValue);
     }
-    let place = runtime.memory.place(destination as u64, bytes)?;
+    let (view, place) = runtime.locate(destination as u64, bytes)?;
     let kept = runtime.captures.record(runtime, at, || {
         Ok(Region::flat(destination, bytes as usize, bytes as usize, 1).node(value, width))
     });
@@ -36,10 +36,7 @@ fn fill(
     match place {
         Place::Device => {
             let count = count as u64;
-            runtime.post(
-                &wire::Fill { stream: at.id, destination: destination as u64, value, width, count },
-                &[],
-            )
+            runtime.post(&wire::Fill { stream: at.id, destination: view, value, width, count }, &[])
         }
         Place::Host => fill_host(runtime, at, destination, value, width, count),
     }
@@ -117,21 +114,22 @@ fn fill_box(runtime: &Runtime, at: StreamRef, region: Region, value: u32, elemen
     if address == 0 || pitch < width || rows < height || !aligned(address) || !(one_row || aligned(pitch)) {
         return Err(hipErrorInvalidValue);
     }
-    let place = runtime.memory.place(address as u64, region.span().ok_or(hipErrorInvalidValue)?)?;
+    let (view, place) = runtime.locate(address as u64, region.span().ok_or(hipErrorInvalidValue)?)?;
     let kept = runtime.captures.record(runtime, at, || Ok(region.node(value, element)));
     if let Some(kept) = kept {
         return kept;
     }
-    let (destination, width, height) = (address as u64, width as u64, height as u64);
+    let (width, height) = (width as u64, height as u64);
     match place {
         Place::Device if depth == 1 && element == 1 => {
             let pitch = pitch as u64;
-            runtime.post(&wire::FillRect { stream: at.id, destination, pitch, value, width, height }, &[])
+            runtime
+                .post(&wire::FillRect { stream: at.id, destination: view, pitch, value, width, height }, &[])
         }
         Place::Device => {
             let operation = wire::FillBox {
                 stream: at.id,
-                destination,
+                destination: view,
                 pitch: pitch as u64,
                 rows: rows as u64,
                 value,
@@ -157,14 +155,24 @@ fn byte(value: c_int) -> u32 {
     value as u32 & 0xff
 }
 
+/// Filling host memory is over when the call returns, for the program may look at it.
+fn filled(runtime: &Runtime, at: StreamRef, destination: *mut c_void) -> Status {
+    if runtime.connection.mirrors().any() && runtime.memory.is_host(destination as u64) {
+        runtime.call(&wire::SynchronizeStream { stream: at.id })?;
+    }
+    Ok(())
+}
+
 /// Declares the synchronous and asynchronous forms of one width. The synchronous form is posted as well: it is ordered with
-/// everything that could see it, so there is nothing to wait for.
+/// everything that could see it, so there is nothing to wait for, unless that is the program itself.
 macro_rules! fills {
     ($($sync:ident $later:ident ($value:ident: $ty:ty) = $pattern:expr, $width:literal, $pointer:ty;)*) => { $(
         pub unsafe fn $sync(destination: $pointer, $value: $ty, count: usize) -> Status {
             let runtime = runtime()?;
             runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-            fill(runtime, stream::resolve(runtime, std::ptr::null_mut())?, destination, $pattern, $width, count)
+            let at = stream::resolve(runtime, std::ptr::null_mut())?;
+            fill(runtime, at, destination, $pattern, $width, count)?;
+            filled(runtime, at, destination)
         }
 
         pub unsafe fn $later(destination: $pointer, $value: $ty, count: usize, on: hipStream_t) -> Status {
@@ -182,9 +190,11 @@ fills! {
 }
 
 pub unsafe fn hipMemset_spt(destination: *mut c_void, value: c_int, bytes: usize) -> Status {
-    runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-    // SAFETY: the caller's pointer.
-    unsafe { hipMemsetAsync(destination, value, bytes, hipStreamPerThread) }
+    let runtime = runtime()?;
+    runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
+    let at = stream::resolve(runtime, hipStreamPerThread)?;
+    fill(runtime, at, destination, byte(value), 1, bytes)?;
+    filled(runtime, at, destination)
 }
 
 pub unsafe fn hipMemsetAsync_spt(
@@ -197,13 +207,20 @@ pub unsafe fn hipMemsetAsync_spt(
     unsafe { hipMemsetAsync(destination, value, bytes, stream::spt(on)) }
 }
 
+/// Fills a box for a caller that may look at it when the call returns.
+fn fill_box_now(on: hipStream_t, region: Region, value: u32, element: u32) -> Status {
+    let runtime = runtime()?;
+    runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
+    let at = stream::resolve(runtime, on)?;
+    fill_box(runtime, at, region, value, element)?;
+    filled(runtime, at, region.address as *mut c_void)
+}
+
 /// Declares the forms of a fill of rows or boxes: on the null stream, and later on any.
 macro_rules! region_fills {
     ($($sync:ident $later:ident ($($arg:ident: $ty:ty),*) = $region:expr, $pattern:expr, $element:literal;)*) => { $(
         pub unsafe fn $sync($($arg: $ty),*) -> Status {
-            runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-            // SAFETY: the caller's pointer.
-            unsafe { $later($($arg,)* std::ptr::null_mut()) }
+            fill_box_now(std::ptr::null_mut(), $region?, $pattern, $element)
         }
 
         pub unsafe fn $later($($arg: $ty,)* on: hipStream_t) -> Status {
@@ -253,9 +270,7 @@ pub unsafe fn hipMemset2D_spt(
     width: usize,
     height: usize,
 ) -> Status {
-    runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-    // SAFETY: the caller's pointer.
-    unsafe { hipMemset2DAsync(to, pitch, value, width, height, hipStreamPerThread) }
+    fill_box_now(hipStreamPerThread, rows_of(to, pitch, width, height, 1)?, byte(value), 1)
 }
 
 pub unsafe fn hipMemset2DAsync_spt(
@@ -271,9 +286,7 @@ pub unsafe fn hipMemset2DAsync_spt(
 }
 
 pub unsafe fn hipMemset3D_spt(to: hipPitchedPtr, value: c_int, extent: hipExtent) -> Status {
-    runtime()?.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
-    // SAFETY: the caller's pointer.
-    unsafe { hipMemset3DAsync(to, value, extent, hipStreamPerThread) }
+    fill_box_now(hipStreamPerThread, box_of(to, extent)?, byte(value), 1)
 }
 
 pub unsafe fn hipMemset3DAsync_spt(

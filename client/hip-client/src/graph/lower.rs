@@ -271,18 +271,22 @@ fn linear(
     })
 }
 
+/// Where a block is, by the address the device uses if that is where it is.
+fn locate(runtime: &Runtime, block: &Block) -> Result<(Block, Place), hipError_t> {
+    let (address, place) = runtime.locate(block.address, block.span().ok_or(hipErrorInvalidValue)?)?;
+    Ok((Block { address, ..*block }, place))
+}
+
 /// Where both sides of a copy are, if it can be made at all.
 pub fn places(
     runtime: &Runtime,
     to: &Block,
     from: &Block,
     kind: hipMemcpyKind,
-) -> Result<(Place, Place), hipError_t> {
-    let place =
-        |block: &Block| runtime.memory.place(block.address, block.span().ok_or(hipErrorInvalidValue)?);
-    let (at, out_of) = (place(to)?, place(from)?);
-    check_kind(kind, at, out_of, runtime, to.address, from.address)?;
-    Ok((at, out_of))
+) -> Result<[(Block, Place); 2], hipError_t> {
+    let (at, out_of) = (locate(runtime, to)?, locate(runtime, from)?);
+    check_kind(kind, at.1, out_of.1, runtime, to.address, from.address)?;
+    Ok([at, out_of])
 }
 
 fn lower_copy(
@@ -296,7 +300,8 @@ fn lower_copy(
     if to.is_empty() {
         return Ok(lowered);
     }
-    let places = places(runtime, &to, &from, kind)?;
+    let [(to, to_place), (from, from_place)] = places(runtime, &to, &from, kind)?;
+    let places = (to_place, from_place);
     if let (Place::Host, Place::Host) = places {
         return Ok(turn(Side::Deed(Deed(Arc::new(move |_, _| {
             for (row, source) in to.row_addresses().zip(from.row_addresses()) {
@@ -352,10 +357,10 @@ pub fn filled(fill: &Fill) -> Result<Block, hipError_t> {
 }
 
 fn lower_fill(runtime: &Runtime, fill: &Fill) -> Result<Lowered, hipError_t> {
-    let block = filled(fill)?;
+    let (block, place) = locate(runtime, &filled(fill)?)?;
     let element = fill.parameters.elementSize;
     let value = fill.parameters.value & (u32::MAX >> (32 - 8 * element));
-    if let Place::Host = runtime.memory.place(block.address, block.span().ok_or(hipErrorInvalidValue)?)? {
+    if let Place::Host = place {
         return Ok(turn(Side::Deed(Deed(Arc::new(move |_, _| {
             let pattern = &value.to_le_bytes()[..element as usize];
             let row = pattern.repeat((block.width / u64::from(element)) as usize);
@@ -364,7 +369,15 @@ fn lower_fill(runtime: &Runtime, fill: &Fill) -> Result<Lowered, hipError_t> {
             Ok(())
         })))));
     }
-    let rows = Block { height: block.height * block.depth, depth: 1, ..block };
+    let mut lowered = Lowered::default();
+    for (rows, _) in Block::slices(block, block) {
+        fill_rows(rows, value, element, &mut lowered);
+    }
+    Ok(lowered)
+}
+
+/// Fills rows of one slice.
+fn fill_rows(rows: Block, value: u32, element: u32, lowered: &mut Lowered) {
     let fill = |count: u64| GraphStep::Fill {
         destination: rows.address,
         value,
@@ -372,7 +385,6 @@ fn lower_fill(runtime: &Runtime, fill: &Fill) -> Result<Lowered, hipError_t> {
         count: count / u64::from(element),
     };
     let bytes = value.to_le_bytes();
-    let mut lowered = Lowered::default();
     if rows.is_flat() {
         lowered.steps.push(fill(rows.bytes()));
     } else if bytes[..element as usize].iter().all(|byte| *byte == bytes[0]) {
@@ -397,7 +409,6 @@ fn lower_fill(runtime: &Runtime, fill: &Fill) -> Result<Lowered, hipError_t> {
             done += height;
         }
     }
-    Ok(lowered)
 }
 
 /// The program's function, called.

@@ -147,9 +147,8 @@ pub unsafe fn hipGraphExecUpdate(
 
 /// Only kernels, copies and fills can be switched off.
 fn can_switch(executable: &Executable, node: hipGraphNode_t) -> Status {
-    let can = executable.with(node as u64, |work| {
-        matches!(work, Work::Kernel(_) | Work::Copy(_) | Work::Fill(_))
-    })?;
+    let can = executable
+        .with(node as u64, |work| matches!(work, Work::Kernel(_) | Work::Copy(_) | Work::Fill(_)))?;
     if can { Ok(()) } else { Err(hipErrorInvalidValue) }
 }
 

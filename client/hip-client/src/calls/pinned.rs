@@ -1,0 +1,261 @@
+//! Pinned host memory: allocated here or registered by the program, and seen by kernels.
+
+use std::ffi::{c_uint, c_void};
+
+use hip_api::types::*;
+
+use super::{Status, set};
+use crate::arena::charge;
+use crate::memory::{Allocation, Kind};
+use crate::runtime::{Runtime, runtime};
+use crate::{env, report};
+
+const PAGE: usize = 4096;
+/// Kinds of memory on the wire.
+const MANAGED: u32 = 1;
+const PINNED: u32 = 2;
+
+impl Runtime {
+    /// Memory of this process and of the worker under one address. Managed memory counts as the device's.
+    pub fn allocate_mirror(&self, bytes: usize, kind: Kind, flags: u32) -> Result<*mut c_void, hipError_t> {
+        let (index, device) = self.current()?;
+        let managed = kind == Kind::Managed;
+        let cost = if managed { charge(bytes as u64) } else { 0 };
+        device.ledger.book(cost)?;
+        let made = self.place_mirror(bytes, kind, index, flags);
+        made.inspect_err(|_| device.ledger.give_back(cost))
+    }
+
+    fn place_mirror(
+        &self,
+        bytes: usize,
+        kind: Kind,
+        index: usize,
+        flags: u32,
+    ) -> Result<*mut c_void, hipError_t> {
+        let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
+        let place = self.memory.reserve(bytes as u64, kind, index, flags, 0).ok_or(hipErrorOutOfMemory)?;
+        let start = place.start as *mut c_void;
+        // SAFETY: the pages lie in this session's reservation and were just set aside for this range alone.
+        if unsafe { libc::mprotect(start, length, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            self.memory.remove(place.start);
+            return Err(hipErrorOutOfMemory);
+        }
+        let wire_kind = if kind == Kind::Managed { MANAGED } else { PINNED };
+        let device = self.devices[index].ordinal;
+        let operation = wire::Allocate { device, kind: wire_kind, address: place.start, bytes: place.bytes };
+        let posted = self.post(&operation, &[]);
+        // SAFETY: accessible now, and until `free_mirror` or the failure below, which take it out first.
+        let inserted = unsafe { self.connection.mirrors().insert(place.start, place.start, bytes, true) };
+        if let Err(error) = posted.and(inserted.map_err(|_| hipErrorOutOfMemory)) {
+            let _ = self.free_mirror(&place);
+            return Err(error);
+        }
+        Ok(start)
+    }
+
+    /// Gives back what `allocate_mirror` or, where kernels see no host memory, `allocate_unseen` gave.
+    pub fn free_mirror(&self, allocation: &Allocation) -> Status {
+        self.memory.remove(allocation.start).ok_or(hipErrorInvalidValue)?;
+        let (start, length) =
+            (allocation.start as *mut c_void, (allocation.bytes as usize).next_multiple_of(PAGE));
+        if allocation.view == 0 {
+            // SAFETY: the mapping is ours and was just taken out of the table by this call.
+            unsafe { libc::munmap(start, length) };
+            return Ok(());
+        }
+        if allocation.kind == Kind::Managed {
+            self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
+        }
+        self.connection.mirrors().remove(allocation.start);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: the pages lie in this session's reservation and belonged to this range alone; they are without access and
+        // memory again, as before.
+        unsafe { libc::mmap(start, length, libc::PROT_NONE, flags, -1, 0) };
+        self.post(&wire::Release { address: allocation.start }, &[])
+    }
+
+    /// Host memory that kernels do not see, because the user wants it so.
+    fn allocate_unseen(&self, bytes: usize, flags: u32) -> Result<*mut c_void, hipError_t> {
+        let (index, _) = self.current()?;
+        let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(hipErrorOutOfMemory);
+        }
+        self.memory.insert(start as u64, bytes as u64, Kind::Host, index, flags, 0);
+        self.memory.show(start as u64, 0);
+        Ok(start)
+    }
+}
+
+/// What a program is told that asks for memory both sides see, where the user refuses it.
+pub fn refuse(what: &str) -> hipError_t {
+    report::line(format_args!("{what} is refused: REMORA_MAPPED=refuse"));
+    hipErrorNotSupported
+}
+
+pub unsafe fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    const KNOWN: c_uint = hipHostMallocPortable
+        | hipHostMallocMapped
+        | hipHostMallocWriteCombined
+        | hipHostMallocUncached
+        | hipHostMallocNumaUser
+        | hipHostMallocCoherent
+        | hipHostMallocNonCoherent;
+    let contradictory = flags & hipHostMallocCoherent != 0 && flags & hipHostMallocNonCoherent != 0;
+    if pointer.is_null() || flags & !KNOWN != 0 || contradictory {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    runtime.captures.refuse_unsafe()?;
+    runtime.current()?;
+    let made = if bytes == 0 {
+        std::ptr::null_mut()
+    } else if !env::mapped() {
+        if flags & (hipHostMallocMapped | hipHostMallocCoherent) != 0 {
+            return Err(refuse("mapped host memory"));
+        }
+        runtime.allocate_unseen(bytes, flags)?
+    } else {
+        runtime.allocate_mirror(bytes, Kind::Host, flags)?
+    };
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pointer, made) }
+}
+
+pub unsafe fn hipMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipHostMalloc(pointer, bytes, hipHostMallocDefault) }
+}
+
+pub unsafe fn hipMemAllocHost(pointer: *mut *mut c_void, bytes: usize) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipHostMalloc(pointer, bytes, hipHostMallocDefault) }
+}
+
+pub unsafe fn hipHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    // SAFETY: the caller's out-pointer.
+    unsafe { hipHostMalloc(pointer, bytes, flags) }
+}
+
+pub unsafe fn hipHostFree(pointer: *mut c_void) -> Status {
+    let runtime = runtime()?;
+    runtime.captures.refuse_unsafe()?;
+    if pointer.is_null() {
+        return Ok(());
+    }
+    let address = pointer as u64;
+    let known = runtime.memory.find(address).filter(|a| a.kind == Kind::Host && a.start == address);
+    let allocation = known.ok_or(hipErrorInvalidValue)?;
+    // Work that still reads or writes the buffer must be done with it first.
+    let (_, device) = runtime.current()?;
+    runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
+    runtime.free_mirror(&allocation)
+}
+
+pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Status {
+    // SAFETY: the caller's pointer.
+    unsafe { hipHostFree(pointer) }
+}
+
+/// Kernels find registered memory under its own address if the worker has room there, else under another, which
+/// hipHostGetDevicePointer tells.
+pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Status {
+    const KNOWN: c_uint = hipHostRegisterPortable
+        | hipHostRegisterMapped
+        | hipHostRegisterIoMemory
+        | hipHostRegisterReadOnly
+        | hipExtHostRegisterCoarseGrained
+        | hipExtHostRegisterUncached;
+    let runtime = runtime()?;
+    let (index, device) = runtime.current()?;
+    let address = pointer as u64;
+    let wraps = address.checked_add(bytes as u64).is_none();
+    if pointer.is_null() || bytes == 0 || wraps || flags & !KNOWN != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    if runtime.memory.is_device_address(address) && runtime.memory.find(address).is_none() {
+        return Err(hipErrorInvalidValue);
+    }
+    if runtime.memory.overlaps(address, bytes as u64) {
+        return Err(hipErrorHostMemoryAlreadyRegistered);
+    }
+    if !env::mapped() {
+        if flags & hipHostRegisterMapped != 0 {
+            return Err(refuse("mapped host memory"));
+        }
+        runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
+        return Ok(());
+    }
+    let ordinal = device.ordinal;
+    let adopted = runtime.call(&wire::Adopt { device: ordinal, address, bytes: bytes as u64 });
+    let view = match adopted {
+        Ok(_) => address,
+        Err(_) => {
+            // Distances within a page stay as they are: programs align by address.
+            let inside = address % PAGE as u64;
+            let room = bytes as u64 + inside;
+            let base = runtime.memory.reserve_view(room).ok_or(hipErrorOutOfMemory)?;
+            let operation = wire::Allocate { device: ordinal, kind: PINNED, address: base, bytes: room };
+            runtime.post(&operation, &[])?;
+            base + inside
+        }
+    };
+    // SAFETY: the program keeps memory it has registered until it has unregistered it.
+    let inserted = unsafe { runtime.connection.mirrors().insert(address, view, bytes, false) };
+    inserted.map_err(|_| hipErrorOutOfMemory)?;
+    runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
+    runtime.memory.show(address, view);
+    Ok(())
+}
+
+pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {
+    let runtime = runtime()?;
+    if pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let address = pointer as u64;
+    let known = runtime.memory.find(address);
+    let allocation = known
+        .filter(|a| a.kind == Kind::Registered && a.start == address)
+        .ok_or(hipErrorHostMemoryNotRegistered)?;
+    // The program gets what kernels did to its memory, and they have none of it afterwards.
+    let (_, device) = runtime.current()?;
+    runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
+    runtime.memory.remove(address);
+    let view = allocation.view;
+    if view == 0 {
+        return Ok(());
+    }
+    runtime.connection.mirrors().remove(view);
+    if view == address {
+        return runtime.post(&wire::Release { address }, &[]);
+    }
+    let inside = address % PAGE as u64;
+    runtime.memory.release_view(view - inside, allocation.bytes + inside);
+    runtime.post(&wire::Release { address: view - inside }, &[])
+}
+
+pub unsafe fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: c_uint) -> Status {
+    let runtime = runtime()?;
+    if device.is_null() || host.is_null() || flags != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let found = runtime.memory.find(host as u64).filter(Allocation::is_host);
+    let found = found.ok_or(hipErrorInvalidValue)?;
+    if found.view == 0 {
+        return Err(refuse("the device's pointer to host memory"));
+    }
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(device, (found.view + (host as u64 - found.start)) as *mut c_void) }
+}
+
+pub unsafe fn hipHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) -> Status {
+    let found = runtime()?.memory.find(pointer as u64);
+    let found = found.filter(|a| matches!(a.kind, Kind::Host | Kind::Registered));
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(flags, found.ok_or(hipErrorInvalidValue)?.flags) }
+}

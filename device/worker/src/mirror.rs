@@ -1,0 +1,177 @@
+//! Memory that the client holds too: what it changed is put in at once, what the device changed is told before the word that the
+//! work which did it has ended.
+//!
+//! Knows what the client has from a twin of every mirror. Two sides that change the same byte at the same time is a race of the
+//! program; the device's memory then wins, so that both end up with the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use backend::{Device, DeviceError, Scope};
+use hip_api::types::hipErrorOutOfMemory;
+use mirror::{BODY_BYTES, Tracker, Twin};
+use parking_lot::Mutex;
+use wire::delta::Changes;
+
+use crate::outbox::Outbox;
+
+/// Memory that does not lie in this process is looked at in pieces of this.
+const SHOWN_BYTES: usize = 1 << 20;
+
+/// The mirrors of a session.
+#[derive(Default)]
+pub(crate) struct Mirrors {
+    /// How many there are, so that a session without any does not look further.
+    live: AtomicUsize,
+    /// Work that may have changed some was queued, or was still running when they were last compared.
+    worked: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    mirrors: BTreeMap<u64, Mirror>,
+    /// How many times the client was told of changes.
+    told: u64,
+    tracker: Option<Option<Arc<Tracker>>>,
+}
+
+struct Mirror {
+    twin: Twin,
+    device: u32,
+    /// Its bytes lie in this process.
+    resident: bool,
+}
+
+impl Mirrors {
+    /// A range that was just mapped, and is zero, is also the client's.
+    pub(crate) fn insert(
+        &self,
+        device: &dyn Device,
+        ordinal: u32,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        let tracker = state.tracker.get_or_insert_with(|| Tracker::open().ok().map(Arc::new)).clone();
+        let memory = device.resident(address, bytes);
+        let start = memory.map_or(std::ptr::null_mut(), |memory| memory.as_ptr());
+        // SAFETY: resident memory stays until it is unmapped, and the twin is dropped before that; other memory is never
+        // touched through the twin.
+        let twin = unsafe { Twin::new(start, bytes as usize, tracker.as_ref().filter(|_| memory.is_some())) };
+        let twin = twin.map_err(|error| DeviceError::new(hipErrorOutOfMemory, error.to_string()))?;
+        state.mirrors.insert(address, Mirror { twin, device: ordinal, resident: memory.is_some() });
+        self.live.store(state.mirrors.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Called before a range is unmapped.
+    pub(crate) fn remove(&self, address: u64) {
+        if self.live.load(Ordering::Acquire) > 0 {
+            let mut state = self.state.lock();
+            state.mirrors.remove(&address);
+            self.live.store(state.mirrors.len(), Ordering::Release);
+        }
+    }
+
+    /// Called before all memory of a device goes.
+    pub(crate) fn remove_of(&self, ordinal: u32) {
+        let mut state = self.state.lock();
+        state.mirrors.retain(|_, mirror| mirror.device != ordinal);
+        self.live.store(state.mirrors.len(), Ordering::Release);
+    }
+
+    /// Work that may change memory was queued.
+    pub(crate) fn worked(&self) {
+        self.worked.store(true, Ordering::SeqCst);
+    }
+
+    /// Puts in what the client changed. `seen` is the last time it was told before it looked.
+    pub(crate) fn write(&self, device: &dyn Device, seen: u64, body: &[u8]) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        let crossed = seen != state.told;
+        for change in Changes::new(body) {
+            let change = change.map_err(|error| DeviceError::invalid_value(error.to_string()))?;
+            let found = state.mirrors.range_mut(..=change.address).next_back();
+            let inside = found.and_then(|(start, mirror)| {
+                let at = usize::try_from(change.address - start).ok()?;
+                (at.checked_add(change.span)? <= mirror.twin.bytes()).then_some((at, mirror))
+            });
+            // Freed meanwhile by another thread of the program, or never there: nobody will look at it.
+            let Some((at, mirror)) = inside else { continue };
+            let mut result = Ok(());
+            change.for_each(|offset, bytes| {
+                result = result.clone().and_then(|()| device.poke(change.address + offset as u64, bytes));
+                if crossed {
+                    // It may have been told of other bytes there at the same time: it is told again what they are.
+                    mirror.twin.doubt(at + offset, bytes);
+                } else {
+                    mirror.twin.agree(at + offset, bytes);
+                }
+            });
+            result?;
+        }
+        if crossed {
+            self.worked();
+        }
+        Ok(())
+    }
+
+    /// The client is about to get these bytes of a mirror, in the order of frames.
+    pub(crate) fn read(&self, address: u64, bytes: &[u8]) {
+        if self.live.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        if let Some((start, mirror)) = state.mirrors.range_mut(..=address).next_back() {
+            let at = (address - start) as usize;
+            if at.checked_add(bytes.len()).is_some_and(|end| end <= mirror.twin.bytes()) {
+                mirror.twin.agree(at, bytes);
+            }
+        }
+    }
+
+    /// Tells the client what the device has changed since it was last told.
+    pub(crate) fn tell(&self, outbox: &Outbox) {
+        if self.live.load(Ordering::Acquire) == 0 || !self.worked.load(Ordering::Acquire) {
+            return;
+        }
+        let device = outbox.device();
+        let mut state = self.state.lock();
+        // In this order: work queued meanwhile marks it again, and work still running now is looked at again next time.
+        self.worked.store(false, Ordering::SeqCst);
+        if !matches!(device.query(Scope::Everything), Ok(true)) {
+            self.worked();
+        }
+        let State { mirrors, told, .. } = &mut *state;
+        let mut body = Vec::new();
+        let mut send = |body: &mut Vec<u8>| {
+            *told += 1;
+            outbox.push_at_once(&wire::MirrorChanged { number: *told }, body);
+            body.clear();
+        };
+        for (address, mirror) in mirrors.iter_mut() {
+            if mirror.resident {
+                mirror.twin.begin();
+                while mirror.twin.collect(*address, &mut body) {
+                    send(&mut body);
+                }
+                continue;
+            }
+            for at in (0..mirror.twin.bytes()).step_by(SHOWN_BYTES) {
+                let bytes = SHOWN_BYTES.min(mirror.twin.bytes() - at);
+                let twin = &mut mirror.twin;
+                let mut show = |now: &[u8]| twin.compare_shown(at, now, *address, &mut body);
+                // Memory that cannot be read cannot have been written either: the device is lost, as the program hears.
+                let _ = device.peek(*address + at as u64, bytes as u64, &mut show);
+                if body.len() >= BODY_BYTES {
+                    send(&mut body);
+                }
+            }
+        }
+        if !body.is_empty() {
+            send(&mut body);
+        }
+    }
+}
