@@ -198,10 +198,10 @@ macro_rules! for_each_hip_fn {
                     dev_ptr: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
                 [0x00e0 "hip_4.2" (5 6 7) post] fn hipMallocPitch(
                     ptr: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> hipError_t;
-                [0x00e3 "hip_4.2" (5 6 7) absent] fn hipMemAdvise(
+                [0x00e3 "hip_4.2" (5 6 7) local] fn hipMemAdvise(
                     dev_ptr: *const c_void, count: usize, advice: hipMemoryAdvise,
                     device: c_int) -> hipError_t;
-                [0x01ee "hip_7.1" (7) absent] fn hipMemAdvise_v2(
+                [0x01ee "hip_7.1" (7) local] fn hipMemAdvise_v2(
                     dev_ptr: *const c_void, count: usize, advice: hipMemoryAdvise,
                     location: hipMemLocation) -> hipError_t;
                 [0x00e4 "hip_4.2" (5 6 7) post] fn hipMemAllocHost(
@@ -213,17 +213,17 @@ macro_rules! for_each_hip_fn {
                     pbase: *mut hipDeviceptr_t, psize: *mut usize, dptr: hipDeviceptr_t) -> hipError_t;
                 [0x00ec "hip_4.2" (5 6 7) call] fn hipMemGetInfo(
                     free: *mut usize, total: *mut usize) -> hipError_t;
-                [0x00fb "hip_4.2" (5 6 7) absent] fn hipMemPrefetchAsync(
+                [0x00fb "hip_4.2" (5 6 7) post] fn hipMemPrefetchAsync(
                     dev_ptr: *const c_void, count: usize, device: c_int, stream: hipStream_t) -> hipError_t;
-                [0x01ed "hip_7.1" (7) absent] fn hipMemPrefetchAsync_v2(
+                [0x01ed "hip_7.1" (7) post] fn hipMemPrefetchAsync_v2(
                     dev_ptr: *const c_void, count: usize, location: hipMemLocation, flags: c_uint,
                     stream: hipStream_t) -> hipError_t;
                 [0x00fc "hip_4.2" (5 6 7) local] fn hipMemPtrGetInfo(
                     ptr: *mut c_void, size: *mut usize) -> hipError_t;
-                [0x00fd "hip_4.2" (5 6 7) absent] fn hipMemRangeGetAttribute(
+                [0x00fd "hip_4.2" (5 6 7) local] fn hipMemRangeGetAttribute(
                     data: *mut c_void, data_size: usize, attribute: hipMemRangeAttribute,
                     dev_ptr: *const c_void, count: usize) -> hipError_t;
-                [0x00fe "hip_4.2" (5 6 7) absent] fn hipMemRangeGetAttributes(
+                [0x00fe "hip_4.2" (5 6 7) local] fn hipMemRangeGetAttributes(
                     data: *mut *mut c_void, data_sizes: *mut usize, attributes: *mut hipMemRangeAttribute,
                     num_attributes: usize, dev_ptr: *const c_void, count: usize) -> hipError_t;
                 [0x0141 "hip_5.0" (5 6 7) local] fn hipPointerGetAttribute(
@@ -452,7 +452,7 @@ macro_rules! for_each_hip_fn {
                 [0x01a0 "hip_5.3" (6 7) post] fn hipStreamAddCallback_spt(
                     stream: hipStream_t, callback: hipStreamCallback_t, userData: *mut c_void,
                     flags: c_uint) -> hipError_t;
-                [0x014c "hip_4.2" (5 6 7) absent] fn hipStreamAttachMemAsync(
+                [0x014c "hip_4.2" (5 6 7) local] fn hipStreamAttachMemAsync(
                     stream: hipStream_t, dev_ptr: *mut c_void, length: usize, flags: c_uint) -> hipError_t;
                 [0x01cf "hip_6.4" (6 7) absent] fn hipStreamBatchMemOp(
                     stream: hipStream_t, count: c_uint, paramArray: *mut hipStreamBatchMemOpParams,

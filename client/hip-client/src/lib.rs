@@ -14,6 +14,7 @@ mod reattach;
 mod reserve;
 mod ring;
 
+mod advice;
 mod arena;
 mod calls;
 mod capture;
@@ -29,3 +30,4 @@ mod report;
 mod runtime;
 mod soname;
 mod thread;
+mod variables;

@@ -177,6 +177,11 @@ impl AddressSpace {
         before.is_some_and(|(_, found)| found.end() > start)
     }
 
+    /// Every range that satisfies `wanted`.
+    pub fn all_where(&self, wanted: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
+        self.ranges.read().values().filter(|a| wanted(a)).copied().collect()
+    }
+
     /// Takes out every range that satisfies `gone`.
     pub fn remove_where(&self, gone: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
         let taken: Vec<Allocation> = self.ranges.read().values().filter(|a| gone(a)).copied().collect();

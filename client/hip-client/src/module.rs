@@ -14,6 +14,7 @@ use crate::memory::Kind;
 use crate::registry::{self, Symbol};
 use crate::report;
 use crate::runtime::Runtime;
+use crate::variables;
 
 /// A code object on a device.
 #[derive(Debug)]
@@ -147,8 +148,30 @@ impl Runtime {
             hipErrorInvalidImage
         })?;
         let module = self.load_from(device, parsed)?;
+        self.place_variables(device, binary.id, &module)?;
         binaries.insert((binary.id, device), Arc::clone(&module));
         Ok(module)
+    }
+
+    /// Tells a module where the managed variables of its binary are: it has a pointer to each, under the variable's name.
+    fn place_variables(&self, device: usize, binary: u64, module: &Module) -> Result<(), hipError_t> {
+        let variables = variables::of_binary(binary);
+        if variables.is_empty() {
+            return Ok(());
+        }
+        self.share_variables()?;
+        for variable in variables {
+            let Ok((pointer, _)) = self.global(module, &variable.name) else { continue };
+            let view = self.memory.view(variable.address, variable.bytes).ok_or(hipErrorInvalidSymbol)?;
+            // On a stream that nothing holds up, and waited for: kernels of any stream may follow.
+            let own = crate::calls::stream::create_on(self, device, hipStreamNonBlocking, 0, Vec::new())?;
+            let operation = wire::Write { stream: own, destination: pointer };
+            let written = self.call_with_body(&operation, &view.to_le_bytes());
+            self.streams.remove(own);
+            self.post(&wire::DestroyStream { stream: own }, &[])?;
+            written?;
+        }
+        Ok(())
     }
 
     /// The kernel behind a host stub on `device`.

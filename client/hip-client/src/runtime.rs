@@ -10,6 +10,7 @@ use hip_api::types::*;
 use parking_lot::{Mutex, RwLock};
 use wire::{DeviceSnapshot, Failure, Opcode, Operation};
 
+use crate::advice::Advised;
 use crate::capture::Captures;
 use crate::connection::Connection;
 use crate::graph::executable::Executable;
@@ -45,6 +46,10 @@ pub struct Runtime {
     pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>>>,
     /// Images this session has sent.
     pub sent_images: Mutex<HashSet<[u8; 32]>>,
+    /// What was said about managed memory.
+    pub advised: Mutex<Advised>,
+    /// How much of the memory of managed variables the worker has too.
+    pub shared_variables: Mutex<u64>,
     /// Copies that wait for a host function, see [`when_due`](crate::calls::stream::when_due).
     pub copies_due: AtomicUsize,
 }
@@ -133,6 +138,10 @@ fn make() -> Result<&'static Runtime, hipError_t> {
     forget_in_forked_children();
     let runtime = Box::leak(Box::new(runtime));
     RUNTIME.store(runtime, Ordering::Release);
+    // Pointers to managed variables are known as such from the first call on. What fails here fails again where it matters.
+    if env::mapped() {
+        let _ = runtime.share_variables();
+    }
     Ok(runtime)
 }
 
@@ -144,6 +153,7 @@ fn forget_in_forked_children() {
         // SAFETY: the child has one thread; nobody holds the lock that was perhaps held while forking.
         unsafe { MAKING.force_unlock_if_locked() };
         thread::forget_streams();
+        crate::variables::forget_lock_after_fork();
     }
     ONCE.call_once(|| {
         // SAFETY: the handler only stores to atomics and thread-local state.
@@ -199,6 +209,8 @@ impl Runtime {
             binaries: Mutex::default(),
             stubs: RwLock::default(),
             sent_images: Mutex::default(),
+            advised: Mutex::default(),
+            shared_variables: Mutex::new(0),
             copies_due: AtomicUsize::new(0),
         };
         for (index, device) in runtime.devices.iter().enumerate() {
@@ -257,6 +269,12 @@ impl Runtime {
         }
         self.before(O::OPCODE)?;
         self.settle(self.connection.call_with_body(operation, body, thread::current_call())).map(|_| ())
+    }
+
+    /// Sends with a body, from where it lies, and waits for the answer.
+    pub fn call_with_body<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<O::Reply, hipError_t> {
+        self.before(O::OPCODE)?;
+        self.settle(self.connection.call_with_body(operation, body, thread::current_call()))
     }
 
     /// Writes device memory in stream order; afterwards the program may change the bytes.
@@ -382,6 +400,8 @@ impl Device {
             ));
             hipErrorNoDevice
         })?;
+        let snapshot = DeviceSnapshot { attributes: attributes(&snapshot), ..snapshot };
+        let properties = across_a_network(properties);
         let target = snapshot.isa.parse::<TargetId>().map_err(|error| {
             report::line(format_args!("device {}: {error}", snapshot.ordinal));
             hipErrorNoDevice
@@ -416,6 +436,40 @@ fn turn(function: impl FnOnce(hipError_t) + Send + 'static) -> impl FnOnce(i32) 
             let _ = runtime.flush();
         }
     }
+}
+
+/// What a device behind a network can do with host memory, whatever it can with that of its own machine: it sees memory that
+/// was made for it, at the points HIP names, and no other.
+const HOST_MEMORY: [(hipDeviceAttribute_t, fn() -> i32); 7] = [
+    (hipDeviceAttributeCanMapHostMemory, || env::mapped().into()),
+    (hipDeviceAttributeManagedMemory, || env::mapped().into()),
+    (hipDeviceAttributeConcurrentManagedAccess, || 0),
+    (hipDeviceAttributeDirectManagedMemAccessFromHost, || 0),
+    (hipDeviceAttributePageableMemoryAccess, || 0),
+    (hipDeviceAttributePageableMemoryAccessUsesHostPageTables, || 0),
+    (hipDeviceAttributeHostNativeAtomicSupported, || 0),
+];
+
+fn attributes(snapshot: &DeviceSnapshot) -> Vec<(i32, i32)> {
+    let mut all = snapshot.attributes.clone();
+    for (known, value) in &mut all {
+        let fixed = HOST_MEMORY.iter().find(|(attribute, _)| attribute.0 as i32 == *known);
+        if let Some((_, fixed)) = fixed {
+            *value = fixed();
+        }
+    }
+    all
+}
+
+fn across_a_network(mut properties: hipDeviceProp_tR0600) -> hipDeviceProp_tR0600 {
+    properties.canMapHostMemory = env::mapped().into();
+    properties.managedMemory = env::mapped().into();
+    properties.concurrentManagedAccess = 0;
+    properties.directManagedMemAccessFromHost = 0;
+    properties.pageableMemoryAccess = 0;
+    properties.pageableMemoryAccessUsesHostPageTables = 0;
+    properties.hostNativeAtomicSupported = 0;
+    properties
 }
 
 /// Whether a request asks for work that may look at memory or change it. What is not known here may.

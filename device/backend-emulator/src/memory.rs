@@ -104,6 +104,12 @@ struct Allocation {
     foreign: bool,
 }
 
+impl Allocation {
+    fn is_of(&self, device: u32) -> bool {
+        self.device == device && self.kind != MemoryKind::PinnedHost
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     allocations: BTreeMap<u64, Allocation>,
@@ -267,11 +273,11 @@ impl Memory {
         self.left.notify_all();
     }
 
-    /// Gives everything of a device back. Nothing may run.
+    /// Gives everything of a device back, but not the host's memory that it sees. Nothing may run.
     pub(crate) fn clear(&self, device: u32) {
         let mut state = self.state.lock();
         let gone: Vec<u64> =
-            state.allocations.iter().filter(|(_, it)| it.device == device).map(|(at, _)| *at).collect();
+            state.allocations.iter().filter(|(_, it)| it.is_of(device)).map(|(at, _)| *at).collect();
         for address in gone {
             self.table.remove(address);
             state.forget(address);

@@ -158,13 +158,14 @@ impl Dispatcher {
                 };
                 device.map(it.device, kind, it.address, it.bytes)?;
                 if kind != MemoryKind::Device {
-                    self.share(it.device, it.address, it.bytes)?;
+                    let owner = (kind == MemoryKind::Managed).then_some(it.device);
+                    self.share(owner, it.address, it.bytes)?;
                 }
                 Ok(Default::default())
             }),
             Opcode::Adopt => self.now::<wire::Adopt>(header, payload, |it, _| {
                 device.adopt(it.device, it.address, it.bytes)?;
-                self.share(it.device, it.address, it.bytes)?;
+                self.share(None, it.address, it.bytes)?;
                 Ok(Default::default())
             }),
             Opcode::MirrorWrite => self.now::<wire::MirrorWrite>(header, payload, |it, body| {
@@ -456,8 +457,8 @@ impl Dispatcher {
     }
 
     /// Memory that was just mapped is the client's as well.
-    fn share(&self, ordinal: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
-        let shared = self.outbox.mirrors().insert(&*self.device, ordinal, address, bytes);
+    fn share(&self, owner: Option<u32>, address: u64, bytes: u64) -> Result<(), DeviceError> {
+        let shared = self.outbox.mirrors().insert(&*self.device, owner, address, bytes);
         shared.inspect_err(|_| {
             // What was just mapped can be unmapped.
             let _ = self.device.unmap(address);

@@ -39,7 +39,8 @@ struct State {
 
 struct Mirror {
     twin: Twin,
-    device: u32,
+    /// The device whose memory it is; none has pinned memory.
+    owner: Option<u32>,
     /// Its bytes lie in this process.
     resident: bool,
 }
@@ -49,7 +50,7 @@ impl Mirrors {
     pub(crate) fn insert(
         &self,
         device: &dyn Device,
-        ordinal: u32,
+        owner: Option<u32>,
         address: u64,
         bytes: u64,
     ) -> Result<(), DeviceError> {
@@ -61,7 +62,7 @@ impl Mirrors {
         // touched through the twin.
         let twin = unsafe { Twin::new(start, bytes as usize, tracker.as_ref().filter(|_| memory.is_some())) };
         let twin = twin.map_err(|error| DeviceError::new(hipErrorOutOfMemory, error.to_string()))?;
-        state.mirrors.insert(address, Mirror { twin, device: ordinal, resident: memory.is_some() });
+        state.mirrors.insert(address, Mirror { twin, owner, resident: memory.is_some() });
         self.live.store(state.mirrors.len(), Ordering::Release);
         Ok(())
     }
@@ -78,7 +79,7 @@ impl Mirrors {
     /// Called before all memory of a device goes.
     pub(crate) fn remove_of(&self, ordinal: u32) {
         let mut state = self.state.lock();
-        state.mirrors.retain(|_, mirror| mirror.device != ordinal);
+        state.mirrors.retain(|_, mirror| mirror.owner != Some(ordinal));
         self.live.store(state.mirrors.len(), Ordering::Release);
     }
 

@@ -10,9 +10,9 @@ pub use super::copy_box::*;
 use super::stream::{self, StreamRef};
 use super::{Status, set};
 use crate::graph::node::{Copy as CopyNode, Work};
-use crate::memory::Place;
-use crate::registry;
+use crate::memory::{Kind, Place};
 use crate::runtime::{Runtime, runtime};
+use crate::{registry, variables};
 
 /// When the caller gets control back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,8 +306,15 @@ pub fn symbol_range(
     bytes: usize,
 ) -> Result<u64, hipError_t> {
     let (device, _) = runtime.current()?;
-    let registered = registry::variable(symbol as usize).ok_or(hipErrorInvalidSymbol)?;
-    let (address, size) = runtime.symbol(device, &registered)?;
+    let (address, size) = match registry::variable(symbol as usize) {
+        Some(registered) => runtime.symbol(device, &registered)?,
+        // A managed variable is known by where it is.
+        None => {
+            runtime.share_variables()?;
+            let found = runtime.memory.find(symbol as u64).filter(|a| a.kind == Kind::Managed);
+            found.map(|a| (a.start, a.bytes)).ok_or(hipErrorInvalidSymbol)?
+        }
+    };
     match offset.checked_add(bytes) {
         Some(end) if end as u64 <= size => Ok(address + offset as u64),
         _ => Err(hipErrorInvalidValue),
@@ -324,9 +331,12 @@ pub unsafe fn hipGetSymbolAddress(address: *mut *mut c_void, symbol: *const c_vo
 }
 
 pub unsafe fn hipGetSymbolSize(size: *mut usize, symbol: *const c_void) -> Status {
-    let registered = registry::variable(symbol as usize).ok_or(hipErrorInvalidSymbol)?;
+    let bytes = match registry::variable(symbol as usize) {
+        Some(registered) => registered.bytes,
+        None => variables::at(symbol as u64).ok_or(hipErrorInvalidSymbol)?.bytes as usize,
+    };
     // SAFETY: the caller's out-pointer.
-    unsafe { set(size, registered.bytes) }
+    unsafe { set(size, bytes) }
 }
 
 unsafe fn copy_to_symbol(

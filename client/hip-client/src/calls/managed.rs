@@ -1,15 +1,17 @@
 //! Managed memory: one address on both sides. Advice and prefetching are taken and remembered; they move nothing, for what has
 //! changed moves by itself.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
+use std::ops::Range;
 
 use hip_api::types::*;
 
 use super::pinned::refuse;
-use super::{Status, set};
+use super::{Status, set, stream};
+use crate::advice::{Advice, HOST, NOWHERE};
 use crate::env;
-use crate::memory::Kind;
-use crate::runtime::runtime;
+use crate::memory::{Allocation, Kind};
+use crate::runtime::{Runtime, runtime};
 
 pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     let known = flags == hipMemAttachGlobal || flags == hipMemAttachHost;
@@ -23,4 +25,195 @@ pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c
     }
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(pointer, runtime.allocate_mirror(bytes, Kind::Managed, flags)?) }
+}
+
+/// A range of one managed allocation.
+fn managed(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Range<u64>, hipError_t> {
+    if pointer.is_null() || bytes == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let start = pointer as u64;
+    let end = start.checked_add(bytes as u64).ok_or(hipErrorInvalidValue)?;
+    let found = runtime.memory.find(start).filter(|a: &Allocation| a.kind == Kind::Managed);
+    found.filter(|a| end <= a.end()).map(|_| start..end).ok_or(hipErrorInvalidValue)
+}
+
+/// The device or the host that a location names.
+fn place(runtime: &Runtime, location: hipMemLocation) -> Result<c_int, hipError_t> {
+    match location.r#type {
+        hipMemLocationTypeDevice => runtime.device(location.id).map(|_| location.id),
+        hipMemLocationTypeHost | hipMemLocationTypeHostNuma | hipMemLocationTypeHostNumaCurrent => Ok(HOST),
+        _ => Err(hipErrorInvalidValue),
+    }
+}
+
+fn location(device: c_int) -> hipMemLocation {
+    let r#type = if device == hipCpuDeviceId { hipMemLocationTypeHost } else { hipMemLocationTypeDevice };
+    hipMemLocation { r#type, id: device }
+}
+
+pub unsafe fn hipMemAdvise(
+    pointer: *const c_void,
+    bytes: usize,
+    advice: hipMemoryAdvise,
+    device: c_int,
+) -> Status {
+    // SAFETY: no pointer is followed.
+    unsafe { hipMemAdvise_v2(pointer, bytes, advice, location(device)) }
+}
+
+pub unsafe fn hipMemAdvise_v2(
+    pointer: *const c_void,
+    bytes: usize,
+    advice: hipMemoryAdvise,
+    location: hipMemLocation,
+) -> Status {
+    let runtime = runtime()?;
+    let range = managed(runtime, pointer, bytes)?;
+    // The device does not matter for what is mostly read.
+    let at = match place(runtime, location) {
+        Err(hipErrorInvalidDevice)
+            if [hipMemAdviseSetReadMostly, hipMemAdviseUnsetReadMostly].contains(&advice) =>
+        {
+            HOST
+        }
+        found => found?,
+    };
+    let change = |said: &mut Advice| match advice {
+        hipMemAdviseSetReadMostly => said.read_mostly = true,
+        hipMemAdviseUnsetReadMostly => said.read_mostly = false,
+        hipMemAdviseSetPreferredLocation => said.preferred = at,
+        hipMemAdviseUnsetPreferredLocation => said.preferred = NOWHERE,
+        hipMemAdviseSetAccessedBy => said.accessed_by.extend([at]),
+        hipMemAdviseUnsetAccessedBy => said.accessed_by.retain(|device| *device != at),
+        hipMemAdviseSetCoarseGrain => said.coarse_grained = true,
+        _ => said.coarse_grained = false,
+    };
+    let known = (hipMemAdviseSetReadMostly.0..=hipMemAdviseUnsetAccessedBy.0).contains(&advice.0)
+        || [hipMemAdviseSetCoarseGrain, hipMemAdviseUnsetCoarseGrain].contains(&advice);
+    if !known {
+        return Err(hipErrorInvalidValue);
+    }
+    runtime.advised.lock().change(range, change);
+    Ok(())
+}
+
+pub unsafe fn hipMemPrefetchAsync(
+    pointer: *const c_void,
+    bytes: usize,
+    device: c_int,
+    on: hipStream_t,
+) -> Status {
+    // SAFETY: no pointer is followed.
+    unsafe { hipMemPrefetchAsync_v2(pointer, bytes, location(device), 0, on) }
+}
+
+/// What the host wrote sets out at once, ahead of the kernel that wants it. What the device wrote comes with the next
+/// synchronisation as it would anyway.
+pub unsafe fn hipMemPrefetchAsync_v2(
+    pointer: *const c_void,
+    bytes: usize,
+    location: hipMemLocation,
+    flags: c_uint,
+    on: hipStream_t,
+) -> Status {
+    let runtime = runtime()?;
+    if flags != 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let at = stream::resolve(runtime, on).map_err(|_| hipErrorInvalidValue)?;
+    let range = managed(runtime, pointer, bytes)?;
+    let to = place(runtime, location)?;
+    runtime.captures.refuse(at)?;
+    runtime.advised.lock().change(range, |said| said.prefetched = to);
+    if to == HOST { Ok(()) } else { runtime.flush() }
+}
+
+pub unsafe fn hipMemRangeGetAttribute(
+    data: *mut c_void,
+    size: usize,
+    attribute: hipMemRangeAttribute,
+    pointer: *const c_void,
+    bytes: usize,
+) -> Status {
+    if data.is_null() || size == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let range = managed(runtime, pointer, bytes)?;
+    let advised = runtime.advised.lock();
+    if attribute == hipMemRangeAttributeAccessedBy {
+        if !size.is_multiple_of(4) {
+            return Err(hipErrorInvalidValue);
+        }
+        let mut devices = advised.accessed_by(range).into_iter();
+        for index in 0..size / 4 {
+            // SAFETY: the caller's array of `size` bytes.
+            unsafe { data.cast::<i32>().add(index).write(devices.next().unwrap_or(NOWHERE)) };
+        }
+        return Ok(());
+    }
+    // All bytes of the range must agree, or there is no answer.
+    let value = match attribute {
+        hipMemRangeAttributeReadMostly => {
+            advised.common(range, |said| said.read_mostly).unwrap_or(false).into()
+        }
+        hipMemRangeAttributePreferredLocation => {
+            advised.common(range, |said| said.preferred).unwrap_or(NOWHERE)
+        }
+        hipMemRangeAttributeLastPrefetchLocation => {
+            advised.common(range, |said| said.prefetched).unwrap_or(NOWHERE)
+        }
+        hipMemRangeAttributeCoherencyMode => match advised.common(range, |said| said.coarse_grained) {
+            Some(coarse) => coarse.into(),
+            None => 2,
+        },
+        _ => return Err(hipErrorInvalidValue),
+    };
+    if size != 4 {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's four bytes.
+    unsafe { set(data.cast::<i32>(), value) }
+}
+
+pub unsafe fn hipMemRangeGetAttributes(
+    data: *mut *mut c_void,
+    sizes: *mut usize,
+    attributes: *mut hipMemRangeAttribute,
+    count: usize,
+    pointer: *const c_void,
+    bytes: usize,
+) -> Status {
+    if data.is_null() || sizes.is_null() || attributes.is_null() || count == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    for index in 0..count {
+        // SAFETY: the caller's three arrays of `count` entries, not null.
+        unsafe {
+            let (data, size, attribute) = (*data.add(index), *sizes.add(index), *attributes.add(index));
+            hipMemRangeGetAttribute(data, size, attribute, pointer, bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every stream sees managed memory at every time, so attaching it to one changes nothing.
+pub fn attach(
+    runtime: &Runtime,
+    on: hipStream_t,
+    pointer: *mut c_void,
+    bytes: usize,
+    flags: c_uint,
+) -> Status {
+    if pointer.is_null() || ![hipMemAttachGlobal, hipMemAttachHost, hipMemAttachSingle].contains(&flags) {
+        return Err(hipErrorInvalidValue);
+    }
+    if flags == hipMemAttachSingle && on.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    stream::resolve(runtime, on)?;
+    let found = runtime.memory.find(pointer as u64).ok_or(hipErrorInvalidValue)?;
+    let whole = bytes == 0 || bytes as u64 == found.bytes;
+    if found.kind == Kind::Managed && !whole { Err(hipErrorInvalidValue) } else { Ok(()) }
 }

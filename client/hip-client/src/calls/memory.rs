@@ -53,7 +53,13 @@ impl Runtime {
                 self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
                 self.post(&wire::Release { address }, &[])?;
             }
-            Kind::Host | Kind::Managed => self.free_mirror(&allocation)?,
+            // Managed variables are for ever.
+            Kind::Managed if !self.memory.is_device_address(address) => return Err(hipErrorInvalidValue),
+            Kind::Host | Kind::Managed => {
+                let device = self.devices[allocation.device].ordinal;
+                self.call(&wire::SynchronizeDevice { device })?;
+                self.free_mirror(&allocation)?;
+            }
             Kind::Module | Kind::Registered => return Err(hipErrorInvalidValue),
         }
         Ok(allocation)
@@ -61,6 +67,11 @@ impl Runtime {
 
     /// Forgets everything the program held on `device`, after the worker did.
     pub fn reset_device(&self, device: usize) {
+        let managed = |a: &Allocation| a.kind == Kind::Managed && self.memory.is_device_address(a.start);
+        for allocation in self.memory.all_where(|a| a.device == device && managed(a)) {
+            // Taken out by this call or by another at the same time.
+            let _ = self.forget_mirror(&allocation);
+        }
         for allocation in
             self.memory.remove_where(|a| a.device == device && matches!(a.kind, Kind::Device | Kind::Module))
         {

@@ -8,7 +8,7 @@ use super::{Status, set};
 use crate::arena::charge;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::{Runtime, runtime};
-use crate::{env, report};
+use crate::{env, report, variables};
 
 const PAGE: usize = 4096;
 /// Kinds of memory on the wire.
@@ -56,6 +56,15 @@ impl Runtime {
 
     /// Gives back what `allocate_mirror` or, where kernels see no host memory, `allocate_unseen` gave.
     pub fn free_mirror(&self, allocation: &Allocation) -> Status {
+        self.forget_mirror(allocation)?;
+        match allocation.view {
+            0 => Ok(()),
+            _ => self.post(&wire::Release { address: allocation.start }, &[]),
+        }
+    }
+
+    /// The same without a word to the worker.
+    pub fn forget_mirror(&self, allocation: &Allocation) -> Status {
         self.memory.remove(allocation.start).ok_or(hipErrorInvalidValue)?;
         let (start, length) =
             (allocation.start as *mut c_void, (allocation.bytes as usize).next_multiple_of(PAGE));
@@ -65,6 +74,7 @@ impl Runtime {
             return Ok(());
         }
         if allocation.kind == Kind::Managed {
+            self.advised.lock().forget(allocation.start..allocation.end());
             self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
         }
         self.connection.mirrors().remove(allocation.start);
@@ -72,7 +82,66 @@ impl Runtime {
         // SAFETY: the pages lie in this session's reservation and belonged to this range alone; they are without access and
         // memory again, as before.
         unsafe { libc::mmap(start, length, libc::PROT_NONE, flags, -1, 0) };
-        self.post(&wire::Release { address: allocation.start }, &[])
+        Ok(())
+    }
+
+    /// Shows memory of this process to kernels: under its own address if the worker has room there, else under another. Returns
+    /// which.
+    ///
+    /// # Safety
+    /// The memory stays readable and writable until `unshare`.
+    pub unsafe fn share(&self, address: u64, bytes: u64, ordinal: u32) -> Result<u64, hipError_t> {
+        // Asked of the connection itself: that there is no room is no error of the program's.
+        let adopt = wire::Adopt { device: ordinal, address, bytes };
+        let view = match self.connection.call(&adopt, crate::thread::current_call()) {
+            Ok(_) => address,
+            Err(_) => {
+                // Distances within a page stay as they are: programs align by address.
+                let inside = address % PAGE as u64;
+                let room = bytes + inside;
+                let base = self.memory.reserve_view(room).ok_or(hipErrorOutOfMemory)?;
+                let operation = wire::Allocate { device: ordinal, kind: PINNED, address: base, bytes: room };
+                self.post(&operation, &[])?;
+                base + inside
+            }
+        };
+        // SAFETY: the caller's promise.
+        let inserted = unsafe { self.connection.mirrors().insert(address, view, bytes as usize, false) };
+        if inserted.is_err() {
+            self.unshare(address, bytes, view)?;
+            return Err(hipErrorOutOfMemory);
+        }
+        Ok(view)
+    }
+
+    /// Takes back what `share` showed.
+    fn unshare(&self, address: u64, bytes: u64, view: u64) -> Status {
+        self.connection.mirrors().remove(view);
+        if view == address {
+            return self.post(&wire::Release { address }, &[]);
+        }
+        let inside = address % PAGE as u64;
+        self.memory.release_view(view - inside, bytes + inside);
+        self.post(&wire::Release { address: view - inside }, &[])
+    }
+
+    /// Shows managed variables that no kernel has seen yet.
+    pub fn share_variables(&self) -> Status {
+        let mut shared = self.shared_variables.lock();
+        let Some((start, bytes, variables)) = variables::beyond(*shared) else { return Ok(()) };
+        if !env::mapped() {
+            return Err(refuse("managed memory"));
+        }
+        let (index, device) = self.current()?;
+        // SAFETY: memory of managed variables is there for ever.
+        let view = unsafe { self.share(start, bytes, device.ordinal)? };
+        for variable in variables {
+            let (at, length) = (variable.address, variable.bytes);
+            self.memory.insert(at, length, Kind::Managed, index, hipMemAttachGlobal, 0);
+            self.memory.show(at, view + (at - start));
+        }
+        *shared += bytes;
+        Ok(())
     }
 
     /// Host memory that kernels do not see, because the user wants it so.
@@ -190,23 +259,8 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
         runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
         return Ok(());
     }
-    let ordinal = device.ordinal;
-    let adopted = runtime.call(&wire::Adopt { device: ordinal, address, bytes: bytes as u64 });
-    let view = match adopted {
-        Ok(_) => address,
-        Err(_) => {
-            // Distances within a page stay as they are: programs align by address.
-            let inside = address % PAGE as u64;
-            let room = bytes as u64 + inside;
-            let base = runtime.memory.reserve_view(room).ok_or(hipErrorOutOfMemory)?;
-            let operation = wire::Allocate { device: ordinal, kind: PINNED, address: base, bytes: room };
-            runtime.post(&operation, &[])?;
-            base + inside
-        }
-    };
     // SAFETY: the program keeps memory it has registered until it has unregistered it.
-    let inserted = unsafe { runtime.connection.mirrors().insert(address, view, bytes, false) };
-    inserted.map_err(|_| hipErrorOutOfMemory)?;
+    let view = unsafe { runtime.share(address, bytes as u64, device.ordinal)? };
     runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
     runtime.memory.show(address, view);
     Ok(())
@@ -230,13 +284,7 @@ pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {
     if view == 0 {
         return Ok(());
     }
-    runtime.connection.mirrors().remove(view);
-    if view == address {
-        return runtime.post(&wire::Release { address }, &[]);
-    }
-    let inside = address % PAGE as u64;
-    runtime.memory.release_view(view - inside, allocation.bytes + inside);
-    runtime.post(&wire::Release { address: view - inside }, &[])
+    runtime.unshare(address, allocation.bytes, view)
 }
 
 pub unsafe fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: c_uint) -> Status {

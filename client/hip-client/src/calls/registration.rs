@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::{Status, set_if_wanted};
 use crate::thread::CallConfiguration;
-use crate::{registry, report, runtime, thread};
+use crate::{registry, report, runtime, thread, variables};
 
 /// The wrapper clang emits: magic, version, image, unused.
 #[repr(C)]
@@ -40,6 +40,7 @@ pub unsafe fn __hipUnregisterFatBinary(modules: *mut *mut c_void) {
     if let Some(runtime) = runtime::existing() {
         runtime.unload_binary(binary.id);
     }
+    variables::remove_binary(binary.id);
 }
 
 pub unsafe fn __hipRegisterFunction(
@@ -74,25 +75,22 @@ pub unsafe fn __hipRegisterVar(
     }
 }
 
-/// Managed variables need memory that both sides see; until then using one is an error the program sees.
+/// The program may use the variable from now on, session or not; kernels find it once their module is loaded.
 pub unsafe fn __hipRegisterManagedVar(
-    _module: *mut c_void,
+    module: *mut c_void,
     pointer: *mut *mut c_void,
-    _initial: *mut c_void,
+    initial: *mut c_void,
     name: *const c_char,
-    _bytes: usize,
-    _align: c_uint,
+    bytes: usize,
+    align: c_uint,
 ) {
-    // SAFETY: the compiler passes a NUL-terminated name and the address of the variable's pointer.
-    unsafe {
-        set_if_wanted(pointer, std::ptr::null_mut());
-        if !name.is_null() {
-            let name = std::ffi::CStr::from_ptr(name).to_string_lossy();
-            report::line(format_args!(
-                "managed variable {name} is not supported: it has no memory on this side"
-            ));
-        }
+    // SAFETY: the compiler passes the variable's initial value and a NUL-terminated name.
+    let made = unsafe { variables::add(module as u64, initial.cast(), name, bytes, align as usize) };
+    if made.is_none() {
+        report::line(format_args!("there is no memory for a managed variable of {bytes} bytes"));
     }
+    // SAFETY: the compiler passes the address of the variable's pointer.
+    unsafe { set_if_wanted(pointer, made.unwrap_or(std::ptr::null_mut()).cast()) };
 }
 
 /// Textures are not supported; registering one is harmless as long as it is not used.

@@ -52,7 +52,7 @@ fn create(runtime: &Runtime, flags: c_uint, priority: c_int, cu_mask: Vec<u32>) 
 }
 
 /// A stream on a visible device, whichever is current.
-fn create_on(
+pub fn create_on(
     runtime: &Runtime,
     index: usize,
     flags: c_uint,
@@ -119,6 +119,15 @@ fn due(
         thread::leave_call(outer);
         runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+pub unsafe fn hipStreamAttachMemAsync(
+    on: hipStream_t,
+    pointer: *mut c_void,
+    bytes: usize,
+    flags: c_uint,
+) -> Status {
+    super::managed::attach(runtime()?, on, pointer, bytes, flags)
 }
 
 pub unsafe fn hipStreamCreate(stream: *mut hipStream_t) -> Status {
