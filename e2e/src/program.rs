@@ -45,7 +45,9 @@ impl Program {
         for variable in ["TF_WORKER_HOST", "TF_WORKER_PORT", "TF_DEBUG", "HIP_VISIBLE_DEVICES"] {
             command.env_remove(variable);
         }
-        for variable in ["WORKER", "TOKEN", "TOKEN_FILE", "TLS_CA", "CONNECT_TIMEOUT", "STRICT", "STATS"] {
+        for variable in
+            ["WORKER", "TOKEN", "TOKEN_FILE", "TLS_CA", "CONNECT_TIMEOUT", "STRICT", "STATS", "MAPPED"]
+        {
             command.env_remove(format!("REMORA_{variable}"));
         }
         command

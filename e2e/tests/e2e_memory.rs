@@ -1,9 +1,76 @@
 //! Memory that host and device both see is the same on both sides whenever HIP says so.
 
-use e2e::{Program, Worker};
+use std::process::Command;
+
+use e2e::{Program, Recipe, Running, Worker, WorkerOptions};
+use transport::impair::{Impair, Impairment};
+
+fn passes(worker: &Worker, name: &str) {
+    Program::own(name).run(worker, &[]).expect_silent_success().expect_line(&format!("PASS {name}"));
+}
 
 #[test]
 fn mapped_memory_is_the_same_on_both_sides_at_every_synchronisation() {
+    passes(&Worker::start(), "mapped");
+}
+
+#[test]
+fn pointers_in_managed_memory_and_managed_variables_lead_to_the_same_on_both_sides() {
+    passes(&Worker::start(), "managed");
+}
+
+#[test]
+fn registered_memory_is_seen_by_kernels_and_its_neighbours_are_not() {
+    passes(&Worker::start(), "registered");
+}
+
+#[test]
+fn copies_fills_and_host_functions_on_shared_memory_come_in_their_place() {
+    passes(&Worker::start(), "mapped_copies");
+}
+
+#[test]
+fn system_calls_signal_handlers_threads_and_forks_notice_nothing() {
+    passes(&Worker::start(), "mapped_process");
+}
+
+#[test]
+fn memory_that_runs_out_is_an_error_at_once_and_can_be_had_again() {
+    passes(&Worker::start_with(&WorkerOptions::with(&["--memory", "1G"])), "memory_limits");
+}
+
+#[test]
+fn a_user_who_wants_no_shared_memory_gets_errors_and_no_wrong_data() {
     let worker = Worker::start();
-    Program::own("mapped").run(&worker, &[]).expect_silent_success().expect_line("PASS mapped");
+    let ended = Running::start(Program::own("unmapped").on(&worker).env("REMORA_MAPPED", "refuse")).finish();
+    ended.expect_success().expect_line("PASS unmapped");
+    assert!(ended.stderr.contains("REMORA_MAPPED=refuse"), "{}", ended.stderr);
+}
+
+#[test]
+fn programs_of_every_series_have_managed_variables() {
+    let worker = Worker::start();
+    let program = Recipe::own("mapped_process").with_series(7).build();
+    program.run(&worker, &[]).expect_silent_success().expect_line("PASS mapped_process");
+}
+
+#[test]
+fn shared_memory_is_right_whatever_is_cut() {
+    let worker = Worker::start();
+    let program = Program::own("mapped_copies");
+    let through = |proxy: &Impair| -> Command {
+        let mut command = program.command();
+        command.env("REMORA_WORKER", proxy.endpoint().to_string());
+        command
+    };
+    for seed in 1..4u64 {
+        // Places in the stream of bytes that have nothing to do with frames.
+        let cuts: Vec<u64> = (1..6).map(|nth| 30_011 + seed * 7_919 + nth * nth * 1_000_003).collect();
+        let impairment = Impairment { cuts: cuts.clone(), ..Impairment::default() };
+        let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
+        let ended = Running::start(&mut through(&proxy)).finish();
+        ended.expect_silent_success().expect_line("PASS mapped_copies");
+        assert!(proxy.accepted() > 1, "seed {seed}: nothing was cut");
+    }
+    assert!(!worker.log().contains("panicked"), "{}", worker.log());
 }
