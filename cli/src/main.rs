@@ -4,6 +4,7 @@ mod devices;
 mod doctor;
 mod emulate;
 mod env;
+mod impair;
 mod inspect;
 mod library;
 mod run;
@@ -41,6 +42,8 @@ enum Command {
     Devices(devices::Arguments),
     /// Say what is installed, reachable and missing, and how to mend it
     Doctor(doctor::Arguments),
+    /// Forward to a worker over a network made bad on purpose: delay, little bandwidth, connections that break
+    Impair(impair::Arguments),
     /// Serve one session (started by the worker)
     #[command(hide = true)]
     Executor,
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Worker(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
+        Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Executor => worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
         Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
     };

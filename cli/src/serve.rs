@@ -157,7 +157,7 @@ fn seconds(seconds: f64, option: &str) -> Result<Duration> {
 }
 
 /// `16G`, `512M`, `1024K` or plain bytes.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no size; write for example 16G");
     let digits = text.trim_end_matches(['i', 'B', 'b']);
     let (number, shift) = match digits.chars().last() {

@@ -12,6 +12,8 @@ mod machine;
 mod peer;
 mod plot;
 mod program;
+mod relay;
+mod remote;
 mod report;
 mod sample;
 mod svg;
@@ -31,8 +33,19 @@ use std::path::PathBuf;
 const DEVICE: &str = "mi300x";
 const ARCHITECTURE: &str = "gfx942";
 
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Subject {
+    /// Calls and copies over the loopback interface, and the software GPU
+    Local,
+    /// The same program from farther and farther away
+    Remote,
+}
+
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
+    #[arg(value_enum, default_value = "local")]
+    subject: Subject,
     /// Write the numbers to a file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -84,7 +97,10 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     };
     fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
-    let report = measure(&built, &programs, effort)?;
+    let report = match arguments.subject {
+        Subject::Local => measure(&built, &programs, effort)?,
+        Subject::Remote => remote::measure(repo, &built, &programs, effort)?,
+    };
     println!("{}", report.table());
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report.json())?;
@@ -93,7 +109,11 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.plot {
         let folder = repo.root.join("docs/performance");
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        for (name, text) in plot::all(&report) {
+        let plots = match arguments.subject {
+            Subject::Local => plot::all(&report),
+            Subject::Remote => vec![("remote.svg", remote::plot(&report))],
+        };
+        for (name, text) in plots {
             let path = folder.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
             step::detail(&format!("drew {}", path.display()));

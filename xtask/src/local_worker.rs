@@ -22,17 +22,22 @@ pub struct LocalWorker {
 impl LocalWorker {
     /// Start `remora worker` on a free port of the loopback interface and wait until it listens.
     pub fn start(remora: &Path, device: &str, log: &Path) -> Result<LocalWorker> {
+        LocalWorker::start_with(Command::new(remora), device, log)
+    }
+
+    /// The same, with the program and whatever environment it is to have.
+    pub fn start_with(mut remora: Command, device: &str, log: &Path) -> Result<LocalWorker> {
         if let Some(folder) = log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut child = Command::new(remora)
+        let mut child = remora
             .args(["worker", "--ready", "--listen", "127.0.0.1:0", "--device", device])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(file)
             .spawn()
-            .with_context(|| format!("cannot start {}", remora.display()))?;
+            .with_context(|| format!("cannot start {}", remora.get_program().to_string_lossy()))?;
         let stdout = child.stdout.take().context("the worker has no standard output")?;
         let (sender, receiver) = mpsc::channel();
         // Read to the end, so that the worker never meets a closed pipe.
@@ -56,6 +61,10 @@ impl LocalWorker {
                 )
             }
         }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub fn host(&self) -> String {

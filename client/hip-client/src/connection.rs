@@ -22,6 +22,7 @@ use crate::callback::Callbacks;
 use crate::incoming::{Deliveries, Desk, Destination, Incoming};
 use crate::mirrors::Mirrors;
 use crate::outgoing::{Outgoing, Sender};
+use crate::progress::Progress;
 use crate::reattach::{self, Session};
 use crate::ring::{Full, Ring};
 use crate::trace::{Counters, Statistics};
@@ -103,6 +104,7 @@ pub(crate) struct Shared {
     pub deliveries: Deliveries,
     pub callbacks: Callbacks,
     pub mirrors: Mirrors,
+    pub progress: Progress,
     pub counters: Counters,
     /// How many connections this session has had, so that two threads do not mend the same break.
     pub generation: AtomicU64,
@@ -149,6 +151,7 @@ impl Connection {
             deliveries: Deliveries::default(),
             callbacks: Callbacks::default(),
             mirrors: Mirrors::default(),
+            progress: Progress::default(),
             counters: Counters::default(),
             generation: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -369,6 +372,21 @@ impl Connection {
     /// Whether a host function of any stream has not yet been run to its end.
     pub fn awaits_host_function(&self) -> bool {
         self.shared.callbacks.any_outstanding()
+    }
+
+    /// How far watched streams and events have come.
+    pub fn progress(&self) -> &Progress {
+        &self.shared.progress
+    }
+
+    /// Takes what the worker has sent, if nobody else is at it, without waiting for more.
+    pub fn take_news(&self) {
+        self.shared.take_news();
+    }
+
+    /// How many requests there have been: unchanged, nothing new was asked of the worker.
+    pub fn requests(&self) -> u64 {
+        self.shared.ring.appended()
     }
 
     /// The oldest failure of a posted request that nobody has taken yet.

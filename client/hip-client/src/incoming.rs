@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use transport::Link;
 use wire::{
-    Ack, Callback, Deliver, Failure, Field, Header, LateError, MAX_HEAD_BYTES, MirrorChanged, Opcode, Output,
-    ReceiveCounter, WireError, decode_request, widen,
+    Ack, Callback, Deliver, EventReached, Failure, Field, Header, LateError, MAX_HEAD_BYTES, MirrorChanged,
+    Opcode, Output, ReceiveCounter, StreamReached, WireError, decode_request, widen,
 };
 
 use crate::connection::Shared;
+use crate::progress::Watched;
 use crate::trace::Counters;
 
 const BUFFER: usize = 64 << 10;
@@ -383,6 +384,16 @@ impl Shared {
         }
     }
 
+    /// Reads the frames that are there, unless somebody else reads.
+    pub fn take_news(&self) {
+        let Some(mut incoming) = self.incoming.try_lock() else { return };
+        while !self.over.load(Ordering::Relaxed) && (incoming.has_buffered() || incoming.link.has_news()) {
+            self.read(&mut incoming);
+        }
+        drop(incoming);
+        self.pass_role();
+    }
+
     /// Waits until the worker has acknowledged something, reading if nobody else does.
     pub fn make_room(&self) -> Result<(), Failure> {
         let before = self.ring.freed();
@@ -526,6 +537,14 @@ impl Shared {
             Opcode::Callback => {
                 let (Callback { token, status }, _) = decode_request(&payload)?;
                 self.callbacks.arrived(token, status);
+            }
+            Opcode::EventReached => {
+                let (EventReached { event, stamp, status }, _) = decode_request(&payload)?;
+                self.progress.reached(Watched::Event(event), stamp, status);
+            }
+            Opcode::StreamReached => {
+                let (StreamReached { stream, stamp, status }, _) = decode_request(&payload)?;
+                self.progress.reached(Watched::Stream(stream), stamp, status);
             }
             Opcode::LateError => {
                 let (error, _) = decode_request::<LateError>(&payload)?;

@@ -10,6 +10,7 @@ mod incoming;
 mod mirrors;
 mod outgoing;
 mod output;
+mod progress;
 mod reattach;
 mod reserve;
 mod ring;

@@ -20,6 +20,7 @@ use crate::graph::{Graph, NodeOf};
 use crate::handles::{self, Table};
 use crate::memory::{AddressSpace, Ledger, Place};
 use crate::module::{Function, Module};
+use crate::progress::Mark;
 use crate::{env, report, thread};
 
 /// All state of a session.
@@ -90,6 +91,8 @@ pub struct Event {
     pub device: usize,
     pub flags: u32,
     pub recorded: AtomicBool,
+    /// How far its records have come.
+    pub mark: Arc<Mark>,
 }
 
 /// A memory pool: a name for allocations. Memory goes back to the device when it is freed, so a pool holds nothing.
@@ -489,11 +492,13 @@ fn is_work(opcode: Opcode) -> bool {
             | Opcode::DestroyStream
             | Opcode::SynchronizeStream
             | Opcode::QueryStream
+            | Opcode::QueryWatched
             | Opcode::SynchronizeDevice
             | Opcode::HostFunctionDone
             | Opcode::CreateEvent
             | Opcode::DestroyEvent
             | Opcode::RecordEvent
+            | Opcode::RecordWatched
             | Opcode::WaitEvent
             | Opcode::SynchronizeEvent
             | Opcode::QueryEvent

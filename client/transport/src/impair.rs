@@ -16,8 +16,10 @@ use parking_lot::{Condvar, Mutex};
 use crate::{Endpoint, Link};
 
 /// Bytes under way in one direction; more than the delay times any bandwidth worth pretending.
-const IN_FLIGHT_LIMIT: usize = 64 << 20;
-const BLOCK: usize = 64 << 10;
+const IN_FLIGHT_LIMIT: usize = 1 << 30;
+const BLOCK: usize = 256 << 10;
+/// How late the system may wake a thread that sleeps until a block is due: delays are a few hundred microseconds at the least.
+const TIMER_SLACK_NS: libc::c_ulong = 1000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How bad the network is.
@@ -252,6 +254,8 @@ impl Queue {
     }
 
     fn drain(&self, to: &Link, delay: Duration) {
+        // SAFETY: sets a number of this thread; nothing is read or written.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
         loop {
             let mut state = self.state.lock();
             while state.blocks.is_empty() && !state.closed {

@@ -184,6 +184,16 @@ impl Link {
         }
     }
 
+    /// Whether a read would return at once: with bytes, or with the news that there will be none.
+    pub fn has_news(&self) -> bool {
+        if self.inner.tls.as_ref().is_some_and(Session::has_plaintext) {
+            return true;
+        }
+        let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd, for the length of the call.
+        unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    }
+
     /// Ends the connection in both directions and wakes every thread waiting on it.
     pub fn shutdown(&self) {
         // SAFETY: the descriptor is open as long as `self` is; failure means it is down already.

@@ -126,6 +126,11 @@ pub struct Peer {
 
 impl Peer {
     pub fn start() -> Result<Peer> {
+        Peer::start_behind(Ok)
+    }
+
+    /// The other end is reached at the address that `path` makes of its own.
+    pub fn start_behind(path: impl FnOnce(SocketAddr) -> Result<SocketAddr>) -> Result<Peer> {
         let program = std::env::current_exe().context("this program's own file is not known")?;
         let mut child = Command::new(program)
             .args(["bench", "--peer"])
@@ -137,7 +142,7 @@ impl Peer {
         let stdout = child.stdout.take().context("the other end has no standard output")?;
         BufReader::new(stdout).read_line(&mut line)?;
         let address: SocketAddr = line.trim().parse().context("the other end named no address")?;
-        let stream = TcpStream::connect(address)?;
+        let stream = TcpStream::connect(path(address)?)?;
         stream.set_nodelay(true)?;
         Ok(Peer { child, stream: Some(stream), buffer: Vec::new() })
     }

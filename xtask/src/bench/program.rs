@@ -12,8 +12,10 @@ use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Kernels whose instructions are counted.
 const COUNTED: &[&str] = &["fma_loop", "packed_fma_loop"];
@@ -22,6 +24,7 @@ const COUNTED: &[&str] = &["fma_loop", "packed_fma_loop"];
 #[derive(Debug, Clone)]
 pub struct Programs {
     pub calls: PathBuf,
+    pub remote: PathBuf,
     pub kernels: PathBuf,
     /// The loops of `kernels` for the processor itself.
     pub native: PathBuf,
@@ -47,6 +50,7 @@ impl Programs {
         let folder = repo.target.join("bench");
         Programs {
             calls: folder.join("calls"),
+            remote: folder.join("remote"),
             kernels: folder.join("kernels"),
             native: folder.join("native"),
             code_object: folder.join("kernels.co"),
@@ -69,6 +73,7 @@ impl Programs {
         let inputs = Inputs::new()
             .file(&source("command.h"))?
             .file(&source("calls.hip"))?
+            .file(&source("remote.hip"))?
             .file(&source("kernels.hip"))?
             .file(&source("native.cpp"))?
             .text(&step::shown(&clang(toolchain)));
@@ -77,7 +82,9 @@ impl Programs {
             return Programs::load(repo, built);
         }
         step::say("compiling the bench programs");
-        for (name, program) in [("calls", &programs.calls), ("kernels", &programs.kernels)] {
+        let parts =
+            [("calls", &programs.calls), ("remote", &programs.remote), ("kernels", &programs.kernels)];
+        for (name, program) in parts {
             let object = program.with_extension("o");
             let source = source(&format!("{name}.hip"));
             checked(clang(toolchain).arg("-c").arg(source).arg("-o").arg(&object))?;
@@ -110,9 +117,14 @@ impl Programs {
 
     /// Start one of the programs against a worker.
     pub fn start(&self, program: &Path, worker: &LocalWorker) -> Result<Asked> {
+        self.start_at(program, worker.address())
+    }
+
+    /// Start one of the programs against whatever answers at an address.
+    pub fn start_at(&self, program: &Path, address: SocketAddr) -> Result<Asked> {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
-        command.env("TF_WORKER_HOST", worker.host()).env("TF_WORKER_PORT", worker.port().to_string());
+        command.env("REMORA_WORKER", address.to_string());
         self.spawn(program, command)
     }
 
@@ -122,8 +134,10 @@ impl Programs {
     }
 
     fn spawn(&self, program: &Path, mut command: Command) -> Result<Asked> {
+        // Several of a kind may run at once.
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log = self.log(&name);
+        let log = self.log(&format!("{name}-{}", STARTED.fetch_add(1, Ordering::Relaxed) % 8));
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -206,6 +220,7 @@ pub struct Counters {
     pub posted: u64,
     pub sent: u64,
     pub received: u64,
+    pub reconnects: u64,
 }
 
 /// `remora: 5 round trips, 7 posted, 99 bytes sent, 88 received, 0 reconnects`
@@ -219,6 +234,7 @@ fn counters(line: &str) -> Option<Counters> {
         posted: number(" posted")?,
         sent: number(" bytes sent")?,
         received: number(" received")?,
+        reconnects: number(" reconnects")?,
     })
 }
 
@@ -229,7 +245,10 @@ mod tests {
     #[test]
     fn the_counters_are_found_in_their_line() {
         let line = "remora: 5 round trips, 7 posted, 99 bytes sent, 88 received, 0 reconnects";
-        assert_eq!(counters(line), Some(Counters { round_trips: 5, posted: 7, sent: 99, received: 88 }));
+        assert_eq!(
+            counters(line),
+            Some(Counters { round_trips: 5, posted: 7, sent: 99, received: 88, reconnects: 0 })
+        );
         assert_eq!(counters("remora: connected"), None);
     }
 }

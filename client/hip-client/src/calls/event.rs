@@ -8,6 +8,7 @@ use hip_api::types::*;
 
 use super::{Status, set, stream};
 use crate::graph::node::Work;
+use crate::progress::{Mark, Standing, Watched};
 use crate::runtime::{Event, Runtime, runtime};
 
 /// The event behind a handle.
@@ -34,7 +35,13 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
     }
     let runtime = runtime()?;
     let (index, device) = runtime.current()?;
-    let make = |id| Event { id, device: index, flags, recorded: AtomicBool::new(false) };
+    let make = |id| Event {
+        id,
+        device: index,
+        flags,
+        recorded: AtomicBool::new(false),
+        mark: Arc::new(Mark::default()),
+    };
     let (id, _) = runtime.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     runtime.post(&wire::CreateEvent { event: id, device: device.ordinal, flags }, &[])?;
     // SAFETY: the caller's out-pointer, not null.
@@ -43,7 +50,10 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
 
 pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Status {
     let runtime = runtime()?;
-    runtime.events.remove(event as u64).ok_or(hipErrorInvalidHandle)?;
+    let gone = runtime.events.remove(event as u64).ok_or(hipErrorInvalidHandle)?;
+    if gone.mark.is_polled() {
+        runtime.connection.progress().forget(Watched::Event(gone.id));
+    }
     runtime.post(&wire::DestroyEvent { event: event as u64 }, &[])
 }
 
@@ -57,7 +67,14 @@ pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
     if at.device != found.device {
         return Err(hipErrorInvalidHandle);
     }
-    runtime.post(&wire::RecordEvent { event: found.id, stream: at.id }, &[])?;
+    let stamp = found.mark.advance();
+    if found.mark.is_polled() {
+        // Before it is sent: the answer may come at once.
+        found.mark.watch(stamp);
+        runtime.post(&wire::RecordWatched { event: found.id, stream: at.id, stamp }, &[])?;
+    } else {
+        runtime.post(&wire::RecordEvent { event: found.id, stream: at.id }, &[])?;
+    }
     found.recorded.store(true, Ordering::Release);
     Ok(())
 }
@@ -92,17 +109,47 @@ pub unsafe fn hipEventSynchronize(event: hipEvent_t) -> Status {
         return Ok(());
     }
     runtime.captures.refuse_unsafe()?;
-    runtime.call(&wire::SynchronizeEvent { event: found.id }).map(|_| ())
+    let stamp = found.mark.latest();
+    runtime.call(&wire::SynchronizeEvent { event: found.id })?;
+    found.mark.reach(stamp, 0);
+    Ok(())
 }
 
 pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, event)?;
     runtime.captures.refuse_event(found.id)?;
-    if !found.recorded.load(Ordering::Acquire) || runtime.call(&wire::QueryEvent { event: found.id })?.done {
-        Ok(())
-    } else {
-        Err(hipErrorNotReady)
+    if !found.recorded.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    if !found.mark.is_polled() {
+        runtime.connection.progress().attach(Watched::Event(found.id), &found.mark);
+        found.mark.note_poll();
+    }
+    if found.mark.standing() == Standing::Pending {
+        runtime.connection.take_news();
+    }
+    match found.mark.standing() {
+        Standing::Reached(0) => Ok(()),
+        Standing::Reached(status) => Err(hipError_t(status as u32)),
+        Standing::Pending => not_ready(runtime),
+        // The first time that anyone asks for this event; its next records are watched.
+        Standing::Unknown => {
+            let stamp = found.mark.latest();
+            if !runtime.call(&wire::QueryEvent { event: found.id })?.done {
+                return Err(hipErrorNotReady);
+            }
+            found.mark.reach(stamp, 0);
+            Ok(())
+        }
+    }
+}
+
+/// Not yet; or never, if the session is over.
+pub fn not_ready(runtime: &Runtime) -> Status {
+    match runtime.connection.ending() {
+        Some(failure) => Err(hipError_t(failure.status as u32)),
+        None => Err(hipErrorNotReady),
     }
 }
 

@@ -112,6 +112,7 @@ impl Launch<'_> {
             return Ok(0);
         }
         let event = event::find(runtime, handle)?;
+        event.mark.advance();
         event.recorded.store(true, Ordering::Release);
         Ok(event.id)
     }

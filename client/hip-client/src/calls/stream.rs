@@ -9,6 +9,7 @@ use hip_api::types::*;
 use super::{Status, event, set};
 use crate::capture::View;
 use crate::graph::node::Work;
+use crate::progress::{Standing, Watched};
 use crate::runtime::{Runtime, Stream, runtime};
 use crate::{report, thread};
 
@@ -130,6 +131,34 @@ pub unsafe fn hipStreamAttachMemAsync(
     super::managed::attach(runtime()?, on, pointer, bytes, flags)
 }
 
+impl Runtime {
+    /// Whether a stream is done. Asks the worker once for each time that anything was asked of it, and then hears from it.
+    fn query_stream(&self, stream: u64) -> Status {
+        let mark = self.connection.progress().mark(Watched::Stream(stream));
+        let mut asked_at = mark.asked_at.lock();
+        if *asked_at == self.connection.requests() {
+            if mark.standing() == Standing::Pending {
+                self.connection.take_news();
+            }
+            match mark.standing() {
+                Standing::Reached(0) => return Ok(()),
+                Standing::Reached(status) => return Err(hipError_t(status as u32)),
+                Standing::Pending => return event::not_ready(self),
+                Standing::Unknown => {}
+            }
+        }
+        // The question itself is one more. If there were others meanwhile, this is too little, and the next one asks anew.
+        *asked_at = self.connection.requests() + 1;
+        let stamp = mark.advance();
+        mark.watch(stamp);
+        if !self.call(&wire::QueryWatched { stream, stamp })?.done {
+            return Err(hipErrorNotReady);
+        }
+        mark.reach(stamp, 0);
+        Ok(())
+    }
+}
+
 pub unsafe fn hipStreamCreate(stream: *mut hipStream_t) -> Status {
     // SAFETY: the caller's out-pointer.
     unsafe { hipStreamCreateWithPriority(stream, hipStreamDefault, 0) }
@@ -203,6 +232,7 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
     }
     runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
     runtime.captures.abandon(runtime, stream as u64);
+    runtime.connection.progress().forget(Watched::Stream(stream as u64));
     runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
 }
 
@@ -222,7 +252,7 @@ pub unsafe fn hipStreamQuery(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
     let at = resolve(runtime, stream)?;
     runtime.captures.refuse_waiting(at)?;
-    if runtime.call(&wire::QueryStream { stream: at.id })?.done { Ok(()) } else { Err(hipErrorNotReady) }
+    runtime.query_stream(at.id)
 }
 
 pub unsafe fn hipStreamQuery_spt(stream: hipStream_t) -> Status {

@@ -410,6 +410,7 @@ impl Executable {
         }
         for work in state.noted() {
             if let Work::RecordEvent(event) = work {
+                event.mark.advance();
                 event.recorded.store(true, Ordering::Release);
             }
         }

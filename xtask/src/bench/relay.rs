@@ -1,0 +1,46 @@
+//! A network between two ends on this machine: `remora impair` as a process of its own.
+
+use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Stopped when dropped.
+#[derive(Debug)]
+pub struct Relay {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Relay {
+    /// Something that forwards to `to`, `round_trip` farther away, and cuts its connections after as many bytes as `cuts` says.
+    pub fn start(remora: &Path, to: SocketAddr, round_trip: Duration, cuts: &[u64]) -> Result<Relay> {
+        let mut command = Command::new(remora);
+        command.args(["impair", "--to", &to.to_string()]);
+        command.args(["--delay", &(round_trip.as_secs_f64() * 500.0).to_string()]);
+        for cut in cuts {
+            command.args(["--cut", &cut.to_string()]);
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut relay = Relay { child: child.context("cannot start remora impair")?, address: to };
+        let stdout = relay.child.stdout.take().context("the relay has no standard output")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().strip_prefix("listening on ").context("the relay named no address")?;
+        relay.address = address.parse().context("the relay named no address")?;
+        Ok(relay)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

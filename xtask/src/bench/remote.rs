@@ -1,0 +1,487 @@
+//! The same program from farther and farther away, beside raw TCP through the same relay.
+//!
+//! A relay adds its delay to every byte of both, and lets both have all the bandwidth it can carry. It answers TCP's own
+//! handshake itself, so the time of connecting counts the exchanges of Remora's handshake and not TCP's.
+
+use super::peer::Peer;
+use super::program::{Asked, Counters, Programs};
+use super::relay::Relay;
+use super::report::{Aim, Report, Row, number};
+use super::sample::{Pair, Sample};
+use super::svg::{Anchor, FAINT, INK, Svg};
+use super::{DEVICE, Effort};
+use crate::bench::machine::Machine;
+use crate::build::Built;
+use crate::local_worker::LocalWorker;
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const MILLI: f64 = 1e3;
+const MICRO: f64 = 1e6;
+const GIGA: f64 = 1e-9;
+
+/// What is added to a round trip, in microseconds.
+const DELAYS_US: &[u64] = &[0, 500, 5_000, 30_000, 130_000];
+/// The delay that a training step is judged at.
+const FAR_US: u64 = 30_000;
+/// Launches of a training step, and of a storm.
+const STEP_LAUNCHES: u64 = 300;
+const STORM: u64 = 10_000;
+/// Kernels of a program as large as PyTorch.
+const REGISTERED: u64 = 121_000;
+/// Weights of the program that is started twice.
+const TENSOR: u64 = 8 << 20;
+const TENSORS: u64 = 8;
+/// Clients that share a worker.
+const CLIENTS: usize = 4;
+
+const WAITING: &str = "B1: a call that waits, against raw TCP";
+const BULK: &str = "B4: copies, against raw TCP";
+const STEP: &str = "B6: a training step of 300 launches, 10 events, 100 polls, 3 uploads, 1 result";
+
+pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
+    let mut report = Report::new(Machine::look());
+    let bench = Bench { repo, built, programs, effort };
+    step::say(&format!("measuring a software {DEVICE} from far away"));
+    let worker = bench.worker("worker-remote")?;
+    for &delay in DELAYS_US {
+        step::detail(&format!("{} ms away", delay as f64 / 1e3));
+        bench.at(&worker, Duration::from_micros(delay), &mut report)?;
+    }
+    step::detail("several clients, a broken connection, a large program, a second start");
+    bench.fairness(&worker, &mut report)?;
+    for delay in [0, FAR_US] {
+        bench.recovery(&worker, Duration::from_micros(delay), &mut report)?;
+    }
+    bench.registration(&worker, &mut report)?;
+    drop(worker);
+    bench.second_start(&mut report)?;
+    report.rows.sort_by_key(|row| row.group);
+    report.close();
+    Ok(report)
+}
+
+struct Bench<'a> {
+    repo: &'a Repo,
+    built: &'a Built,
+    programs: &'a Programs,
+    effort: Effort,
+}
+
+impl Bench<'_> {
+    /// A worker that remembers nothing of earlier runs.
+    fn worker(&self, log: &str) -> Result<LocalWorker> {
+        let cache = self.repo.target.join("bench/cache");
+        if cache.exists() {
+            fs::remove_dir_all(&cache).with_context(|| format!("cannot empty {}", cache.display()))?;
+        }
+        self.worker_again(log)
+    }
+
+    /// A worker that remembers what the last one did.
+    fn worker_again(&self, log: &str) -> Result<LocalWorker> {
+        let mut remora = Command::new(&self.built.remora);
+        remora.env("XDG_CACHE_HOME", self.repo.target.join("bench/cache"));
+        LocalWorker::start_with(remora, DEVICE, &self.programs.log(log))
+    }
+
+    fn relay(&self, worker: &LocalWorker, delay: Duration) -> Result<Relay> {
+        Relay::start(&self.built.remora, worker.address(), delay, &[])
+    }
+
+    fn remote(&self, relay: &Relay) -> Result<Asked> {
+        self.programs.start_at(&self.programs.remote, relay.address())
+    }
+
+    /// What a program that executes these commands costs in all.
+    fn counters(&self, relay: &Relay, commands: &[String]) -> Result<Counters> {
+        let mut program = self.remote(relay)?;
+        for command in commands {
+            program.ask(command)?;
+        }
+        program.finish()
+    }
+
+    /// Round trips of a command, as the difference to a program that only connects.
+    fn trips(&self, relay: &Relay, commands: &[String]) -> Result<u64> {
+        let base = self.counters(relay, &["connect".to_owned()])?.round_trips;
+        Ok(self.counters(relay, commands)?.round_trips - base)
+    }
+
+    fn at(&self, worker: &LocalWorker, delay: Duration, report: &mut Report) -> Result<()> {
+        let relay = self.relay(worker, delay)?;
+        let mut between = None;
+        let mut peer = Peer::start_behind(|address| {
+            let relay = Relay::start(&self.built.remora, address, delay, &[])?;
+            Ok(between.insert(relay).address())
+        })?;
+        self.waiting(&relay, &mut peer, delay, report)?;
+        self.copying(&relay, &mut peer, delay, report)?;
+        self.stepping(&relay, &mut peer, delay, report)?;
+        self.polling(&relay, delay, report)?;
+        self.posting(&relay, delay, report)?;
+        self.setting_up(&relay, delay, report)
+    }
+
+    /// How often something that takes `each` can be done in a while.
+    fn often(&self, each: Duration, most: u64) -> u64 {
+        let budget = Duration::from_millis(20 * self.effort.rounds as u64);
+        (budget.as_micros() as u64 / each.as_micros().max(1) as u64).clamp(2, most)
+    }
+
+    fn waiting(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
+        let mut program = self.programs.start_at(&self.programs.calls, relay.address())?;
+        // What a waiting call sends and receives is known from the local measurements.
+        let (sent, received) = (32, 28);
+        let count = self.often(delay, self.effort.calls);
+        let mut pair = Pair::default();
+        program.seconds("synchronize 2")?;
+        for _ in 0..(if delay.is_zero() { 6 } else { 2 }) * self.effort.rounds {
+            let reference = peer.echo(sent, received, count)? / count as f64;
+            pair.push(program.seconds(&format!("synchronize {count}"))? / count as f64, reference);
+        }
+        program.finish()?;
+        report.push(Row {
+            best: pair.ours.best() * MILLI,
+            median: pair.ours.median() * MILLI,
+            reference: Some(pair.reference.best() * MILLI),
+            ratio: Some(pair.ratio()),
+            best_ratio: Some(pair.best_ratio()),
+            aim: Some(Aim::AtMost(1.2)),
+            ..Row::plain(WAITING, key("sync", delay), named("hipStreamSynchronize", delay), "ms")
+        });
+        Ok(())
+    }
+
+    fn copying(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
+        let mut program = self.programs.start_at(&self.programs.calls, relay.address())?;
+        let bytes = self.effort.largest_copy;
+        let (mut up, mut down) = (Pair::default(), Pair::default());
+        program.seconds(&format!("upload {bytes} 1"))?;
+        program.seconds(&format!("download {bytes} 1"))?;
+        peer.upload(bytes, 1)?;
+        for _ in 0..self.effort.rounds {
+            let raw = peer.upload(bytes, 1)?;
+            up.push(program.seconds(&format!("upload {bytes} 1"))?, raw);
+            let raw = peer.download(bytes, 1)?;
+            down.push(program.seconds(&format!("download {bytes} 1"))?, raw);
+        }
+        program.finish()?;
+        for (direction, name, pair) in
+            [("upload", "host to device", &up), ("download", "device to host", &down)]
+        {
+            let speed = |seconds: f64| bytes as f64 / seconds * GIGA;
+            report.push(Row {
+                best: speed(pair.ours.best()),
+                median: speed(pair.ours.median()),
+                reference: Some(speed(pair.reference.best())),
+                ratio: Some(1.0 / pair.ratio()),
+                best_ratio: Some(1.0 / pair.best_ratio()),
+                aim: Some(Aim::AtLeast(0.95)),
+                ..Row::plain(
+                    BULK,
+                    key(direction, delay),
+                    named(&format!("{name}, {} MiB", bytes >> 20), delay),
+                    "GB/s",
+                )
+            });
+        }
+        Ok(())
+    }
+
+    fn stepping(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
+        let mut program = self.remote(relay)?;
+        program.ask(&format!("step 3 {STEP_LAUNCHES}"))?;
+        let mut pair = Pair::default();
+        for _ in 0..self.often(delay + Duration::from_millis(1), 50) {
+            let raw = peer.echo(32, 28, 1)?;
+            for nanoseconds in program.ask(&format!("step 1 {STEP_LAUNCHES}"))? {
+                pair.push(nanoseconds as f64 * 1e-9, raw);
+            }
+        }
+        program.finish()?;
+        let aim = (delay.as_micros() as u64 == FAR_US).then_some(Aim::AtMost(31.0));
+        report.push(Row {
+            best: pair.ours.best() * MILLI,
+            median: pair.ours.median() * MILLI,
+            reference: Some(pair.reference.best() * MILLI),
+            aim,
+            ..Row::plain(STEP, key("step", delay), named("time of a step", delay), "ms")
+        });
+        const MORE: u64 = 8;
+        let steps = |count: u64| format!("step {count} {STEP_LAUNCHES}");
+        let few = self.counters(relay, &[steps(4)])?;
+        let many = self.counters(relay, &[steps(4 + MORE)])?;
+        report.push(Row {
+            best: (many.round_trips - few.round_trips) as f64 / MORE as f64,
+            aim: Some(Aim::AtMost(1.0)),
+            ..Row::plain(STEP, key("step_trips", delay), named("round trips of a step", delay), "")
+        });
+        Ok(())
+    }
+
+    fn polling(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
+        let count = self.often(delay + Duration::from_micros(100), 50);
+        for (command, name) in [("poll_event", "hipEventQuery"), ("poll_stream", "hipStreamQuery")] {
+            let mut program = self.remote(relay)?;
+            program.ask(&format!("{command} 4"))?;
+            let [polls, nanoseconds] = program.ask(&format!("{command} {count}"))?[..] else {
+                bail!("{command} was answered with other than two numbers");
+            };
+            program.finish()?;
+            let few = self.trips(relay, &[format!("{command} 4")])?;
+            let many = self.trips(relay, &[format!("{command} {}", 4 + count)])?;
+            let name = format!("{name}: round trips a wait ({} polls each)", polls / count);
+            report.push(Row {
+                best: (many.saturating_sub(few)) as f64 / count as f64,
+                aim: Some(Aim::AtMost(1.0)),
+                ..Row::plain("B2: polling", key(&format!("{command}_trips"), delay), named(&name, delay), "")
+            });
+            report.push(Row {
+                best: nanoseconds as f64 * 1e-6 / count as f64,
+                ..Row::plain("B2: polling", key(command, delay), named("time of such a wait", delay), "ms")
+            });
+        }
+        Ok(())
+    }
+
+    fn posting(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
+        let mut program = self.remote(relay)?;
+        let (mut posting, mut all, mut pairs) = (Sample::default(), Sample::default(), Sample::default());
+        program.ask(&format!("storm {STORM}"))?;
+        for _ in 0..self.often(delay + Duration::from_millis(20), 2 * self.effort.rounds as u64) {
+            // Few enough that none waits for the window, then a whole storm.
+            let [few, _] = program.ask("storm 1000")?[..] else { bail!("a storm was answered strangely") };
+            posting.push(few as f64 * 1e-9 / 1000.0);
+            let [_, both] = program.ask(&format!("storm {STORM}"))?[..] else {
+                bail!("a storm was answered strangely");
+            };
+            all.push(both as f64 * 1e-9);
+            pairs.push(program.seconds("pairs 1000")? / 1000.0);
+        }
+        program.finish()?;
+        let group = "B2, B3: posted calls, in the thread that calls";
+        report.push(Row {
+            best: posting.best() * MICRO,
+            median: posting.median() * MICRO,
+            aim: Some(Aim::AtMost(0.3)),
+            ..Row::plain(group, key("launch", delay), named("kernel<<<...>>>(...)", delay), "us")
+        });
+        report.push(Row {
+            best: pairs.best() * MICRO,
+            median: pairs.median() * MICRO,
+            ..Row::plain(group, key("pair", delay), named("hipMalloc and hipFree", delay), "us")
+        });
+        report.push(Row {
+            best: all.best() * MILLI,
+            median: all.median() * MILLI,
+            ..Row::plain(
+                "B5: 10,000 launches and one wait",
+                key("storm", delay),
+                named("all of it", delay),
+                "ms",
+            )
+        });
+        Ok(())
+    }
+
+    /// 100 buffers, 50 kernels, 10 streams.
+    fn setting_up(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
+        let group = "setting up 100 buffers, 50 kernels and 10 streams";
+        let (mut connecting, mut making) = (Sample::default(), Sample::default());
+        for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8) {
+            let mut program = self.remote(relay)?;
+            connecting.push(program.seconds("connect")?);
+            let [_, all] = program.ask("setup 100 10")?[..] else { bail!("setup was answered strangely") };
+            making.push(all as f64 * 1e-9);
+            program.finish()?;
+        }
+        let trips = self.trips(relay, &["setup 100 10".to_owned()])?;
+        report.push(Row {
+            best: trips as f64,
+            aim: Some(Aim::AtMost(2.0)),
+            ..Row::plain(
+                group,
+                key("setup_trips", delay),
+                named("round trips, without connecting", delay),
+                "",
+            )
+        });
+        report.push(Row {
+            best: making.best() * MILLI,
+            median: making.median() * MILLI,
+            ..Row::plain(group, key("setup", delay), named("time, without connecting", delay), "ms")
+        });
+        report.push(Row {
+            best: connecting.best() * MILLI,
+            median: connecting.median() * MILLI,
+            ..Row::plain(group, key("connect", delay), named("time of connecting", delay), "ms")
+        });
+        Ok(())
+    }
+
+    /// Several clients at once: the least served against the most served.
+    fn fairness(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
+        let mut programs = (0..CLIENTS)
+            .map(|_| self.programs.start_at(&self.programs.remote, worker.address()))
+            .collect::<Result<Vec<_>>>()?;
+        for program in &mut programs {
+            program.ask("hammer 10")?;
+        }
+        let milliseconds = 100 * self.effort.rounds;
+        let counts = std::thread::scope(|scope| {
+            let asked: Vec<_> = programs
+                .iter_mut()
+                .map(|program| scope.spawn(move || program.ask(&format!("hammer {milliseconds}"))))
+                .collect();
+            asked
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a client broke down"))?)
+                .collect::<Result<Vec<_>>>()
+        })?;
+        let counts: Vec<f64> = counts.iter().flatten().map(|&count| count as f64).collect();
+        let least = counts.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = counts.iter().copied().fold(0.0, f64::max);
+        let group = "B7: four clients at once";
+        report.push(Row {
+            best: least / most,
+            ..Row::plain(group, "fairness", "calls of the least served against the most served", "")
+        });
+        report.push(Row {
+            best: counts.iter().sum::<f64>() / milliseconds as f64,
+            ..Row::plain(group, "together", "waiting calls of all", "k/s")
+        });
+        Ok(())
+    }
+
+    /// A connection that breaks in the middle of an upload and in the middle of the download that follows.
+    fn recovery(&self, worker: &LocalWorker, delay: Duration, report: &mut Report) -> Result<()> {
+        let bytes = self.effort.largest_copy / 4;
+        let (mut whole, mut cut) = (Sample::default(), Sample::default());
+        for _ in 0..3 {
+            for (sample, cuts) in [(&mut whole, &[][..]), (&mut cut, &[bytes / 2, bytes][..])] {
+                let relay = Relay::start(&self.built.remora, worker.address(), delay, cuts)?;
+                let mut program = self.remote(&relay)?;
+                program.seconds("connect")?;
+                sample.push(program.seconds(&format!("transfer {bytes}"))?);
+                let counters = program.finish()?;
+                if counters.reconnects != cuts.len() as u64 {
+                    bail!("{} cuts made {} reconnections", cuts.len(), counters.reconnects);
+                }
+            }
+        }
+        report.push(Row {
+            best: (cut.best() - whole.best()).max(0.0) / 2.0 * MILLI,
+            ..Row::plain(
+                "B8: a connection cut in the middle of a copy; every byte compared",
+                key("recovery", delay),
+                named("time that a cut costs", delay),
+                "ms",
+            )
+        });
+        Ok(())
+    }
+
+    fn registration(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
+        let mut sample = Sample::default();
+        for _ in 0..3 {
+            let mut program = self.programs.start_at(&self.programs.remote, worker.address())?;
+            let command = format!("register {REGISTERED} {}", self.programs.code_object.display());
+            let [registered, _] = program.ask(&command)?[..] else {
+                bail!("registering was answered strangely");
+            };
+            sample.push(registered as f64 * 1e-9);
+            program.finish()?;
+        }
+        report.push(Row {
+            best: sample.best(),
+            median: sample.median(),
+            aim: Some(Aim::AtMost(0.2)),
+            ..Row::plain("B9: 121,000 kernels", "register", "registering them", "s")
+        });
+        Ok(())
+    }
+
+    /// A program with weights, started twice; the worker was started anew in between.
+    fn second_start(&self, report: &mut Report) -> Result<()> {
+        let commands = [format!("weights {TENSOR} {TENSORS}"), "setup 100 10".to_owned()];
+        let mut runs = Vec::new();
+        for (round, log) in ["worker-first", "worker-second"].into_iter().enumerate() {
+            let worker = if round == 0 { self.worker(log)? } else { self.worker_again(log)? };
+            let relay = self.relay(&worker, Duration::from_micros(FAR_US))?;
+            let started = Instant::now();
+            let counters = self.counters(&relay, &commands)?;
+            runs.push((counters, started.elapsed().as_secs_f64()));
+        }
+        let [(first, first_time), (second, second_time)] = runs[..] else { bail!("two runs make two") };
+        let group = "B10: the same program again, 64 MiB of weights, 30 ms away";
+        report.push(Row {
+            best: second.sent as f64 / first.sent as f64,
+            aim: Some(Aim::AtMost(0.05)),
+            ..Row::plain(group, "second_bytes", "bytes sent by the second run against the first", "")
+        });
+        report.push(Row {
+            best: second_time / first_time,
+            ..Row::plain(group, "second_time", "time of the second run against the first", "")
+        });
+        Ok(())
+    }
+}
+
+fn key(what: &str, delay: Duration) -> String {
+    format!("{what}_{}_us", delay.as_micros())
+}
+
+fn named(what: &str, delay: Duration) -> String {
+    format!("{what}, {} ms away", delay.as_micros() as f64 / 1e3)
+}
+
+/// Ratios to raw TCP over the delay.
+pub fn plot(report: &Report) -> String {
+    const LEFT: f64 = 60.0;
+    const RIGHT: f64 = 700.0;
+    const TOP: f64 = 70.0;
+    const BOTTOM: f64 = 330.0;
+    const HIGHEST: f64 = 1.4;
+    let mut svg = Svg::new(720.0, 370.0);
+    let title = "Remora against raw TCP through the same relay, over what is added to a round trip";
+    svg.text((16.0, 24.0), Anchor::Start, 15, INK, title);
+    let y = |value: f64| BOTTOM - (BOTTOM - TOP) * value.min(HIGHEST) / HIGHEST;
+    let x = |index: usize| {
+        LEFT + 30.0 + (RIGHT - LEFT - 60.0) * index as f64 / (DELAYS_US.len().max(2) - 1) as f64
+    };
+    for tick in 0..=7 {
+        let value = f64::from(tick) * 0.2;
+        svg.line((LEFT, y(value)), (RIGHT, y(value)), FAINT, tick == 5);
+        svg.text((LEFT - 8.0, y(value) + 4.0), Anchor::End, 12, INK, &number(value));
+    }
+    for (index, delay) in DELAYS_US.iter().enumerate() {
+        let text = format!("{} ms", *delay as f64 / 1e3);
+        svg.text((x(index), BOTTOM + 20.0), Anchor::Middle, 12, INK, &text);
+    }
+    let kinds = [
+        ("time of a waiting call", "sync", "#0969da"),
+        ("speed of an upload", "upload", "#1a7f37"),
+        ("speed of a download", "download", "#bc4c00"),
+    ];
+    for (index, (name, what, colour)) in kinds.into_iter().enumerate() {
+        let points: Vec<(f64, f64)> = DELAYS_US
+            .iter()
+            .enumerate()
+            .filter_map(|(at, delay)| {
+                let wanted = key(what, Duration::from_micros(*delay));
+                let row = report.rows.iter().find(|row| row.key == wanted)?;
+                Some((x(at), y(row.ratio?)))
+            })
+            .collect();
+        svg.curve(&points, colour, false);
+        let at = LEFT + 200.0 * index as f64;
+        svg.line((at, 46.0), (at + 26.0, 46.0), colour, false);
+        svg.text((at + 32.0, 50.0), Anchor::Start, 12, INK, name);
+    }
+    svg.finish()
+}
