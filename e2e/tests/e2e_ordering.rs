@@ -55,6 +55,18 @@ fn making_and_unmaking_things_uses_no_round_trip() {
     assert!(strict > 100, "when every call waits there are only {strict} round trips");
 }
 
+#[test]
+fn asking_again_whether_work_is_done_uses_no_round_trip_and_agrees_with_every_other_word() {
+    let worker = Worker::start();
+    let program = Program::own("polling");
+    let run = |polls: &str| {
+        let ended = Running::start(program.on(&worker).arg(polls).env("REMORA_STATS", "1")).finish();
+        ended.expect_success().expect_line("PASS polling");
+        round_trips(&ended.stderr)
+    };
+    assert_eq!(run("2000"), run("2"));
+}
+
 /// The counter in the line that REMORA_STATS=1 asks for.
 fn round_trips(stderr: &str) -> u64 {
     let count = stderr.lines().find_map(|line| {

@@ -175,6 +175,10 @@ macro_rules! for_each_operation {
                 /// The token of slot 0; the others follow.
                 tokens: u64,
             } + body => {};
+            /// As RecordEvent; the worker pushes EventReached when the stream comes to it.
+            0x0a00 Post RecordWatched { event: u64, stream: u64, stamp: u64 } => {};
+            /// As QueryStream; if the stream is not done, the worker pushes StreamReached when it is.
+            0x0a01 Call QueryWatched { stream: u64, stamp: u64 } => { done: bool };
 
             /// Bytes asked for by ReadLater, in pieces.
             0x0f00 Push Deliver { token: u64, offset: u64 } + body => {};
@@ -186,6 +190,10 @@ macro_rules! for_each_operation {
             0x0f03 Push LateError { request_id: u32, function: u16, code: i32, text: String } => {};
             /// What the device changed in mirrors; comes before the word that the work which did it has ended.
             0x0f20 Push MirrorChanged { number: u64 } + body => {};
+            /// A watched record was reached, with 0 or the error that came in between.
+            0x0f30 Push EventReached { event: u64, stamp: u64, status: i32 } => {};
+            /// All that was asked of a stream before the query with this stamp is done.
+            0x0f31 Push StreamReached { stream: u64, stamp: u64, status: i32 } => {};
         }
     };
 }

@@ -19,8 +19,9 @@ const PINNED: &str = "\
 0x0400 LoadModule 0x0401 UnloadModule 0x0402 ModuleGlobal 0x0403 DefineFunction 0x0500 Launch 0x0600 Compile \
 0x0700 ResetDevice 0x0701 SetLimit \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
+0x0a00 RecordWatched 0x0a01 QueryWatched \
 0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError \
-0x0f20 MirrorChanged";
+0x0f20 MirrorChanged 0x0f30 EventReached 0x0f31 StreamReached";
 
 #[test]
 fn numbers_of_operations_are_pinned() {

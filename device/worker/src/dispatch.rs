@@ -19,6 +19,7 @@ use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::region::{self, WriteRegion};
+use crate::watches::Watches;
 
 /// Images a session may hold, so that a hash can stand for one later.
 const MAX_IMAGES_BYTES: u64 = 4 << 30;
@@ -44,6 +45,7 @@ pub(crate) struct Dispatcher {
     outbox: Arc<Outbox>,
     compiler: Arc<Compiler>,
     compilations: Arc<AtomicUsize>,
+    watches: Arc<Watches>,
     images: HashMap<[u8; 32], Arc<[u8]>>,
     images_bytes: u64,
     graphs: Graphs,
@@ -58,8 +60,10 @@ impl Dispatcher {
         compiler: Arc<Compiler>,
         farewell: Arc<dyn Fn() + Send + Sync>,
     ) -> Dispatcher {
-        device.notify(Arc::new(Voice { outbox: Arc::downgrade(&outbox) }));
+        let watches = Watches::new(Arc::clone(&device), &outbox);
+        device.notify(Arc::new(Voice { outbox: Arc::downgrade(&outbox), watches: Arc::downgrade(&watches) }));
         Dispatcher {
+            watches,
             device,
             outbox,
             compiler,
@@ -181,14 +185,18 @@ impl Dispatcher {
                 if it.bytes > MAX_BODY_BYTES {
                     return Err(DeviceError::invalid_value(format!("a read of {} bytes", it.bytes)));
                 }
-                let (outbox, header) = (Arc::clone(&self.outbox), *header);
-                let sink = Box::new(move |result: Result<&[u8], DeviceError>| match result {
-                    Ok(bytes) => {
-                        outbox.mirrors().read(it.source, bytes);
-                        outbox.tell_changes();
-                        outbox.reply_body(&header, Some(it.source), bytes);
+                let (outbox, header, watches) =
+                    (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
+                let sink = Box::new(move |result: Result<&[u8], DeviceError>| {
+                    watches.sweep();
+                    match result {
+                        Ok(bytes) => {
+                            outbox.mirrors().read(it.source, bytes);
+                            outbox.tell_changes();
+                            outbox.reply_body(&header, Some(it.source), bytes);
+                        }
+                        Err(error) => outbox.fail(&header, &error),
                     }
-                    Err(error) => outbox.fail(&header, &error),
                 });
                 Ok((it.stream, Command::Read { source: it.source, bytes: it.bytes, sink }))
             }),
@@ -307,6 +315,18 @@ impl Dispatcher {
                 device.enqueue(it.stream, tag(header), Command::RecordEvent(it.event))?;
                 Ok(Default::default())
             }),
+            Opcode::RecordWatched => self.now::<wire::RecordWatched>(header, payload, |it, _| {
+                device.enqueue(it.stream, tag(header), Command::RecordEvent(it.event))?;
+                self.watches.add(it.stream, Scope::Event(it.event), it.stamp);
+                Ok(Default::default())
+            }),
+            Opcode::QueryWatched => self.now::<wire::QueryWatched>(header, payload, |it, _| {
+                let done = self.is_done(Scope::Stream(it.stream))?;
+                if !done {
+                    self.watches.add(it.stream, Scope::Stream(it.stream), it.stamp);
+                }
+                Ok(wire::reply::QueryWatched { done })
+            }),
             Opcode::WaitEvent => self.now::<wire::WaitEvent>(header, payload, |it, _| {
                 device.enqueue(it.stream, tag(header), Command::WaitEvent(it.event))?;
                 Ok(Default::default())
@@ -342,7 +362,7 @@ impl Dispatcher {
             Opcode::Compile => self.compile(header, payload),
             Opcode::ResetDevice => {
                 let graphs = &mut self.graphs;
-                now(&self.outbox, header, payload, |it: wire::ResetDevice, _| {
+                now(&self.outbox, &self.watches, header, payload, |it: wire::ResetDevice, _| {
                     self.outbox.mirrors().remove_of(it.device);
                     device.reset(it.device)?;
                     graphs.reset(device);
@@ -367,21 +387,24 @@ impl Dispatcher {
 
     /// Graphs. A launch is answered once it is queued, even as a call: it may wait for the program itself.
     fn graph(&mut self, opcode: Opcode, header: &Header, payload: &[u8]) {
-        let (device, outbox, graphs) = (&*self.device, &self.outbox, &mut self.graphs);
+        let (device, outbox, watches, graphs) =
+            (&*self.device, &self.outbox, &self.watches, &mut self.graphs);
         match opcode {
-            Opcode::DefineGraph => now(outbox, header, payload, |it: wire::DefineGraph, _| {
+            Opcode::DefineGraph => now(outbox, watches, header, payload, |it: wire::DefineGraph, _| {
                 graphs.define(it.graph).map(|()| Default::default())
             }),
-            Opcode::AddGraphNodes => now(outbox, header, payload, |it: wire::AddGraphNodes, _| {
+            Opcode::AddGraphNodes => now(outbox, watches, header, payload, |it: wire::AddGraphNodes, _| {
                 graphs.add(it.graph, it.nodes).map(|()| Default::default())
             }),
-            Opcode::UpdateGraphNodes => now(outbox, header, payload, |it: wire::UpdateGraphNodes, _| {
-                graphs.update(it.graph, it.updates).map(|()| Default::default())
-            }),
-            Opcode::DestroyGraph => now(outbox, header, payload, |it: wire::DestroyGraph, _| {
+            Opcode::UpdateGraphNodes => {
+                now(outbox, watches, header, payload, |it: wire::UpdateGraphNodes, _| {
+                    graphs.update(it.graph, it.updates).map(|()| Default::default())
+                })
+            }
+            Opcode::DestroyGraph => now(outbox, watches, header, payload, |it: wire::DestroyGraph, _| {
                 graphs.destroy(device, it.graph).map(|()| Default::default())
             }),
-            _ => now(outbox, header, payload, |it: wire::LaunchGraph, body| {
+            _ => now(outbox, watches, header, payload, |it: wire::LaunchGraph, body| {
                 let site = Site { device, outbox, tag: tag(header) };
                 let launched = graphs.launch(&site, &it, body);
                 outbox.mirrors().worked();
@@ -397,7 +420,7 @@ impl Dispatcher {
         payload: &[u8],
         act: impl FnOnce(O, &[u8]) -> Result<O::Reply, DeviceError>,
     ) {
-        now(&self.outbox, header, payload, act);
+        now(&self.outbox, &self.watches, header, payload, act);
     }
 
     /// An operation that waits for work.
@@ -438,8 +461,9 @@ impl Dispatcher {
     }
 
     fn completion<O: Operation>(&self, header: &Header) -> Completion {
-        let (outbox, header) = (Arc::clone(&self.outbox), *header);
+        let (outbox, header, watches) = (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
         Box::new(move |result| {
+            watches.sweep();
             if result.is_ok() {
                 outbox.tell_changes();
             }
@@ -533,13 +557,16 @@ impl Dispatcher {
 
     /// Answers with the bytes of a read.
     fn reply_sink(&self, header: &Header) -> ReadSink {
-        let (outbox, header) = (Arc::clone(&self.outbox), *header);
-        Box::new(move |result| match result {
-            Ok(bytes) => {
-                outbox.tell_changes();
-                outbox.reply_body(&header, None, bytes);
+        let (outbox, header, watches) = (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
+        Box::new(move |result| {
+            watches.sweep();
+            match result {
+                Ok(bytes) => {
+                    outbox.tell_changes();
+                    outbox.reply_body(&header, None, bytes);
+                }
+                Err(error) => outbox.fail(&header, &error),
             }
-            Err(error) => outbox.fail(&header, &error),
         })
     }
 
@@ -637,6 +664,7 @@ impl Dispatcher {
 /// Tells the client what happens on the device's threads. Holds the outbox weakly, since that holds the device.
 struct Voice {
     outbox: Weak<Outbox>,
+    watches: Weak<Watches>,
 }
 
 impl Notifier for Voice {
@@ -648,6 +676,9 @@ impl Notifier for Voice {
     }
 
     fn host_function(&self, token: u64, status: Result<(), DeviceError>) {
+        if let Some(watches) = self.watches.upgrade() {
+            watches.sweep();
+        }
         let status = status.err().map_or(0, |error| error.code.0 as i32);
         if let Some(outbox) = self.outbox.upgrade() {
             // The function may look at what the work before it did.
@@ -676,11 +707,15 @@ impl Voice {
 
 fn now<O: Operation>(
     outbox: &Outbox,
+    watches: &Watches,
     header: &Header,
     payload: &[u8],
     act: impl FnOnce(O, &[u8]) -> Result<O::Reply, DeviceError>,
 ) {
     let result = decode::<O>(payload).and_then(|(fields, body)| act(fields, body));
+    if !header.is_posted() {
+        watches.sweep();
+    }
     outbox.finish::<O>(header, result);
 }
 

@@ -23,6 +23,7 @@ mod sessions;
 mod status;
 mod supervisor;
 mod toolchain;
+mod watches;
 
 pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
