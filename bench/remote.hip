@@ -213,6 +213,23 @@ static Answer transfer(int64_t bytes) {
   return {taken};
 }
 
+// One copy, which waits until every byte has arrived. The buffers are kept and were touched before.
+static Answer copy(int64_t bytes, bool up) {
+  static std::vector<char> host;
+  static std::map<int64_t, char *> memory;
+  if (static_cast<int64_t>(host.size()) < bytes)
+    host.assign(bytes, 1);
+  char *&device = memory[bytes];
+  if (!device)
+    HIP_OK(hipMalloc(&device, bytes));
+  int64_t start = now();
+  if (up)
+    HIP_OK(hipMemcpy(device, host.data(), bytes, hipMemcpyHostToDevice));
+  else
+    HIP_OK(hipMemcpy(host.data(), device, bytes, hipMemcpyDeviceToHost));
+  return {now() - start};
+}
+
 // Waiting calls for so many milliseconds: how many.
 static Answer hammer(int64_t milliseconds) {
   static hipStream_t stream = [] {
@@ -285,6 +302,8 @@ int main() {
       int64_t bytes = words.number(), count = words.number();
       return weights(bytes, count);
     }
+    if (name == "upload" || name == "download")
+      return copy(words.number(), name == "upload");
     if (name == "transfer")
       return transfer(words.number());
     if (name == "hammer")

@@ -101,7 +101,16 @@ impl Environment {
 
     /// Where results of the run-time compiler are kept.
     pub fn compile_cache(&self) -> Option<PathBuf> {
+        Some(self.cache()?.join("compile"))
+    }
+
+    /// Where uploads are kept.
+    pub fn upload_cache(&self) -> Option<PathBuf> {
+        Some(self.cache()?.join("uploads"))
+    }
+
+    fn cache(&self) -> Option<PathBuf> {
         let base = self.cache_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
-        base.map(|base| base.join("remora/compile"))
+        base.map(|base| base.join("remora"))
     }
 }

@@ -179,7 +179,11 @@ impl PrivateWorker {
             .context("no folder for the worker's socket")?;
         let socket = folder.path().join("worker");
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("worker").arg("--listen").arg(format!("unix:{}", socket.display()));
+        // What a worker of this one program keeps, nobody asks for again.
+        command
+            .args(["worker", "--no-upload-cache"])
+            .arg("--listen")
+            .arg(format!("unix:{}", socket.display()));
         for model in &models {
             command.args(["--device", model]);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
-use worker::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig};
+use worker::{BackendConfig, DeviceConfig, SessionConfig, UploadConfig, WorkerConfig};
 
 use crate::env::Environment;
 
@@ -68,6 +68,15 @@ pub struct Arguments {
     /// Where compiled programs are kept
     #[arg(long, value_name = "DIR")]
     compile_cache: Option<PathBuf>,
+    /// Where uploads are kept, so that the next run of a program sends hashes in their place
+    #[arg(long, value_name = "DIR")]
+    upload_cache: Option<PathBuf>,
+    /// How much of them is kept
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "8G")]
+    upload_cache_size: u64,
+    /// Keep no uploads
+    #[arg(long, conflicts_with = "upload_cache")]
+    no_upload_cache: bool,
     /// Print `listening on ADDRESS` to standard output when clients may come
     #[arg(long)]
     ready: bool,
@@ -118,6 +127,12 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
         grace_lost: seconds(arguments.grace, "--grace")?,
         toolchain: arguments.toolchain.clone().or_else(|| environment.toolchain.clone()),
         cache: arguments.compile_cache.clone().or_else(|| environment.compile_cache()),
+        uploads: arguments
+            .upload_cache
+            .clone()
+            .or_else(|| environment.upload_cache())
+            .filter(|_| !arguments.no_upload_cache)
+            .map(|folder| UploadConfig { folder, limit: arguments.upload_cache_size }),
     };
     let program = std::env::current_exe().context("this program does not know where it is")?;
     worker::supervise(WorkerConfig {

@@ -33,6 +33,10 @@ impl WorkerOptions {
         command
             .args(["worker", "--ready", "--listen", &self.listen, "--device", &self.device])
             .args(&self.arguments);
+        // What one test uploads is no business of the next, nor of whoever runs them.
+        if !self.arguments.iter().any(|argument| argument.starts_with("--upload-cache")) {
+            command.arg("--no-upload-cache");
+        }
         command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE").env_remove("REMORA_LOG");
         command
     }

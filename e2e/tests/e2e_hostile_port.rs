@@ -62,7 +62,8 @@ fn frame<O: Operation>(fields: &O) -> Vec<u8> {
 /// A session opened by hand, to misbehave in.
 fn session(worker: &Worker) -> Link {
     let link = Link::from_tcp(connect(worker)).unwrap();
-    let welcome = greet::open_session(&link, &hello(), &Credentials::default(), PATIENCE, PATIENCE).unwrap();
+    let (welcome, _) =
+        greet::open_session(&link, &hello(), &Credentials::default(), PATIENCE, PATIENCE).unwrap();
     assert_ne!(welcome.session_id, 0);
     link.set_read_timeout(Some(PATIENCE)).unwrap();
     link

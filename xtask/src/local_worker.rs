@@ -22,17 +22,23 @@ pub struct LocalWorker {
 impl LocalWorker {
     /// Start `remora worker` on a free port of the loopback interface and wait until it listens.
     pub fn start(remora: &Path, device: &str, log: &Path) -> Result<LocalWorker> {
-        LocalWorker::start_with(Command::new(remora), device, log)
+        LocalWorker::start_with(Command::new(remora), device, &["--no-upload-cache"], log)
     }
 
-    /// The same, with the program and whatever environment it is to have.
-    pub fn start_with(mut remora: Command, device: &str, log: &Path) -> Result<LocalWorker> {
+    /// The same, with the program, whatever environment it is to have, and more arguments.
+    pub fn start_with(
+        mut remora: Command,
+        device: &str,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Result<LocalWorker> {
         if let Some(folder) = log.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = remora
             .args(["worker", "--ready", "--listen", "127.0.0.1:0", "--device", device])
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(file)

@@ -61,6 +61,11 @@ macro_rules! for_each_operation {
                 grace_ms: u32,
                 worker: String,
                 devices: Vec<DeviceSnapshot>,
+                /// The first 16 bytes of the BLAKE3 hash of each content the worker has of this client's earlier uploads and
+                /// keeps for as long as the session lives.
+                known: Bytes,
+                /// The process whose memory the device's memory is, at its own addresses, if the client may reach into it; else 0.
+                neighbour: u32,
             } => {};
             0x0005 Unsequenced Reject { code: u32, text: String } => {};
             /// Cumulative: all frames up to this one have arrived.
@@ -134,7 +139,8 @@ macro_rules! for_each_operation {
             0x0305 Call QueryEvent { event: u64 } => { done: bool };
             0x0306 Call ElapsedTime { start: u64, stop: u64 } => { milliseconds: f32 };
 
-            /// The body is the image, or empty when this session sent that hash (SHA-256) before.
+            /// The body is the image, or empty when the worker has the content with that hash (BLAKE3): because this session sent it
+            /// before, or because Welcome said so.
             0x0400 Post LoadModule { module: u64, device: u32, base: u64, hash: [u8; 32] } + body => {};
             0x0401 Post UnloadModule { module: u64 } => {};
             0x0402 Call ModuleGlobal { module: u64, name: String } => { address: u64, bytes: u64 };
@@ -179,6 +185,17 @@ macro_rules! for_each_operation {
             0x0a00 Post RecordWatched { event: u64, stream: u64, stamp: u64 } => {};
             /// As QueryStream; if the stream is not done, the worker pushes StreamReached when it is.
             0x0a01 Call QueryWatched { stream: u64, stamp: u64 } => { done: bool };
+
+            /// As QueryEvent; if the event is not reached, the worker pushes EventReached when it is.
+            0x0a02 Call QueryEventWatched { event: u64, stamp: u64 } => { done: bool };
+
+            /// Waits until the stream would come to a copy of this memory, which the client then does itself.
+            0x0a03 Call Reach { stream: u64, address: u64, bytes: u64 } => {};
+
+            /// As Write, of a content that the worker should keep for later runs.
+            0x0a10 Post WriteKept { stream: u64, destination: u64, hash: [u8; 32] } + body => {};
+            /// As Write, of a content that the worker probably has. If it has not, nothing was written.
+            0x0a11 Call WriteKnown { stream: u64, destination: u64, bytes: u64, hash: [u8; 32] } => { held: bool };
 
             /// Bytes asked for by ReadLater, in pieces.
             0x0f00 Push Deliver { token: u64, offset: u64 } + body => {};
@@ -353,6 +370,8 @@ pub mod capability {
     pub const PLACED_MODULES: u64 = 1;
     /// The worker has a compiler for hiprtc.
     pub const COMPILE: u64 = 2;
+    /// The worker keeps uploads by content: `WriteKept`, `WriteKnown`, and what `Welcome` says is known.
+    pub const UPLOADS: u64 = 1 << 8;
 }
 
 /// What a failed request comes back with.

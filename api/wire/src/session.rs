@@ -172,6 +172,16 @@ impl<F> SendWindow<F> {
         Ok(self.frames())
     }
 
+    /// Lets the caller change how frames are kept; `change` says what keeping one costs from now on, or that it is as it was.
+    pub fn change_each(&mut self, mut change: impl FnMut(&mut F) -> Option<u64>) {
+        for (frame, bytes) in &mut self.kept {
+            if let Some(now) = change(frame) {
+                self.bytes = self.bytes - *bytes + now;
+                *bytes = now;
+            }
+        }
+    }
+
     /// The frame with this number, if it is kept.
     pub fn get(&self, number: u64) -> Option<&F> {
         let index = number.checked_sub(self.acknowledged + 1)?;

@@ -34,7 +34,8 @@ impl Worker {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut command = Command::new(REMORA);
-        command.args(["worker", "--ready", "--exit-with-parent", "--memory", "2G"]).args(arguments);
+        command.args(["worker", "--ready", "--exit-with-parent", "--memory", "2G", "--no-upload-cache"]);
+        command.args(arguments);
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
@@ -136,7 +137,7 @@ pub struct Client {
 impl Client {
     pub fn open(link: Link, token: Option<&[u8]>) -> Result<Client, TransportError> {
         let credentials = greet::Credentials { token, secret: None };
-        let welcome = greet::open_session(&link, &hello(), &credentials, TIMEOUT, TIMEOUT)?;
+        let (welcome, _) = greet::open_session(&link, &hello(), &credentials, TIMEOUT, TIMEOUT)?;
         let (pushes, replies) = (VecDeque::new(), HashMap::new());
         Ok(Client { link, welcome, sent: 0, received: 0, frames: Vec::new(), pushes, replies })
     }
@@ -145,7 +146,7 @@ impl Client {
     pub fn reattach(&mut self, link: Link) -> Result<(), TransportError> {
         let hello = Hello { session_id: self.welcome.session_id, received: self.received, ..hello() };
         let credentials = greet::Credentials { token: None, secret: Some(&self.welcome.session_secret) };
-        let welcome = greet::open_session(&link, &hello, &credentials, TIMEOUT, TIMEOUT)?;
+        let (welcome, _) = greet::open_session(&link, &hello, &credentials, TIMEOUT, TIMEOUT)?;
         assert_eq!(welcome.session_id, self.welcome.session_id);
         self.link = link;
         for frame in &self.frames[welcome.received as usize..] {

@@ -16,16 +16,21 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use transport::tls::Trust;
 use transport::{DEFAULT_PORT, Endpoint, Link};
-use wire::{Failure, Flags, Header, LateError, Operation, Read, ReadLater, Sink, Welcome, Write};
+use wire::{
+    Failure, Flags, Header, LateError, Operation, Reach, Read, ReadLater, Sink, Welcome, Write, WriteKept,
+    WriteKnown, capability,
+};
 
 use crate::callback::Callbacks;
 use crate::incoming::{Deliveries, Desk, Destination, Incoming};
 use crate::mirrors::Mirrors;
+use crate::neighbour::Neighbour;
 use crate::outgoing::{Outgoing, Sender};
 use crate::progress::Progress;
 use crate::reattach::{self, Session};
 use crate::ring::{Full, Ring};
 use crate::trace::{Counters, Statistics};
+use crate::upload::{self, Hashing, Uploads};
 use crate::{exit, trace};
 
 /// hipErrorUnknown: what a lost session answers.
@@ -36,8 +41,9 @@ const STATUS_CLOSED: i32 = 4;
 const COPIED_BODY: usize = 256 << 10;
 /// Bulk travels in pieces of this, so that other threads' requests get in between.
 const PIECE: usize = 4 << 20;
-/// Pieces asked for before the first has arrived.
-const PIECES_AHEAD: usize = 4;
+/// Pieces asked for before the first has arrived, so that the worker does not wait to be asked for more: enough for two
+/// gigabytes a second from the other side of the earth.
+const PIECES_AHEAD: usize = 64;
 
 /// How long a thread that ends the session waits for the one that reads.
 const ABANDON_PATIENCE: Duration = Duration::from_millis(500);
@@ -57,6 +63,8 @@ pub struct Config {
     /// How many bytes, and how many frames, may be unacknowledged. Powers of two.
     pub window_bytes: usize,
     pub window_frames: usize,
+    /// When uploads are hashed, so that the next run need not send them.
+    pub hashing: Hashing,
 }
 
 impl Default for Config {
@@ -70,6 +78,7 @@ impl Default for Config {
             program: crate::env::program(),
             window_bytes: 8 << 20,
             window_frames: 32 << 10,
+            hashing: Hashing::Measured,
         }
     }
 }
@@ -105,6 +114,10 @@ pub(crate) struct Shared {
     pub callbacks: Callbacks,
     pub mirrors: Mirrors,
     pub progress: Progress,
+    pub uploads: Uploads,
+    /// Bodies sent from where they lie that nobody waits for, with the numbers of their frames.
+    lent: Mutex<Vec<(u64, Arc<[u8]>)>>,
+    neighbour: Option<Neighbour>,
     pub counters: Counters,
     /// How many connections this session has had, so that two threads do not mend the same break.
     pub generation: AtomicU64,
@@ -135,6 +148,11 @@ impl Connection {
     /// Opens a session. Shows nothing and registers nothing.
     pub fn open_with(config: Config) -> Result<(Connection, Welcome), OpenError> {
         let (link, session, welcome) = reattach::open(&config)?;
+        let uploads = match session.capabilities & capability::UPLOADS {
+            0 => Uploads::off(),
+            _ => Uploads::new(config.hashing, &welcome.known.0, session.distance),
+        };
+        let neighbour = Neighbour::of(&link, &welcome);
         let failed = |error| OpenError(format!("no memory for the request window: {error}"));
         let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
         let shared = Arc::new(Shared {
@@ -152,6 +170,9 @@ impl Connection {
             callbacks: Callbacks::default(),
             mirrors: Mirrors::default(),
             progress: Progress::default(),
+            uploads,
+            lent: Mutex::default(),
+            neighbour,
             counters: Counters::default(),
             generation: AtomicU64::new(0),
             over: AtomicBool::new(false),
@@ -206,6 +227,25 @@ impl Connection {
         Ok(())
     }
 
+    /// The same with a body of any size, which is not copied but kept until it has arrived.
+    pub fn post_shared<O: Operation>(
+        &self,
+        operation: &O,
+        body: &Arc<[u8]>,
+        cause: u16,
+    ) -> Result<(), Failure> {
+        let shared = &*self.shared;
+        if shared.config.strict || body.len() <= COPIED_BODY {
+            return self.post(operation, body, cause);
+        }
+        // SAFETY: the body is kept below until the frame is acknowledged, and with the session if that never happens.
+        let number = unsafe { shared.request(operation, body, None, Flags::POSTED, cause) }?;
+        let mut lent = shared.lent.lock();
+        lent.retain(|(number, _)| *number > shared.ring.freed());
+        lent.push((number, Arc::clone(body)));
+        Ok(())
+    }
+
     /// Sends a request and waits for its reply.
     #[inline]
     pub fn call<O: Operation>(&self, operation: &O, cause: u16) -> Result<O::Reply, Failure> {
@@ -242,6 +282,16 @@ impl Connection {
         if bytes.len() <= COPIED_BODY {
             return self.post(&Write { stream, destination }, bytes, cause);
         }
+        if let Some(neighbour) = self.neighbour(destination, bytes.len()) {
+            self.reach(stream, destination, bytes.len(), cause)?;
+            if neighbour.write(destination, bytes) {
+                return Ok(());
+            }
+        }
+        if self.shared.uploads.is_worth_it(destination, bytes.len()) {
+            return self.write_kept(stream, destination, bytes, cause);
+        }
+        let start = Instant::now();
         let mut pieces = bytes.chunks(PIECE).enumerate().peekable();
         while let Some((index, piece)) = pieces.next() {
             let operation = Write { stream, destination: destination + (index * PIECE) as u64 };
@@ -252,12 +302,76 @@ impl Connection {
                 self.call_with_body(&operation, piece, cause)?;
             }
         }
+        self.shared.uploads.measured(bytes.len(), start);
         Ok(())
+    }
+
+    /// The same of a content that may be known, and that the worker should keep.
+    fn write_kept(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
+        let shared = &*self.shared;
+        let mut asked = Vec::new();
+        let mut pieces = bytes.chunks(PIECE).enumerate().peekable();
+        while let Some((index, piece)) = pieces.next() {
+            let hash = upload::hash(piece);
+            let destination = destination + (index * PIECE) as u64;
+            if shared.uploads.is_known(&hash) {
+                let operation = WriteKnown { stream, destination, bytes: piece.len() as u64, hash };
+                // SAFETY: nothing is lent.
+                let number = unsafe { shared.request(&operation, &[], None, Flags::NONE, cause) }?;
+                asked.push((number, destination, piece, hash));
+                continue;
+            }
+            let operation = WriteKept { stream, destination, hash };
+            if pieces.peek().is_some() {
+                // SAFETY: the last piece is waited for, known or not, which waits for all before it.
+                unsafe { shared.request(&operation, piece, None, Flags::POSTED, cause) }?;
+            } else {
+                self.call_with_body(&operation, piece, cause)?;
+            }
+            shared.uploads.note(&hash);
+        }
+        let mut result = Ok(());
+        for (number, destination, piece, hash) in asked {
+            match self.finish::<WriteKnown>(number) {
+                // The worker was believed to have it and has not.
+                Ok(reply) if !reply.held && result.is_ok() => {
+                    let operation = WriteKept { stream, destination, hash };
+                    result = self.call_with_body(&operation, piece, cause).map(drop);
+                }
+                Ok(_) => {}
+                Err(failure) => result = result.and(Err(failure)),
+            }
+        }
+        result
+    }
+
+    /// The worker's process, if memory there may be copied without the worker's knowing. It keeps account of mirrors.
+    fn neighbour(&self, address: u64, bytes: usize) -> Option<&Neighbour> {
+        let neighbour = self.shared.neighbour.as_ref()?;
+        self.shared.mirrors.host_of(address, bytes as u64).is_none().then_some(neighbour)
+    }
+
+    /// Waits until a stream would come to a copy of this memory asked for now.
+    fn reach(&self, stream: u64, address: u64, bytes: usize, cause: u16) -> Result<(), Failure> {
+        self.call(&Reach { stream, address, bytes: bytes as u64 }, cause).map(drop)
+    }
+
+    /// Whether the worker has a content, so that a hash can stand for it.
+    pub fn has_content(&self, hash: &[u8; 32]) -> bool {
+        self.shared.uploads.is_known(hash)
     }
 
     /// Reads device memory in stream order, straight into `destination`.
     pub fn read(&self, stream: u64, source: u64, destination: &mut [u8], cause: u16) -> Result<(), Failure> {
-        let mut asked = std::collections::VecDeque::with_capacity(PIECES_AHEAD);
+        if let Some(neighbour) = self.neighbour(source, destination.len())
+            && destination.len() > COPIED_BODY
+        {
+            self.reach(stream, source, destination.len(), cause)?;
+            if neighbour.read(source, destination) {
+                return Ok(());
+            }
+        }
+        let mut asked = std::collections::VecDeque::new();
         let mut result = Ok(());
         for (index, piece) in destination.chunks_mut(PIECE).enumerate() {
             if asked.len() == PIECES_AHEAD

@@ -9,6 +9,7 @@ use transport::tls::Trust;
 use transport::{DEFAULT_PORT, Endpoint};
 
 use crate::connection::Config;
+use crate::upload::Hashing;
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -95,7 +96,13 @@ pub fn config() -> Result<Config, String> {
             .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", which is no number of seconds"))?,
         None => DEFAULT_CONNECT_TIMEOUT,
     };
-    Ok(Config { endpoint, token, trust, connect_timeout, strict: strict(), ..Config::default() })
+    let hashing = match text("REMORA_UPLOAD_CACHE").as_deref() {
+        None => Hashing::Measured,
+        Some("0" | "off" | "never") => Hashing::Never,
+        Some("1" | "on" | "always") => Hashing::Always,
+        Some(other) => return Err(format!("REMORA_UPLOAD_CACHE is \"{other}\"; it may be always or never")),
+    };
+    Ok(Config { endpoint, token, trust, connect_timeout, strict: strict(), hashing, ..Config::default() })
 }
 
 fn is_on(name: &str) -> bool {

@@ -4,16 +4,19 @@ pub mod connection;
 pub mod env;
 pub mod trace;
 
+mod barrier;
 mod callback;
 mod exit;
 mod incoming;
 mod mirrors;
+mod neighbour;
 mod outgoing;
 mod output;
 mod progress;
 mod reattach;
 mod reserve;
 mod ring;
+pub mod upload;
 
 mod advice;
 mod arena;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use code_object::{CodeObject, FatBinary, Kernel};
 use hip_api::types::*;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 use wire::capability;
 
 use crate::arena::charge;
@@ -14,6 +13,7 @@ use crate::memory::Kind;
 use crate::registry::{self, Symbol};
 use crate::report;
 use crate::runtime::Runtime;
+use crate::upload;
 use crate::variables;
 
 /// A code object on a device.
@@ -77,7 +77,7 @@ impl Runtime {
             ledger.give_back(charge(bytes));
             return Err(hipErrorOutOfMemory);
         };
-        let hash: [u8; 32] = Sha256::digest(&code.image()[..]).into();
+        let hash = upload::hash(code.image());
         let image = Arc::clone(code.image());
         let (id, module) = self
             .modules
@@ -85,10 +85,11 @@ impl Runtime {
             .ok_or(hipErrorOutOfMemory)?;
         // The lock is held until the frame is in the ring: a second load of the same image must not overtake the bytes.
         let mut sent = self.sent_images.lock();
-        let body: &[u8] = if sent.insert(hash) { &image } else { &[] };
+        let known = !sent.insert(hash) || self.connection.has_content(&hash);
+        let body = if known { Arc::from([]) } else { image };
         let operation =
             wire::LoadModule { module: id, device: self.devices[device].ordinal, base: place.start, hash };
-        self.send(&operation, body)?;
+        self.post_shared(&operation, &body)?;
         Ok(module)
     }
 

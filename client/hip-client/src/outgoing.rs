@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use transport::Link;
 use wire::{Ack, Flags, Pong};
 
+use crate::barrier;
 use crate::connection::Shared;
 use crate::incoming::Sending;
 use crate::ring::{Cursor, Slices};
@@ -84,7 +85,7 @@ impl Sender {
     #[inline]
     pub fn wake(&self) {
         // Pairs with the fence in `run_sender`: either we see it parked, or it sees what we appended.
-        fence(Ordering::SeqCst);
+        barrier::light();
         if self.parked.load(Ordering::Relaxed) {
             self.unpark();
         }
@@ -260,7 +261,7 @@ impl Shared {
                 continue;
             }
             self.sender.parked.store(true, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
+            barrier::heavy();
             if self.has_work() || self.over.load(Ordering::Relaxed) {
                 self.sender.parked.store(false, Ordering::Relaxed);
                 continue;

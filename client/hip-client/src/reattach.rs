@@ -30,6 +30,8 @@ pub struct Session {
     secret: [u8; 32],
     grace: Duration,
     pub capabilities: u64,
+    /// How long the worker took to answer, the network's part of it included.
+    pub distance: Duration,
     /// Held as long as the session.
     _arena: Reservation,
 }
@@ -39,7 +41,7 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
     let reservation = Reservation::find()
         .map_err(|error| OpenError(format!("no address range for device memory can be reserved: {error}")))?;
     let hello = Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? };
-    let (link, welcome) =
+    let (link, welcome, distance) =
         connect(config, &hello, None).map_err(|error| OpenError(explain(config, &error)))?;
     let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
         reservation
@@ -57,6 +59,7 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
         secret: welcome.session_secret,
         grace: Duration::from_millis(welcome.grace_ms.into()),
         capabilities: hello.capabilities & welcome.capabilities,
+        distance,
         _arena: arena,
     };
     trace::debug(format_args!(
@@ -157,9 +160,9 @@ impl Shared {
             };
             attempts += 1;
             let error = match connect(&self.config, &hello, Some(&self.session.secret)) {
-                Ok(resumed) => {
-                    crate::exit::replaced(self, resumed.0.raw_fd());
-                    return Ok(resumed);
+                Ok((link, welcome, _)) => {
+                    crate::exit::replaced(self, link.raw_fd());
+                    return Ok((link, welcome));
                 }
                 Err(error) => error,
             };
@@ -194,7 +197,7 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
     Ok(Hello {
         min_version: MIN_VERSION,
         max_version: MAX_VERSION,
-        capabilities: capability::PLACED_MODULES | capability::COMPILE,
+        capabilities: capability::PLACED_MODULES | capability::COMPILE | capability::UPLOADS,
         purpose: Purpose::Session as u8,
         client: config.program.clone(),
         pid: std::process::id(),
@@ -207,7 +210,7 @@ fn connect(
     config: &Config,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
-) -> Result<(Link, Welcome), TransportError> {
+) -> Result<(Link, Welcome, Duration), TransportError> {
     let start = Instant::now();
     let mut link = config.endpoint.connect(config.connect_timeout)?;
     let left = || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
@@ -219,8 +222,8 @@ fn connect(
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
-    let welcome = greet::open_session(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
-    Ok((link, welcome))
+    let (welcome, distance) = greet::open_session(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
+    Ok((link, welcome, distance))
 }
 
 /// What was tried, what was found, what to do.

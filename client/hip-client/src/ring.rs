@@ -9,6 +9,7 @@ use std::cell::UnsafeCell;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use wire::{Sink, WireError};
 
@@ -97,11 +98,13 @@ pub struct Full;
 pub struct Ring {
     memory: Doubled,
     slots: Box<[UnsafeCell<Slot>]>,
-    tail: Mutex<Tail>,
+    /// What threads that append change, what they tell the one that sends, and what the one that reads tells them are apart:
+    /// each would else wait for the others' cores to give its line back.
+    tail: CachePadded<Mutex<Tail>>,
     /// The last frame appended.
-    appended: AtomicU64,
+    appended: CachePadded<AtomicU64>,
     /// The last frame acknowledged, and the position behind it.
-    freed: AtomicU64,
+    freed: CachePadded<AtomicU64>,
     freed_position: AtomicU64,
 }
 
@@ -119,9 +122,9 @@ impl Ring {
         Ok(Ring {
             memory: Doubled::new(bytes)?,
             slots: (0..frames).map(|_| UnsafeCell::new(Slot::EMPTY)).collect(),
-            tail: Mutex::new(Tail { number: 0, position: 0 }),
-            appended: AtomicU64::new(0),
-            freed: AtomicU64::new(0),
+            tail: CachePadded::new(Mutex::new(Tail { number: 0, position: 0 })),
+            appended: CachePadded::new(AtomicU64::new(0)),
+            freed: CachePadded::new(AtomicU64::new(0)),
             freed_position: AtomicU64::new(0),
         })
     }

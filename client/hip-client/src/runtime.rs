@@ -44,15 +44,45 @@ pub struct Runtime {
     /// Modules of registered fat binaries, by (binary, device).
     pub binaries: Mutex<HashMap<(u64, usize), Arc<Module>>>,
     /// Kernel stubs already resolved, by (stub address, device): the hot path of a launch.
-    pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>>>,
+    pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>, Spread>>,
     /// Images this session has sent.
     pub sent_images: Mutex<HashSet<[u8; 32]>>,
     /// What was said about managed memory.
     pub advised: Mutex<Advised>,
     /// How much of the memory of managed variables the worker has too.
     pub shared_variables: Mutex<u64>,
+    /// Events that the program has asked for.
+    pub polled_events: AtomicU32,
     /// Copies that wait for a host function, see [`when_due`](crate::calls::stream::when_due).
     pub copies_due: AtomicUsize,
+}
+
+/// A hash for keys that are addresses: nobody chooses them to collide, and a launch looks one up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spread(u64);
+
+impl std::hash::BuildHasher for Spread {
+    type Hasher = Spread;
+    fn build_hasher(&self) -> Spread {
+        Spread(0)
+    }
+}
+
+impl std::hash::Hasher for Spread {
+    fn finish(&self) -> u64 {
+        // Addresses end in zeros, and so would the product; tables look at its low bits.
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(usize::from(byte));
+        }
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.0 = (self.0.rotate_left(23) ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 /// A visible device: everything about it that can be answered without asking.
@@ -214,6 +244,7 @@ impl Runtime {
             sent_images: Mutex::default(),
             advised: Mutex::default(),
             shared_variables: Mutex::new(0),
+            polled_events: AtomicU32::new(0),
             copies_due: AtomicUsize::new(0),
         };
         for (index, device) in runtime.devices.iter().enumerate() {
@@ -263,6 +294,11 @@ impl Runtime {
             self.connection.mirrors().ended(sent);
         }
         result
+    }
+
+    /// Sends without waiting, with a body of any size that is kept until it has arrived.
+    pub fn post_shared<O: Operation>(&self, operation: &O, body: &Arc<[u8]>) -> Result<(), hipError_t> {
+        self.connection.post_shared(operation, body, thread::current_call()).map_err(status)
     }
 
     /// Sends with a body of any size: a small one is copied and posted, a large one sent from where it lies and waited for.
@@ -502,6 +538,8 @@ fn is_work(opcode: Opcode) -> bool {
             | Opcode::WaitEvent
             | Opcode::SynchronizeEvent
             | Opcode::QueryEvent
+            | Opcode::QueryEventWatched
+            | Opcode::Reach
             | Opcode::ElapsedTime
             | Opcode::LoadModule
             | Opcode::UnloadModule
@@ -523,6 +561,8 @@ fn only_changes(opcode: Opcode) -> bool {
     matches!(
         opcode,
         Opcode::Write
+            | Opcode::WriteKept
+            | Opcode::WriteKnown
             | Opcode::WriteRect
             | Opcode::WriteBox
             | Opcode::Fill

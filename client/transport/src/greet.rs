@@ -65,29 +65,41 @@ pub fn greet<Answer: Operation>(
     timeout: Duration,
     patience: Duration,
 ) -> Result<Answer, TransportError> {
+    Ok(greet_measured(link, hello, credentials, timeout, patience)?.0)
+}
+
+/// The same, and how long the challenge took: a round trip of the network, and little else.
+fn greet_measured<Answer: Operation>(
+    link: &Link,
+    hello: &Hello,
+    credentials: &Credentials<'_>,
+    timeout: Duration,
+    patience: Duration,
+) -> Result<(Answer, Duration), TransportError> {
     let start = Instant::now();
     link.set_write_timeout(Some(timeout))?;
     link.set_read_timeout(Some(timeout))?;
     send(link, hello)?;
     let challenge: Challenge = expect(link, wire::MAX_HANDSHAKE_BYTES)?;
+    let distance = start.elapsed();
     let proof = wire::prove(hello, &challenge, credentials.token, credentials.secret)?;
     send(link, &proof)?;
     link.set_read_timeout(Some(patience.max(timeout.saturating_sub(start.elapsed()))))?;
     let answer = expect(link, wire::MAX_WELCOME_BYTES)?;
     link.set_read_timeout(None)?;
     link.set_write_timeout(None)?;
-    Ok(answer)
+    Ok((answer, distance))
 }
 
-/// Asks for a session, or for one to continue.
+/// Asks for a session, or for one to continue. Says how far away the worker is as well.
 pub fn open_session(
     link: &Link,
     hello: &Hello,
     credentials: &Credentials<'_>,
     timeout: Duration,
     patience: Duration,
-) -> Result<Welcome, TransportError> {
-    greet(link, hello, credentials, timeout, patience)
+) -> Result<(Welcome, Duration), TransportError> {
+    greet_measured(link, hello, credentials, timeout, patience)
 }
 
 /// 32 fresh random bytes: a nonce, or a secret.

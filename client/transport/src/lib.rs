@@ -15,5 +15,6 @@ mod listener;
 
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
+pub use link::Peer;
 pub use link::{Link, Ready};
 pub use listener::Listener;

@@ -39,6 +39,13 @@ pub struct Ready {
     pub writable: bool,
 }
 
+/// A process on this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    pub pid: u32,
+    pub uid: u32,
+}
+
 impl Link {
     /// Takes over a TCP connection: no Nagle delay (batching is done by the sender), keepalive, and a bound on
     /// how long sent bytes may stay unacknowledged.
@@ -182,6 +189,37 @@ impl Link {
                 })
             }
         }
+    }
+
+    /// The process at the other end of a named unix socket, by the kernel's word. `None` for any other link, such as one that
+    /// somebody forwards.
+    pub fn unix_peer(&self) -> Option<Peer> {
+        let named = |name: unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32| {
+            // SAFETY: all-zero is a valid sockaddr_un.
+            let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+            let mut length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+            // SAFETY: the address is writable for the length passed.
+            let failed = unsafe { name(self.raw_fd(), (&raw mut address).cast(), &raw mut length) };
+            failed == 0
+                && i32::from(address.sun_family) == libc::AF_UNIX
+                && length as usize > size_of::<libc::sa_family_t>()
+        };
+        if self.is_encrypted() || !(named(libc::getsockname) || named(libc::getpeername)) {
+            return None;
+        }
+        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: the value is writable for the length passed.
+        let failed = unsafe {
+            libc::getsockopt(
+                self.raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut peer).cast(),
+                &raw mut length,
+            )
+        };
+        (failed == 0 && peer.pid > 0).then_some(Peer { pid: peer.pid as u32, uid: peer.uid })
     }
 
     /// Whether a read would return at once: with bytes, or with the news that there will be none.
@@ -342,6 +380,23 @@ mod tests {
         assert!(left.wait(true, true, None).unwrap().writable);
         drop(right);
         assert_eq!(left.write_all(&block).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn only_the_ends_of_a_named_unix_socket_know_each_other() {
+        let (left, right) = Link::pair().unwrap();
+        assert_eq!((left.unix_peer(), right.unix_peer()), (None, None));
+        let folder = std::env::temp_dir().join(format!("remora-link-{}", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&folder).unwrap();
+        let near = Link::from_unix(UnixStream::connect(&folder).unwrap());
+        let far = Link::from_unix(listener.accept().unwrap().0);
+        std::fs::remove_file(&folder).unwrap();
+        for link in [near, far] {
+            assert_eq!(link.unix_peer().map(|peer| peer.pid), Some(std::process::id()));
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let link = Link::from_tcp(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        assert_eq!(link.unix_peer(), None);
     }
 
     #[test]

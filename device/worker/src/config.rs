@@ -7,6 +7,8 @@ use backend_emulator::ObserveConfig;
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
+use crate::store::UploadConfig;
+
 /// One emulated GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceConfig {
@@ -49,6 +51,8 @@ pub struct SessionConfig {
     pub toolchain: Option<PathBuf>,
     /// Where compiled programs are kept; `None` keeps none.
     pub cache: Option<PathBuf>,
+    /// Where uploads are kept for the next run; `None` keeps none.
+    pub uploads: Option<UploadConfig>,
 }
 
 /// What the supervisor is told.

@@ -11,7 +11,6 @@ use backend::{
     Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Scope, StreamId, Tag,
 };
 use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
-use sha2::{Digest, Sha256};
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
 
 use crate::compile::{self, Compiler};
@@ -19,6 +18,7 @@ use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::region::{self, WriteRegion};
+use crate::store::Store;
 use crate::watches::Watches;
 
 /// Images a session may hold, so that a hash can stand for one later.
@@ -46,6 +46,7 @@ pub(crate) struct Dispatcher {
     compiler: Arc<Compiler>,
     compilations: Arc<AtomicUsize>,
     watches: Arc<Watches>,
+    store: Option<Arc<Store>>,
     images: HashMap<[u8; 32], Arc<[u8]>>,
     images_bytes: u64,
     graphs: Graphs,
@@ -58,12 +59,14 @@ impl Dispatcher {
         device: Arc<dyn Device>,
         outbox: Arc<Outbox>,
         compiler: Arc<Compiler>,
+        store: Option<Arc<Store>>,
         farewell: Arc<dyn Fn() + Send + Sync>,
     ) -> Dispatcher {
         let watches = Watches::new(Arc::clone(&device), &outbox);
         device.notify(Arc::new(Voice { outbox: Arc::downgrade(&outbox), watches: Arc::downgrade(&watches) }));
         Dispatcher {
             watches,
+            store,
             device,
             outbox,
             compiler,
@@ -79,6 +82,7 @@ impl Dispatcher {
     /// byte of the payload has been read.
     pub(crate) fn request(
         &mut self,
+        number: u64,
         header: &Header,
         inbox: &mut Inbox,
         counted: &mut dyn FnMut(),
@@ -100,10 +104,14 @@ impl Dispatcher {
                 return Ok(Next::GoOn);
             }
         };
+        if may_change_memory(opcode) {
+            self.outbox.will_change(number);
+        }
         match opcode {
             Opcode::Write => self.write(header, inbox, counted)?,
             Opcode::WriteRect => self.write_region::<wire::WriteRect>(header, inbox, counted)?,
             Opcode::WriteBox => self.write_region::<wire::WriteBox>(header, inbox, counted)?,
+            Opcode::WriteKept => self.write_kept(header, inbox, counted)?,
             Opcode::LoadModule => self.load_module(header, inbox, counted)?,
             Opcode::Launch if header.payload_len > MAX_ARGUMENTS_BYTES => {
                 inbox.skip(header.payload_len)?;
@@ -294,7 +302,7 @@ impl Dispatcher {
             }),
             Opcode::HostFunctionDone => {
                 let graphs = &mut self.graphs;
-                now(&self.outbox, header, payload, |it: wire::HostFunctionDone, _| {
+                now(&self.outbox, &self.watches, header, payload, |it: wire::HostFunctionDone, _| {
                     if !graphs.was_called_off(it.token) {
                         device.host_function_done(it.token)?;
                     }
@@ -314,6 +322,29 @@ impl Dispatcher {
             Opcode::RecordEvent => self.now::<wire::RecordEvent>(header, payload, |it, _| {
                 device.enqueue(it.stream, tag(header), Command::RecordEvent(it.event))?;
                 Ok(Default::default())
+            }),
+            Opcode::QueryEventWatched => self.now::<wire::QueryEventWatched>(header, payload, |it, _| {
+                let done = self.is_done(Scope::Event(it.event))?;
+                if !done {
+                    self.watches.add(it.event, Scope::Event(it.event), it.stamp);
+                }
+                Ok(wire::reply::QueryEventWatched { done })
+            }),
+            Opcode::Reach => self.queued::<wire::Reach>(header, payload, |it, _| {
+                device.check(it.address, it.bytes)?;
+                // Nothing in itself, but it stands in line as a copy would.
+                let (destination, source) = (it.address, it.address);
+                Ok((it.stream, Command::Copy { destination, source, bytes: 0 }))
+            }),
+            Opcode::WriteKnown => self.now::<wire::WriteKnown>(header, payload, |it, _| {
+                let content = self.store.as_ref().and_then(|store| store.get(&it.hash));
+                let Some(content) = content.filter(|content| content.len() as u64 == it.bytes) else {
+                    return Ok(wire::reply::WriteKnown { held: false });
+                };
+                let command = Command::Write { destination: it.destination, data: content.to_vec() };
+                device.enqueue(it.stream, tag(header), command)?;
+                self.outbox.mirrors().worked();
+                Ok(wire::reply::WriteKnown { held: true })
             }),
             Opcode::RecordWatched => self.now::<wire::RecordWatched>(header, payload, |it, _| {
                 device.enqueue(it.stream, tag(header), Command::RecordEvent(it.event))?;
@@ -523,6 +554,34 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// A write whose content is kept. The link is slower than the copy this makes, or the client would not have asked.
+    fn write_kept(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = bulk_head::<wire::WriteKept>(header, inbox)? else {
+            counted();
+            self.outbox.fail(header, &malformed("WriteKept"));
+            return Ok(());
+        };
+        if let Err(error) = self.device.check(it.destination, bytes) {
+            inbox.skip(bytes)?;
+            counted();
+            self.outbox.fail(header, &error);
+            return Ok(());
+        }
+        let data = inbox.read_vec(bytes)?;
+        counted();
+        if let Some(store) = &self.store {
+            store.put(it.hash, data.as_slice().into());
+        }
+        let command = Command::Write { destination: it.destination, data };
+        self.enqueue::<wire::WriteKept>(header, it.stream, command);
+        Ok(())
+    }
+
     /// Packed rows to the device.
     fn write_region<O: WriteRegion>(
         &mut self,
@@ -604,21 +663,31 @@ impl Dispatcher {
             return Ok(Arc::clone(image));
         }
         if sent.is_empty() {
+            if let Some(image) = self.store.as_ref().and_then(|store| store.get(&hash)) {
+                return Ok(self.keep_image(hash, image));
+            }
             return Err(DeviceError::new(
                 hipErrorInvalidImage,
                 "no code object with that hash was sent before",
             ));
         }
-        if <[u8; 32]>::from(Sha256::digest(&sent)) != hash {
+        if *blake3::hash(&sent).as_bytes() != hash {
             return Err(DeviceError::new(
                 hipErrorInvalidImage,
                 "the code object does not have the hash it came with",
             ));
         }
         let image: Arc<[u8]> = sent.into();
+        if let Some(store) = &self.store {
+            store.put(hash, Arc::clone(&image));
+        }
+        Ok(self.keep_image(hash, image))
+    }
+
+    fn keep_image(&mut self, hash: [u8; 32], image: Arc<[u8]>) -> Arc<[u8]> {
         self.images_bytes += image.len() as u64;
         self.images.insert(hash, Arc::clone(&image));
-        Ok(image)
+        image
     }
 
     /// Compiles on a thread of its own, so that no other call is held up.
@@ -755,6 +824,33 @@ fn bulk_head<O: Operation>(header: &Header, inbox: &mut Inbox) -> Result<Option<
             Ok(None)
         }
     }
+}
+
+/// Whether memory may be other than before once the request was handled; not so for those that are known to leave it alone.
+fn may_change_memory(opcode: Opcode) -> bool {
+    !matches!(
+        opcode,
+        Opcode::Read
+            | Opcode::ReadRect
+            | Opcode::ReadBox
+            | Opcode::ReadLater
+            | Opcode::MemoryInfo
+            | Opcode::CreateStream
+            | Opcode::DestroyStream
+            | Opcode::SynchronizeStream
+            | Opcode::SynchronizeDevice
+            | Opcode::SynchronizeEvent
+            | Opcode::QueryStream
+            | Opcode::QueryWatched
+            | Opcode::QueryEvent
+            | Opcode::QueryEventWatched
+            | Opcode::CreateEvent
+            | Opcode::DestroyEvent
+            | Opcode::RecordEvent
+            | Opcode::RecordWatched
+            | Opcode::WaitEvent
+            | Opcode::ElapsedTime
+    )
 }
 
 fn malformed(operation: &str) -> DeviceError {

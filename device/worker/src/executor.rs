@@ -20,6 +20,7 @@ use crate::dispatch::{Dispatcher, Next};
 use crate::inbox::{Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::status::SessionReport;
+use crate::store::Store;
 
 /// How often the housekeeper looks around.
 const TICK: Duration = Duration::from_millis(50);
@@ -27,6 +28,8 @@ const TICK: Duration = Duration::from_millis(50);
 const LOAD_TICKS: u32 = 20;
 /// How long a log that is not read may hold up the end of a session.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long the end of a session may take to write what was uploaded.
+const LAST_UPLOADS: Duration = Duration::from_secs(10);
 /// After a goodbye the client gets this long for its queued work.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -54,7 +57,14 @@ pub fn execute() -> Result<(), WorkerError> {
         }
     };
     let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
+    let store = config.uploads.as_ref().and_then(|uploads| {
+        let opened = Store::open(uploads);
+        opened.inspect_err(|error| tracing::warn!("uploads are not kept: {error}")).ok()
+    });
+    let observed = matches!(&config.backend, BackendConfig::Emulator { observe: Some(_), .. });
     let shared = Arc::new(Shared {
+        store,
+        is_reachable: device.capabilities().direct_writes && !observed,
         outbox: Arc::new(Outbox::new(Arc::clone(&device))),
         device,
         session_id,
@@ -107,6 +117,9 @@ struct Attachment {
 }
 
 struct Shared {
+    store: Option<Arc<Store>>,
+    /// Whether device memory is memory of this process, and nobody needs to know who writes it.
+    is_reachable: bool,
     device: Arc<dyn Device>,
     outbox: Arc<Outbox>,
     session_id: u64,
@@ -125,27 +138,32 @@ impl Shared {
     /// The main thread: one connection after another until the session ends.
     fn serve(self: &Arc<Shared>, config: &SessionConfig, compiler: Arc<Compiler>) -> ! {
         let ender = Arc::clone(self);
-        let farewell = Arc::new(move || end(&ender.outbox, "the client said goodbye"));
-        let mut dispatcher =
-            Dispatcher::new(Arc::clone(&self.device), Arc::clone(&self.outbox), compiler, farewell);
+        let farewell = Arc::new(move || ender.end("the client said goodbye"));
+        let mut dispatcher = Dispatcher::new(
+            Arc::clone(&self.device),
+            Arc::clone(&self.outbox),
+            compiler,
+            self.store.clone(),
+            farewell,
+        );
         let mut counter = ReceiveCounter::new();
         let mut grace = Duration::ZERO;
         loop {
             let Some(attachment) = self.wait_for_connection(grace) else {
-                end(&self.outbox, "its client did not come back");
+                self.end("its client did not come back");
             };
             let link = attachment.link.clone();
             let welcome = self.welcome(&attachment, counter.received());
             if let Err(error) = self.outbox.attach(link.clone(), &welcome, attachment.hello.received) {
                 tracing::warn!("session {}: cannot be continued: {error}", self.session_id);
                 let _ = greet::send(&link, &RejectCode::UnknownSession.reject(error.to_string()));
-                end(&self.outbox, "its client lost track of it");
+                self.end("its client lost track of it");
             }
             counter.told_by_handshake();
             let broken = self.read(Inbox::new(link), &mut dispatcher, &mut counter);
             self.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
-                end(&self.outbox, "the client left after its goodbye");
+                self.end("the client left after its goodbye");
             }
             match &broken {
                 Broken::Protocol(error) => {
@@ -194,9 +212,9 @@ impl Shared {
                 self.unsequenced(&header, &payload)?;
                 Ok(Next::GoOn)
             }
-            Arrival::Next(_) => {
+            Arrival::Next(number) => {
                 let mut due = false;
-                let next = dispatcher.request(&header, inbox, &mut || {
+                let next = dispatcher.request(number, &header, inbox, &mut || {
                     counter.count(header.payload_len);
                     self.outbox.count(counter.received());
                     due = counter.ack_due();
@@ -231,6 +249,14 @@ impl Shared {
         if self.has_compiler {
             capabilities |= capability::COMPILE;
         }
+        let mut known = Vec::new();
+        if let Some(store) = &self.store {
+            capabilities |= capability::UPLOADS;
+            // A client that comes back knows already, and more since.
+            if attachment.hello.session_id == 0 && attachment.hello.capabilities & capability::UPLOADS != 0 {
+                known.extend_from_slice(store.told());
+            }
+        }
         let arena = self.device.arena();
         let devices = self.device.info().iter().zip(0..).map(|(info, ordinal)| wire::DeviceSnapshot {
             ordinal,
@@ -256,7 +282,33 @@ impl Shared {
             grace_ms: u32::try_from(self.grace_lost.as_millis()).unwrap_or(u32::MAX),
             worker: self.worker.clone(),
             devices: devices.collect(),
+            known: wire::Bytes(known),
+            neighbour: self.neighbour(attachment),
         }
+    }
+
+    /// This process, for a client of the same user on this machine, by the kernel's word for both: it may move bytes between
+    /// its memory and the device's itself.
+    fn neighbour(&self, attachment: &Attachment) -> u32 {
+        // SAFETY: returns a number and cannot fail.
+        let user = unsafe { libc::geteuid() };
+        match attachment.link.unix_peer() {
+            Some(peer) if self.is_reachable && peer.uid == user && peer.pid == attachment.hello.pid => {
+                // Where only ancestors may do so, this one may as well. Elsewhere it fails and changes nothing.
+                // SAFETY: takes numbers and touches no memory.
+                unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(peer.pid)) };
+                std::process::id()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Ends the session once what it uploaded is kept.
+    fn end(&self, why: &'static str) -> ! {
+        if let Some(store) = &self.store {
+            store.settle(LAST_UPLOADS);
+        }
+        end(&self.outbox, why)
     }
 
     /// The next connection, if it comes in time.

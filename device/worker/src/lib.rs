@@ -21,6 +21,7 @@ mod region;
 mod rehearsal;
 mod sessions;
 mod status;
+mod store;
 mod supervisor;
 mod toolchain;
 mod watches;
@@ -32,5 +33,6 @@ pub use probe::{DeviceSummary, probe};
 #[doc(hidden)]
 pub use rehearsal::rehearse;
 pub use status::{DeviceStatus, SessionStatus, Status};
+pub use store::UploadConfig;
 pub use supervisor::supervise;
 pub use toolchain::{Toolchain, ToolchainProblem};

@@ -5,7 +5,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
 use backend::{Device, DeviceError};
@@ -17,7 +17,8 @@ use crate::mirror::Mirrors;
 
 /// Pushes wait for acknowledgements when more than this is unacknowledged.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// Bodies of replies up to this size are kept as bytes; larger ones are read from device memory again if need be.
+/// Bodies of replies up to this size are kept as bytes. Larger ones stay where they are, in device memory, until something is
+/// asked for that may change it.
 const COPIED_BODY_BYTES: usize = 256 << 10;
 /// What comes before the body of a reply: the header, and status 0.
 const REPLY_HEAD_BYTES: usize = Header::BYTES + 4;
@@ -29,7 +30,7 @@ const SPARE_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=COPIED_BODY_BYTE
 /// A frame that may have to be sent again.
 enum Kept {
     Whole(Vec<u8>),
-    /// The body is still in device memory: the thread that asked for it is waiting, so a correct program has not touched it.
+    /// The body is still in device memory, and nothing was asked for since that could change it.
     Memory {
         header: Header,
         head: [u8; REPLY_HEAD_BYTES],
@@ -47,15 +48,17 @@ struct State {
 
 impl State {
     /// The client has received this many frames; their buffers are used again.
-    fn acknowledge(&mut self, received: u64) -> Result<(), WireError> {
+    fn acknowledge(&mut self, received: u64, in_memory: &AtomicUsize) -> Result<(), WireError> {
         let spares = &mut self.spares;
-        self.window.acknowledge_each(received, |frame| {
-            if let Kept::Whole(mut bytes) = frame
-                && SPARE_BYTES.contains(&bytes.capacity())
-                && spares.len() < SPARES
-            {
-                bytes.clear();
-                spares.push(bytes);
+        self.window.acknowledge_each(received, |frame| match frame {
+            Kept::Whole(mut bytes) => {
+                if SPARE_BYTES.contains(&bytes.capacity()) && spares.len() < SPARES {
+                    bytes.clear();
+                    spares.push(bytes);
+                }
+            }
+            Kept::Memory { .. } => {
+                in_memory.fetch_sub(1, Ordering::SeqCst);
             }
         })
     }
@@ -80,6 +83,9 @@ pub(crate) struct Outbox {
     /// Requests that have arrived, and those of them the client knows to have.
     received: AtomicU64,
     told: AtomicU64,
+    /// The last request that may change memory, and how many kept frames are still only there.
+    last_change: AtomicU64,
+    in_memory: AtomicUsize,
 }
 
 impl Outbox {
@@ -99,6 +105,8 @@ impl Outbox {
             reader: std::thread::current().id(),
             received: AtomicU64::new(0),
             told: AtomicU64::new(0),
+            last_change: AtomicU64::new(0),
+            in_memory: AtomicUsize::new(0),
         }
     }
 
@@ -106,7 +114,10 @@ impl Outbox {
     pub(crate) fn attach(&self, link: Link, welcome: &wire::Welcome, received: u64) -> Result<(), WireError> {
         let mut state = self.state.lock();
         *self.current.lock() = Some(link.clone());
-        drop(state.window.resume(received)?);
+        if received < state.window.acknowledged() {
+            return Err(WireError::NotKept { first: received + 1, last: state.window.acknowledged() });
+        }
+        state.acknowledge(received, &self.in_memory)?;
         let mut bytes = Vec::new();
         wire::encode_request(welcome, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
         let mut sent = link.write_all(&bytes);
@@ -165,7 +176,7 @@ impl Outbox {
 
     /// The client has received this many frames.
     pub(crate) fn acknowledged(&self, received: u64) -> Result<(), WireError> {
-        self.state.lock().acknowledge(received)?;
+        self.state.lock().acknowledge(received, &self.in_memory)?;
         self.room.notify_all();
         Ok(())
     }
@@ -178,6 +189,33 @@ impl Outbox {
     /// Requests that have arrived.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
+    }
+
+    /// Request `number` may change or free device memory as soon as this returns: what is kept only there is copied.
+    pub(crate) fn will_change(&self, number: u64) {
+        // Pairs with `reply_body`: either we see that it keeps a frame in memory, or it sees that it must not.
+        self.last_change.store(number, Ordering::SeqCst);
+        if self.in_memory.load(Ordering::SeqCst) != 0 {
+            self.copy_from_memory();
+        }
+    }
+
+    #[cold]
+    fn copy_from_memory(&self) {
+        let mut state = self.state.lock();
+        state.window.change_each(|frame| {
+            let Kept::Memory { header, head, address, bytes } = frame else { return None };
+            let mut whole = Vec::with_capacity(head.len() + *bytes as usize);
+            whole.extend_from_slice(&head[..]);
+            if let Err(error) = self.device.peek(*address, *bytes, &mut |body| whole.extend_from_slice(body))
+            {
+                whole = failed(header, &error);
+            }
+            let cost = whole.len() as u64;
+            *frame = Kept::Whole(whole);
+            Some(cost)
+        });
+        self.in_memory.store(0, Ordering::SeqCst);
     }
 
     /// Tells the client how many requests have arrived, if no reply or acknowledgement has told it.
@@ -253,8 +291,17 @@ impl Outbox {
             drop_link(&mut state);
         }
         let bytes = body.len() as u64;
+        let number = wire::widen(request.request_id, self.received.load(Ordering::Relaxed));
+        let stays = |outbox: &Outbox| {
+            outbox.in_memory.fetch_add(1, Ordering::SeqCst);
+            let stays = outbox.last_change.load(Ordering::SeqCst) < number;
+            if !stays {
+                outbox.in_memory.fetch_sub(1, Ordering::SeqCst);
+            }
+            stays
+        };
         let (frame, cost) = match address {
-            Some(address) if sent && body.len() > COPIED_BODY_BYTES => {
+            Some(address) if sent && body.len() > COPIED_BODY_BYTES && stays(self) => {
                 (Kept::Memory { header, head, address, bytes }, head.len())
             }
             // Made after sending, so that the client does not wait for it; the stream does, so that it is what was sent.
@@ -315,14 +362,18 @@ impl Outbox {
             sent = link.write_all_vectored(&mut [IoSlice::new(head), IoSlice::new(body)]);
         });
         let Err(error) = shown else { return sent };
-        // The memory is gone: the frame keeps its number and becomes a failure.
-        let failure = Failure { status: error.code.0 as i32, text: error.text };
-        let flags = Flags::REPLY.with(Flags::ERROR);
-        let header = Header { flags, payload_len: failure.size() as u64, ..*header };
-        let mut frame = header.encode().to_vec();
-        failure.encode(&mut frame);
-        link.write_all(&frame)
+        link.write_all(&failed(header, &error))
     }
+}
+
+/// The memory of a reply is gone: the frame keeps its number and becomes a failure.
+fn failed(header: &Header, error: &DeviceError) -> Vec<u8> {
+    let failure = Failure { status: error.code.0 as i32, text: error.text.clone() };
+    let flags = Flags::REPLY.with(Flags::ERROR);
+    let header = Header { flags, payload_len: failure.size() as u64, ..*header };
+    let mut frame = header.encode().to_vec();
+    failure.encode(&mut frame);
+    frame
 }
 
 fn drop_link(state: &mut State) {
@@ -445,6 +496,29 @@ mod tests {
         bench.device.unmap(bench.address).unwrap();
         let failure = bench.connect(0, 1, || ());
         assert!(failure[0].0.is_error() && failure[0].0.request_id == 1);
+    }
+
+    #[test]
+    fn a_large_reply_is_what_was_sent_whatever_is_asked_for_meanwhile() {
+        let bytes = COPIED_BODY_BYTES as u64 + 1;
+        // Asked for after the reply was sent.
+        let bench = Bench::new(bytes);
+        bench.outbox.count(1);
+        bench.connect(0, 1, || bench.reply(1));
+        bench.outbox.count(2);
+        bench.outbox.will_change(2);
+        bench.fill(2);
+        let again = bench.connect(0, 1, || ());
+        assert!(is_filled(&again[0], 1, 1, bytes));
+        // Asked for before, and done after.
+        let bench = Bench::new(bytes);
+        bench.outbox.count(2);
+        bench.outbox.will_change(2);
+        bench.connect(0, 1, || bench.reply(1));
+        bench.fill(2);
+        bench.device.unmap(bench.address).unwrap();
+        let again = bench.connect(0, 1, || ());
+        assert!(is_filled(&again[0], 1, 1, bytes));
     }
 
     #[test]

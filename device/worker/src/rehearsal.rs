@@ -37,7 +37,8 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
         return 0;
     }
     let compiler = Compiler::new(Some("/nonexistent".into()), None);
-    let mut dispatcher = Dispatcher::new(device, Arc::clone(&outbox), Arc::new(compiler), Arc::new(|| {}));
+    let mut dispatcher =
+        Dispatcher::new(device, Arc::clone(&outbox), Arc::new(compiler), None, Arc::new(|| {}));
     std::thread::scope(|scope| {
         let listener = far.clone();
         scope.spawn(move || {
@@ -67,7 +68,9 @@ fn step(
 ) -> Result<Next, Broken> {
     let header = inbox.header()?;
     match counter.arrive_request(&header)? {
-        Arrival::Next(_) => dispatcher.request(&header, inbox, &mut || counter.count(header.payload_len)),
+        Arrival::Next(number) => {
+            dispatcher.request(number, &header, inbox, &mut || counter.count(header.payload_len))
+        }
         Arrival::Duplicate | Arrival::Unsequenced => {
             inbox.skip(header.payload_len)?;
             Ok(Next::GoOn)

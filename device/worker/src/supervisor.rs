@@ -10,7 +10,7 @@ use std::time::Instant;
 use transport::{Endpoint, Link, Listener, greet, tls};
 use wire::{Purpose, RejectCode};
 
-use crate::config::{WorkerConfig, WorkerError};
+use crate::config::{SessionConfig, WorkerConfig, WorkerError};
 use crate::greeting::{self, Guest, Refusal};
 use crate::probe::{DeviceSummary, probe};
 use crate::proxy;
@@ -37,12 +37,16 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         }
         listeners.push((listener, endpoint.clone()));
     }
+    let session = SessionConfig {
+        uploads: config.session.uploads.clone().map(|uploads| uploads.of_tenant(config.token.as_deref())),
+        ..config.session.clone()
+    };
     let worker = format!("remora {} ({})", env!("CARGO_PKG_VERSION"), config.session.backend.name());
     let supervisor = Arc::new(Supervisor {
         sessions: Arc::new(Sessions::new(
             config.max_sessions,
             config.executor.clone(),
-            config.session.clone(),
+            session,
             worker.clone(),
         )),
         tls: server,

@@ -122,9 +122,14 @@ impl Programs {
 
     /// Start one of the programs against whatever answers at an address.
     pub fn start_at(&self, program: &Path, address: SocketAddr) -> Result<Asked> {
+        self.start_on(program, &address.to_string())
+    }
+
+    /// The same, named as the client names workers.
+    pub fn start_on(&self, program: &Path, worker: &str) -> Result<Asked> {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
-        command.env("REMORA_WORKER", address.to_string());
+        command.env("REMORA_WORKER", worker);
         self.spawn(program, command)
     }
 

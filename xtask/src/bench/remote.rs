@@ -59,8 +59,15 @@ pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) 
     }
     bench.registration(&worker, &mut report)?;
     drop(worker);
+    bench.same_host(&mut report)?;
     bench.second_start(&mut report)?;
-    report.rows.sort_by_key(|row| row.group);
+    let mut groups = Vec::new();
+    for row in &report.rows {
+        if !groups.contains(&row.group) {
+            groups.push(row.group);
+        }
+    }
+    report.rows.sort_by_key(|row| groups.iter().position(|group| *group == row.group));
     report.close();
     Ok(report)
 }
@@ -86,7 +93,7 @@ impl Bench<'_> {
     fn worker_again(&self, log: &str) -> Result<LocalWorker> {
         let mut remora = Command::new(&self.built.remora);
         remora.env("XDG_CACHE_HOME", self.repo.target.join("bench/cache"));
-        LocalWorker::start_with(remora, DEVICE, &self.programs.log(log))
+        LocalWorker::start_with(remora, DEVICE, &[], &self.programs.log(log))
     }
 
     fn relay(&self, worker: &LocalWorker, delay: Duration) -> Result<Relay> {
@@ -158,17 +165,18 @@ impl Bench<'_> {
     }
 
     fn copying(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
-        let mut program = self.programs.start_at(&self.programs.calls, relay.address())?;
+        let mut program = self.remote(relay)?;
         let bytes = self.effort.largest_copy;
         let (mut up, mut down) = (Pair::default(), Pair::default());
-        program.seconds(&format!("upload {bytes} 1"))?;
-        program.seconds(&format!("download {bytes} 1"))?;
+        program.seconds(&format!("upload {bytes}"))?;
+        program.seconds(&format!("download {bytes}"))?;
         peer.upload(bytes, 1)?;
+        peer.download(bytes, 1)?;
         for _ in 0..self.effort.rounds {
             let raw = peer.upload(bytes, 1)?;
-            up.push(program.seconds(&format!("upload {bytes} 1"))?, raw);
+            up.push(program.seconds(&format!("upload {bytes}"))?, raw);
             let raw = peer.download(bytes, 1)?;
-            down.push(program.seconds(&format!("download {bytes} 1"))?, raw);
+            down.push(program.seconds(&format!("download {bytes}"))?, raw);
         }
         program.finish()?;
         for (direction, name, pair) in
@@ -404,6 +412,44 @@ impl Bench<'_> {
             ..Row::plain("B9: 121,000 kernels", "register", "registering them", "s")
         });
         Ok(())
+    }
+
+    /// A worker on the same machine, reached over a unix socket, in turns with raw TCP.
+    fn same_host(&self, report: &mut Report) -> Result<()> {
+        let socket = self.repo.target.join("bench/worker.socket");
+        let listen = format!("unix:{}", socket.display());
+        let remora = Command::new(&self.built.remora);
+        let arguments = ["--no-upload-cache", "--listen", &listen];
+        let _worker = LocalWorker::start_with(remora, DEVICE, &arguments, &self.programs.log("worker-unix"))?;
+        let mut program = self.programs.start_on(&self.programs.remote, &listen)?;
+        let mut peer = Peer::start()?;
+        let bytes = self.effort.largest_copy;
+        for direction in ["upload", "download"] {
+            let mut pair = Pair::default();
+            program.seconds(&format!("{direction} {bytes}"))?;
+            for _ in 0..self.effort.rounds {
+                let raw = match direction {
+                    "upload" => peer.upload(bytes, 1)?,
+                    _ => peer.download(bytes, 1)?,
+                };
+                pair.push(program.seconds(&format!("{direction} {bytes}"))?, raw);
+            }
+            let speed = |seconds: f64| bytes as f64 / seconds * GIGA;
+            report.push(Row {
+                best: speed(pair.ours.best()),
+                median: speed(pair.ours.median()),
+                reference: Some(speed(pair.reference.best())),
+                ratio: Some(1.0 / pair.ratio()),
+                best_ratio: Some(1.0 / pair.best_ratio()),
+                ..Row::plain(
+                    "copies to a worker on the same machine, over a unix socket, against raw TCP",
+                    format!("{direction}_unix"),
+                    format!("{direction} of {} MiB", bytes >> 20),
+                    "GB/s",
+                )
+            });
+        }
+        program.finish().map(drop)
     }
 
     /// A program with weights, started twice; the worker was started anew in between.

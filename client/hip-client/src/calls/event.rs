@@ -11,6 +11,9 @@ use crate::graph::node::Work;
 use crate::progress::{Mark, Standing, Watched};
 use crate::runtime::{Event, Runtime, runtime};
 
+/// A program that polled as many events will poll the next ones too.
+const HABIT: u32 = 4;
+
 /// The event behind a handle.
 pub fn find(runtime: &Runtime, event: hipEvent_t) -> Result<Arc<Event>, hipError_t> {
     runtime.events.get(event as u64).ok_or(hipErrorInvalidHandle)
@@ -42,7 +45,10 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
         recorded: AtomicBool::new(false),
         mark: Arc::new(Mark::default()),
     };
-    let (id, _) = runtime.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
+    let (id, made) = runtime.events.insert_with(make).ok_or(hipErrorOutOfMemory)?;
+    if runtime.polled_events.load(Ordering::Relaxed) >= HABIT {
+        expect_polls(runtime, &made);
+    }
     runtime.post(&wire::CreateEvent { event: id, device: device.ordinal, flags }, &[])?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(event, id as hipEvent_t) }
@@ -119,12 +125,12 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, event)?;
     runtime.captures.refuse_event(found.id)?;
+    if !found.mark.is_polled() {
+        runtime.polled_events.fetch_add(1, Ordering::Relaxed);
+        expect_polls(runtime, &found);
+    }
     if !found.recorded.load(Ordering::Acquire) {
         return Ok(());
-    }
-    if !found.mark.is_polled() {
-        runtime.connection.progress().attach(Watched::Event(found.id), &found.mark);
-        found.mark.note_poll();
     }
     if found.mark.standing() == Standing::Pending {
         runtime.connection.take_news();
@@ -133,16 +139,23 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
         Standing::Reached(0) => Ok(()),
         Standing::Reached(status) => Err(hipError_t(status as u32)),
         Standing::Pending => not_ready(runtime),
-        // The first time that anyone asks for this event; its next records are watched.
+        // The first time that anyone asks for this event; from now on it is watched.
         Standing::Unknown => {
             let stamp = found.mark.latest();
-            if !runtime.call(&wire::QueryEvent { event: found.id })?.done {
+            found.mark.watch(stamp);
+            if !runtime.call(&wire::QueryEventWatched { event: found.id, stamp })?.done {
                 return Err(hipErrorNotReady);
             }
             found.mark.reach(stamp, 0);
             Ok(())
         }
     }
+}
+
+/// The worker tells of this event's records from now on.
+fn expect_polls(runtime: &Runtime, event: &Event) {
+    runtime.connection.progress().attach(Watched::Event(event.id), &event.mark);
+    event.mark.note_poll();
 }
 
 /// Not yet; or never, if the session is over.

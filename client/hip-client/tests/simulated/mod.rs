@@ -194,6 +194,7 @@ impl Shared {
             grace_ms: self.grace.as_millis() as u32,
             worker: "simulated".to_owned(),
             devices: vec![],
+            ..Welcome::default()
         };
         let state = session.state.lock().unwrap();
         let mut out = session.out.lock().unwrap();

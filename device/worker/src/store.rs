@@ -1,0 +1,301 @@
+//! What a tenant's programs have uploaded, by content, so that the next run sends hashes in its place.
+//!
+//! One folder a tenant, one file a content, named by its BLAKE3 hash, shared by all sessions of the tenant and outliving
+//! them. What a session was told to be there stays there while the session lives: only a session that finds itself alone
+//! drops anything, the longest unused first. Refuses to wait for the disk when storing, to store more than its limit, and to
+//! give out what does not have the hash it is asked for.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
+
+/// Hashes a client is told of at most; the newest.
+const MOST_TOLD: usize = 4096;
+/// Bytes that may wait to be written; more is not stored.
+const MOST_WAITING: u64 = 512 << 20;
+/// The largest content that is stored.
+const LARGEST: u64 = 2 << 30;
+/// How full a store is left by who tidies it, in percent, so that the next sessions find room.
+const TIDY_PERCENT: u64 = 80;
+
+/// Where uploads are kept, and how much of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UploadConfig {
+    pub folder: PathBuf,
+    pub limit: u64,
+}
+
+impl UploadConfig {
+    /// The part of one tenant: of all who know the same token.
+    pub(crate) fn of_tenant(mut self, token: Option<&[u8]>) -> UploadConfig {
+        let name = match token {
+            Some(token) => {
+                let key = blake3::derive_key("remora 2026 tenant of an upload store", token);
+                blake3::Hash::from_bytes(key).to_hex()[..32].to_owned()
+            }
+            None => "open".to_owned(),
+        };
+        self.folder.push(name);
+        self
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+    limit: u64,
+    /// Held shared for as long as the session lives.
+    _lock: File,
+    state: Mutex<State>,
+    written: Condvar,
+    writer: Sender<([u8; 32], Arc<[u8]>)>,
+    told: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: u64,
+    /// Not yet written.
+    waiting: HashMap<[u8; 32], Arc<[u8]>>,
+    waiting_bytes: u64,
+}
+
+struct Entry {
+    used: SystemTime,
+    bytes: u64,
+    hash: [u8; 32],
+}
+
+impl Store {
+    /// Opens the store of a tenant, and tidies it if no other session uses it.
+    pub(crate) fn open(config: &UploadConfig) -> io::Result<Arc<Store>> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
+        let lock = File::options().create(true).append(true).mode(0o600).open(config.folder.join("lock"))?;
+        let alone = flock(&lock, libc::LOCK_EX | libc::LOCK_NB).is_ok();
+        if !alone {
+            flock(&lock, libc::LOCK_SH)?;
+        }
+        let mut entries = list(&config.folder, alone)?;
+        let mut used: u64 = entries.iter().map(|entry| entry.bytes).sum();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.used));
+        if alone {
+            if used > config.limit {
+                while used > config.limit / 100 * TIDY_PERCENT
+                    && let Some(oldest) = entries.pop()
+                {
+                    fs::remove_file(config.folder.join(name(&oldest.hash)))?;
+                    used -= oldest.bytes;
+                }
+            }
+            flock(&lock, libc::LOCK_SH)?;
+        }
+        let told = entries.iter().take(MOST_TOLD).flat_map(|entry| entry.hash[..16].to_vec()).collect();
+        let (writer, contents) = channel();
+        let store = Arc::new(Store {
+            folder: config.folder.clone(),
+            limit: config.limit,
+            _lock: lock,
+            state: Mutex::new(State { used, ..State::default() }),
+            written: Condvar::new(),
+            writer,
+            told,
+        });
+        let weak = Arc::downgrade(&store);
+        std::thread::Builder::new().name("store".to_owned()).spawn(move || write_all(&weak, &contents))?;
+        Ok(store)
+    }
+
+    /// The first halves of the hashes that were there when the session began.
+    pub(crate) fn told(&self) -> &[u8] {
+        &self.told
+    }
+
+    /// The content with this hash.
+    pub(crate) fn get(&self, hash: &[u8; 32]) -> Option<Arc<[u8]>> {
+        if let Some(content) = self.state.lock().waiting.get(hash) {
+            return Some(Arc::clone(content));
+        }
+        let path = self.folder.join(name(hash));
+        let file = File::open(&path).ok()?;
+        let mut content = Vec::new();
+        (&file).take(LARGEST + 1).read_to_end(&mut content).ok()?;
+        if *blake3::hash(&content).as_bytes() != *hash {
+            tracing::warn!("{} was damaged and is dropped", path.display());
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        // Used now, so not the next to be dropped. A store that cannot be changed is still good for reading.
+        let _ = file.set_modified(SystemTime::now());
+        Some(content.into())
+    }
+
+    /// Keeps a content, some time soon, if there is room for it.
+    pub(crate) fn put(&self, hash: [u8; 32], content: Arc<[u8]>) {
+        let bytes = content.len() as u64;
+        let mut state = self.state.lock();
+        if bytes > LARGEST
+            || state.waiting.contains_key(&hash)
+            || state.waiting_bytes + bytes > MOST_WAITING
+            || state.used + state.waiting_bytes + bytes > self.limit
+            || self.folder.join(name(&hash)).exists()
+        {
+            return;
+        }
+        state.waiting_bytes += bytes;
+        state.waiting.insert(hash, Arc::clone(&content));
+        // The receiver lives as long as the store.
+        let _ = self.writer.send((hash, content));
+    }
+
+    /// Waits until what was put is kept, but no longer than `patience`.
+    pub(crate) fn settle(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut state = self.state.lock();
+        while !state.waiting.is_empty() && !self.written.wait_until(&mut state, deadline).timed_out() {}
+    }
+
+    fn write(&self, hash: &[u8; 32], content: &[u8]) -> io::Result<()> {
+        // A client's word for a hash is not enough: the next run would believe it.
+        if *blake3::hash(content).as_bytes() != *hash {
+            return Err(io::Error::other("the content does not have the hash it came with"));
+        }
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(content)?;
+        file.persist(self.folder.join(name(hash))).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+fn write_all(store: &Weak<Store>, contents: &Receiver<([u8; 32], Arc<[u8]>)>) {
+    for (hash, content) in contents {
+        let Some(store) = store.upgrade() else { return };
+        let written = store.write(&hash, &content);
+        if let Err(error) = &written {
+            tracing::warn!("an upload is not kept: {error}");
+        }
+        let mut state = store.state.lock();
+        state.waiting.remove(&hash);
+        state.waiting_bytes -= content.len() as u64;
+        if written.is_ok() {
+            state.used += content.len() as u64;
+        }
+        store.written.notify_all();
+    }
+}
+
+/// What is there. Whoever is alone drops what a session that was ended left half written.
+fn list(folder: &Path, alone: bool) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let file = entry.file_name();
+        let Some(hash) = file.to_str().and_then(|name| blake3::Hash::from_hex(name).ok()) else {
+            if alone && file != "lock" {
+                fs::remove_file(entry.path())?;
+            }
+            continue;
+        };
+        let data = entry.metadata()?;
+        entries.push(Entry { used: data.modified()?, bytes: data.len(), hash: *hash.as_bytes() });
+    }
+    Ok(entries)
+}
+
+fn name(hash: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*hash).to_hex().to_string()
+}
+
+fn flock(file: &File, how: i32) -> io::Result<()> {
+    // SAFETY: the descriptor is open; nothing is read or written.
+    if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(seed: u8, bytes: usize) -> ([u8; 32], Arc<[u8]>) {
+        let content: Arc<[u8]> = (0..bytes).map(|at| (at as u8).wrapping_mul(7) ^ seed).collect();
+        (*blake3::hash(&content).as_bytes(), content)
+    }
+
+    fn config(folder: &Path, limit: u64) -> UploadConfig {
+        UploadConfig { folder: folder.to_owned(), limit }
+    }
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_was_kept_is_there_for_the_next_session_and_told_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hash, bytes) = content(1, 100_000);
+        let store = Store::open(&config(folder.path(), 1 << 20)).unwrap();
+        assert!(store.told().is_empty() && store.get(&hash).is_none());
+        store.put(hash, Arc::clone(&bytes));
+        assert_eq!(store.get(&hash), Some(Arc::clone(&bytes)));
+        store.settle(SOON);
+        drop(store);
+        let store = Store::open(&config(folder.path(), 1 << 20)).unwrap();
+        assert_eq!(store.told(), &hash[..16]);
+        assert_eq!(store.get(&hash), Some(bytes));
+    }
+
+    #[test]
+    fn a_content_that_lies_about_its_hash_or_was_damaged_is_never_given_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&config(folder.path(), 1 << 20)).unwrap();
+        let (hash, bytes) = content(1, 5000);
+        let (_, others) = content(2, 5000);
+        store.put(hash, others);
+        store.settle(SOON);
+        assert!(store.get(&hash).is_none());
+        store.put(hash, bytes);
+        store.settle(SOON);
+        fs::write(folder.path().join(name(&hash)), b"something else").unwrap();
+        assert!(store.get(&hash).is_none());
+        assert!(!folder.path().join(name(&hash)).exists());
+    }
+
+    #[test]
+    fn the_limit_holds_and_the_longest_unused_goes_first_but_not_while_another_session_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&config(folder.path(), 1 << 20)).unwrap();
+        let contents: Vec<_> = (0..5).map(|seed| content(seed, 1000)).collect();
+        for (age, (hash, bytes)) in contents.iter().enumerate() {
+            store.put(*hash, Arc::clone(bytes));
+            store.settle(SOON);
+            let file = File::options().append(true).open(folder.path().join(name(hash))).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1000 + age as u64)).unwrap();
+        }
+        assert!(store.get(&contents[0].0).is_some(), "used again just now");
+        let crowded = Store::open(&config(folder.path(), 4000)).unwrap();
+        assert_eq!(crowded.told().len(), 5 * 16);
+        let (hash, bytes) = content(9, 1000);
+        crowded.put(hash, bytes);
+        crowded.settle(SOON);
+        assert!(crowded.get(&hash).is_none(), "there was no room");
+        drop(crowded);
+        drop(store);
+        let alone = Store::open(&config(folder.path(), 4000)).unwrap();
+        let there: Vec<bool> = contents.iter().map(|(hash, _)| alone.get(hash).is_some()).collect();
+        assert_eq!(there, [true, false, false, true, true]);
+    }
+
+    #[test]
+    fn tenants_have_nothing_of_each_other() {
+        let base = config(Path::new("/store"), 1);
+        let folders =
+            [None, Some(&b"one"[..]), Some(&b"two"[..])].map(|token| base.clone().of_tenant(token).folder);
+        assert!(folders[0] != folders[1] && folders[1] != folders[2] && folders[0] != folders[2]);
+        assert!(!folders[1].to_string_lossy().contains("one"));
+    }
+}

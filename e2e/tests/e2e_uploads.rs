@@ -1,0 +1,91 @@
+//! What a program uploads is kept by content: its next run sends hashes, whoever else there is gets nothing of it, and what is
+//! missing is sent again.
+
+use e2e::{Ended, Program, Running, Worker, WorkerOptions};
+use std::path::Path;
+use transport::impair::{Impair, Impairment};
+
+fn worker(folder: &Path, more: &[&str]) -> Worker {
+    let folder = folder.to_str().unwrap();
+    Worker::start_with(&WorkerOptions::with(&[&["--upload-cache", folder], more].concat()))
+}
+
+fn run(worker: &Worker, variables: &[(&str, &str)]) -> Ended {
+    let mut command = Program::own("weights").on(worker);
+    command.env("REMORA_STATS", "1").env("REMORA_UPLOAD_CACHE", "always").envs(variables.iter().copied());
+    let ended = Running::start(&mut command).finish();
+    ended.expect_success().expect_line("PASS weights");
+    ended
+}
+
+/// The counter in the line that REMORA_STATS=1 asks for.
+fn sent(ended: &Ended) -> u64 {
+    let count = ended.stderr.lines().find_map(|line| {
+        let (before, _) = line.strip_prefix("remora: ")?.split_once(" bytes sent")?;
+        before.rsplit(' ').next()?.parse().ok()
+    });
+    count.unwrap_or_else(|| panic!("no counters in\n{}", ended.stderr))
+}
+
+#[test]
+fn the_second_run_sends_hashes_even_to_a_worker_started_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let first_worker = worker(folder.path(), &[]);
+    let first = sent(&run(&first_worker, &[]));
+    assert!(first > 14 << 20, "the first run sends its tensors: {first}");
+    assert!(first < 19 << 20, "and one that it sent before only once: {first}");
+    let second = sent(&run(&first_worker, &[]));
+    assert!(second * 20 <= first, "{second} bytes again after {first}");
+    first_worker.stop();
+    let third = sent(&run(&worker(folder.path(), &[]), &[]));
+    assert!(third * 20 <= first, "{third} bytes again after {first}");
+}
+
+#[test]
+fn what_one_token_uploaded_no_other_token_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut amounts = Vec::new();
+    for token in ["one", "two"] {
+        let file = folder.path().join(token);
+        std::fs::write(&file, token).unwrap();
+        let worker = worker(&folder.path().join("store"), &["--token-file", file.to_str().unwrap()]);
+        amounts.push(sent(&run(&worker, &[("REMORA_TOKEN", token)])));
+    }
+    assert!(amounts[1] > 14 << 20, "{amounts:?}");
+    assert_eq!(std::fs::read_dir(folder.path().join("store")).unwrap().count(), 2);
+}
+
+#[test]
+fn tensors_that_were_lost_meanwhile_are_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = worker(folder.path(), &[]);
+    let first = sent(&run(&worker, &[]));
+    let tenant = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let mut damaged = 0;
+    for entry in std::fs::read_dir(tenant).unwrap() {
+        let entry = entry.unwrap();
+        // Large enough to be a piece of a tensor, and not the program's code.
+        if entry.metadata().unwrap().len() >= 1 << 20 {
+            std::fs::write(entry.path(), b"no longer what it was").unwrap();
+            damaged += 1;
+        }
+    }
+    assert!(damaged >= 4);
+    let again = sent(&run(&worker, &[]));
+    assert!(again > 14 << 20 && again < first + (1 << 20), "{again} after {first}");
+    let third = sent(&run(&worker, &[]));
+    assert!(third * 20 <= first, "{third} bytes after all was kept anew");
+}
+
+#[test]
+fn cuts_change_nothing_about_uploads_known_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = worker(folder.path(), &[]);
+    for cuts in [vec![2_000_003, 3_333_333, 5_000_001], vec![70_001, 4_001, 60_007]] {
+        let impairment = Impairment { cuts: cuts.clone(), ..Impairment::default() };
+        let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
+        let endpoint = proxy.endpoint().to_string();
+        let ended = run(&worker, &[("REMORA_WORKER", &endpoint)]);
+        assert!(!ended.stderr.contains(" 0 reconnects"), "{}", ended.stderr);
+    }
+}
