@@ -5,15 +5,21 @@
 #include <ctime>
 #include <sys/mman.h>
 
+#ifdef __AVX512F__
 constexpr int lanes = 16;
+// Two vectors a chain: with one, the processor waits for results.
+constexpr int wide_lanes = 2 * lanes;
+#else
+constexpr int lanes = 8;
+// With two vectors a chain there are not enough registers.
+constexpr int wide_lanes = lanes;
+#endif
 constexpr int chains = 8;
 constexpr int rounds = 4;
 constexpr float softening = 1e-3f;
 
 typedef float vector __attribute__((vector_size(4 * lanes)));
 
-// Two vectors a chain: with one, the processor waits for results.
-constexpr int wide_lanes = 2 * lanes;
 typedef float wide_vector __attribute__((vector_size(4 * wide_lanes)));
 
 // Nanoseconds this process has run.

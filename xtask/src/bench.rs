@@ -17,6 +17,7 @@ mod remote;
 mod report;
 mod sample;
 mod svg;
+mod without_avx512;
 
 use crate::build::{self, Built};
 use crate::repo::Repo;
@@ -55,6 +56,9 @@ pub struct Arguments {
     /// A quick look: fewer and shorter measurements
     #[arg(long)]
     quick: bool,
+    /// Measure kernels only
+    #[arg(long, conflicts_with = "plot")]
+    kernels: bool,
     /// Measure what is already built, on a machine that need not have compilers
     #[arg(long)]
     prebuilt: bool,
@@ -98,7 +102,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
     let report = match arguments.subject {
-        Subject::Local => measure(&built, &programs, effort)?,
+        Subject::Local => measure(&built, &programs, effort, arguments.kernels)?,
         Subject::Remote => remote::measure(repo, &built, &programs, effort)?,
     };
     println!("{}", report.table());
@@ -122,12 +126,15 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
+fn measure(built: &Built, programs: &Programs, effort: Effort, kernels_only: bool) -> Result<Report> {
     let mut report = Report::new(Machine::look());
-    step::say(&format!("measuring calls against a software {DEVICE}"));
-    calls::measure(built, programs, effort, &mut report)?;
+    if !kernels_only {
+        step::say(&format!("measuring calls against a software {DEVICE}"));
+        calls::measure(built, programs, effort, &mut report)?;
+    }
     step::say(&format!("measuring kernels on a software {DEVICE}"));
     kernels::measure(built, programs, effort, &mut report)?;
+    without_avx512::measure(built, programs, effort, &mut report)?;
     report.close();
     Ok(report)
 }

@@ -51,7 +51,7 @@ impl Engine {
         self.gpu.get_or_init(|| {
             let config = GpuConfig::new(self.arch);
             let threads = self.threads.unwrap_or(config.threads);
-            Gpu::new(GpuConfig { threads, compilation: env::compilation(), ..config })
+            Gpu::new(GpuConfig { threads, level: env::level(), compilation: env::compilation(), ..config })
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::step;
 use anyhow::{Context, Result};
+use std::process::Command;
 
 /// Headings of the report.
 pub const ONE_CORE: &str = "kernels, per second of one core";
@@ -31,12 +32,12 @@ const EFFICIENCY: f64 = 0.9;
 const WAVES: u64 = 4;
 
 /// A kernel to measure.
-struct Kernel {
-    key: &'static str,
-    name: &'static str,
+pub(super) struct Kernel {
+    pub key: &'static str,
+    pub name: &'static str,
     unit: &'static str,
     /// Whether work grows with the cores, by way of the blocks.
-    blocks: Option<u64>,
+    pub blocks: Option<u64>,
     /// Iterations, elements, edge of a matrix or launches.
     size: u64,
     /// Units of work, in `unit` times seconds, of one run of `size` in `blocks`.
@@ -48,20 +49,20 @@ struct Kernel {
     /// Whether it has to become faster with every core.
     scales: bool,
     /// The same loop for the processor itself.
-    twin: Option<Twin>,
+    pub twin: Option<Twin>,
 }
 
 /// What a kernel is held against: its loop in `bench/native.cpp`.
 #[derive(Clone, Copy)]
-struct Twin {
-    unit: &'static str,
+pub(super) struct Twin {
+    pub unit: &'static str,
     /// Units of work, in `unit` times seconds.
-    work: fn(size: u64, blocks: u64) -> f64,
+    pub work: fn(size: u64, blocks: u64) -> f64,
     /// The part of the native speed that is asked for.
     aim: Option<f64>,
 }
 
-const KERNELS: &[Kernel] = &[
+pub(super) const KERNELS: &[Kernel] = &[
     Kernel {
         key: "fma_loop",
         name: "multiply-add loop",
@@ -170,11 +171,18 @@ const KERNELS: &[Kernel] = &[
 
 impl Kernel {
     /// What a program is told to run it on `cores`.
-    fn command(&self, size: u64, cores: u64) -> String {
+    pub fn command(&self, size: u64, cores: u64) -> String {
         match self.blocks {
             Some(blocks) => format!("{} {size} {}", self.key, blocks * cores),
             None => format!("{} {size}", self.key),
         }
+    }
+
+    /// What is asked of it.
+    pub fn size(&self, effort: Effort) -> u64 {
+        // Their sizes are no measure of their work.
+        let fixed = matches!(self.key, "matmul" | "nbody");
+        if fixed { self.size } else { self.size / effort.lightness }
     }
 
     /// Units of work of one run on `cores`.
@@ -185,17 +193,15 @@ impl Kernel {
 
 pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let all = affinity::processors();
-    let mut one = Device::start(built, programs, 1)?;
+    let mut one = Device::start(built, programs, 1, "", &[])?;
     // Both are there at the same time, so that they can take turns.
-    let mut many = if all > 1 { Some(Device::start(built, programs, all)?) } else { None };
-    let mut native = programs.start_native()?;
+    let mut many = if all > 1 { Some(Device::start(built, programs, all, "", &[])?) } else { None };
+    let mut native = programs.start_native(&programs.native)?;
     let mut on_all = Vec::new();
     let mut against_native = Vec::new();
     for kernel in KERNELS {
         let turn = programs.turns.get(kernel.key).copied().unwrap_or(0);
-        // Their sizes are no measure of their work.
-        let fixed = matches!(kernel.key, "matmul" | "nbody");
-        let size = if fixed { kernel.size } else { kernel.size / effort.lightness };
+        let size = kernel.size(effort);
         let mut alone = Sample::default();
         let mut turns = Pair::default();
         let mut native_turns = Pair::default();
@@ -256,7 +262,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort, report: &mut 
 }
 
 /// A worker that has some of the processors, and a program that uses it.
-struct Device {
+pub(super) struct Device {
     cores: usize,
     program: Asked,
     sessions: Sessions,
@@ -265,26 +271,35 @@ struct Device {
 }
 
 /// How long a kernel took.
-struct Run {
+pub(super) struct Run {
     /// From its launch to its end, less the time that other work kept the thread which did most of it waiting.
     clock: f64,
     /// Processor time.
-    processor: f64,
+    pub processor: f64,
 }
 
 impl Device {
-    fn start(built: &Built, programs: &Programs, cores: usize) -> Result<Device> {
+    /// `name` tells it from others with as many cores; `variables` are in the worker's environment.
+    pub fn start(
+        built: &Built,
+        programs: &Programs,
+        cores: usize,
+        name: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Device> {
         let others = Sessions::find();
         let confined = Confined::to(0..cores)?;
-        let log = programs.log(&format!("worker-{cores}"));
-        let worker = LocalWorker::start(&built.remora, DEVICE, &log)?;
+        let log = programs.log(&format!("worker-{cores}{name}"));
+        let mut remora = Command::new(&built.remora);
+        remora.envs(variables.iter().copied());
+        let worker = LocalWorker::start_with(remora, DEVICE, &["--no-upload-cache"], &log)?;
         drop(confined);
         let mut program = programs.start(&programs.kernels, &worker)?;
         program.ask("check").context("the kernels compute something wrong")?;
         Ok(Device { cores, program, sessions: Sessions::find().without(&others), _worker: worker })
     }
 
-    fn run(&mut self, kernel: &Kernel, size: u64) -> Result<Run> {
+    pub fn run(&mut self, kernel: &Kernel, size: u64) -> Result<Run> {
         let command = kernel.command(size, self.cores as u64);
         let before = self.sessions.look();
         let clock = self.program.seconds(&command)?;
@@ -301,7 +316,7 @@ impl Device {
         if kernel.blocks.is_some() { self.cores as f64 } else { 1.0 }
     }
 
-    fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         self.program.finish().map(drop)
     }
 }

@@ -28,6 +28,8 @@ pub struct Programs {
     pub kernels: PathBuf,
     /// The loops of `kernels` for the processor itself.
     pub native: PathBuf,
+    /// The same without AVX-512.
+    pub native_v3: PathBuf,
     /// The device code of `kernels` alone.
     pub code_object: PathBuf,
     /// Instructions of one turn of the loop of each kernel whose instructions are counted.
@@ -53,6 +55,7 @@ impl Programs {
             remote: folder.join("remote"),
             kernels: folder.join("kernels"),
             native: folder.join("native"),
+            native_v3: folder.join("native-v3"),
             code_object: folder.join("kernels.co"),
             turns: HashMap::new(),
             lib: built.lib.clone(),
@@ -92,12 +95,13 @@ impl Programs {
             link.arg(&object).arg("-o").arg(program).arg("-L").arg(&built.lib).arg("-l:libamdhip64.so.6");
             checked(&mut link)?;
         }
-        let mut native = Command::new(&toolchain.clang);
         // Without the last, clang keeps to half of the processor's vectors.
-        native
-            .args(["-O3", "-march=native", "-std=c++17", "-mprefer-vector-width=512"])
-            .arg(source("native.cpp"));
-        checked(native.arg("-o").arg(&programs.native))?;
+        let whole: &[&str] = &["-march=native", "-mprefer-vector-width=512"];
+        for (program, flags) in [(&programs.native, whole), (&programs.native_v3, &["-march=x86-64-v3"])] {
+            let mut native = Command::new(&toolchain.clang);
+            native.args(["-O3", "-std=c++17"]).args(flags).arg(source("native.cpp"));
+            checked(native.arg("-o").arg(program))?;
+        }
         let mut device = flags(toolchain.compile_hip(&[ARCHITECTURE]));
         device.args(["--offload-device-only", "--no-gpu-bundle-output", "-c"]).arg(source("kernels.hip"));
         checked(device.arg("-o").arg(&programs.code_object))?;
@@ -134,8 +138,8 @@ impl Programs {
     }
 
     /// Start the loops for the processor itself.
-    pub fn start_native(&self) -> Result<Asked> {
-        self.spawn(&self.native, Command::new(&self.native))
+    pub fn start_native(&self, program: &Path) -> Result<Asked> {
+        self.spawn(program, Command::new(program))
     }
 
     fn spawn(&self, program: &Path, mut command: Command) -> Result<Asked> {
