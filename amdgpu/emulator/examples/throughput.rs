@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use code_object::CodeObject;
-use emulator::{Access, Compilation, Dispatch, Gpu, GpuConfig, Memory, Module, rate};
+use emulator::{Access, Compilation, Dispatch, Gpu, GpuConfig, Level, Memory, Module, rate};
 use isa::Arch;
 
 fn main() {
-    let usage = "usage: throughput <code object> [threads] [never|hot] [kernel]";
+    let usage = "usage: throughput <code object> [threads] [never|hot] [kernel|all] [base|v3]";
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().expect(usage);
     let threads = arguments.next().map_or(1, |threads| threads.parse().expect("a number of threads"));
@@ -16,7 +16,12 @@ fn main() {
         Some("never") => Compilation::Never,
         _ => Compilation::default(),
     };
-    let only = arguments.next();
+    let only = arguments.next().filter(|only| only != "all");
+    let level = match arguments.next().as_deref() {
+        Some("base") => Some(Level::Base),
+        Some("v3") => Some(Level::V3),
+        _ => None,
+    };
     let image: Arc<[u8]> = std::fs::read(&path).expect("a readable code object").into();
     let object = CodeObject::parse(image).expect("a code object");
     let memory = Arc::new(Memory::new());
@@ -24,7 +29,7 @@ fn main() {
     let base = (place.as_ptr() as u64).next_multiple_of(4096);
     // SAFETY: the block is a page larger than the module and lives to the end.
     let module = unsafe { Module::load(object, Arch::Gfx942, base, &memory) }.expect("a module for gfx942");
-    let gpu = Gpu::new(GpuConfig { threads, compilation, ..GpuConfig::new(Arch::Gfx942) });
+    let gpu = Gpu::new(GpuConfig { threads, compilation, level, ..GpuConfig::new(Arch::Gfx942) });
     let elements = 8usize << 20;
     // Begins of pages, as a device's allocations are.
     const PAGE: usize = 4096;

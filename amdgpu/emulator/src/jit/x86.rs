@@ -12,6 +12,7 @@ mod emit;
 mod entry;
 mod executable;
 mod float;
+mod future;
 mod integer;
 mod lacking;
 mod local_read;

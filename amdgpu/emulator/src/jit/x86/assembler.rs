@@ -14,6 +14,8 @@ pub enum Error {
     Encoding(#[from] IcedError),
     #[error("an operation needs more registers than there are")]
     Registers,
+    #[error("a value was let go that is still needed")]
+    Lost,
 }
 
 /// A place that is jumped to.

@@ -4,13 +4,12 @@
 //! matters only where something is stored: what inactive lanes compute is never seen. With AVX-512 stores are masked. With AVX2 a
 //! slice has two versions: in one all lanes are active, in the other stores mix with what was there.
 
-use std::collections::HashMap;
-
 use iced_x86::{Code, Instruction, Register};
 use isa::Inst;
 
 use super::assembler::{Arg, Assembler, Error, Line, at, broadcast, k};
 use super::block::{Item, Run};
+use super::future::Future;
 use super::mask::{self, Masks};
 use super::register::{Name, Registers};
 use super::target::{AND, BROADCAST_32, COPY, LOAD, OR, Target, Vector, XOR};
@@ -52,11 +51,11 @@ pub fn compile(
         registers: Registers::new(target.registers()),
         masks: Masks::default(),
         constants,
-        uses: HashMap::new(),
+        future: Future::of(run, uops, insts, constants),
+        item: 0,
         uop: &uops[0],
         inst: &insts[uops[0].inst as usize],
     };
-    emit.count_uses(run, uops);
     let lanes = target.lanes() as i32;
     let (top, done) = (emit.asm.label(), emit.asm.label());
     emit.push2(Code::Mov_r64_rm64, EXEC, Register::RDX);
@@ -116,8 +115,9 @@ pub struct Emit<'a> {
     pub registers: Registers,
     pub masks: Masks,
     constants: &'a [Lanes],
-    /// How often scalars and constants are read: those read more than once get a register.
-    uses: HashMap<Name, u32>,
+    future: Future,
+    /// The item of the run that is lowered.
+    item: usize,
     pub uop: &'a Uop,
     pub inst: &'a Inst,
 }
@@ -125,7 +125,8 @@ pub struct Emit<'a> {
 impl<'a> Emit<'a> {
     /// One slice of the run, from memory to memory.
     fn slice(&mut self, run: &Run, uops: &'a [Uop], insts: &'a [Inst]) {
-        for item in &run.items {
+        for (number, item) in run.items.iter().enumerate() {
+            self.item = number;
             match item {
                 Item::Lanes(at) => {
                     self.uop = &uops[*at - run.start];
@@ -142,7 +143,11 @@ impl<'a> Emit<'a> {
                     local_read::emit(self, &reads.collect::<Vec<_>>());
                 }
             }
-            self.registers.release();
+            let future = &self.future;
+            self.registers.release(|name| future.next(name, number + 1));
+        }
+        if self.registers.any_lost() {
+            self.asm.fail(Error::Lost);
         }
         for (vector, register, last) in self.registers.dirty() {
             self.write_home(vector, register, last);
@@ -151,30 +156,6 @@ impl<'a> Emit<'a> {
 }
 
 impl Emit<'_> {
-    fn count_uses(&mut self, run: &Run, uops: &[Uop]) {
-        for item in &run.items {
-            let Item::Lanes(at) = item else { continue };
-            let uop = &uops[*at - run.start];
-            let shape = Shape::unpack(uop.flags);
-            for (src, kind) in uop.src.iter().zip(shape.src) {
-                let parts = match kind {
-                    Kind::None | Kind::Mask => 0,
-                    kind if kind.wide() => 2,
-                    _ => 1,
-                };
-                for part in 0..parts {
-                    let index = src.index + part;
-                    let name = match src.kind {
-                        SrcKind::Scalar => Name::Scalar(index),
-                        SrcKind::Constant => Name::Constant(self.constants[usize::from(index)].0[0]),
-                        _ => continue,
-                    };
-                    *self.uses.entry(name).or_default() += 1;
-                }
-            }
-        }
-    }
-
     /// Writes a value to its home. If it is the `last` use of the register, that may be overwritten.
     fn write_home(&mut self, vector: u16, register: u8, last: bool) {
         let home = at(VECTORS, 256 * i64::from(vector));
@@ -207,7 +188,8 @@ impl Emit<'_> {
 
     /// A register for a new value.
     pub fn fresh(&mut self) -> u8 {
-        let Some((register, evicted)) = self.registers.take() else {
+        let (future, item) = (&self.future, self.item);
+        let Some((register, evicted)) = self.registers.take(|name| future.next(name, item)) else {
             self.asm.fail(Error::Registers);
             return 0;
         };
@@ -244,6 +226,9 @@ impl Emit<'_> {
         if let Some(register) = self.registers.find(name) {
             return register;
         }
+        if self.registers.is_lost(vector) {
+            self.asm.fail(Error::Lost);
+        }
         let register = self.fresh();
         let home = at(VECTORS, 256 * i64::from(vector));
         self.asm.op2(LOAD, register, Arg::Memory(home));
@@ -279,7 +264,7 @@ impl Emit<'_> {
         }
         // With few registers constants stay where any instruction can read them.
         let few = self.target == Target::Avx2 && src.kind == SrcKind::Constant;
-        if few || self.uses.get(&name).is_none_or(|uses| *uses < 2) {
+        if few || self.future.reads(name) < 2 {
             return Arg::Memory(memory);
         }
         let register = self.in_register(Arg::Memory(memory));

@@ -43,6 +43,16 @@ impl Read {
         (!inst.memory.gds).then_some(Read { address: uop.src[0].index, elements })
     }
 
+    /// The register of the address.
+    pub fn address(&self) -> u16 {
+        self.address
+    }
+
+    /// The registers it fills.
+    pub fn vectors(&self) -> impl Iterator<Item = u16> + '_ {
+        self.elements.iter().flat_map(|(dst, _, dwords)| *dst..dst + dwords)
+    }
+
     fn writes(&self, vector: u16) -> bool {
         self.elements.iter().any(|(dst, _, dwords)| (*dst..dst + dwords).contains(&vector))
     }

@@ -1,9 +1,12 @@
 //! Which value is in which vector register of the host, and what has to be written back.
 //!
 //! Every value is written once: an operation puts its result into a register of its own and then names it. Registers of the wave
-//! that hold the same value share one. When none is free, the value used longest ago goes back to its home.
+//! that hold the same value share one. When none is free, the value that is not needed for longest goes back to its home. A value that
+//! is replaced before it is read again never does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use super::future::Next;
 
 /// What a value is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,13 +35,20 @@ pub struct Registers {
     slots: Vec<Slot>,
     /// Where a name's value is, and whether its home in memory is out of date.
     places: HashMap<Name, (u8, bool)>,
+    /// Vector registers whose value was let go: neither here nor at home.
+    lost: HashSet<u16>,
     clock: u64,
 }
 
 impl Registers {
     /// The first `count` registers of the host, at most 32.
     pub fn new(count: usize) -> Registers {
-        Registers { slots: vec![Slot::default(); count], places: HashMap::new(), clock: 0 }
+        Registers {
+            slots: vec![Slot::default(); count],
+            places: HashMap::new(),
+            lost: HashSet::new(),
+            clock: 0,
+        }
     }
 
     /// The register that holds `name`'s value, kept until [`Registers::release`].
@@ -56,19 +66,36 @@ impl Registers {
     }
 
     /// A register for a new value, kept until [`Registers::release`]. Vector registers in the second part must be written to
-    /// their homes from it before it is used. `None` if one operation keeps them all.
-    pub fn take(&mut self) -> Option<(u8, Vec<u16>)> {
+    /// their homes from it before it is used. `None` if one operation keeps them all. `next` says what comes of a value from the
+    /// operation at hand on.
+    pub fn take(&mut self, next: impl Fn(Name) -> Next) -> Option<(u8, Vec<u16>)> {
+        // When a value is next read, and whether it has to go home until then.
+        let mut needed = vec![(usize::MAX, false); self.slots.len()];
+        for (name, (register, dirty)) in &self.places {
+            let (at, stored) = &mut needed[usize::from(*register)];
+            let next = next(*name);
+            if let Next::Read(item) = next {
+                *at = item.min(*at);
+            }
+            *stored |= *dirty && next != Next::Replaced;
+        }
         let unpinned = self.slots.iter().enumerate().filter(|(_, slot)| !slot.pinned);
-        let (register, _) =
-            unpinned.min_by_key(|(_, slot)| if slot.names == 0 { 0 } else { slot.last_use })?;
+        let (register, _) = unpinned.min_by_key(|(register, slot)| {
+            let (at, stored) = needed[*register];
+            let free = slot.names == 0;
+            (!free, std::cmp::Reverse(at), stored, if free { 0 } else { slot.last_use })
+        })?;
         let register = register as u8;
         let mut evicted: Vec<u16> = Vec::new();
+        let lost = &mut self.lost;
         self.places.retain(|name, (place, dirty)| {
             if *place != register {
                 return true;
             }
-            if let (Name::Vector(vector), true) = (*name, *dirty) {
-                evicted.push(vector);
+            match *name {
+                Name::Vector(vector) if *dirty && next(*name) == Next::Replaced => drop(lost.insert(vector)),
+                Name::Vector(vector) if *dirty => evicted.push(vector),
+                _ => {}
             }
             false
         });
@@ -80,6 +107,9 @@ impl Registers {
 
     /// From now on `name` is the value in `register`.
     pub fn name(&mut self, name: Name, register: u8, dirty: bool) {
+        if let Name::Vector(vector) = name {
+            self.lost.remove(&vector);
+        }
         if let Some((old, _)) = self.places.insert(name, (register, dirty)) {
             self.slots[usize::from(old)].names -= 1;
         }
@@ -91,9 +121,35 @@ impl Registers {
         self.places.get(&name).is_some_and(|(register, _)| self.slots[usize::from(*register)].names == 1)
     }
 
-    /// The operation is lowered: what it pinned may go.
-    pub fn release(&mut self) {
+    /// The operation is lowered: what it pinned may go, and so may values that come up no more. `next` says what comes of a value
+    /// after it.
+    pub fn release(&mut self, next: impl Fn(Name) -> Next) {
         self.slots.iter_mut().for_each(|slot| slot.pinned = false);
+        let (slots, lost) = (&mut self.slots, &mut self.lost);
+        self.places.retain(|name, (register, dirty)| {
+            let over = match next(*name) {
+                Next::Read(_) => false,
+                Next::Replaced => true,
+                Next::Nothing => !*dirty,
+            };
+            if over {
+                slots[usize::from(*register)].names -= 1;
+            }
+            if let (true, true, Name::Vector(vector)) = (over, *dirty, *name) {
+                lost.insert(vector);
+            }
+            !over
+        });
+    }
+
+    /// Whether the value of a vector register is neither here nor at home.
+    pub fn is_lost(&self, vector: u16) -> bool {
+        self.lost.contains(&vector)
+    }
+
+    /// Whether that is so of any.
+    pub fn any_lost(&self) -> bool {
+        !self.lost.is_empty()
     }
 
     /// Which registers are kept, as bits.
@@ -140,47 +196,72 @@ impl Registers {
 mod tests {
     use super::*;
 
+    fn unread(_: Name) -> Next {
+        Next::Nothing
+    }
+
     #[test]
     fn the_value_used_longest_ago_goes_home_under_all_its_names() {
         let mut registers = Registers::new(32);
         for vector in 0..32 {
-            let (register, evicted) = registers.take().unwrap();
+            let (register, evicted) = registers.take(unread).unwrap();
             assert!(evicted.is_empty());
             registers.name(Name::Vector(vector), register, true);
-            registers.release();
+            registers.release(unread);
         }
         let (shared, _) = registers.places[&Name::Vector(1)];
         registers.name(Name::Vector(40), shared, true);
         assert!(!registers.is_alone(Name::Vector(1)));
         assert!(registers.find(Name::Vector(0)).is_some());
-        registers.release();
-        let (register, evicted) = registers.take().unwrap();
+        registers.release(unread);
+        let (register, evicted) = registers.take(unread).unwrap();
         assert_eq!((register, evicted), (shared, vec![1, 40]));
         assert_eq!(registers.find(Name::Vector(40)), None);
         assert_eq!(registers.dirty().len(), 31);
     }
 
     #[test]
+    fn the_value_needed_last_goes_first_and_a_replaced_one_goes_nowhere() {
+        let mut registers = Registers::new(3);
+        for vector in 0..3 {
+            let (register, _) = registers.take(unread).unwrap();
+            registers.name(Name::Vector(vector), register, true);
+        }
+        let next = |name| match name {
+            Name::Vector(0) => Next::Read(7),
+            Name::Vector(1) => Next::Read(9),
+            _ => Next::Replaced,
+        };
+        registers.release(next);
+        assert!(registers.is_lost(2));
+        let (first, evicted) = registers.take(next).unwrap();
+        assert!(evicted.is_empty());
+        assert_eq!(registers.take(next).unwrap().1, [1]);
+        registers.name(Name::Vector(2), first, true);
+        assert!(!registers.any_lost());
+    }
+
+    #[test]
     fn what_an_operation_keeps_is_never_taken() {
         let mut registers = Registers::new(3);
-        let kept = registers.take().unwrap().0;
+        let kept = registers.take(unread).unwrap().0;
         let before = registers.pinned();
-        let (result, other) = (registers.take().unwrap().0, registers.take().unwrap().0);
-        assert_eq!(registers.take(), None);
+        let (result, other) = (registers.take(unread).unwrap().0, registers.take(unread).unwrap().0);
+        assert_eq!(registers.take(unread), None);
         registers.release_since(before, &[result]);
-        assert_eq!(registers.take().unwrap().0, other);
+        assert_eq!(registers.take(unread).unwrap().0, other);
         assert_ne!(other, kept);
     }
 
     #[test]
     fn a_renamed_register_frees_its_old_value() {
         let mut registers = Registers::new(32);
-        let (first, _) = registers.take().unwrap();
+        let (first, _) = registers.take(unread).unwrap();
         registers.name(Name::Vector(3), first, false);
-        let (second, _) = registers.take().unwrap();
+        let (second, _) = registers.take(unread).unwrap();
         registers.name(Name::Vector(3), second, true);
-        registers.release();
+        registers.release(unread);
         assert_eq!(registers.dirty(), [(3, second, true)]);
-        assert_eq!(registers.take().unwrap().0, first);
+        assert_eq!(registers.take(unread).unwrap().0, first);
     }
 }
