@@ -80,18 +80,16 @@ impl Graphs {
     pub(crate) fn add(&mut self, id: u64, nodes: Vec<GraphNode>) -> Result<(), DeviceError> {
         let bytes: usize = nodes.iter().map(Field::size).sum();
         let over = self.bytes.saturating_add(bytes) > MAX_BYTES;
+        let others = self.bytes - self.graphs.get(&id).map_or(0, |graph| graph.bytes);
         let graph = self.graphs.get_mut(&id).ok_or_else(|| unknown(id))?;
         let result = if over {
             Err(DeviceError::out_of_memory(format!("graphs of more than {MAX_BYTES} bytes")))
         } else {
             graph.add(nodes)
         };
-        match &result {
-            Ok(()) => {
-                graph.bytes += bytes;
-                self.bytes += bytes;
-            }
-            Err(error) => graph.broken = Some(error.clone()),
+        self.bytes = others + graph.bytes;
+        if let Err(error) = &result {
+            graph.broken = Some(error.clone());
         }
         result
     }
@@ -164,6 +162,7 @@ impl Graph {
                 return Err(DeviceError::invalid_value(text));
             }
             self.slots = checked_slots(&node.steps, self.slots)?;
+            self.bytes += node.size();
             self.nodes.push(node);
         }
         Ok(())
@@ -539,6 +538,11 @@ mod tests {
         graphs.add(1, vec![node(vec![], 0)]).unwrap();
         assert!(graphs.add(1, vec![node(vec![1], 0)]).is_err(), "a node that depends on itself");
         assert!(graphs.graphs[&1].broken.is_some());
+        // What a broken graph holds is still counted right, whatever is done to it.
+        let longer = vec![GraphStep::RecordEvent { event: 1 }; 3];
+        graphs.update(1, vec![wire::GraphUpdate { node: 0, steps: longer }]).unwrap();
+        let held: usize = graphs.graphs[&1].nodes.iter().map(Field::size).sum();
+        assert_eq!((graphs.bytes, graphs.graphs[&1].bytes), (held, held));
         let steps = vec![GraphStep::Host { slot: MAX_GRAPH_SLOTS }];
         graphs.define(2).unwrap();
         assert!(graphs.add(2, vec![GraphNode { steps: steps.clone(), ..GraphNode::default() }]).is_err());
