@@ -25,3 +25,22 @@ fn expect_pass_of_every_generation(name: &str) {
 fn boxes_are_copied_and_filled_in_every_direction() {
     expect_pass_of_every_generation("boxes");
 }
+
+#[test]
+fn memory_is_mapped_moved_and_aliased_at_reserved_addresses() {
+    expect_pass_of_every_generation("virtual_memory");
+}
+
+#[test]
+fn an_access_that_a_mapping_does_not_allow_is_a_fault() {
+    let worker = mi210();
+    let program = Recipe::own("virtual_memory").for_architectures(&["gfx90a"]).build();
+    for access in ["write", "read", "unmapped"] {
+        program.run(&worker, &[access]).expect_success().expect_line("PASS virtual_memory");
+    }
+}
+
+#[test]
+fn two_processes_share_memory_and_either_may_go_first() {
+    expect_pass_of_every_generation("ipc");
+}

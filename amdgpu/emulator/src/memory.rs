@@ -92,6 +92,12 @@ impl Memory {
         (address < range.end).then_some(*range)
     }
 
+    /// The ranges that start in the `len` bytes at `start`.
+    pub fn within(&self, start: u64, len: u64) -> Vec<Range> {
+        let end = start.saturating_add(len);
+        self.ranges.read().range(start..end).map(|(_, range)| *range).collect()
+    }
+
     /// The last range that ends at or below `address`, and the first that starts above it.
     pub fn neighbours(&self, address: u64) -> (Option<Range>, Option<Range>) {
         let ranges = self.ranges.read();

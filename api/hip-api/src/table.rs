@@ -251,9 +251,9 @@ macro_rules! for_each_hip_fn {
                 [0x00f0 "hip_5.1" (5 6 7) local] fn hipMemPoolCreate(
                     mem_pool: *mut hipMemPool_t, pool_props: *const hipMemPoolProps) -> hipError_t;
                 [0x00f1 "hip_5.1" (5 6 7) local] fn hipMemPoolDestroy(mem_pool: hipMemPool_t) -> hipError_t;
-                [0x00f2 "hip_5.1" (5 6 7) absent] fn hipMemPoolExportPointer(
+                [0x00f2 "hip_5.1" (5 6 7) call] fn hipMemPoolExportPointer(
                     export_data: *mut hipMemPoolPtrExportData, dev_ptr: *mut c_void) -> hipError_t;
-                [0x00f3 "hip_5.1" (5 6 7) absent] fn hipMemPoolExportToShareableHandle(
+                [0x00f3 "hip_5.1" (5 6 7) local] fn hipMemPoolExportToShareableHandle(
                     shared_handle: *mut c_void, mem_pool: hipMemPool_t,
                     handle_type: hipMemAllocationHandleType, flags: c_uint) -> hipError_t;
                 [0x00f4 "hip_5.1" (5 6 7) local] fn hipMemPoolGetAccess(
@@ -261,10 +261,10 @@ macro_rules! for_each_hip_fn {
                     location: *mut hipMemLocation) -> hipError_t;
                 [0x00f5 "hip_5.1" (5 6 7) local] fn hipMemPoolGetAttribute(
                     mem_pool: hipMemPool_t, attr: hipMemPoolAttr, value: *mut c_void) -> hipError_t;
-                [0x00f6 "hip_5.1" (5 6 7) absent] fn hipMemPoolImportFromShareableHandle(
+                [0x00f6 "hip_5.1" (5 6 7) local] fn hipMemPoolImportFromShareableHandle(
                     mem_pool: *mut hipMemPool_t, shared_handle: *mut c_void,
                     handle_type: hipMemAllocationHandleType, flags: c_uint) -> hipError_t;
-                [0x00f7 "hip_5.1" (5 6 7) absent] fn hipMemPoolImportPointer(
+                [0x00f7 "hip_5.1" (5 6 7) call] fn hipMemPoolImportPointer(
                     dev_ptr: *mut *mut c_void, mem_pool: hipMemPool_t,
                     export_data: *mut hipMemPoolPtrExportData) -> hipError_t;
                 [0x00f8 "hip_5.1" (5 6 7) local] fn hipMemPoolSetAccess(
@@ -1303,53 +1303,53 @@ macro_rules! for_each_hip_fn {
             }
             // Virtual memory management.
             virtual_memory {
-                [0x00e1 "hip_5.1" (5 6 7) absent] fn hipMemAddressFree(
+                [0x00e1 "hip_5.1" (5 6 7) local] fn hipMemAddressFree(
                     devPtr: *mut c_void, size: usize) -> hipError_t;
-                [0x00e2 "hip_5.1" (5 6 7) absent] fn hipMemAddressReserve(
+                [0x00e2 "hip_5.1" (5 6 7) local] fn hipMemAddressReserve(
                     ptr: *mut *mut c_void, size: usize, alignment: usize, addr: *mut c_void,
                     flags: u64) -> hipError_t;
-                [0x00e6 "hip_5.1" (5 6 7) absent] fn hipMemCreate(
+                [0x00e6 "hip_5.1" (5 6 7) post] fn hipMemCreate(
                     handle: *mut hipMemGenericAllocationHandle_t, size: usize,
                     prop: *const hipMemAllocationProp, flags: u64) -> hipError_t;
-                [0x00e7 "hip_5.1" (5 6 7) absent] fn hipMemExportToShareableHandle(
+                [0x00e7 "hip_5.1" (5 6 7) call] fn hipMemExportToShareableHandle(
                     shareableHandle: *mut c_void, handle: hipMemGenericAllocationHandle_t,
                     handleType: hipMemAllocationHandleType, flags: u64) -> hipError_t;
-                [0x00e8 "hip_5.1" (5 6 7) absent] fn hipMemGetAccess(
+                [0x00e8 "hip_5.1" (5 6 7) local] fn hipMemGetAccess(
                     flags: *mut u64, location: *const hipMemLocation, ptr: *mut c_void) -> hipError_t;
-                [0x00ea "hip_5.1" (5 6 7) absent] fn hipMemGetAllocationGranularity(
+                [0x00ea "hip_5.1" (5 6 7) local] fn hipMemGetAllocationGranularity(
                     granularity: *mut usize, prop: *const hipMemAllocationProp,
                     option: hipMemAllocationGranularity_flags) -> hipError_t;
-                [0x00eb "hip_5.1" (5 6 7) absent] fn hipMemGetAllocationPropertiesFromHandle(
+                [0x00eb "hip_5.1" (5 6 7) local] fn hipMemGetAllocationPropertiesFromHandle(
                     prop: *mut hipMemAllocationProp, handle: hipMemGenericAllocationHandle_t) -> hipError_t;
                 [0x01dc "hip_6.5" (7) absent] fn hipMemGetHandleForAddressRange(
                     handle: *mut c_void, dptr: hipDeviceptr_t, size: usize, handleType: hipMemRangeHandleType,
                     flags: u64) -> hipError_t;
-                [0x00ed "hip_5.1" (5 6 7) absent] fn hipMemImportFromShareableHandle(
+                [0x00ed "hip_5.1" (5 6 7) call] fn hipMemImportFromShareableHandle(
                     handle: *mut hipMemGenericAllocationHandle_t, osHandle: *mut c_void,
                     shHandleType: hipMemAllocationHandleType) -> hipError_t;
-                [0x00ee "hip_5.1" (5 6 7) absent] fn hipMemMap(
+                [0x00ee "hip_5.1" (5 6 7) post] fn hipMemMap(
                     ptr: *mut c_void, size: usize, offset: usize, handle: hipMemGenericAllocationHandle_t,
                     flags: u64) -> hipError_t;
                 [0x00ef "hip_5.1" (5 6 7) absent] fn hipMemMapArrayAsync(
                     mapInfoList: *mut hipArrayMapInfo, count: c_uint, stream: hipStream_t) -> hipError_t;
-                [0x00ff "hip_5.1" (5 6 7) absent] fn hipMemRelease(
+                [0x00ff "hip_5.1" (5 6 7) post] fn hipMemRelease(
                     handle: hipMemGenericAllocationHandle_t) -> hipError_t;
-                [0x0100 "hip_5.1" (5 6 7) absent] fn hipMemRetainAllocationHandle(
+                [0x0100 "hip_5.1" (5 6 7) local] fn hipMemRetainAllocationHandle(
                     handle: *mut hipMemGenericAllocationHandle_t, addr: *mut c_void) -> hipError_t;
-                [0x0101 "hip_5.1" (5 6 7) absent] fn hipMemSetAccess(
+                [0x0101 "hip_5.1" (5 6 7) post] fn hipMemSetAccess(
                     ptr: *mut c_void, size: usize, desc: *const hipMemAccessDesc, count: usize) -> hipError_t;
-                [0x0102 "hip_5.1" (5 6 7) absent] fn hipMemUnmap(ptr: *mut c_void, size: usize) -> hipError_t;
+                [0x0102 "hip_5.1" (5 6 7) post] fn hipMemUnmap(ptr: *mut c_void, size: usize) -> hipError_t;
             }
             // Sharing between processes.
             ipc {
-                [0x00cb "hip_4.2" (5 6 7) absent] fn hipIpcCloseMemHandle(devPtr: *mut c_void) -> hipError_t;
+                [0x00cb "hip_4.2" (5 6 7) post] fn hipIpcCloseMemHandle(devPtr: *mut c_void) -> hipError_t;
                 [0x00cc "hip_4.2" (5 6 7) absent] fn hipIpcGetEventHandle(
                     handle: *mut hipIpcEventHandle_t, event: hipEvent_t) -> hipError_t;
-                [0x00cd "hip_4.2" (5 6 7) absent] fn hipIpcGetMemHandle(
+                [0x00cd "hip_4.2" (5 6 7) call] fn hipIpcGetMemHandle(
                     handle: *mut hipIpcMemHandle_t, devPtr: *mut c_void) -> hipError_t;
                 [0x00ce "hip_4.2" (5 6 7) absent] fn hipIpcOpenEventHandle(
                     event: *mut hipEvent_t, handle: hipIpcEventHandle_t) -> hipError_t;
-                [0x00cf "hip_4.2" (5 6 7) absent] fn hipIpcOpenMemHandle(
+                [0x00cf "hip_4.2" (5 6 7) call] fn hipIpcOpenMemHandle(
                     devPtr: *mut *mut c_void, handle: hipIpcMemHandle_t, flags: c_uint) -> hipError_t;
             }
             // External memory, external semaphores and graphics.

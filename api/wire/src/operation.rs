@@ -163,6 +163,21 @@ macro_rules! for_each_operation {
             0x0700 Call ResetDevice { device: u32 } => {};
             0x0701 Call SetLimit { device: u32, limit: i32, value: u64 } => { value: u64 };
 
+            /// Physical memory that is mapped nowhere yet.
+            0x0800 Post CreateMemory { device: u32, memory: u64, bytes: u64 } => {};
+            /// The memory itself goes with its last mapping.
+            0x0801 Post ReleaseMemory { memory: u64 } => {};
+            0x0802 Post MapMemory { memory: u64, offset: u64, address: u64, bytes: u64 } => {};
+            /// Waits for all earlier work.
+            0x0803 Post UnmapMemory { address: u64, bytes: u64 } => {};
+            /// `access` is 0 none, 1 read, 3 read and write.
+            0x0804 Post SetAccess { device: u32, address: u64, bytes: u64, access: u32 } => {};
+            /// Makes physical memory open to other sessions of the worker that are told the token.
+            0x0805 Call ShareMemory { memory: u64 } => { token: [u8; 32], bytes: u64 };
+            /// The same for what Allocate made.
+            0x0806 Call ShareAllocation { address: u64 } => { token: [u8; 32], bytes: u64 };
+            /// Gives memory of another session a number in this one.
+            0x0807 Call OpenMemory { device: u32, memory: u64, token: [u8; 32] } => { bytes: u64 };
             /// An executable graph, without nodes yet.
             0x0900 Post DefineGraph { graph: u64 } => {};
             /// The next nodes of a graph that was not launched yet.

@@ -18,6 +18,8 @@ const PINNED: &str = "\
 0x0305 QueryEvent 0x0306 ElapsedTime \
 0x0400 LoadModule 0x0401 UnloadModule 0x0402 ModuleGlobal 0x0403 DefineFunction 0x0500 Launch 0x0600 Compile \
 0x0700 ResetDevice 0x0701 SetLimit \
+0x0800 CreateMemory 0x0801 ReleaseMemory 0x0802 MapMemory 0x0803 UnmapMemory 0x0804 SetAccess 0x0805 ShareMemory \
+0x0806 ShareAllocation 0x0807 OpenMemory \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
 0x0a00 RecordWatched 0x0a01 QueryWatched 0x0a02 QueryEventWatched 0x0a03 Reach 0x0a10 WriteKept 0x0a11 WriteKnown \
 0x0f00 Deliver 0x0f01 Output 0x0f02 Callback 0x0f03 LateError \

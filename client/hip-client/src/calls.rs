@@ -46,6 +46,7 @@ pub mod device;
 pub mod error;
 pub mod event;
 pub mod graph;
+pub mod ipc;
 pub mod launch;
 pub mod managed;
 pub mod memory;
@@ -60,6 +61,7 @@ pub mod rtc;
 pub mod stream;
 pub mod support;
 pub mod texture;
+pub mod virtual_memory;
 
 use hip_api::types::{hipError_t, hipErrorInvalidValue};
 

@@ -22,6 +22,7 @@ pub enum Kind {
     Executable = 0x59,
     GraphNode = 0x5a,
     UserObject = 0x5b,
+    PhysicalMemory = 0x60,
 }
 
 /// All live objects of one kind.

@@ -15,6 +15,8 @@ pub enum Kind {
     Device,
     /// The segments of a loaded module: code, constants, globals.
     Module,
+    /// A mapping of physical memory at reserved addresses, or memory of another process.
+    Virtual,
     /// Pinned host memory the library allocated (hipHostMalloc).
     Host,
     /// Host memory of the program, pinned by hipHostRegister.
@@ -92,6 +94,16 @@ impl AddressSpace {
         Some(self.insert(start, bytes, kind, device, flags, pool))
     }
 
+    /// Takes addresses for which there is no allocation yet.
+    pub fn take_addresses(&self, bytes: u64) -> Option<u64> {
+        self.arena.lock().take(bytes)
+    }
+
+    /// Gives them back.
+    pub fn return_addresses(&self, start: u64, bytes: u64) {
+        self.arena.lock().give_back(start, bytes);
+    }
+
     /// Books a host range.
     pub fn insert(
         &self,
@@ -151,11 +163,14 @@ impl AddressSpace {
         if !self.is_device_address(address) {
             return Ok(Place::Host);
         }
-        let allocation = self.find(address).ok_or(hipErrorInvalidValue)?;
-        match address.checked_add(bytes) {
-            Some(end) if end <= allocation.end() => Ok(Place::Device),
-            _ => Err(hipErrorInvalidValue),
+        let mut allocation = self.find(address).ok_or(hipErrorInvalidValue)?;
+        let end = address.checked_add(bytes).ok_or(hipErrorInvalidValue)?;
+        // Mappings that follow one another are one range.
+        while end > allocation.end() && allocation.kind == Kind::Virtual {
+            let next = self.find(allocation.end()).filter(|next| next.start == allocation.end());
+            allocation = next.ok_or(hipErrorInvalidValue)?;
         }
+        if end <= allocation.end() { Ok(Place::Device) } else { Err(hipErrorInvalidValue) }
     }
 
     /// The address under which kernels find `bytes` bytes of host memory, if they do.

@@ -21,6 +21,7 @@ use crate::handles::{self, Table};
 use crate::memory::{AddressSpace, Ledger, Place};
 use crate::module::{Function, Module};
 use crate::progress::Mark;
+use crate::virtual_memory::{Physical, VirtualMemory};
 use crate::{env, report, thread};
 
 /// All state of a session.
@@ -29,11 +30,15 @@ pub struct Runtime {
     pub connection: Connection,
     pub devices: Vec<Device>,
     pub memory: AddressSpace,
+    pub virtual_memory: VirtualMemory,
+    /// The worker's number for this session.
+    pub session: u64,
     pub streams: Table<Stream>,
     pub events: Table<Event>,
     pub modules: Table<Module>,
     pub functions: Table<Function>,
     pub pools: Table<Pool>,
+    pub physical: Table<Physical>,
     pub contexts: Table<Context>,
     pub graphs: Table<Graph>,
     pub nodes: Table<NodeOf>,
@@ -129,6 +134,8 @@ pub struct Event {
 #[derive(Debug)]
 pub struct Pool {
     pub device: usize,
+    /// Other processes may be given its allocations.
+    pub shareable: bool,
     pub attributes: Mutex<HashMap<u32, u64>>,
     pub used: AtomicU64,
     pub used_high: AtomicU64,
@@ -227,11 +234,14 @@ impl Runtime {
             connection,
             devices,
             memory: AddressSpace::new(welcome.arena_base, welcome.arena_bytes),
+            virtual_memory: VirtualMemory::default(),
+            session: welcome.session_id,
             streams: Table::new(handles::Kind::Stream),
             events: Table::new(handles::Kind::Event),
             modules: Table::new(handles::Kind::Module),
             functions: Table::new(handles::Kind::Function),
             pools: Table::new(handles::Kind::MemoryPool),
+            physical: Table::new(handles::Kind::PhysicalMemory),
             contexts: Table::new(handles::Kind::Context),
             graphs: Table::new(handles::Kind::Graph),
             nodes: Table::new(handles::Kind::GraphNode),
@@ -251,16 +261,17 @@ impl Runtime {
             let context = Context { device: index, flags: 0, primary: true };
             let (context, _) = runtime.contexts.insert_with(|_| context).ok_or(hipErrorOutOfMemory)?;
             device.primary_context.store(context, Ordering::Relaxed);
-            let pool = runtime.new_pool(index)?;
+            let pool = runtime.new_pool(index, false)?;
             device.default_pool.store(pool, Ordering::Relaxed);
             device.current_pool.store(pool, Ordering::Relaxed);
         }
         Ok(runtime)
     }
 
-    pub fn new_pool(&self, device: usize) -> Result<u64, hipError_t> {
+    pub fn new_pool(&self, device: usize, shareable: bool) -> Result<u64, hipError_t> {
         let pool = Pool {
             device,
+            shareable,
             attributes: Mutex::new(HashMap::from([(1, 1), (2, 1), (3, 1)])),
             used: AtomicU64::new(0),
             used_high: AtomicU64::new(0),

@@ -54,8 +54,8 @@ pub struct Options {
 /// The emulated GPUs of one session.
 pub struct Emulator {
     info: Vec<DeviceInfo>,
-    memory: Arc<Memory>,
-    scheduler: Scheduler<Runner>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) scheduler: Scheduler<Runner>,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -111,7 +111,7 @@ impl Emulator {
 
     /// Waits for an earlier owner of a range that is still leaving. If the work it waits for waits for a host function, whose
     /// answer only the caller can bring, the range is refused instead.
-    fn settle(&self, address: u64, bytes: u64) {
+    pub(crate) fn settle(&self, address: u64, bytes: u64) {
         self.memory.wait_for(address, bytes, || self.scheduler.waits_for_host());
     }
 
@@ -195,6 +195,7 @@ impl Device for Emulator {
     ) -> Option<bool> {
         self.memory.check(destination, bytes).ok()?;
         self.scheduler.run_if_idle(stream, || {
+            let _still = self.memory.still.read();
             // SAFETY: just checked; `unmap` waits for the command that this counts as.
             fill(unsafe { self.memory.bytes_mut(destination, bytes) })
         })

@@ -93,9 +93,7 @@ impl DeviceHeap {
         if !self.memory.take(self.device, bytes) {
             return None;
         }
-        if !region.commit(address + bytes)
-            || self.memory.table().insert(address, bytes, Access::ReadWrite).is_err()
-        {
+        if !region.commit(address + bytes) || self.memory.allow(address, bytes, Access::ReadWrite).is_err() {
             self.memory.give(self.device, bytes);
             return None;
         }
@@ -106,7 +104,7 @@ impl DeviceHeap {
 
     fn take_back(&self, region: &mut Region, address: u64) -> Option<Piece> {
         let piece = region.pieces.remove(&address)?;
-        self.memory.table().remove(address);
+        self.memory.forbid(address);
         // The pages go back to the system and read as zero when they are given out again.
         // SAFETY: the piece is this heap's own and kernels may no longer touch it. One that still does, against the rules of its
         // own program, finds zeros.
@@ -278,13 +276,13 @@ mod tests {
     fn pieces_are_zero_aligned_apart_and_known_to_kernels() {
         let (memory, heap) = heap(64 * MIB);
         let Heap { block, pages } = heap.of_device().unwrap();
-        assert!(memory.table().contains(block, BLOCK_BYTES, true));
+        assert!(memory.table(0).contains(block, BLOCK_BYTES, true));
         let asked = [1, 5000, SLAB, PAGE, SLAB + 1, 100_000, SLAB];
         let got: Vec<u64> = asked.iter().map(|bytes| pages.allocate(*bytes).unwrap()).collect();
         for (bytes, address) in asked.iter().zip(&got) {
             let align = if *bytes >= SLAB { SLAB } else { PAGE };
             assert!(address.is_multiple_of(align), "{bytes} bytes at {address:#x}");
-            assert!(memory.table().contains(*address, *bytes, true));
+            assert!(memory.table(0).contains(*address, *bytes, true));
             // SAFETY: just allocated.
             let piece = unsafe { std::slice::from_raw_parts_mut(*address as *mut u8, *bytes as usize) };
             assert!(piece.iter().all(|byte| *byte == 0));
@@ -296,7 +294,7 @@ mod tests {
         }
         for address in &got {
             assert!(pages.free(*address) && !pages.free(*address));
-            assert!(!memory.table().contains(*address, 1, false), "kernels lose what is freed");
+            assert!(!memory.table(0).contains(*address, 1, false), "kernels lose what is freed");
         }
         assert_eq!((heap.held(), used(&memory)), (0, BLOCK_BYTES));
         let again = pages.allocate(SLAB).unwrap();
@@ -332,9 +330,9 @@ mod tests {
         let freed = module.allocate(PAGE).unwrap();
         assert!(device.free(freed), "any kernel of the device may free");
         heap.release(7);
-        assert!(memory.table().contains(kept, SLAB, true) && !memory.table().contains(gone, 1, true));
+        assert!(memory.table(0).contains(kept, SLAB, true) && !memory.table(0).contains(gone, 1, true));
         heap.clear();
-        assert!(!memory.table().contains(kept, 1, true));
+        assert!(!memory.table(0).contains(kept, 1, true));
         assert_eq!(used(&memory), 0);
         assert!(heap.of_device().is_some(), "and there is a heap again");
     }

@@ -128,7 +128,8 @@ impl Runner {
         let (module, kernel) = self.modules.lock().function(launch.function)?;
         let engine = &self.engines[device as usize];
         let heap = engine.heap_for(module, &kernel);
-        let mut dispatch = Dispatch::new(kernel, Arc::clone(self.memory.table()), launch.grid, launch.block);
+        let mut dispatch =
+            Dispatch::new(kernel, Arc::clone(self.memory.table(device)), launch.grid, launch.block);
         dispatch.dynamic_lds = launch.shared_bytes;
         dispatch.kernarg = launch.arguments;
         dispatch.cooperative = launch.cooperative;
@@ -210,6 +211,7 @@ impl Work for Runner {
             let _ = refuse(command, fault.clone());
             return Ok(());
         }
+        let _still = self.memory.still.read();
         match command {
             Command::Launch(launch) => return self.launch(device, launch),
             Command::Copy { destination, source, bytes } => self.copy(destination, source, bytes),

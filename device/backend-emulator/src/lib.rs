@@ -16,6 +16,7 @@ mod module;
 mod observation;
 mod queue;
 mod stream;
+mod virtual_memory;
 
 pub use device::{DeviceConfig, Emulator, Options};
 pub use model::{DEFAULT_STACK_BYTES, MODELS, Model};

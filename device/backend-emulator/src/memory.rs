@@ -7,10 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::{Arena, DeviceError, MemoryKind, MemoryUse};
+use backend::{Arena, DeviceError, MemoryId, MemoryKind, MemoryUse};
 use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+mod physical;
+
+use physical::{Physical, reserve};
 
 use crate::foreign::Foreign;
 
@@ -100,14 +104,24 @@ struct Allocation {
     kind: MemoryKind,
     /// `unmap` was called, but earlier work may still use it.
     leaving: bool,
-    /// It lies outside the arena.
-    foreign: bool,
+    backing: Backing,
 }
 
 impl Allocation {
     fn is_of(&self, device: u32) -> bool {
         self.device == device && self.kind != MemoryKind::PinnedHost
     }
+}
+
+/// What is behind the addresses of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backing {
+    /// Pages of its own, in the device's account.
+    Pages,
+    /// Memory outside the arena.
+    Foreign,
+    /// A mapping of physical memory, which has the account. Kernels may use the `visible` bytes.
+    Physical { id: MemoryId, visible: u64 },
 }
 
 #[derive(Debug, Default)]
@@ -117,13 +131,19 @@ struct State {
     chunks: HashMap<u64, u32>,
     foreign: Foreign,
     used: Vec<u64>,
+    physical: HashMap<MemoryId, Physical>,
+    /// Files that took the place of pages, by the address of the allocation.
+    moved: HashMap<u64, std::fs::File>,
 }
 
 /// The memory of a session.
 #[derive(Debug)]
 pub(crate) struct Memory {
     reservation: Reservation,
-    table: Arc<Table>,
+    /// The ranges kernels may touch, for each device.
+    tables: Vec<Arc<Table>>,
+    /// Held for reading while a command runs, for writing while pages move.
+    pub(crate) still: RwLock<()>,
     quotas: Vec<u64>,
     totals: Vec<u64>,
     state: Mutex<State>,
@@ -140,7 +160,8 @@ impl Memory {
         let state = State { used: vec![0; quotas.len()], ..State::default() };
         Ok(Memory {
             reservation: Reservation::new(wanted)?,
-            table: Arc::new(Table::new()),
+            tables: quotas.iter().map(|_| Arc::new(Table::new())).collect(),
+            still: RwLock::new(()),
             quotas,
             totals,
             state: Mutex::new(state),
@@ -152,9 +173,43 @@ impl Memory {
         self.reservation.arena
     }
 
-    /// The ranges kernels may touch.
-    pub(crate) fn table(&self) -> &Arc<Table> {
-        &self.table
+    /// The ranges kernels of a device may touch.
+    pub(crate) fn table(&self, device: u32) -> &Arc<Table> {
+        &self.tables[device as usize]
+    }
+
+    /// Lets kernels of every device touch a range.
+    pub(crate) fn allow(&self, start: u64, bytes: u64, access: Access) -> Result<(), DeviceError> {
+        for (index, table) in self.tables.iter().enumerate() {
+            if let Err(error) = table.insert(start, bytes, access) {
+                for table in &self.tables[..index] {
+                    table.remove(start);
+                }
+                return Err(DeviceError::invalid_value(error.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forbids them the range that starts here.
+    pub(crate) fn forbid(&self, start: u64) {
+        for table in &self.tables {
+            table.remove(start);
+        }
+    }
+
+    /// Lets the other devices touch what a module of one has put into its table.
+    pub(crate) fn show_module(&self, device: u32, base: u64, bytes: u64) -> Result<(), DeviceError> {
+        for range in self.table(device).within(base, bytes) {
+            self.table(device).remove(range.start);
+            self.allow(range.start, range.end - range.start, range.access)?;
+        }
+        Ok(())
+    }
+
+    /// The tables of all devices.
+    pub(crate) fn tables(&self) -> &[Arc<Table>] {
+        &self.tables
     }
 
     /// Waits until no earlier owner of a range is still leaving, or `give_up` says that waiting is vain.
@@ -180,10 +235,7 @@ impl Memory {
     ) -> Result<(), DeviceError> {
         self.commit(device, kind, address, bytes)?;
         let visible = bytes.next_multiple_of(SLACK);
-        self.table.insert(address, visible, Access::ReadWrite).map_err(|error| {
-            self.unmap(address);
-            DeviceError::invalid_value(error.to_string())
-        })
+        self.allow(address, visible, Access::ReadWrite).inspect_err(|_| self.unmap(address))
     }
 
     /// Commits memory for a module, whose loader says what kernels may do with it.
@@ -205,13 +257,14 @@ impl Memory {
             return Err(refused(&"the arena is there"));
         }
         let mut state = self.state.lock();
-        self.table.insert(address, bytes, Access::ReadWrite).map_err(|error| refused(&error))?;
+        self.allow(address, bytes, Access::ReadWrite).map_err(|error| refused(&error))?;
         if let Err(error) = state.foreign.commit(address, bytes) {
-            self.table.remove(address);
+            self.forbid(address);
             return Err(refused(&error));
         }
         let kind = MemoryKind::PinnedHost;
-        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, foreign: true });
+        let backing = Backing::Foreign;
+        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, backing });
         Ok(())
     }
 
@@ -245,7 +298,9 @@ impl Memory {
             }
             *used += span;
         }
-        state.allocations.insert(address, Allocation { bytes, device, kind, leaving: false, foreign: false });
+        state
+            .allocations
+            .insert(address, Allocation { bytes, device, kind, leaving: false, backing: Backing::Pages });
         if let Err(text) = state.commit(address, span) {
             state.forget(address);
             return Err(DeviceError::out_of_memory(text));
@@ -255,9 +310,18 @@ impl Memory {
 
     /// Takes a range from new work; [`Memory::unmap`] follows when old work has ended.
     pub(crate) fn leave(&self, address: u64) -> Result<(), DeviceError> {
+        self.start_leaving(address, |backing| backing == Backing::Pages)
+    }
+
+    /// The same for a mapping of physical memory.
+    pub(crate) fn leave_mapping(&self, address: u64) -> Result<(), DeviceError> {
+        self.start_leaving(address, |backing| backing != Backing::Pages)
+    }
+
+    fn start_leaving(&self, address: u64, fits: impl Fn(Backing) -> bool) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         match state.allocations.get_mut(&address) {
-            Some(it) if !it.leaving => {
+            Some(it) if !it.leaving && fits(it.backing) => {
                 it.leaving = true;
                 Ok(())
             }
@@ -268,7 +332,7 @@ impl Memory {
     /// Gives a leaving range back.
     pub(crate) fn unmap(&self, address: u64) {
         let mut state = self.state.lock();
-        self.table.remove(address);
+        self.forbid(address);
         state.forget(address);
         self.left.notify_all();
     }
@@ -279,9 +343,10 @@ impl Memory {
         let gone: Vec<u64> =
             state.allocations.iter().filter(|(_, it)| it.is_of(device)).map(|(at, _)| *at).collect();
         for address in gone {
-            self.table.remove(address);
+            self.forbid(address);
             state.forget(address);
         }
+        state.forget_physical(device);
         self.left.notify_all();
     }
 
@@ -313,17 +378,25 @@ impl Memory {
         }
         let illegal =
             || DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not device memory"));
-        let range = self.table.find(address).ok_or_else(illegal)?;
-        if !range.covers(address, address.checked_add(bytes).ok_or_else(illegal)?, false) {
-            return Err(illegal());
-        }
-        let state = self.state.lock();
-        let owner = state.allocations.range(..=address).next_back();
-        match owner {
-            Some((start, it)) if address < start + it.bytes.next_multiple_of(SLACK) && it.leaving => {
-                Err(DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} have been freed")))
+        let end = address.checked_add(bytes).ok_or_else(illegal)?;
+        let mut at = address;
+        loop {
+            let found = self.tables.iter().find_map(|table| table.find(at)).ok_or_else(illegal)?;
+            let state = self.state.lock();
+            let owner = state.allocations.range(..=at).next_back();
+            let owner = owner.filter(|(start, it)| at < *start + it.bytes.next_multiple_of(SLACK));
+            if owner.is_some_and(|(_, it)| it.leaving) {
+                let text = format!("{bytes} bytes at {address:#x} have been freed");
+                return Err(DeviceError::invalid_value(text));
             }
-            _ => Ok(()),
+            if end <= found.end {
+                return Ok(());
+            }
+            // Mappings that follow one another are one range; allocations never are.
+            if !owner.is_some_and(|(_, it)| matches!(it.backing, Backing::Physical { .. })) {
+                return Err(illegal());
+            }
+            at = found.end;
         }
     }
 
@@ -399,13 +472,16 @@ impl State {
     /// Drops an allocation: its account, its pages, its chunks.
     fn forget(&mut self, address: u64) {
         let Some(it) = self.allocations.remove(&address) else { return };
-        if it.foreign {
-            return self.foreign.release(address, it.bytes);
+        match it.backing {
+            Backing::Foreign => return self.foreign.release(address, it.bytes),
+            Backing::Physical { id, .. } => return self.forget_mapping(address, it.bytes, id),
+            Backing::Pages => {}
         }
         let span = it.bytes.next_multiple_of(GRANULARITY);
         if it.kind != MemoryKind::PinnedHost {
             self.used[it.device as usize] -= span;
         }
+        self.take_file_away(address, span);
         // SAFETY: the pages are this allocation's own, and no work that may touch them is left.
         unsafe { libc::madvise(address as *mut libc::c_void, span as usize, libc::MADV_DONTNEED) };
         for chunk in chunks(address, span) {
@@ -413,17 +489,8 @@ impl State {
             *count -= 1;
             if *count == 0 {
                 self.chunks.remove(&chunk);
-                // SAFETY: no allocation touches the chunk any more; replacing it takes its memory and access away.
-                unsafe {
-                    libc::mmap(
-                        chunk as *mut libc::c_void,
-                        CHUNK as usize,
-                        libc::PROT_NONE,
-                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
-                        -1,
-                        0,
-                    )
-                };
+                // No allocation touches the chunk any more.
+                reserve(chunk, CHUNK);
             }
         }
     }

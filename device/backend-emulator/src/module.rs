@@ -41,11 +41,13 @@ impl Modules {
             DeviceError::new(hipErrorInvalidImage, format!("not a usable code object: {error}"))
         })?;
         memory.map_module(device, base, object.load_size())?;
+        let bytes = object.load_size();
         // SAFETY: the range was just mapped for this module alone; it is unmapped only after the module is unloaded and all
         // work has ended.
-        let loaded = unsafe { Module::load(object, arch, base, memory.table()) };
+        let loaded = unsafe { Module::load(object, arch, base, memory.table(device)) };
         match loaded {
             Ok(module) => {
+                memory.show_module(device, base, bytes)?;
                 self.modules.insert(id, Loaded { device, module });
                 Ok(())
             }
@@ -97,7 +99,9 @@ impl Modules {
 
 /// Gives the memory of an unloaded module back.
 pub(crate) fn release(memory: &Memory, loaded: &Loaded) {
-    loaded.module.unload(memory.table());
+    for table in memory.tables() {
+        loaded.module.unload(table);
+    }
     memory.unmap(loaded.module.base());
 }
 

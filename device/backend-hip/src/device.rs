@@ -25,16 +25,18 @@ use crate::memory::Memory;
 use crate::module::Modules;
 use crate::region;
 use crate::stream::{Stream, Streams};
+use crate::virtual_memory::Physical;
 
 /// The GPUs of this machine through AMD's runtime.
 pub struct Hip {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    functions: Arc<Functions>,
-    devices: Vec<DeviceInfo>,
-    memory: Memory,
+pub(crate) struct Shared {
+    pub(crate) functions: Arc<Functions>,
+    pub(crate) devices: Vec<DeviceInfo>,
+    pub(crate) memory: Memory,
+    pub(crate) physical: Mutex<Physical>,
     streams: Mutex<Streams>,
     events: Mutex<Events>,
     modules: Mutex<Modules>,
@@ -69,6 +71,7 @@ impl Hip {
             functions,
             devices,
             memory,
+            physical: Mutex::default(),
             streams: Mutex::default(),
             events: Mutex::default(),
             modules: Mutex::default(),
@@ -80,6 +83,10 @@ impl Hip {
         capture_output(&shared);
         Ok(Hip { shared })
     }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 impl Shared {
@@ -87,7 +94,7 @@ impl Shared {
         self.devices.len() as u32
     }
 
-    fn on(&self, device: u32) -> Result<(), DeviceError> {
+    pub(crate) fn on(&self, device: u32) -> Result<(), DeviceError> {
         if device >= self.count() {
             return Err(DeviceError::invalid_device(device));
         }
@@ -101,7 +108,7 @@ impl Shared {
         Ok(stream)
     }
 
-    fn wait(&self, scope: Scope) -> Result<(), DeviceError> {
+    pub(crate) fn wait(&self, scope: Scope) -> Result<(), DeviceError> {
         match scope {
             Scope::Stream(id) => {
                 let stream = self.stream(id)?;

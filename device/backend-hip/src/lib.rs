@@ -13,6 +13,7 @@ mod memory;
 mod module;
 mod region;
 mod stream;
+mod virtual_memory;
 
 pub use device::Hip;
 pub use functions::{Functions, LoadError};

@@ -13,38 +13,27 @@ use crate::functions::Functions;
 
 /// The size asked for when the client offers no range.
 const DEFAULT_ARENA_BYTES: u64 = 1 << 40;
-const LOCATION_DEVICE: u32 = 1;
-const ALLOCATION_PINNED: u32 = 1;
-const ACCESS_READ_WRITE: u32 = 3;
 
-/// `hipMemAllocationProp`, which the table leaves opaque.
-#[repr(C)]
-struct AllocationProperties {
-    kind: u32,
-    handle_types: u32,
-    location: [u32; 2],
-    win32: *mut c_void,
-    flags: [u8; 4],
-    padding: [u8; 4],
+/// Memory of a device, as chunks of the arena have it.
+fn properties(device: u32) -> hipMemAllocationProp {
+    hipMemAllocationProp {
+        r#type: hipMemAllocationTypePinned,
+        location: hipMemLocation { r#type: hipMemLocationTypeDevice, id: device as c_int },
+        ..hipMemAllocationProp::default()
+    }
 }
 
-impl AllocationProperties {
-    fn on(device: u32) -> AllocationProperties {
-        AllocationProperties {
-            kind: ALLOCATION_PINNED,
-            handle_types: 0,
-            location: [LOCATION_DEVICE, device],
-            win32: std::ptr::null_mut(),
-            flags: [0; 4],
-            padding: [0; 4],
-        }
-    }
+/// Memory that can be exported as a file descriptor.
+pub(crate) fn shareable(device: u32) -> hipMemAllocationProp {
+    hipMemAllocationProp { requestedHandleType: hipMemHandleTypePosixFileDescriptor, ..properties(device) }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Allocation {
     bytes: u64,
     device: u32,
+    /// A mapping of physical memory, which has the account.
+    mapped: bool,
 }
 
 struct Chunk {
@@ -86,14 +75,14 @@ impl Memory {
                 functions.path().display()
             )));
         }
-        let properties = AllocationProperties::on(0);
+        let properties = properties(0);
         let mut chunk = 0usize;
         call!(
             functions,
             hipMemGetAllocationGranularity(
                 &raw mut chunk,
-                (&raw const properties).cast(),
-                hipMemAllocationGranularity_flags(1)
+                &raw const properties,
+                hipMemAllocationGranularityRecommended
             )
         )?;
         let chunk = (chunk as u64).max(4096);
@@ -145,7 +134,7 @@ impl Memory {
             }
             mapped.push(chunk);
         }
-        state.allocations.insert(address, Allocation { bytes, device });
+        state.allocations.insert(address, Allocation { bytes, device, mapped: false });
         *state.used.entry(device).or_default() += bytes;
         Ok(())
     }
@@ -163,8 +152,52 @@ impl Memory {
         Ok(())
     }
 
+    /// Books a mapping that `map` makes, where nothing is.
+    pub(crate) fn book(
+        &self,
+        device: u32,
+        address: u64,
+        bytes: u64,
+        map: impl FnOnce() -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let taken = || DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} are not free"));
+        if !self.arena.contains(address, bytes) {
+            return Err(taken());
+        }
+        let mut state = self.state.lock();
+        let before = state.allocations.range(..address + bytes).next_back();
+        let overlaps = before.is_some_and(|(start, it)| start + it.bytes > address);
+        if overlaps || self.chunks(address, bytes).any(|chunk| state.chunks.contains_key(&chunk)) {
+            return Err(taken());
+        }
+        map()?;
+        state.allocations.insert(address, Allocation { bytes, device, mapped: true });
+        Ok(())
+    }
+
+    pub(crate) fn unbook(&self, address: u64) {
+        self.state.lock().allocations.remove(&address);
+    }
+
+    /// The mappings that make up a range, without gaps or rests.
+    pub(crate) fn mappings(&self, address: u64, bytes: u64) -> Result<Vec<(u64, u64)>, DeviceError> {
+        let wrong = || {
+            let text = format!("{bytes} bytes at {address:#x} are not whole mappings");
+            DeviceError::invalid_value(text)
+        };
+        let end = address.checked_add(bytes).filter(|end| *end > address).ok_or_else(wrong)?;
+        let state = self.state.lock();
+        let (mut at, mut found) = (address, Vec::new());
+        while at < end {
+            let it = state.allocations.get(&at).filter(|it| it.mapped).ok_or_else(wrong)?;
+            found.push((at, it.bytes));
+            at += it.bytes;
+        }
+        if at == end { Ok(found) } else { Err(wrong()) }
+    }
+
     pub(crate) fn device_of(&self, address: u64) -> Option<u32> {
-        self.state.lock().allocations.get(&address).map(|it| it.device)
+        self.state.lock().allocations.get(&address).filter(|it| !it.mapped).map(|it| it.device)
     }
 
     pub(crate) fn used(&self, device: u32) -> u64 {
@@ -183,14 +216,21 @@ impl Memory {
             return Ok(());
         }
         let state = self.state.lock();
-        let owner = state.allocations.range(..=address).next_back();
-        match owner {
-            Some((start, it)) if end.is_some_and(|end| end <= start + it.bytes.next_multiple_of(256)) => {
-                Ok(())
+        let mut at = address;
+        loop {
+            let owner = state.allocations.range(..=at).next_back();
+            let owner = owner.filter(|(start, it)| at < *start + it.bytes.next_multiple_of(256));
+            match owner {
+                Some((start, it)) if end.is_some_and(|end| end <= start + it.bytes.next_multiple_of(256)) => {
+                    return Ok(());
+                }
+                // Mappings that follow one another are one range.
+                Some((start, it)) if it.mapped => at = start + it.bytes,
+                _ => {
+                    let text = format!("{bytes} bytes at {address:#x} are not device memory");
+                    return Err(DeviceError::invalid_value(text));
+                }
             }
-            _ => Err(DeviceError::invalid_value(format!(
-                "{bytes} bytes at {address:#x} are not device memory"
-            ))),
         }
     }
 
@@ -210,10 +250,10 @@ impl Memory {
     /// Puts physical memory of `device` behind a chunk and lets every device use it.
     fn back(&self, device: u32, chunk: u64) -> Result<usize, DeviceError> {
         let functions = &self.functions;
-        let properties = AllocationProperties::on(device);
+        let properties = properties(device);
         let mut handle: hipMemGenericAllocationHandle_t = std::ptr::null_mut();
         let size = self.chunk as usize;
-        call!(functions, hipMemCreate(&raw mut handle, size, (&raw const properties).cast(), 0))?;
+        call!(functions, hipMemCreate(&raw mut handle, size, &raw const properties, 0))?;
         let at = chunk as *mut c_void;
         if let Err(error) = call!(functions, hipMemMap(at, size, 0, handle, 0)) {
             let _ = call!(functions, hipMemRelease(handle));
@@ -221,8 +261,8 @@ impl Memory {
         }
         let access: Vec<hipMemAccessDesc> = (0..self.devices)
             .map(|device| hipMemAccessDesc {
-                location: hipMemLocation { r#type: hipMemLocationType(LOCATION_DEVICE), id: device as c_int },
-                flags: hipMemAccessFlags(ACCESS_READ_WRITE),
+                location: hipMemLocation { r#type: hipMemLocationTypeDevice, id: device as c_int },
+                flags: hipMemAccessFlagsProtReadWrite,
             })
             .collect();
         if let Err(error) = call!(functions, hipMemSetAccess(at, size, access.as_ptr(), access.len())) {

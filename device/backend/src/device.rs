@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Command, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, StreamId, Tag};
+use crate::{Command, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, StreamId, Tag, VirtualMemory};
 
 /// A range of addresses that a session owns. Device addresses are native: a pointer means the same to every kernel, copy and
 /// argument, wherever it is stored.
@@ -84,7 +84,7 @@ pub trait Notifier: Send + Sync {
 /// device's blocking streams, and they wait for it. Nothing here waits for work, except `map` for a range whose `unmap` has
 /// not happened yet and `enqueue` when too much is queued. After a fault every method that runs or waits for work returns
 /// the fault, until [`Device::reset`].
-pub trait Device: Send + Sync {
+pub trait Device: VirtualMemory + Send + Sync {
     /// The GPUs, by ordinal.
     fn info(&self) -> &[DeviceInfo];
     fn capabilities(&self) -> Capabilities;

@@ -10,6 +10,7 @@ mod info;
 mod region;
 #[cfg(feature = "suite")]
 pub mod suite;
+mod virtual_memory;
 
 pub use command::{Command, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag};
 pub use device::{
@@ -18,3 +19,6 @@ pub use device::{
 pub use error::DeviceError;
 pub use info::DeviceInfo;
 pub use region::{Extent, Pitched};
+pub use virtual_memory::{
+    MemoryAccess, MemoryId, PHYSICAL_GRANULARITY, Shareable, SharedMemory, Sharing, VirtualMemory,
+};

@@ -15,8 +15,10 @@ use hip_api::types::{
 use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
 
 mod region;
+mod virtual_memory;
 
 pub use region::*;
+pub use virtual_memory::*;
 
 /// The code object of `suite/kernels.hip`.
 pub const KERNELS: &[u8] = include_bytes!("../suite/kernels.gfx942.co");
@@ -58,6 +60,13 @@ macro_rules! device_suite {
             many_small_commands_all_run
             a_poke_waits_for_no_stream_and_the_next_kernel_sees_it
             memory_is_never_put_where_something_lies
+            mapped_memory_is_zero_and_works_like_any_other
+            neighbouring_mappings_are_one_range_for_copies
+            a_write_to_a_mapping_for_reading_is_a_fault
+            a_mapping_without_access_is_a_fault_for_kernels
+            physical_memory_lives_as_long_as_its_mapping
+            nonsense_mappings_are_refused
+            shared_memory_is_the_same_under_another_number
         }
     };
     (@tests $make:expr; $($name:ident)*) => { $(

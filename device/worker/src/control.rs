@@ -22,13 +22,36 @@ pub(crate) enum Order {
     Attach { hello: Vec<u8>, version: u16 },
     /// Answer with a report.
     Report { ticket: u64 },
+    /// What the session offered can be asked for with this token.
+    Offered { ticket: u64, token: [u8; 32] },
+    /// The memory (attached) that the session asked for.
+    Granted { ticket: u64, bytes: u64 },
+    /// An offer or a question came to nothing.
+    Refused { ticket: u64, text: String },
 }
 
 /// Session to supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    Report { ticket: u64, report: SessionReport },
+    Report {
+        ticket: u64,
+        report: SessionReport,
+    },
+    /// Memory (attached) that other sessions may have.
+    Offer {
+        ticket: u64,
+        bytes: u64,
+    },
+    /// Memory of another session is wanted.
+    Ask {
+        ticket: u64,
+        token: [u8; 32],
+    },
+    /// An offer ends.
+    Withdraw {
+        token: [u8; 32],
+    },
 }
 
 /// One end of the socket.

@@ -13,6 +13,7 @@ use backend::{
 use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
 
+use crate::broker::Exchange;
 use crate::compile::{self, Compiler};
 use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
@@ -41,8 +42,9 @@ pub(crate) enum Next {
 
 /// The operations of a session.
 pub(crate) struct Dispatcher {
-    device: Arc<dyn Device>,
-    outbox: Arc<Outbox>,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) exchange: Arc<Exchange>,
     compiler: Arc<Compiler>,
     compilations: Arc<AtomicUsize>,
     watches: Arc<Watches>,
@@ -60,6 +62,7 @@ impl Dispatcher {
         outbox: Arc<Outbox>,
         compiler: Arc<Compiler>,
         store: Option<Arc<Store>>,
+        exchange: Arc<Exchange>,
         farewell: Arc<dyn Fn() + Send + Sync>,
     ) -> Dispatcher {
         let watches = Watches::new(Arc::clone(&device), &outbox);
@@ -69,6 +72,7 @@ impl Dispatcher {
             store,
             device,
             outbox,
+            exchange,
             compiler,
             compilations: Arc::new(AtomicUsize::new(0)),
             images: HashMap::new(),
@@ -171,13 +175,13 @@ impl Dispatcher {
                 device.map(it.device, kind, it.address, it.bytes)?;
                 if kind != MemoryKind::Device {
                     let owner = (kind == MemoryKind::Managed).then_some(it.device);
-                    self.share(owner, it.address, it.bytes)?;
+                    self.mirror(owner, it.address, it.bytes)?;
                 }
                 Ok(Default::default())
             }),
             Opcode::Adopt => self.now::<wire::Adopt>(header, payload, |it, _| {
                 device.adopt(it.device, it.address, it.bytes)?;
-                self.share(None, it.address, it.bytes)?;
+                self.mirror(None, it.address, it.bytes)?;
                 Ok(Default::default())
             }),
             Opcode::MirrorWrite => self.now::<wire::MirrorWrite>(header, payload, |it, body| {
@@ -186,6 +190,7 @@ impl Dispatcher {
             }),
             Opcode::Release => self.now::<wire::Release>(header, payload, |it, _| {
                 self.outbox.mirrors().remove(it.address);
+                self.exchange.withdraw(it.address);
                 device.unmap(it.address)?;
                 Ok(Default::default())
             }),
@@ -395,6 +400,7 @@ impl Dispatcher {
                 let graphs = &mut self.graphs;
                 now(&self.outbox, &self.watches, header, payload, |it: wire::ResetDevice, _| {
                     self.outbox.mirrors().remove_of(it.device);
+                    self.exchange.withdraw_all();
                     device.reset(it.device)?;
                     graphs.reset(device);
                     Ok(Default::default())
@@ -403,6 +409,14 @@ impl Dispatcher {
             Opcode::SetLimit => self.now::<wire::SetLimit>(header, payload, |it, _| {
                 Ok(wire::reply::SetLimit { value: device.set_limit(it.device, it.limit, it.value)? })
             }),
+            Opcode::CreateMemory
+            | Opcode::ReleaseMemory
+            | Opcode::MapMemory
+            | Opcode::UnmapMemory
+            | Opcode::SetAccess
+            | Opcode::ShareMemory
+            | Opcode::ShareAllocation
+            | Opcode::OpenMemory => self.virtual_memory(opcode, header, payload),
             Opcode::DefineGraph
             | Opcode::AddGraphNodes
             | Opcode::UpdateGraphNodes
@@ -445,7 +459,7 @@ impl Dispatcher {
     }
 
     /// An operation whose answer is known at once.
-    fn now<O: Operation>(
+    pub(crate) fn now<O: Operation>(
         &self,
         header: &Header,
         payload: &[u8],
@@ -512,7 +526,7 @@ impl Dispatcher {
     }
 
     /// Memory that was just mapped is the client's as well.
-    fn share(&self, owner: Option<u32>, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    fn mirror(&self, owner: Option<u32>, address: u64, bytes: u64) -> Result<(), DeviceError> {
         let shared = self.outbox.mirrors().insert(&*self.device, owner, address, bytes);
         shared.inspect_err(|_| {
             // What was just mapped can be unmapped.
@@ -806,7 +820,7 @@ fn tag(header: &Header) -> Tag {
     u64::from(header.request_id) | u64::from(header.function) << 32
 }
 
-fn decode<O: Operation>(payload: &[u8]) -> Result<(O, &[u8]), DeviceError> {
+pub(crate) fn decode<O: Operation>(payload: &[u8]) -> Result<(O, &[u8]), DeviceError> {
     decode_request::<O>(payload).map_err(|error| DeviceError::invalid_value(error.to_string()))
 }
 

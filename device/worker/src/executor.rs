@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use transport::{Link, greet};
 use wire::{Arrival, Header, Hello, Opcode, ReceiveCounter, RejectCode, Welcome, capability, decode_request};
 
+use crate::broker::Exchange;
 use crate::compile::Compiler;
 use crate::config::{BackendConfig, SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
@@ -62,7 +63,10 @@ pub fn execute() -> Result<(), WorkerError> {
         opened.inspect_err(|error| tracing::warn!("uploads are not kept: {error}")).ok()
     });
     let observed = matches!(&config.backend, BackendConfig::Emulator { observe: Some(_), .. });
+    let control = Arc::new(control);
+    let exchange = Arc::new(Exchange::new(Some(Arc::clone(&control))));
     let shared = Arc::new(Shared {
+        exchange,
         store,
         is_reachable: device.capabilities().direct_writes && !observed,
         outbox: Arc::new(Outbox::new(Arc::clone(&device))),
@@ -117,6 +121,7 @@ struct Attachment {
 }
 
 struct Shared {
+    exchange: Arc<Exchange>,
     store: Option<Arc<Store>>,
     /// Whether device memory is memory of this process, and nobody needs to know who writes it.
     is_reachable: bool,
@@ -144,6 +149,7 @@ impl Shared {
             Arc::clone(&self.outbox),
             compiler,
             self.store.clone(),
+            Arc::clone(&self.exchange),
             farewell,
         );
         let mut counter = ReceiveCounter::new();
@@ -333,7 +339,11 @@ impl Shared {
                 Ok(Some((Order::Report { ticket }, _))) => {
                     let _ = control.send(&Answer::Report { ticket, report: self.report() }, None);
                 }
-                Ok(Some((order, _))) => tracing::warn!("order ignored: {order:?}"),
+                Ok(Some((order, attached))) => {
+                    if let Some(order) = self.exchange.hear(order, attached) {
+                        tracing::warn!("order ignored: {order:?}");
+                    }
+                }
                 Ok(None) | Err(_) => end(&self.outbox, "the supervisor is gone"),
             }
         }

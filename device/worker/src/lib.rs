@@ -4,6 +4,7 @@
 //! Owns sessions, their grace periods and limits; refuses to know what a kernel is (the back ends do) and never reads the
 //! environment (its caller does).
 
+mod broker;
 mod compile;
 mod config;
 mod control;
@@ -24,6 +25,7 @@ mod status;
 mod store;
 mod supervisor;
 mod toolchain;
+mod virtual_memory;
 mod watches;
 
 pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};

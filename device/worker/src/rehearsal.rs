@@ -7,6 +7,7 @@ use backend::Device;
 use transport::Link;
 use wire::{Arrival, ReceiveCounter};
 
+use crate::broker::Exchange;
 use crate::compile::Compiler;
 use crate::dispatch::{Dispatcher, Next};
 use crate::inbox::{Broken, Inbox};
@@ -37,8 +38,9 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
         return 0;
     }
     let compiler = Compiler::new(Some("/nonexistent".into()), None);
+    let exchange = Arc::new(Exchange::new(None));
     let mut dispatcher =
-        Dispatcher::new(device, Arc::clone(&outbox), Arc::new(compiler), None, Arc::new(|| {}));
+        Dispatcher::new(device, Arc::clone(&outbox), Arc::new(compiler), None, exchange, Arc::new(|| {}));
     std::thread::scope(|scope| {
         let listener = far.clone();
         scope.spawn(move || {

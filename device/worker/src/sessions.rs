@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use wire::{Field, Hello};
 
+use crate::broker::Broker;
 use crate::config::{SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::status::{SessionReport, SessionStatus};
@@ -38,6 +39,7 @@ pub(crate) struct Sessions {
     config: SessionConfig,
     worker: String,
     tickets: AtomicU64,
+    broker: Broker,
 }
 
 impl Sessions {
@@ -55,6 +57,7 @@ impl Sessions {
             config,
             worker,
             tickets: AtomicU64::new(0),
+            broker: Broker::default(),
         }
     }
 
@@ -207,10 +210,13 @@ impl Sessions {
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
-        while let Ok(Some((Answer::Report { ticket, report: fresh }, _))) = control.receive::<Answer>() {
+        while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
+            let Some(answer) = self.broker.serve(id, control, answer, attached) else { continue };
+            let Answer::Report { ticket, report: fresh } = answer else { break };
             *report.0.lock() = (ticket, fresh);
             report.1.notify_all();
         }
+        self.broker.forget(id);
         let ended = child.wait();
         let session = self.sessions.lock().remove(&id);
         self.gone.notify_all();

@@ -31,7 +31,6 @@ c_opaque! {
     hipExternalSemaphoreHandleDesc,
     hipExternalSemaphoreSignalParams,
     hipExternalSemaphoreWaitParams,
-    hipMemAllocationProp,
     hipArrayMapInfo,
 }
 

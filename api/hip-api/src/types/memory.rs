@@ -285,6 +285,14 @@ c_structs! {
         location: hipMemLocation,
         flags: hipMemAccessFlags,
     }
+    /// How physical memory is to be made. `allocFlags` is a struct of its own, which asks for nothing that exists here.
+    hipMemAllocationProp {
+        r#type: hipMemAllocationType,
+        requestedHandleType: hipMemAllocationHandleType,
+        location: hipMemLocation,
+        win32HandleMetaData: *mut c_void,
+        allocFlags: [u8; 4],
+    }
     /// How a memory pool is to be made.
     hipMemPoolProps {
         allocType: hipMemAllocationType,

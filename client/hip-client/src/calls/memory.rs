@@ -60,6 +60,8 @@ impl Runtime {
                 self.call(&wire::SynchronizeDevice { device })?;
                 self.free_mirror(&allocation)?;
             }
+            // What another process shared through a pool is given back like the pool's own.
+            Kind::Virtual => self.close_shared(address)?,
             Kind::Module | Kind::Registered => return Err(hipErrorInvalidValue),
         }
         Ok(allocation)
@@ -77,6 +79,7 @@ impl Runtime {
         {
             self.devices[device].ledger.give_back(charge(allocation.bytes));
         }
+        self.forget_physical(device);
         self.streams.remove_where(|stream| stream.device == device);
         self.events.remove_where(|event| event.device == device);
         let modules = self.modules.remove_where(|module| module.device == device);
@@ -223,7 +226,7 @@ pub unsafe fn hipPointerGetAttributes(
 
 fn memory_type(allocation: &Allocation) -> hipMemoryType {
     match allocation.kind {
-        Kind::Device | Kind::Module => hipMemoryTypeDevice,
+        Kind::Device | Kind::Module | Kind::Virtual => hipMemoryTypeDevice,
         Kind::Host | Kind::Registered => hipMemoryTypeHost,
         Kind::Managed => hipMemoryTypeManaged,
     }

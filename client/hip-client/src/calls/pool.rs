@@ -1,12 +1,13 @@
 //! Stream-ordered allocation. Addresses are minted at once; frees wait their turn on the worker.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
 
-use super::{Status, set, stream};
+use super::{Status, ipc, set, stream};
+use crate::descriptor::{self, Kind};
 use crate::graph::node::{Allocate, Work};
 use crate::runtime::{Pool, Runtime, runtime};
 
@@ -98,12 +99,13 @@ pub unsafe fn hipMemPoolCreate(pool: *mut hipMemPool_t, properties: *const hipMe
     let properties = unsafe { *properties };
     if properties.allocType != hipMemAllocationTypePinned
         || properties.location.r#type != hipMemLocationTypeDevice
-        || properties.handleTypes != hipMemHandleTypeNone
+        || !matches!(properties.handleTypes, hipMemHandleTypeNone | hipMemHandleTypePosixFileDescriptor)
     {
         return Err(hipErrorInvalidValue);
     }
     runtime.device(properties.location.id)?;
-    let made = runtime.new_pool(properties.location.id as usize)?;
+    let shareable = properties.handleTypes == hipMemHandleTypePosixFileDescriptor;
+    let made = runtime.new_pool(properties.location.id as usize, shareable)?;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(pool, made as hipMemPool_t) }
 }
@@ -222,6 +224,73 @@ pub unsafe fn hipMemPoolSetAccess(pool: hipMemPool_t, list: *const hipMemAccessD
         }
     }
     Ok(())
+}
+
+/// A pool is a name for allocations, and so is what is shared of it: its device.
+pub unsafe fn hipMemPoolExportToShareableHandle(
+    shareable: *mut c_void,
+    pool: hipMemPool_t,
+    kind: hipMemAllocationHandleType,
+    flags: c_uint,
+) -> Status {
+    let found = find(runtime()?, pool)?;
+    if shareable.is_null() || flags != 0 || kind != hipMemHandleTypePosixFileDescriptor || !found.shareable {
+        return Err(hipErrorInvalidValue);
+    }
+    let mut content = [0; 32];
+    content[..8].copy_from_slice(&(found.device as u64).to_le_bytes());
+    let fd = descriptor::make(Kind::Pool, content).map_err(|_| hipErrorOutOfMemory)?;
+    // SAFETY: HIP fixes the type behind the pointer by the kind of handle: a file descriptor.
+    unsafe { set(shareable.cast(), fd) }
+}
+
+pub unsafe fn hipMemPoolImportFromShareableHandle(
+    pool: *mut hipMemPool_t,
+    shareable: *mut c_void,
+    kind: hipMemAllocationHandleType,
+    flags: c_uint,
+) -> Status {
+    if pool.is_null() || flags != 0 || kind != hipMemHandleTypePosixFileDescriptor {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    // SAFETY: the caller's descriptor, or its address.
+    let content = descriptor::read(Kind::Pool, unsafe { descriptor::of(shareable) });
+    let device = content.and_then(|content| content.first_chunk().copied()).map(u64::from_le_bytes);
+    let device = device.ok_or(hipErrorInvalidValue)? as usize;
+    runtime.devices.get(device).ok_or(hipErrorInvalidDevice)?;
+    let made = runtime.new_pool(device, true)?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pool, made as hipMemPool_t) }
+}
+
+pub unsafe fn hipMemPoolExportPointer(data: *mut hipMemPoolPtrExportData, pointer: *mut c_void) -> Status {
+    if data.is_null() || pointer.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let pool = runtime.memory.find(pointer as u64).and_then(|it| runtime.pools.get(it.pool));
+    if !pool.is_some_and(|pool| pool.shareable) {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(data, ipc::export_pointer(runtime, pointer as u64)?) }
+}
+
+pub unsafe fn hipMemPoolImportPointer(
+    pointer: *mut *mut c_void,
+    pool: hipMemPool_t,
+    data: *mut hipMemPoolPtrExportData,
+) -> Status {
+    if pointer.is_null() || data.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    find(runtime, pool)?;
+    // SAFETY: the caller's struct, not null.
+    let opened = ipc::import_pointer(runtime, unsafe { &*data })?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(pointer, opened as *mut c_void) }
 }
 
 fn find(runtime: &Runtime, pool: hipMemPool_t) -> Result<Arc<Pool>, hipError_t> {

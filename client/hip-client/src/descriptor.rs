@@ -1,0 +1,85 @@
+//! File descriptors that stand for something on the worker: small files in memory, which programs pass to each other as they
+//! pass the descriptors of a driver.
+
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+
+/// Tells our files from others.
+const MAGIC: [u8; 8] = *b"remora\0\x01";
+
+/// What a descriptor stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    Memory = 1,
+    Pool = 2,
+}
+
+/// A new descriptor, which belongs to the program.
+pub fn make(kind: Kind, content: [u8; 32]) -> std::io::Result<RawFd> {
+    // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+    let file = unsafe {
+        let fd = libc::memfd_create(c"remora-handle".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        File::from_raw_fd(fd)
+    };
+    let mut bytes = MAGIC.to_vec();
+    bytes.push(kind as u8);
+    bytes.extend_from_slice(&content);
+    file.write_all_at(&bytes, 0)?;
+    Ok(file.into_raw_fd())
+}
+
+/// What a descriptor of the program stands for; `None` if it is none of ours. It stays the program's.
+pub fn read(kind: Kind, fd: RawFd) -> Option<[u8; 32]> {
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: never dropped, so the program's descriptor is not closed; one that is not open fails to read.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    let mut bytes = [0; 41];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let known = bytes[..8] == MAGIC && bytes[8] == kind as u8;
+    let content = bytes[9..].first_chunk().copied();
+    content.filter(|_| known)
+}
+
+/// The descriptor behind an untyped argument. HIP 6 passes its address where HIP 7 passes the number itself; no address is as
+/// small as a descriptor.
+///
+/// # Safety
+/// `handle` is a descriptor or points to one.
+pub unsafe fn of(handle: *const std::ffi::c_void) -> RawFd {
+    const LOWEST_ADDRESS: usize = 1 << 16;
+    let value = handle as usize;
+    if value < LOWEST_ADDRESS {
+        return value as RawFd;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { handle.cast::<RawFd>().read_unaligned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_says_what_it_stands_for_and_others_say_nothing() {
+        let fd = make(Kind::Memory, [7; 32]).unwrap();
+        assert_eq!(read(Kind::Memory, fd), Some([7; 32]));
+        assert_eq!(read(Kind::Memory, fd), Some([7; 32]), "reading does not use it up");
+        assert_eq!(read(Kind::Pool, fd), None);
+        // SAFETY: a number, and the address of one.
+        unsafe {
+            assert_eq!(of(fd as usize as *const _), fd);
+            assert_eq!(of((&raw const fd).cast()), fd);
+            libc::close(fd);
+        }
+        assert_eq!(read(Kind::Memory, fd), None);
+        assert_eq!(read(Kind::Memory, -1), None);
+    }
+}

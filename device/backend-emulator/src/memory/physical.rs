@@ -1,0 +1,323 @@
+//! Physical memory: files in memory, mapped into the arena where the program wants them.
+//!
+//! A file has no address, can be mapped twice and can be given to another process, which is all that virtual memory management
+//! and sharing need. Ordinary allocations stay anonymous pages, which are cheaper; one that is to be shared is copied to a
+//! file that takes the place of its pages, while no command runs. Owns files and mappings; the table says what kernels may do.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use backend::{
+    DeviceError, MemoryAccess, MemoryId, MemoryKind, PHYSICAL_GRANULARITY, Shareable, SharedMemory,
+};
+use emulator::Access;
+
+use super::{Allocation, Backing, CHUNK, GRANULARITY, Memory, SLACK, State, chunks};
+
+/// A file holds no pages where an allocation has only zeros; looked at in pieces of this size.
+const PIECE: usize = 64 << 10;
+
+const _: () = assert!(PHYSICAL_GRANULARITY == CHUNK);
+
+/// Memory without an address.
+#[derive(Debug)]
+pub(super) struct Physical {
+    file: File,
+    /// Bytes that kernels may use.
+    bytes: u64,
+    /// The device whose memory it is; memory of other sessions is in their accounts.
+    charged: Option<u32>,
+    mappings: u32,
+    released: bool,
+}
+
+impl Memory {
+    pub(crate) fn create_physical(&self, device: u32, id: MemoryId, bytes: u64) -> Result<(), DeviceError> {
+        let quota = *self.quotas.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device))?;
+        if bytes == 0 || !bytes.is_multiple_of(CHUNK) {
+            return Err(DeviceError::invalid_value(format!("{bytes} bytes of physical memory")));
+        }
+        let mut state = self.state.lock();
+        state.expect_new(id)?;
+        let used = state.used[device as usize];
+        if used.checked_add(bytes).is_none_or(|used| used > quota) {
+            let free = quota.saturating_sub(used);
+            let text = format!("{bytes} bytes asked for, {free} of {quota} are free on device {device}");
+            return Err(DeviceError::out_of_memory(text));
+        }
+        let file = new_file(bytes)?;
+        state.used[device as usize] += bytes;
+        let memory = Physical { file, bytes, charged: Some(device), mappings: 0, released: false };
+        state.physical.insert(id, memory);
+        Ok(())
+    }
+
+    pub(crate) fn release_physical(&self, id: MemoryId) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        let memory = state.physical.get_mut(&id).filter(|memory| !memory.released);
+        memory.ok_or_else(|| unknown(id))?.released = true;
+        state.drop_if_unused(id);
+        Ok(())
+    }
+
+    pub(crate) fn map_physical(
+        &self,
+        id: MemoryId,
+        offset: u64,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let aligned = [offset, address, bytes].iter().all(|value| value.is_multiple_of(CHUNK));
+        if bytes == 0 || !aligned || !self.arena().contains(address, bytes) {
+            let text = format!("a mapping of {bytes} bytes at {address:#x} from {offset:#x} on");
+            return Err(DeviceError::invalid_value(text));
+        }
+        let mut state = self.state.lock();
+        let memory = state.physical.get(&id).filter(|memory| !memory.released);
+        let memory = memory.ok_or_else(|| unknown(id))?;
+        if offset.checked_add(bytes).is_none_or(|end| end > memory.bytes.next_multiple_of(CHUNK)) {
+            return Err(DeviceError::invalid_value("a mapping of more than there is"));
+        }
+        let before = state.allocations.range(..address + bytes).next_back();
+        let overlaps =
+            before.is_some_and(|(start, it)| start + it.bytes.next_multiple_of(GRANULARITY) > address);
+        if overlaps || chunks(address, bytes).any(|chunk| state.chunks.contains_key(&chunk)) {
+            let text = format!("something is at {address:#x} already");
+            return Err(DeviceError::invalid_value(text));
+        }
+        place(&memory.file, offset, address, bytes)?;
+        let visible = memory.bytes.next_multiple_of(SLACK).saturating_sub(offset).min(bytes);
+        let device = memory.charged.unwrap_or(0);
+        let allocation = Allocation {
+            bytes,
+            device,
+            kind: MemoryKind::Device,
+            leaving: false,
+            backing: Backing::Physical { id, visible },
+        };
+        state.allocations.insert(address, allocation);
+        if let Some(memory) = state.physical.get_mut(&id) {
+            memory.mappings += 1;
+        }
+        Ok(())
+    }
+
+    /// Changes what kernels of a device may do with the mappings that make up a range.
+    pub(crate) fn set_access(
+        &self,
+        device: u32,
+        address: u64,
+        bytes: u64,
+        access: MemoryAccess,
+    ) -> Result<(), DeviceError> {
+        let table = self.tables.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device))?;
+        let mappings = self.mappings(address, bytes)?;
+        for (start, visible) in mappings {
+            table.remove(start);
+            let access = match access {
+                MemoryAccess::None => continue,
+                MemoryAccess::Read => Access::ReadOnly,
+                MemoryAccess::ReadWrite => Access::ReadWrite,
+            };
+            table
+                .insert(start, visible, access)
+                .map_err(|error| DeviceError::invalid_value(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The mappings that make up a range, without gaps or rests: where each starts and how much of it can be used.
+    pub(crate) fn mappings(&self, address: u64, bytes: u64) -> Result<Vec<(u64, u64)>, DeviceError> {
+        let wrong = || {
+            let text = format!("{bytes} bytes at {address:#x} are not whole mappings");
+            DeviceError::invalid_value(text)
+        };
+        let end = address.checked_add(bytes).filter(|end| *end > address).ok_or_else(wrong)?;
+        let state = self.state.lock();
+        let mut at = address;
+        let mut found = Vec::new();
+        while at < end {
+            let it = state.allocations.get(&at).filter(|it| !it.leaving).ok_or_else(wrong)?;
+            let Backing::Physical { visible, .. } = it.backing else { return Err(wrong()) };
+            found.push((at, visible));
+            at += it.bytes;
+        }
+        if at == end { Ok(found) } else { Err(wrong()) }
+    }
+
+    pub(crate) fn open_physical(&self, id: MemoryId, shared: SharedMemory) -> Result<(), DeviceError> {
+        let file = File::from(shared.file);
+        let length = file.metadata().map_or(0, |it| it.len());
+        if shared.bytes == 0 || shared.bytes.checked_next_multiple_of(CHUNK) != Some(length) {
+            let text = format!("{} bytes of shared memory in a file of {length}", shared.bytes);
+            return Err(DeviceError::invalid_value(text));
+        }
+        let mut state = self.state.lock();
+        state.expect_new(id)?;
+        let memory = Physical { file, bytes: shared.bytes, charged: None, mappings: 0, released: false };
+        state.physical.insert(id, memory);
+        Ok(())
+    }
+
+    /// What is shared already, or needs no work to be; `None` for an allocation whose pages have to move first.
+    pub(crate) fn shared(&self, what: Shareable) -> Result<Option<SharedMemory>, DeviceError> {
+        let state = self.state.lock();
+        let (file, bytes) = match what {
+            Shareable::Memory(id) => {
+                let memory = state.physical.get(&id).filter(|memory| !memory.released);
+                let memory = memory.ok_or_else(|| unknown(id))?;
+                (&memory.file, memory.bytes)
+            }
+            Shareable::Allocation(address) => {
+                let it = state.shareable(address)?;
+                match state.moved.get(&address) {
+                    Some(file) => (file, it.bytes),
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(SharedMemory { file: duplicate(file)?, bytes }))
+    }
+
+    /// Moves the pages of an allocation to a file. No command may run meanwhile.
+    pub(crate) fn move_to_file(&self, address: u64) -> Result<SharedMemory, DeviceError> {
+        let mut state = self.state.lock();
+        let it = state.shareable(address)?;
+        let span = it.bytes.next_multiple_of(GRANULARITY);
+        let file = new_file(it.bytes.next_multiple_of(CHUNK))?;
+        let failed = |error: std::io::Error| DeviceError::out_of_memory(format!("sharing memory: {error}"));
+        // SAFETY: the allocation is mapped, and nothing else touches it while no command runs.
+        let pages = unsafe { self.bytes(address, span) };
+        for (index, piece) in pages.chunks(PIECE).enumerate() {
+            if piece.iter().any(|byte| *byte != 0) {
+                file.write_all_at(piece, (index * PIECE) as u64).map_err(failed)?;
+            }
+        }
+        place(&file, 0, address, span)?;
+        let shared = SharedMemory { file: duplicate(&file)?, bytes: it.bytes };
+        state.moved.insert(address, file);
+        Ok(shared)
+    }
+}
+
+impl State {
+    fn expect_new(&self, id: MemoryId) -> Result<(), DeviceError> {
+        if id == 0 || self.physical.contains_key(&id) {
+            return Err(DeviceError::invalid_handle(format!("memory {id:#x} exists already or is reserved")));
+        }
+        Ok(())
+    }
+
+    fn shareable(&self, address: u64) -> Result<Allocation, DeviceError> {
+        let it = self.allocations.get(&address).filter(|it| !it.leaving && it.backing == Backing::Pages);
+        let text = || format!("nothing that can be shared is allocated at {address:#x}");
+        it.copied().ok_or_else(|| DeviceError::invalid_value(text()))
+    }
+
+    /// The mapping of physical memory at an address is gone.
+    pub(super) fn forget_mapping(&mut self, address: u64, bytes: u64, id: MemoryId) {
+        reserve(address, bytes);
+        if let Some(memory) = self.physical.get_mut(&id) {
+            memory.mappings -= 1;
+        }
+        self.drop_if_unused(id);
+    }
+
+    fn drop_if_unused(&mut self, id: MemoryId) {
+        let gone = |memory: &Physical| memory.released && memory.mappings == 0;
+        if self.physical.get(&id).is_some_and(gone)
+            && let Some(memory) = self.physical.remove(&id)
+            && let Some(device) = memory.charged
+        {
+            self.used[device as usize] -= memory.bytes;
+        }
+    }
+
+    /// Physical memory of a device that is reset; its mappings are gone.
+    pub(super) fn forget_physical(&mut self, device: u32) {
+        for memory in self.physical.values_mut().filter(|memory| memory.charged.unwrap_or(device) == device) {
+            memory.released = true;
+        }
+        let ids: Vec<MemoryId> = self.physical.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.drop_if_unused(id));
+    }
+
+    /// Puts fresh pages where a shared file was.
+    pub(super) fn take_file_away(&mut self, address: u64, span: u64) {
+        if self.moved.remove(&address).is_none() {
+            return;
+        }
+        // SAFETY: the pages are the allocation's own; replacing them takes the file away and leaves zeros.
+        unsafe {
+            libc::mmap(
+                address as *mut libc::c_void,
+                span as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                -1,
+                0,
+            )
+        };
+    }
+}
+
+/// Takes memory and access away from a range of the arena.
+pub(super) fn reserve(address: u64, bytes: u64) {
+    // SAFETY: the range lies in our reservation, and nobody uses it any more.
+    unsafe {
+        libc::mmap(
+            address as *mut libc::c_void,
+            bytes as usize,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+            -1,
+            0,
+        )
+    };
+}
+
+fn place(file: &File, offset: u64, address: u64, bytes: u64) -> Result<(), DeviceError> {
+    // SAFETY: the range lies in our reservation and holds nothing, or what the file has a copy of.
+    let got = unsafe {
+        libc::mmap(
+            address as *mut libc::c_void,
+            bytes as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            file.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if got == libc::MAP_FAILED {
+        let error = std::io::Error::last_os_error();
+        return Err(DeviceError::out_of_memory(format!("mapping {bytes} bytes: {error}")));
+    }
+    Ok(())
+}
+
+fn new_file(bytes: u64) -> Result<File, DeviceError> {
+    let failed = || {
+        let error = std::io::Error::last_os_error();
+        DeviceError::out_of_memory(format!("{bytes} bytes of physical memory: {error}"))
+    };
+    // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+    let file = unsafe {
+        let fd = libc::memfd_create(c"remora".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(failed());
+        }
+        File::from(OwnedFd::from_raw_fd(fd))
+    };
+    file.set_len(bytes).map_err(|_| failed())?;
+    Ok(file)
+}
+
+fn duplicate(file: &File) -> Result<OwnedFd, DeviceError> {
+    let copy = file.try_clone().map_err(|error| DeviceError::out_of_memory(error.to_string()))?;
+    Ok(copy.into())
+}
+
+fn unknown(id: MemoryId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no memory {id:#x}"))
+}

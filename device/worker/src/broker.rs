@@ -1,0 +1,296 @@
+//! Sharing between sessions: the supervisor keeps what one session offers until another asks for it by its token.
+//!
+//! A token is 32 random bytes that only the offering client is told, so who knows it was given it. Tokens are of one worker,
+//! whose clients all proved the same access token; another worker, with another, knows nothing of them. What a session offers
+//! can be asked for until the session takes it back or ends; what was handed out before stays with whom has it.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use backend::{DeviceError, SharedMemory};
+use hip_api::types::{hipErrorInvalidResourceHandle, hipErrorOutOfMemory};
+use parking_lot::Mutex;
+
+use crate::control::{Answer, Control, Order};
+
+/// What a session may offer at the same time.
+const MAX_OFFERS: usize = 4096;
+
+pub(crate) type Token = [u8; 32];
+
+struct Offer {
+    session: u64,
+    file: OwnedFd,
+    bytes: u64,
+}
+
+/// The supervisor's side.
+#[derive(Default)]
+pub(crate) struct Broker {
+    offers: Mutex<HashMap<Token, Offer>>,
+}
+
+impl Broker {
+    /// Does what a session asks; what is no business of the broker is handed back.
+    pub(crate) fn serve(
+        &self,
+        session: u64,
+        control: &Control,
+        answer: Answer,
+        attached: Option<OwnedFd>,
+    ) -> Option<Answer> {
+        match (answer, attached) {
+            (Answer::Offer { ticket, bytes }, Some(file)) => {
+                let order = match self.offer(session, file, bytes) {
+                    Ok(token) => Order::Offered { ticket, token },
+                    Err(text) => Order::Refused { ticket, text },
+                };
+                send(control, &order, None);
+            }
+            (Answer::Ask { ticket, token }, _) => {
+                let offers = self.offers.lock();
+                match offers.get(&token) {
+                    Some(it) => {
+                        let order = Order::Granted { ticket, bytes: it.bytes };
+                        send(control, &order, Some(it.file.as_raw_fd()));
+                    }
+                    None => {
+                        let text = "nothing is shared under that handle, or no longer".to_owned();
+                        send(control, &Order::Refused { ticket, text }, None);
+                    }
+                }
+            }
+            (Answer::Withdraw { token }, _) => {
+                let mut offers = self.offers.lock();
+                if offers.get(&token).is_some_and(|it| it.session == session) {
+                    offers.remove(&token);
+                }
+            }
+            (answer, _) => return Some(answer),
+        }
+        None
+    }
+
+    /// A session has ended.
+    pub(crate) fn forget(&self, session: u64) {
+        self.offers.lock().retain(|_, it| it.session != session);
+    }
+
+    fn offer(&self, session: u64, file: OwnedFd, bytes: u64) -> Result<Token, String> {
+        let mut token = [0; 32];
+        getrandom::fill(&mut token).map_err(|error| format!("no randomness: {error}"))?;
+        let mut offers = self.offers.lock();
+        if offers.values().filter(|it| it.session == session).count() >= MAX_OFFERS {
+            return Err(format!("{MAX_OFFERS} pieces of memory are shared already"));
+        }
+        offers.insert(token, Offer { session, file, bytes });
+        Ok(token)
+    }
+}
+
+fn send(control: &Control, order: &Order, attached: Option<RawFd>) {
+    if let Err(error) = control.send(order, attached) {
+        tracing::warn!("a session was not told of shared memory: {error}");
+    }
+}
+
+/// Called with what the broker said.
+type Reply<T> = Box<dyn FnOnce(Result<T, DeviceError>) + Send>;
+
+enum Pending {
+    Offer(Reply<Token>),
+    Ask(Reply<SharedMemory>),
+}
+
+/// The session's side: asks the broker, and hears the answers on the control thread.
+#[derive(Default)]
+pub(crate) struct Exchange {
+    control: Option<std::sync::Arc<Control>>,
+    tickets: AtomicU64,
+    pending: Mutex<HashMap<u64, Pending>>,
+    /// Tokens of shared allocations, so that they are withdrawn when those are freed.
+    allocations: Mutex<HashMap<u64, Token>>,
+}
+
+impl Exchange {
+    /// Without a control socket, as in tests, nobody can be asked and everything is refused.
+    pub(crate) fn new(control: Option<std::sync::Arc<Control>>) -> Exchange {
+        Exchange { control, ..Exchange::default() }
+    }
+
+    /// Offers memory to other sessions.
+    pub(crate) fn offer(&self, shared: SharedMemory, reply: Reply<Token>) {
+        let answer = |ticket| Answer::Offer { ticket, bytes: shared.bytes };
+        self.ask(answer, Some(shared.file.as_raw_fd()), Pending::Offer(reply));
+    }
+
+    /// Asks for memory of another session.
+    pub(crate) fn open(&self, token: Token, reply: Reply<SharedMemory>) {
+        self.ask(|ticket| Answer::Ask { ticket, token }, None, Pending::Ask(reply));
+    }
+
+    /// The token under which an allocation was offered before.
+    pub(crate) fn token_of(&self, address: u64) -> Option<Token> {
+        self.allocations.lock().get(&address).copied()
+    }
+
+    pub(crate) fn remember(&self, address: u64, token: Token) {
+        self.allocations.lock().insert(address, token);
+    }
+
+    /// An allocation is freed: it is no longer on offer.
+    pub(crate) fn withdraw(&self, address: u64) {
+        let token = self.allocations.lock().remove(&address);
+        if let (Some(token), Some(control)) = (token, &self.control) {
+            let _ = control.send(&Answer::Withdraw { token }, None);
+        }
+    }
+
+    /// Allocations went without being freed one by one: none is on offer any more.
+    pub(crate) fn withdraw_all(&self) {
+        let addresses: Vec<u64> = self.allocations.lock().keys().copied().collect();
+        addresses.into_iter().for_each(|address| self.withdraw(address));
+    }
+
+    /// Takes an order that answers a question; any other is handed back.
+    pub(crate) fn hear(&self, order: Order, attached: Option<OwnedFd>) -> Option<Order> {
+        let ticket = match &order {
+            Order::Offered { ticket, .. } | Order::Granted { ticket, .. } | Order::Refused { ticket, .. } => {
+                *ticket
+            }
+            _ => return Some(order),
+        };
+        let pending = self.pending.lock().remove(&ticket);
+        match (order, pending) {
+            (Order::Offered { token, .. }, Some(Pending::Offer(reply))) => reply(Ok(token)),
+            (Order::Granted { bytes, .. }, Some(Pending::Ask(reply))) => reply(match attached {
+                Some(file) => Ok(SharedMemory { file, bytes }),
+                None => Err(refused("the shared memory did not come along")),
+            }),
+            (Order::Refused { text, .. }, Some(pending)) => refuse(pending, &text),
+            _ => {}
+        }
+        None
+    }
+
+    fn ask(&self, answer: impl FnOnce(u64) -> Answer, attached: Option<RawFd>, pending: Pending) {
+        let Some(control) = &self.control else { return refuse(pending, "nobody is there to share with") };
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        self.pending.lock().insert(ticket, pending);
+        if let Err(error) = control.send(&answer(ticket), attached)
+            && let Some(pending) = self.pending.lock().remove(&ticket)
+        {
+            refuse(pending, &error.to_string());
+        }
+    }
+}
+
+fn refuse(pending: Pending, text: &str) {
+    match pending {
+        Pending::Offer(reply) => reply(Err(DeviceError::new(hipErrorOutOfMemory, text))),
+        Pending::Ask(reply) => reply(Err(refused(text))),
+    }
+}
+
+fn refused(text: &str) -> DeviceError {
+    DeviceError::new(hipErrorInvalidResourceHandle, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+    use std::sync::{Arc, mpsc};
+
+    use super::*;
+
+    /// A session's end of a broker: asks, lets the broker serve, hears.
+    struct Session {
+        id: u64,
+        exchange: Exchange,
+        near: Arc<Control>,
+        far: Control,
+    }
+
+    impl Session {
+        fn new(id: u64) -> Session {
+            let (near, far) = Control::pair().unwrap();
+            let near = Arc::new(near);
+            Session { id, exchange: Exchange::new(Some(Arc::clone(&near))), near, far }
+        }
+
+        /// What the session asked for reaches the broker, and the answer the session.
+        fn step(&self, broker: &Broker) {
+            let (answer, attached) = self.far.receive::<Answer>().unwrap().unwrap();
+            let quiet = matches!(answer, Answer::Withdraw { .. });
+            assert!(broker.serve(self.id, &self.far, answer, attached).is_none());
+            if !quiet {
+                let (order, attached) = self.near.receive::<Order>().unwrap().unwrap();
+                assert!(self.exchange.hear(order, attached).is_none());
+            }
+        }
+
+        fn offer(&self, broker: &Broker, file: &File) -> Token {
+            let (sender, token) = mpsc::channel();
+            let shared = SharedMemory { file: file.try_clone().unwrap().into(), bytes: 5 };
+            self.exchange.offer(shared, Box::new(move |it| sender.send(it).unwrap()));
+            self.step(broker);
+            token.try_recv().unwrap().unwrap()
+        }
+
+        fn open(&self, broker: &Broker, token: Token) -> Result<SharedMemory, DeviceError> {
+            let (sender, shared) = mpsc::channel();
+            self.exchange.open(token, Box::new(move |it| sender.send(it).unwrap()));
+            self.step(broker);
+            shared.try_recv().unwrap()
+        }
+    }
+
+    fn file(text: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text).unwrap();
+        file
+    }
+
+    #[test]
+    fn what_one_session_offers_another_gets_by_the_token_alone() {
+        let broker = Broker::default();
+        let (owner, other) = (Session::new(1), Session::new(2));
+        let token = owner.offer(&broker, &file(b"bytes"));
+        let shared = other.open(&broker, token).unwrap();
+        assert_eq!(shared.bytes, 5);
+        let (mut got, mut text) = (File::from(shared.file), String::new());
+        got.rewind().unwrap();
+        got.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "bytes");
+        let mut wrong = token;
+        wrong[31] ^= 1;
+        assert_eq!(other.open(&broker, wrong).unwrap_err().code, hipErrorInvalidResourceHandle);
+        assert_ne!(token, owner.offer(&broker, &file(b"more")), "no two tokens are alike");
+    }
+
+    #[test]
+    fn an_offer_ends_with_its_memory_and_with_its_session() {
+        let broker = Broker::default();
+        let (owner, other) = (Session::new(1), Session::new(2));
+        let (first, second) = (owner.offer(&broker, &file(b"1")), owner.offer(&broker, &file(b"2")));
+        owner.exchange.remember(0x1000, first);
+        other.exchange.remember(0x2000, second);
+        other.exchange.withdraw(0x2000);
+        other.step(&broker);
+        assert!(other.open(&broker, second).is_ok(), "only its own session withdraws an offer");
+        owner.exchange.withdraw(0x1000);
+        owner.step(&broker);
+        assert!(other.open(&broker, first).is_err());
+        broker.forget(1);
+        assert!(other.open(&broker, second).is_err());
+    }
+
+    #[test]
+    fn without_a_supervisor_everything_is_refused() {
+        let (sender, shared) = mpsc::channel();
+        Exchange::new(None).open([0; 32], Box::new(move |it| sender.send(it.is_err()).unwrap()));
+        assert!(shared.try_recv().unwrap());
+    }
+}
