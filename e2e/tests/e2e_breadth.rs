@@ -44,3 +44,20 @@ fn an_access_that_a_mapping_does_not_allow_is_a_fault() {
 fn two_processes_share_memory_and_either_may_go_first() {
     expect_pass_of_every_generation("ipc");
 }
+
+#[test]
+fn streams_wait_for_values_and_libraries_know_their_kernels() {
+    let worker = mi210();
+    let library = Recipe::own("module_kernels").for_architectures(&["gfx90a"]).as_code_object().build();
+    let library = library.path().to_str().unwrap();
+    for program in generations("stream_values") {
+        program.run(&worker, &[library]).expect_silent_success().expect_line("PASS stream_values");
+    }
+}
+
+#[test]
+fn sources_compiled_apart_are_linked_and_run() {
+    let worker = mi210();
+    let program = Recipe::own("link").for_architectures(&["gfx90a"]).build();
+    program.run(&worker, &[]).expect_success().expect_line("PASS link");
+}

@@ -92,7 +92,7 @@ macro_rules! for_each_hip_fn {
                     bytes: *mut usize, device: hipDevice_t) -> hipError_t;
                 [0x0044 "hip_4.2" (5 6 7) local] fn hipDriverGetVersion(
                     driverVersion: *mut c_int) -> hipError_t;
-                [0x0053 "hip_4.2" (5 6 7) absent] fn hipExtGetLinkTypeAndHopCount(
+                [0x0053 "hip_4.2" (5 6 7) call] fn hipExtGetLinkTypeAndHopCount(
                     device1: c_int, device2: c_int, linktype: *mut u32, hopcount: *mut u32) -> hipError_t;
                 [0x0066 "hip_4.2" (5 6 7) local] fn hipGetDevice(deviceId: *mut c_int) -> hipError_t;
                 [0x0067 "hip_4.2" (5 6 7) local] fn hipGetDeviceCount(count: *mut c_int) -> hipError_t;
@@ -454,10 +454,10 @@ macro_rules! for_each_hip_fn {
                     flags: c_uint) -> hipError_t;
                 [0x014c "hip_4.2" (5 6 7) local] fn hipStreamAttachMemAsync(
                     stream: hipStream_t, dev_ptr: *mut c_void, length: usize, flags: c_uint) -> hipError_t;
-                [0x01cf "hip_6.4" (6 7) absent] fn hipStreamBatchMemOp(
+                [0x01cf "hip_6.4" (6 7) post] fn hipStreamBatchMemOp(
                     stream: hipStream_t, count: c_uint, paramArray: *mut hipStreamBatchMemOpParams,
                     flags: c_uint) -> hipError_t;
-                [0x01f5 "hip_7.2" (7) absent] fn hipStreamCopyAttributes(
+                [0x01f5 "hip_7.2" (7) local] fn hipStreamCopyAttributes(
                     dst: hipStream_t, src: hipStream_t) -> hipError_t;
                 [0x014e "hip_4.2" (5 6 7) post] fn hipStreamCreate(stream: *mut hipStream_t) -> hipError_t;
                 [0x014f "hip_4.2" (5 6 7) post] fn hipStreamCreateWithFlags(
@@ -465,7 +465,7 @@ macro_rules! for_each_hip_fn {
                 [0x0150 "hip_4.2" (5 6 7) post] fn hipStreamCreateWithPriority(
                     stream: *mut hipStream_t, flags: c_uint, priority: c_int) -> hipError_t;
                 [0x0151 "hip_4.2" (5 6 7) post] fn hipStreamDestroy(stream: hipStream_t) -> hipError_t;
-                [0x01e4 "hip_7.1" (7) absent] fn hipStreamGetAttribute(
+                [0x01e4 "hip_7.1" (7) local] fn hipStreamGetAttribute(
                     stream: hipStream_t, attr: hipLaunchAttributeID,
                     value_out: *mut hipLaunchAttributeValue) -> hipError_t;
                 [0x0155 "hip_4.2" (6 7) local] fn hipStreamGetDevice(
@@ -486,7 +486,7 @@ macro_rules! for_each_hip_fn {
                     stream: hipStream_t, pCaptureStatus: *mut hipStreamCaptureStatus) -> hipError_t;
                 [0x0159 "hip_4.2" (5 6 7) call] fn hipStreamQuery(stream: hipStream_t) -> hipError_t;
                 [0x019b "hip_5.2" (5 6 7) call] fn hipStreamQuery_spt(stream: hipStream_t) -> hipError_t;
-                [0x01e5 "hip_7.1" (7) absent] fn hipStreamSetAttribute(
+                [0x01e5 "hip_7.1" (7) local] fn hipStreamSetAttribute(
                     stream: hipStream_t, attr: hipLaunchAttributeID,
                     value: *const hipLaunchAttributeValue) -> hipError_t;
                 [0x015a "hip_4.2" (5 6 7) call] fn hipStreamSynchronize(stream: hipStream_t) -> hipError_t;
@@ -496,15 +496,15 @@ macro_rules! for_each_hip_fn {
                     stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> hipError_t;
                 [0x019e "hip_5.2" (5 6 7) post] fn hipStreamWaitEvent_spt(
                     stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> hipError_t;
-                [0x015d "hip_4.4" (5 6 7) absent] fn hipStreamWaitValue32(
+                [0x015d "hip_4.4" (5 6 7) post] fn hipStreamWaitValue32(
                     stream: hipStream_t, ptr: *mut c_void, value: u32, flags: c_uint,
                     mask: u32) -> hipError_t;
-                [0x015e "hip_4.4" (5 6 7) absent] fn hipStreamWaitValue64(
+                [0x015e "hip_4.4" (5 6 7) post] fn hipStreamWaitValue64(
                     stream: hipStream_t, ptr: *mut c_void, value: u64, flags: c_uint,
                     mask: u64) -> hipError_t;
-                [0x015f "hip_4.4" (5 6 7) absent] fn hipStreamWriteValue32(
+                [0x015f "hip_4.4" (5 6 7) post] fn hipStreamWriteValue32(
                     stream: hipStream_t, ptr: *mut c_void, value: u32, flags: c_uint) -> hipError_t;
-                [0x0160 "hip_4.4" (5 6 7) absent] fn hipStreamWriteValue64(
+                [0x0160 "hip_4.4" (5 6 7) post] fn hipStreamWriteValue64(
                     stream: hipStream_t, ptr: *mut c_void, value: u64, flags: c_uint) -> hipError_t;
             }
             // Events.
@@ -555,7 +555,7 @@ macro_rules! for_each_hip_fn {
                     function_address: *const c_void, numBlocks: dim3, dimBlocks: dim3, args: *mut *mut c_void,
                     sharedMemBytes: usize, stream: hipStream_t, startEvent: hipEvent_t, stopEvent: hipEvent_t,
                     flags: c_int) -> hipError_t;
-                [0x0055 "hip_4.2" (5 6 7) absent] fn hipExtLaunchMultiKernelMultiDevice(
+                [0x0055 "hip_4.2" (5 6 7) post] fn hipExtLaunchMultiKernelMultiDevice(
                     launchParamsList: *mut hipLaunchParams, numDevices: c_int, flags: c_uint) -> hipError_t;
                 [0x0184 "hip_4.2" (6 7) post] fn hipExtModuleLaunchKernel(
                     f: hipFunction_t, globalWorkSizeX: u32, globalWorkSizeY: u32, globalWorkSizeZ: u32,
@@ -698,21 +698,21 @@ macro_rules! for_each_hip_fn {
                     prog: hiprtcProgram, log: *mut c_char) -> hiprtcResult;
                 [0x9008 "hip_4.2" (5 6) local] fn hiprtcGetProgramLogSize(
                     prog: hiprtcProgram, logSizeRet: *mut usize) -> hiprtcResult;
-                [0x900f "hip_4.2" (6) absent] fn hiprtcLinkAddData(
+                [0x900f "hip_4.2" (6) local] fn hiprtcLinkAddData(
                     hip_link_state: hiprtcLinkState, input_type: hipJitInputType, image: *mut c_void,
                     image_size: usize, name: *const c_char, num_options: c_uint,
                     options_ptr: *mut hipJitOption, option_values: *mut *mut c_void) -> hiprtcResult;
-                [0x900e "hip_4.2" (6) absent] fn hiprtcLinkAddFile(
+                [0x900e "hip_4.2" (6) local] fn hiprtcLinkAddFile(
                     hip_link_state: hiprtcLinkState, input_type: hipJitInputType, file_path: *const c_char,
                     num_options: c_uint, options_ptr: *mut hipJitOption,
                     option_values: *mut *mut c_void) -> hiprtcResult;
-                [0x9010 "hip_4.2" (6) absent] fn hiprtcLinkComplete(
+                [0x9010 "hip_4.2" (6) call] fn hiprtcLinkComplete(
                     hip_link_state: hiprtcLinkState, bin_out: *mut *mut c_void,
                     size_out: *mut usize) -> hiprtcResult;
-                [0x900d "hip_4.2" (6) absent] fn hiprtcLinkCreate(
+                [0x900d "hip_4.2" (6) local] fn hiprtcLinkCreate(
                     num_options: c_uint, option_ptr: *mut hipJitOption, option_vals_pptr: *mut *mut c_void,
                     hip_link_state_ptr: *mut hiprtcLinkState) -> hiprtcResult;
-                [0x9011 "hip_4.2" (6) absent] fn hiprtcLinkDestroy(
+                [0x9011 "hip_4.2" (6) local] fn hiprtcLinkDestroy(
                     hip_link_state: hiprtcLinkState) -> hiprtcResult;
                 [0x9001 "hip_4.2" (5 6) local] fn hiprtcVersion(
                     major: *mut c_int, minor: *mut c_int) -> hiprtcResult;
@@ -750,7 +750,7 @@ macro_rules! for_each_hip_fn {
             cxx {
                 [0xa013 "hip_4.2" (5) absent] fn _Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc(
                     pSurfObject: *mut hipSurfaceObject_t, pResDesc: *const hipResourceDesc) -> hipError_t;
-                [0xa014 "hip_4.2" (5) absent] fn _Z23hipDestroySurfaceObjectP13__hip_surface(
+                [0xa014 "hip_4.2" (5) local] fn _Z23hipDestroySurfaceObjectP13__hip_surface(
                     surfaceObject: hipSurfaceObject_t) -> hipError_t;
                 [0xa011 "hip_4.2" (5 6 7) post] fn _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j(
                     f: hipFunction_t, globalWorkSizeX: u32, globalWorkSizeY: u32, globalWorkSizeZ: u32,
@@ -762,7 +762,7 @@ macro_rules! for_each_hip_fn {
                     localWorkSizeX: u32, localWorkSizeY: u32, localWorkSizeZ: u32, sharedMemBytes: usize,
                     hStream: hipStream_t, kernelParams: *mut *mut c_void, extra: *mut *mut c_void,
                     startEvent: hipEvent_t, stopEvent: hipEvent_t) -> hipError_t;
-                [0xa010 "hip_4.2" (5) absent] fn _ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv(
+                [0xa010 "hip_4.2" (5) post] fn _ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv(
                     function_address: usize, numBlocks: *const dim3, dimBlocks: *const dim3,
                     sharedMemBytes: c_uint, stream: hipStream_t, kernarg: *mut *mut c_void) -> ();
             }
@@ -1061,14 +1061,14 @@ macro_rules! for_each_hip_fn {
                     pArrayDescriptor: *mut HIP_ARRAY3D_DESCRIPTOR, array: hipArray_t) -> hipError_t;
                 [0x0003 "hip_4.2" (5 6 7) absent] fn hipArrayCreate(
                     pHandle: *mut hipArray_t, pAllocateArray: *const HIP_ARRAY_DESCRIPTOR) -> hipError_t;
-                [0x0004 "hip_4.3" (5 6 7) absent] fn hipArrayDestroy(array: hipArray_t) -> hipError_t;
+                [0x0004 "hip_4.3" (5 6 7) local] fn hipArrayDestroy(array: hipArray_t) -> hipError_t;
                 [0x0005 "hip_5.6" (6 7) absent] fn hipArrayGetDescriptor(
                     pArrayDescriptor: *mut HIP_ARRAY_DESCRIPTOR, array: hipArray_t) -> hipError_t;
                 [0x0006 "hip_5.6" (6 7) absent] fn hipArrayGetInfo(
                     desc: *mut hipChannelFormatDesc, extent: *mut hipExtent, flags: *mut c_uint,
                     array: hipArray_t) -> hipError_t;
-                [0x005b "hip_4.2" (5 6 7) absent] fn hipFreeArray(array: hipArray_t) -> hipError_t;
-                [0x005e "hip_4.2" (5 6 7) absent] fn hipFreeMipmappedArray(
+                [0x005b "hip_4.2" (5 6 7) local] fn hipFreeArray(array: hipArray_t) -> hipError_t;
+                [0x005e "hip_4.2" (5 6 7) local] fn hipFreeMipmappedArray(
                     mipmappedArray: hipMipmappedArray_t) -> hipError_t;
                 [0x006e "hip_4.2" (5 6 7) absent] fn hipGetMipmappedArrayLevel(
                     levelArray: *mut hipArray_t, mipmappedArray: hipMipmappedArray_const_t,
@@ -1143,7 +1143,7 @@ macro_rules! for_each_hip_fn {
                 [0x012c "hip_4.2" (5 6 7) absent] fn hipMipmappedArrayCreate(
                     pHandle: *mut hipMipmappedArray_t, pMipmappedArrayDesc: *mut HIP_ARRAY3D_DESCRIPTOR,
                     numMipmapLevels: c_uint) -> hipError_t;
-                [0x012d "hip_4.2" (5 6 7) absent] fn hipMipmappedArrayDestroy(
+                [0x012d "hip_4.2" (5 6 7) local] fn hipMipmappedArrayDestroy(
                     hMipmappedArray: hipMipmappedArray_t) -> hipError_t;
                 [0x012e "hip_4.2" (5 6 7) absent] fn hipMipmappedArrayGetLevel(
                     pLevelArray: *mut hipArray_t, hMipMappedArray: hipMipmappedArray_t,
@@ -1171,9 +1171,9 @@ macro_rules! for_each_hip_fn {
                 [0x000f "hip_4.2" (5 6 7) absent] fn hipCreateTextureObject(
                     pTexObject: *mut hipTextureObject_t, pResDesc: *const hipResourceDesc,
                     pTexDesc: *const hipTextureDesc, pResViewDesc: *const hipResourceViewDesc) -> hipError_t;
-                [0x0022 "hip_4.2" (6 7) absent] fn hipDestroySurfaceObject(
+                [0x0022 "hip_4.2" (6 7) local] fn hipDestroySurfaceObject(
                     surfaceObject: hipSurfaceObject_t) -> hipError_t;
-                [0x0023 "hip_4.2" (5 6 7) absent] fn hipDestroyTextureObject(
+                [0x0023 "hip_4.2" (5 6 7) local] fn hipDestroyTextureObject(
                     textureObject: hipTextureObject_t) -> hipError_t;
                 [0x01ce "hip_4.2" (7) absent] fn hipDeviceGetTexture1DLinearMaxWidth(
                     max_width: *mut usize, desc: *const hipChannelFormatDesc, device: c_int) -> hipError_t;
@@ -1195,7 +1195,7 @@ macro_rules! for_each_hip_fn {
                     pTexObject: *mut hipTextureObject_t, pResDesc: *const HIP_RESOURCE_DESC,
                     pTexDesc: *const HIP_TEXTURE_DESC,
                     pResViewDesc: *const HIP_RESOURCE_VIEW_DESC) -> hipError_t;
-                [0x0162 "hip_4.2" (5 6 7) absent] fn hipTexObjectDestroy(
+                [0x0162 "hip_4.2" (5 6 7) local] fn hipTexObjectDestroy(
                     texObject: hipTextureObject_t) -> hipError_t;
                 [0x0163 "hip_4.2" (5 6 7) absent] fn hipTexObjectGetResourceDesc(
                     pResDesc: *mut HIP_RESOURCE_DESC, texObject: hipTextureObject_t) -> hipError_t;
@@ -1266,40 +1266,40 @@ macro_rules! for_each_hip_fn {
             }
             // Kernel libraries and the device linker.
             library {
-                [0x01f7 "hip_7.2" (7) absent] fn hipKernelGetLibrary(
+                [0x01f7 "hip_7.2" (7) local] fn hipKernelGetLibrary(
                     library: *mut hipLibrary_t, kernel: hipKernel_t) -> hipError_t;
-                [0x01f8 "hip_7.2" (7) absent] fn hipKernelGetName(
+                [0x01f8 "hip_7.2" (7) local] fn hipKernelGetName(
                     name: *mut *const c_char, kernel: hipKernel_t) -> hipError_t;
-                [0x01f6 "hip_7.2" (7) absent] fn hipLibraryEnumerateKernels(
+                [0x01f6 "hip_7.2" (7) post] fn hipLibraryEnumerateKernels(
                     kernels: *mut hipKernel_t, numKernels: c_uint, library: hipLibrary_t) -> hipError_t;
-                [0x01f3 "hip_7.2" (7) absent] fn hipLibraryGetKernel(
+                [0x01f3 "hip_7.2" (7) post] fn hipLibraryGetKernel(
                     pKernel: *mut hipKernel_t, library: hipLibrary_t, name: *const c_char) -> hipError_t;
-                [0x01f4 "hip_7.2" (7) absent] fn hipLibraryGetKernelCount(
+                [0x01f4 "hip_7.2" (7) local] fn hipLibraryGetKernelCount(
                     count: *mut c_uint, library: hipLibrary_t) -> hipError_t;
-                [0x01f0 "hip_7.2" (7) absent] fn hipLibraryLoadData(
+                [0x01f0 "hip_7.2" (7) post] fn hipLibraryLoadData(
                     library: *mut hipLibrary_t, code: *const c_void, jitOptions: *mut hipJitOption,
                     jitOptionsValues: *mut *mut c_void, numJitOptions: c_uint,
                     libraryOptions: *mut hipLibraryOption, libraryOptionValues: *mut *mut c_void,
                     numLibraryOptions: c_uint) -> hipError_t;
-                [0x01f1 "hip_7.2" (7) absent] fn hipLibraryLoadFromFile(
+                [0x01f1 "hip_7.2" (7) post] fn hipLibraryLoadFromFile(
                     library: *mut hipLibrary_t, fileName: *const c_char, jitOptions: *mut hipJitOption,
                     jitOptionsValues: *mut *mut c_void, numJitOptions: c_uint,
                     libraryOptions: *mut hipLibraryOption, libraryOptionValues: *mut *mut c_void,
                     numLibraryOptions: c_uint) -> hipError_t;
-                [0x01f2 "hip_7.2" (7) absent] fn hipLibraryUnload(library: hipLibrary_t) -> hipError_t;
-                [0x01d4 "hip_6.4" (6 7) absent] fn hipLinkAddData(
+                [0x01f2 "hip_7.2" (7) post] fn hipLibraryUnload(library: hipLibrary_t) -> hipError_t;
+                [0x01d4 "hip_6.4" (6 7) local] fn hipLinkAddData(
                     state: hipLinkState_t, type_: hipJitInputType, data: *mut c_void, size: usize,
                     name: *const c_char, numOptions: c_uint, options: *mut hipJitOption,
                     optionValues: *mut *mut c_void) -> hipError_t;
-                [0x01d5 "hip_6.4" (6 7) absent] fn hipLinkAddFile(
+                [0x01d5 "hip_6.4" (6 7) local] fn hipLinkAddFile(
                     state: hipLinkState_t, type_: hipJitInputType, path: *const c_char, numOptions: c_uint,
                     options: *mut hipJitOption, optionValues: *mut *mut c_void) -> hipError_t;
-                [0x01d6 "hip_6.4" (6 7) absent] fn hipLinkComplete(
+                [0x01d6 "hip_6.4" (6 7) call] fn hipLinkComplete(
                     state: hipLinkState_t, hipBinOut: *mut *mut c_void, sizeOut: *mut usize) -> hipError_t;
-                [0x01d7 "hip_6.4" (6 7) absent] fn hipLinkCreate(
+                [0x01d7 "hip_6.4" (6 7) local] fn hipLinkCreate(
                     numOptions: c_uint, options: *mut hipJitOption, optionValues: *mut *mut c_void,
                     stateOut: *mut hipLinkState_t) -> hipError_t;
-                [0x01d8 "hip_6.4" (6 7) absent] fn hipLinkDestroy(state: hipLinkState_t) -> hipError_t;
+                [0x01d8 "hip_6.4" (6 7) local] fn hipLinkDestroy(state: hipLinkState_t) -> hipError_t;
             }
             // Virtual memory management.
             virtual_memory {

@@ -122,6 +122,18 @@ macro_rules! for_each_operation {
                 width: u64, height: u64, depth: u64,
             } => {};
 
+            /// The stream waits until a value of `width` (4 or 8) bytes, masked, compares to `value`: 0 at least, 1 equal,
+            /// 2 common bits, 3 not all bits in either.
+            0x0144 Post WaitValue {
+                stream: u64, address: u64, value: u64, mask: u64, width: u32, comparison: u32,
+            } => {};
+            /// How two devices are connected, in the numbers of HSA, and over how many hops.
+            0x0150 Call QueryLink { from: u32, to: u32 } => { kind: u32, hops: u32 };
+
+            /// Links LLVM bitcode, by name, to a code object.
+            0x0151 Call Link { isa: String, inputs: Vec<(String, Bytes)> }
+                => { status: i32, log: String, code: Bytes };
+
             0x0200 Post CreateStream { device: u32, stream: u64, flags: u32, priority: i32 } => {};
             0x0201 Post DestroyStream { stream: u64 } => {};
             0x0202 Call SynchronizeStream { stream: u64 } => {};

@@ -37,6 +37,7 @@ macro_rules! copies {
     )* };
 }
 
+pub mod array;
 pub mod context;
 pub mod copy;
 pub mod copy_batch;
@@ -48,6 +49,8 @@ pub mod event;
 pub mod graph;
 pub mod ipc;
 pub mod launch;
+pub mod library;
+pub mod link;
 pub mod managed;
 pub mod memory;
 pub mod memset;
@@ -59,6 +62,8 @@ pub mod profile;
 pub mod registration;
 pub mod rtc;
 pub mod stream;
+pub mod stream_attribute;
+pub mod stream_value;
 pub mod support;
 pub mod texture;
 pub mod virtual_memory;

@@ -23,6 +23,8 @@ pub enum Kind {
     GraphNode = 0x5a,
     UserObject = 0x5b,
     PhysicalMemory = 0x60,
+    Library = 0x61,
+    Linker = 0x62,
 }
 
 /// All live objects of one kind.
@@ -75,6 +77,13 @@ impl<T> Table<T> {
         let slots = self.slots.read();
         let slot = slots.entries.get(index as usize)?;
         if slot.generation == generation { slot.value.clone() } else { None }
+    }
+
+    /// The handle of an object that satisfies `wanted`.
+    pub fn find(&self, wanted: impl Fn(&T) -> bool) -> Option<u64> {
+        let slots = self.slots.read();
+        let index = slots.entries.iter().position(|slot| slot.value.as_ref().is_some_and(|it| wanted(it)))?;
+        Some(encode(self.kind, slots.entries[index].generation, index as u32))
     }
 
     /// Takes the object out; its handle is never valid again (until 2^16 reuses of the slot).

@@ -27,6 +27,7 @@ pub mod exports;
 mod graph;
 mod handles;
 mod kernarg;
+mod linker;
 mod memory;
 mod module;
 mod occupancy;

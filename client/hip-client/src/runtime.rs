@@ -39,6 +39,7 @@ pub struct Runtime {
     pub functions: Table<Function>,
     pub pools: Table<Pool>,
     pub physical: Table<Physical>,
+    pub libraries: Table<Library>,
     pub contexts: Table<Context>,
     pub graphs: Table<Graph>,
     pub nodes: Table<NodeOf>,
@@ -118,6 +119,14 @@ pub struct Stream {
     pub flags: u32,
     pub priority: i32,
     pub cu_mask: Vec<u32>,
+    /// What hipStreamSetAttribute kept, by attribute.
+    pub attributes: Mutex<HashMap<u32, [std::ffi::c_char; 64]>>,
+}
+
+/// A kernel library: a module under another name.
+#[derive(Debug)]
+pub struct Library {
+    pub module: u64,
 }
 
 #[derive(Debug)]
@@ -242,6 +251,7 @@ impl Runtime {
             functions: Table::new(handles::Kind::Function),
             pools: Table::new(handles::Kind::MemoryPool),
             physical: Table::new(handles::Kind::PhysicalMemory),
+            libraries: Table::new(handles::Kind::Library),
             contexts: Table::new(handles::Kind::Context),
             graphs: Table::new(handles::Kind::Graph),
             nodes: Table::new(handles::Kind::GraphNode),

@@ -100,6 +100,7 @@ impl Emulator {
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
             notifier: std::sync::OnceLock::new(),
             observation: options.observe.as_ref().map(Observation::open).transpose()?,
+            waits: Arc::default(),
         };
         let scheduler = Scheduler::new(info.len() as u32, runner);
         Ok(Emulator { info, memory, scheduler })
@@ -217,7 +218,14 @@ impl Device for Emulator {
 
     fn enqueue(&self, stream: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError> {
         match self.runner().check(&command) {
-            Ok(()) => self.scheduler.enqueue(stream, tag, command),
+            Ok(()) => match command {
+                Command::WaitValue(wait) => {
+                    let token = self.runner().waits.add(wait, || self.scheduler.resumer())?;
+                    let queued = self.scheduler.enqueue(stream, tag, Command::HostFunction { token });
+                    queued.inspect_err(|_| self.runner().waits.begin(token, false))
+                }
+                command => self.scheduler.enqueue(stream, tag, command),
+            },
             Err(error) => crate::stream::refuse(command, error),
         }
     }
@@ -305,6 +313,7 @@ impl Device for Emulator {
         let engine = self.engine(device)?;
         let runner = self.runner();
         runner.cancel.lock().store(true, Ordering::Relaxed);
+        runner.waits.clear();
         self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the device was reset"));
         self.scheduler.drain();
         for loaded in runner.modules.lock().take_device(device) {
@@ -315,6 +324,14 @@ impl Device for Emulator {
         *runner.cancel.lock() = Arc::new(AtomicBool::new(false));
         self.scheduler.reset(device);
         Ok(())
+    }
+
+    /// As cards in the slots of one machine.
+    fn link(&self, from: u32, to: u32) -> Result<(u32, u32), DeviceError> {
+        const PCI_EXPRESS: u32 = 2;
+        self.engine(from)?;
+        self.engine(to)?;
+        if from == to { Err(DeviceError::invalid_device(to)) } else { Ok((PCI_EXPRESS, 1)) }
     }
 
     fn busy_ns(&self, device: u32) -> u64 {
@@ -336,6 +353,7 @@ impl Device for Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         self.runner().cancel.lock().store(true, Ordering::Relaxed);
+        self.runner().waits.clear();
         self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the session is over"));
     }
 }

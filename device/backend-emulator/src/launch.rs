@@ -17,6 +17,7 @@ use crate::memory::Memory;
 use crate::module::Modules;
 use crate::observation::Observation;
 use crate::stream::{Work, refuse};
+use crate::value_wait::{FIRST_TOKEN, ValueWaits};
 
 /// One emulated GPU; its threads start with its first kernel.
 pub(crate) struct Engine {
@@ -66,6 +67,7 @@ pub(crate) struct Runner {
     pub(crate) cancel: Mutex<Arc<AtomicBool>>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
     pub(crate) observation: Option<Observation>,
+    pub(crate) waits: Arc<ValueWaits>,
 }
 
 impl Runner {
@@ -119,6 +121,15 @@ impl Runner {
                     return Err(DeviceError::invalid_value("a row that ends inside an element"));
                 }
                 region(to, extent)
+            }
+            Command::WaitValue(wait) => {
+                if !wait.address.is_multiple_of(wait.bytes()) {
+                    return Err(DeviceError::invalid_value("a value that is not aligned"));
+                }
+                memory.check(wait.address, wait.bytes())
+            }
+            Command::HostFunction { token } if *token >= FIRST_TOKEN => {
+                Err(DeviceError::invalid_value(format!("host function {token:#x}")))
             }
             Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => Ok(()),
         }
@@ -236,7 +247,11 @@ impl Work for Runner {
             Command::ReadBox { from, extent, sink } => self.read_box(from, extent, sink),
             Command::CopyBox { to, from, extent } => self.copy_box(to, from, extent),
             Command::FillBox { to, extent, value, width } => self.fill_box(to, extent, value, width),
-            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => {}
+            // The scheduler's own.
+            Command::RecordEvent(_)
+            | Command::WaitEvent(_)
+            | Command::WaitValue(_)
+            | Command::HostFunction { .. } => {}
         }
         Ok(())
     }
@@ -249,6 +264,9 @@ impl Work for Runner {
     }
 
     fn host_function(&self, token: u64, fault: Option<&DeviceError>) {
+        if token >= FIRST_TOKEN {
+            return self.waits.begin(token, fault.is_none());
+        }
         if let Some(notifier) = self.notifier.get() {
             notifier.host_function(token, fault.cloned().map_or(Ok(()), Err));
         }

@@ -16,6 +16,7 @@ mod module;
 mod observation;
 mod queue;
 mod stream;
+mod value_wait;
 mod virtual_memory;
 
 pub use device::{DeviceConfig, Emulator, Options};

@@ -235,7 +235,10 @@ pub(crate) fn is_cheap(job: &Job) -> bool {
             Command::CopyRect { width, height, .. }
             | Command::FillRect { width, height, .. }
             | Command::ReadRect { width, height, .. } => width.saturating_mul(*height) <= INLINE_BYTES,
-            Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => true,
+            Command::RecordEvent(_)
+            | Command::WaitEvent(_)
+            | Command::WaitValue(_)
+            | Command::HostFunction { .. } => true,
         },
     }
 }

@@ -240,12 +240,18 @@ impl<W: Work> Scheduler<W> {
     }
 
     pub(crate) fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
-        let mut state = self.shared.state.lock();
-        let Some(id) = state.paused.remove(&token) else {
-            return Err(DeviceError::invalid_value(format!("no stream waits for host function {token:#x}")));
-        };
-        self.shared.finish(state, id);
-        Ok(())
+        self.shared.host_function_done(token)
+    }
+
+    /// What calls `host_function_done` for as long as there are streams.
+    pub(crate) fn resumer(&self) -> impl Fn(u64) + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move |token| {
+            if let Some(shared) = shared.upgrade() {
+                // A stream that no longer waits was reset.
+                let _ = shared.host_function_done(token);
+            }
+        }
     }
 
     pub(crate) fn synchronize(&self, scope: Scope, done: Completion) {
@@ -428,6 +434,15 @@ impl<W: Work> Shared<W> {
             state = self.state.lock();
         }
         self.finish(state, id);
+    }
+
+    fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        let Some(id) = state.paused.remove(&token) else {
+            return Err(DeviceError::invalid_value(format!("no stream waits for host function {token:#x}")));
+        };
+        self.finish(state, id);
+        Ok(())
     }
 
     /// Counts a command as ended and starts what waited for it.

@@ -259,6 +259,10 @@ impl Shared {
                 memory.check_box(&to, &extent)?;
                 region::fill(functions, &to, &extent, value, width, handle)
             }
+            Command::WaitValue(it) => {
+                memory.check(it.address, it.bytes())?;
+                region::wait(functions, &it, handle)
+            }
             Command::RecordEvent(id) => {
                 let event = self.events.lock().get(id)?;
                 call!(functions, hipEventRecord(event, handle))
@@ -548,6 +552,15 @@ impl Device for Hip {
             self.shared.aside.lock().take();
         }
         Ok(())
+    }
+
+    fn link(&self, from: u32, to: u32) -> Result<(u32, u32), DeviceError> {
+        let (mut kind, mut hops) = (0, 0);
+        call!(
+            self.shared.functions,
+            hipExtGetLinkTypeAndHopCount(from as c_int, to as c_int, &raw mut kind, &raw mut hops)
+        )?;
+        Ok((kind, hops))
     }
 
     fn busy_ns(&self, _device: u32) -> u64 {

@@ -1,8 +1,8 @@
-//! Boxes through AMD's runtime: one call for one slice, one for a box, a call a row where the runtime has none.
+//! Boxes and values through AMD's runtime: one call for one slice, one for a box, a call a row where the runtime has none.
 
 use std::ffi::c_void;
 
-use backend::{DeviceError, Extent, Pitched};
+use backend::{Comparison, DeviceError, Extent, Pitched, ValueWait};
 use hip_api::types::*;
 
 use crate::error::call;
@@ -84,6 +84,21 @@ pub(crate) fn fill(
         }),
         _ => Err(DeviceError::invalid_value(format!("a fill of width {width}"))),
     }
+}
+
+/// Makes a stream wait for a value in memory.
+pub(crate) fn wait(functions: &Functions, it: &ValueWait, stream: hipStream_t) -> Result<(), DeviceError> {
+    let flags = match it.comparison {
+        Comparison::AtLeast => hipStreamWaitValueGte,
+        Comparison::Equal => hipStreamWaitValueEq,
+        Comparison::And => hipStreamWaitValueAnd,
+        Comparison::Nor => hipStreamWaitValueNor,
+    };
+    let at = it.address as *mut c_void;
+    if it.wide {
+        return call!(functions, hipStreamWaitValue64(stream, at, it.value, flags, it.mask));
+    }
+    call!(functions, hipStreamWaitValue32(stream, at, it.value as u32, flags, it.mask as u32))
 }
 
 fn pitched(it: &Pitched, extent: &Extent) -> hipPitchedPtr {

@@ -38,6 +38,46 @@ pub struct Launch {
     pub arguments: Vec<u8>,
 }
 
+/// What a stream waits for in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueWait {
+    pub address: u64,
+    /// Eight bytes, not four.
+    pub wide: bool,
+    pub value: u64,
+    pub mask: u64,
+    pub comparison: Comparison,
+}
+
+/// How the value in memory, masked, compares to the one wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    AtLeast,
+    Equal,
+    /// They have a bit in common.
+    And,
+    /// A bit is in neither.
+    Nor,
+}
+
+impl ValueWait {
+    pub fn bytes(&self) -> u64 {
+        if self.wide { 8 } else { 4 }
+    }
+
+    /// Whether this value in memory ends the wait.
+    pub fn is_met_by(&self, found: u64) -> bool {
+        let found = found & self.mask;
+        match self.comparison {
+            Comparison::AtLeast => found >= self.value,
+            Comparison::Equal => found == self.value,
+            Comparison::And => found & self.value != 0,
+            Comparison::Nor if self.wide => !(found | self.value) != 0,
+            Comparison::Nor => !(found as u32 | self.value as u32) != 0,
+        }
+    }
+}
+
 /// One piece of work, executed in the order of its stream.
 pub enum Command {
     Launch(Launch),
@@ -118,6 +158,8 @@ pub enum Command {
         value: u32,
         width: u32,
     },
+    /// The stream goes on when the value in memory is as wanted.
+    WaitValue(ValueWait),
     RecordEvent(EventId),
     /// Later work of the stream waits for the event's latest record.
     WaitEvent(EventId),
@@ -143,6 +185,7 @@ impl Command {
             Command::ReadBox { .. } => "read box",
             Command::CopyBox { .. } => "copy box",
             Command::FillBox { .. } => "fill box",
+            Command::WaitValue(_) => "wait for value",
             Command::RecordEvent(_) => "record event",
             Command::WaitEvent(_) => "wait for event",
             Command::HostFunction { .. } => "host function",

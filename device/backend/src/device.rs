@@ -157,6 +157,8 @@ pub trait Device: VirtualMemory + Send + Sync {
     fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError>;
     /// Ends all work, frees all memory and objects of a device, and forgets its fault.
     fn reset(&self, device: u32) -> Result<(), DeviceError>;
+    /// How two devices are connected: the kind of link, in HSA's numbers, and the hops.
+    fn link(&self, from: u32, to: u32) -> Result<(u32, u32), DeviceError>;
     /// Nanoseconds a device has been busy so far.
     fn busy_ns(&self, device: u32) -> u64;
     /// The session is over: what there is to tell about it is told before this returns. May be called more than once.

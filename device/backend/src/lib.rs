@@ -12,7 +12,9 @@ mod region;
 pub mod suite;
 mod virtual_memory;
 
-pub use command::{Command, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag};
+pub use command::{
+    Command, Comparison, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag, ValueWait,
+};
 pub use device::{
     Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Placement, Scope,
 };

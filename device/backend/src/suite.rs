@@ -15,9 +15,11 @@ use hip_api::types::{
 use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
 
 mod region;
+mod value_wait;
 mod virtual_memory;
 
 pub use region::*;
+pub use value_wait::*;
 pub use virtual_memory::*;
 
 /// The code object of `suite/kernels.hip`.
@@ -60,6 +62,8 @@ macro_rules! device_suite {
             many_small_commands_all_run
             a_poke_waits_for_no_stream_and_the_next_kernel_sees_it
             memory_is_never_put_where_something_lies
+            a_stream_waits_for_a_value_that_another_writes
+            waits_for_values_compare_as_asked
             mapped_memory_is_zero_and_works_like_any_other
             neighbouring_mappings_are_one_range_for_copies
             a_write_to_a_mapping_for_reading_is_a_fault

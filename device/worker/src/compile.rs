@@ -97,6 +97,10 @@ impl Compiler {
         Compiler { toolchain: Toolchain::find(root.as_deref()), version: OnceLock::new(), cache }
     }
 
+    pub(crate) fn toolchain(&self) -> Result<&Toolchain, CompileError> {
+        Ok(self.toolchain.as_ref().map_err(Clone::clone)?)
+    }
+
     pub fn is_available(&self) -> bool {
         self.toolchain.is_ok()
     }
@@ -108,12 +112,12 @@ impl Compiler {
             if let Some(cause) = std::error::Error::source(&error) {
                 log = format!("{log}: {cause}");
             }
-            Response { status: error.status(), log, lowered: vec![], code: vec![], bitcode: vec![] }
+            finished(error.status(), log)
         })
     }
 
     fn try_compile(&self, request: &Request) -> Result<Response, CompileError> {
-        let toolchain = self.toolchain.as_ref().map_err(Clone::clone)?;
+        let toolchain = self.toolchain()?;
         let options = Options::parse(&request.options, &request.isa)?;
         let key = self.key(toolchain, request);
         if let Some(response) = self.cached(&key) {
@@ -387,29 +391,38 @@ fn build(
         .arg("-o")
         .arg(&output);
     let (succeeded, log) = run(command, folder)?;
-    let failed = |status, log| Response { status, log, lowered: vec![], code: vec![], bitcode: vec![] };
     if !succeeded {
         let names = log.contains("name expression:") && !log.contains("program.hip:");
         let status = if names { HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID } else { HIPRTC_ERROR_COMPILATION };
-        return Ok(failed(status, log));
+        return Ok(finished(status, log));
     }
-    let bytes = std::fs::metadata(&output).map_or(0, |data| data.len());
-    if bytes > MAX_CODE_BYTES {
-        return Err(CompileError::TooLarge(bytes));
-    }
-    let result = std::fs::read(&output)
-        .map_err(|source| CompileError::Io { what: "the compiled program cannot be read", source })?;
+    let result = result_in(&output)?;
     if options.relocatable {
         return Ok(Response { status: HIPRTC_SUCCESS, log, lowered: vec![], code: vec![], bitcode: result });
     }
     match name_expression::lowered(&result, &request.expressions) {
         Ok(lowered) => Ok(Response { status: HIPRTC_SUCCESS, log, lowered, code: result, bitcode: vec![] }),
-        Err(text) => Ok(failed(HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, format!("{log}{text}\n"))),
+        Err(text) => Ok(finished(HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, format!("{log}{text}\n"))),
     }
 }
 
+/// What a compiler or linker left in a file.
+pub(crate) fn result_in(output: &Path) -> Result<Vec<u8>, CompileError> {
+    let bytes = std::fs::metadata(output).map_or(0, |data| data.len());
+    if bytes > MAX_CODE_BYTES {
+        return Err(CompileError::TooLarge(bytes));
+    }
+    std::fs::read(output)
+        .map_err(|source| CompileError::Io { what: "the compiled program cannot be read", source })
+}
+
+/// A response without code.
+pub(crate) fn finished(status: hiprtcResult, log: String) -> Response {
+    Response { status, log, lowered: vec![], code: vec![], bitcode: vec![] }
+}
+
 /// Runs the compiler with a time limit; its diagnostics go to a file, so that no pipe can fill up.
-fn run(mut command: Command, folder: &Path) -> Result<(bool, String), CompileError> {
+pub(crate) fn run(mut command: Command, folder: &Path) -> Result<(bool, String), CompileError> {
     let io = |what| move |source| CompileError::Io { what, source };
     let path = folder.join("log");
     let log = std::fs::File::create(&path).map_err(io("no log for the compiler"))?;

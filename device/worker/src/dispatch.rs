@@ -273,6 +273,15 @@ impl Dispatcher {
             Opcode::FillBox => {
                 self.queued::<wire::FillBox>(header, payload, |it, _| Ok((it.stream, region::fill(&it))))
             }
+            Opcode::WaitValue => self.now::<wire::WaitValue>(header, payload, |it, _| {
+                // Answered at once even as a call: what ends the wait may be the client's next request.
+                device.enqueue(it.stream, tag(header), Command::WaitValue(region::wait(&it)?))?;
+                Ok(Default::default())
+            }),
+            Opcode::QueryLink => self.now::<wire::QueryLink>(header, payload, |it, _| {
+                let (kind, hops) = device.link(it.from, it.to)?;
+                Ok(wire::reply::QueryLink { kind, hops })
+            }),
             Opcode::MemoryInfo => self.now::<wire::MemoryInfo>(header, payload, |it, _| {
                 let memory = device.memory(it.device)?;
                 Ok(wire::reply::MemoryInfo { free: memory.free, total: memory.total })
@@ -396,6 +405,7 @@ impl Dispatcher {
                 Ok((it.stream, Command::Launch(launch)))
             }),
             Opcode::Compile => self.compile(header, payload),
+            Opcode::Link => self.link(header, payload),
             Opcode::ResetDevice => {
                 let graphs = &mut self.graphs;
                 now(&self.outbox, &self.watches, header, payload, |it: wire::ResetDevice, _| {
@@ -710,6 +720,47 @@ impl Dispatcher {
             Ok((request, _)) => request,
             Err(error) => return self.outbox.fail(header, &error),
         };
+        self.on_compiler::<wire::Compile>(header, move |compiler| {
+            let response = compiler.compile(&compile::Request {
+                isa: request.isa,
+                name: request.name,
+                source: request.source,
+                headers: request.headers,
+                options: request.options,
+                expressions: request.expressions,
+            });
+            wire::reply::Compile {
+                status: response.status.0 as i32,
+                log: response.log,
+                lowered: response.lowered,
+                code: wire::Bytes(response.code),
+                bitcode: wire::Bytes(response.bitcode),
+            }
+        });
+    }
+
+    /// Links in the same way.
+    fn link(&self, header: &Header, payload: &[u8]) {
+        let request = match decode::<wire::Link>(payload) {
+            Ok((request, _)) => request,
+            Err(error) => return self.outbox.fail(header, &error),
+        };
+        self.on_compiler::<wire::Link>(header, move |compiler| {
+            let response = compiler.link(&request.isa, &request.inputs);
+            wire::reply::Link {
+                status: response.status.0 as i32,
+                log: response.log,
+                code: wire::Bytes(response.code),
+            }
+        });
+    }
+
+    /// Answers with what the compiler makes, if it is not too busy.
+    fn on_compiler<O: Operation>(
+        &self,
+        header: &Header,
+        work: impl FnOnce(&Compiler) -> O::Reply + Send + 'static,
+    ) {
         if self.compilations.fetch_add(1, Ordering::Relaxed) >= MAX_COMPILATIONS {
             self.compilations.fetch_sub(1, Ordering::Relaxed);
             let text = format!("{MAX_COMPILATIONS} compilations are running already");
@@ -719,23 +770,9 @@ impl Dispatcher {
             (Arc::clone(&self.outbox), Arc::clone(&self.compiler), Arc::clone(&self.compilations));
         let header_ = *header;
         let started = std::thread::Builder::new().name("compile".to_owned()).spawn(move || {
-            let response = compiler.compile(&compile::Request {
-                isa: request.isa,
-                name: request.name,
-                source: request.source,
-                headers: request.headers,
-                options: request.options,
-                expressions: request.expressions,
-            });
+            let reply = work(&compiler);
             compilations.fetch_sub(1, Ordering::Relaxed);
-            let reply = wire::reply::Compile {
-                status: response.status.0 as i32,
-                log: response.log,
-                lowered: response.lowered,
-                code: wire::Bytes(response.code),
-                bitcode: wire::Bytes(response.bitcode),
-            };
-            outbox.finish::<wire::Compile>(&header_, Ok(reply));
+            outbox.finish::<O>(&header_, Ok(reply));
         });
         if let Err(error) = started {
             self.compilations.fetch_sub(1, Ordering::Relaxed);

@@ -13,6 +13,7 @@ mod executor;
 mod graph;
 mod greeting;
 mod inbox;
+mod link;
 mod mirror;
 mod name_expression;
 mod outbox;

@@ -1,8 +1,8 @@
-//! Rectangles and boxes on the wire, as regions of memory.
+//! Rectangles, boxes and values on the wire, as places in memory.
 //!
 //! Owns nothing but the mapping; what a region may be is the back end's to say.
 
-use backend::{Command, Extent, Pitched, StreamId};
+use backend::{Command, Comparison, DeviceError, Extent, Pitched, StreamId, ValueWait};
 use wire::Operation;
 
 /// A write of packed rows, of either shape.
@@ -39,6 +39,23 @@ pub(crate) fn fill(it: &wire::FillBox) -> Command {
         value: it.value,
         width: it.element,
     }
+}
+
+/// What a stream is to wait for.
+pub(crate) fn wait(it: &wire::WaitValue) -> Result<ValueWait, DeviceError> {
+    let comparison = match it.comparison {
+        0 => Comparison::AtLeast,
+        1 => Comparison::Equal,
+        2 => Comparison::And,
+        3 => Comparison::Nor,
+        other => return Err(DeviceError::invalid_value(format!("comparison {other}"))),
+    };
+    let wide = match it.width {
+        4 => false,
+        8 => true,
+        width => return Err(DeviceError::invalid_value(format!("a value of {width} bytes"))),
+    };
+    Ok(ValueWait { address: it.address, wide, value: it.value, mask: it.mask, comparison })
 }
 
 /// Where a read is from.

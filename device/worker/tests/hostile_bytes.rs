@@ -1,7 +1,7 @@
 //! Requests no client would send. The fuzz target `requests` calls the same function.
 
 use proptest::prelude::*;
-use wire::{Bytes, Field, Flags, GraphNode, GraphStep, GraphUpdate, Header, Opcode, Operation};
+use wire::{Bytes, Flags, GraphNode, GraphStep, GraphUpdate, Header, Opcode, Operation};
 
 /// A frame with the next number and any payload.
 fn frame(number: u32, opcode: Opcode, flags: u16, payload: &[u8]) -> Vec<u8> {

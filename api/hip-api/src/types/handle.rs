@@ -26,7 +26,6 @@ c_opaque! {
     ihiprtcLinkState,
     hipResourceDesc,
     HIP_RESOURCE_DESC,
-    hipStreamBatchMemOpParams,
     hipExternalMemoryHandleDesc,
     hipExternalSemaphoreHandleDesc,
     hipExternalSemaphoreSignalParams,

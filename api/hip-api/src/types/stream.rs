@@ -2,8 +2,8 @@
 
 use core::ptr::without_provenance_mut;
 
-use super::{c_int, c_void, hipError_t, hipStream_t};
-use crate::ctype::{c_enums, c_flags};
+use super::{c_int, c_uint, c_void, hipError_t, hipStream_t};
+use crate::ctype::{c_enums, c_flags, c_name};
 
 /// The legacy default stream, by name instead of by a null handle.
 pub const hipStreamLegacy: hipStream_t = without_provenance_mut(1);
@@ -46,6 +46,15 @@ c_enums! {
         hipStreamCaptureModeThreadLocal = 1,
         hipStreamCaptureModeRelaxed = 2,
     }
+    /// What one operation of hipStreamBatchMemOp does.
+    hipStreamBatchMemOpType {
+        hipStreamMemOpWaitValue32 = 0x1,
+        hipStreamMemOpWriteValue32 = 0x2,
+        hipStreamMemOpWaitValue64 = 0x4,
+        hipStreamMemOpWriteValue64 = 0x5,
+        hipStreamMemOpBarrier = 0x6,
+        hipStreamMemOpFlushRemoteWrites = 0x3,
+    }
     /// Whether a stream is being captured.
     hipStreamCaptureStatus {
         hipStreamCaptureStatusNone = 0,
@@ -53,3 +62,17 @@ c_enums! {
         hipStreamCaptureStatusInvalidated = 2,
     }
 }
+
+/// One operation of hipStreamBatchMemOp. A union in C, all of whose members that do something look like this.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hipStreamBatchMemOpParams {
+    pub operation: hipStreamBatchMemOpType,
+    pub address: u64,
+    pub value: u64,
+    pub flags: c_uint,
+    pub alias: u64,
+    pub pad: u64,
+}
+
+c_name!(hipStreamBatchMemOpParams);

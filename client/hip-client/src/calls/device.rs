@@ -449,3 +449,24 @@ unsafe fn copy_text(buffer: *mut c_char, len: c_int, text: &[u8]) -> Status {
     }
     Ok(())
 }
+
+/// How two devices of the worker are connected.
+pub unsafe fn hipExtGetLinkTypeAndHopCount(
+    first: c_int,
+    second: c_int,
+    kind: *mut u32,
+    hops: *mut u32,
+) -> Status {
+    if kind.is_null() || hops.is_null() || first == second {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let device = |index| runtime.device(index).map_err(|_| hipErrorInvalidValue);
+    let (from, to) = (device(first)?.ordinal, device(second)?.ordinal);
+    let link = runtime.call(&wire::QueryLink { from, to })?;
+    // SAFETY: the caller's out-pointers, not null.
+    unsafe {
+        set(kind, link.kind)?;
+        set(hops, link.hops)
+    }
+}

@@ -300,6 +300,59 @@ pub unsafe fn hipLaunchCooperativeKernel_spt(
     unsafe { hipLaunchCooperativeKernel(stub, blocks, block, args, shared_bytes, stream::spt(on)) }
 }
 
+/// Starts a kernel on each of several devices.
+pub unsafe fn hipExtLaunchMultiKernelMultiDevice(
+    list: *mut hipLaunchParams,
+    count: c_int,
+    _flags: c_uint,
+) -> Status {
+    let runtime = runtime()?;
+    let count = usize::try_from(count).unwrap_or(0);
+    if list.is_null() || count == 0 || count > runtime.devices.len() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's array of `count` entries.
+    let list = unsafe { std::slice::from_raw_parts(list, count) };
+    let mut devices = Vec::new();
+    for entry in list {
+        let stream = runtime.streams.get(entry.stream as u64).ok_or(hipErrorInvalidResourceHandle)?;
+        if devices.contains(&stream.device) {
+            return Err(hipErrorInvalidDevice);
+        }
+        devices.push(stream.device);
+    }
+    for it in list {
+        // SAFETY: the caller's arguments.
+        unsafe {
+            launch_stub(it.func, it.gridDim, it.blockDim, it.args, it.sharedMem, it.stream, 0, NO_EVENTS)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the compiler of HIP 5 made of `<<<>>>` in its first form: the arguments come packed.
+pub unsafe fn launch_packed(
+    stub: usize,
+    blocks: *const dim3,
+    block: *const dim3,
+    shared_bytes: c_uint,
+    on: hipStream_t,
+    extra: *mut *mut c_void,
+) -> Status {
+    if blocks.is_null() || block.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let runtime = runtime()?;
+    let at = stream::resolve(runtime, on)?;
+    let function = runtime.stub(at.device, stub)?.id as hipFunction_t;
+    // SAFETY: the caller's dimensions, not null.
+    let (blocks, block) = unsafe { (xyz(*blocks), xyz(*block)) };
+    let (grid, shared_bytes) = (work_items(blocks, block), u64::from(shared_bytes));
+    let none = std::ptr::null_mut();
+    // SAFETY: the caller's packed arguments.
+    unsafe { launch_function(function, grid, block, shared_bytes, on, none, extra, 0, NO_EVENTS) }
+}
+
 pub unsafe fn hipLaunchKernelExC(
     config: *const hipLaunchConfig_t,
     stub: *const c_void,

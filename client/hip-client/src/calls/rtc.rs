@@ -7,6 +7,9 @@ use std::sync::Arc;
 use hip_api::types::*;
 use parking_lot::Mutex;
 
+pub use super::link::{
+    hiprtcLinkAddData, hiprtcLinkAddFile, hiprtcLinkComplete, hiprtcLinkCreate, hiprtcLinkDestroy,
+};
 use crate::handles::{Kind, Table};
 use crate::report;
 use crate::runtime::runtime;

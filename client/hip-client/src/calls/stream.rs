@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hip_api::types::*;
+use parking_lot::Mutex;
 
+pub use super::stream_attribute::*;
+pub use super::stream_value::*;
 use super::{Status, event, set};
 use crate::capture::View;
 use crate::graph::node::Work;
@@ -61,7 +64,7 @@ pub fn create_on(
     cu_mask: Vec<u32>,
 ) -> Result<u64, hipError_t> {
     let device = &runtime.devices[index];
-    let make = |id| Stream { id, device: index, flags, priority, cu_mask };
+    let make = |id| Stream { id, device: index, flags, priority, cu_mask, attributes: Mutex::default() };
     let (id, _) = runtime.streams.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     runtime.post(&wire::CreateStream { device: device.ordinal, stream: id, flags, priority }, &[])?;
     Ok(id)

@@ -1,0 +1,135 @@
+//! Kernel libraries: code objects whose kernels are asked for by name, on whichever device is current when they are.
+//!
+//! A kernel of a library is a function of a module, and is launched as one.
+
+use std::ffi::{c_char, c_uint, c_void};
+use std::sync::Arc;
+
+use hip_api::types::*;
+
+pub use super::link::{hipLinkAddData, hipLinkAddFile, hipLinkComplete, hipLinkCreate, hipLinkDestroy};
+use super::{Status, module, set, text};
+use crate::module::{Function, Module};
+use crate::runtime::{Library, Runtime, runtime};
+
+fn find(runtime: &Runtime, library: hipLibrary_t) -> Result<Arc<Library>, hipError_t> {
+    runtime.libraries.get(library as u64).ok_or(hipErrorInvalidResourceHandle)
+}
+
+fn kernel(runtime: &Runtime, kernel: hipKernel_t) -> Result<Arc<Function>, hipError_t> {
+    runtime.functions.get(kernel as u64).ok_or(hipErrorInvalidResourceHandle)
+}
+
+fn module_of(runtime: &Runtime, library: &Library) -> Result<Arc<Module>, hipError_t> {
+    runtime.modules.get(library.module).ok_or(hipErrorInvalidResourceHandle)
+}
+
+fn wrap(runtime: &Runtime, library: *mut hipLibrary_t, module: hipModule_t) -> Status {
+    let made = runtime.libraries.insert_with(|_| Library { module: module as u64 });
+    let (handle, _) = made.ok_or(hipErrorOutOfMemory)?;
+    // SAFETY: the caller's out-pointer, checked before the module was loaded.
+    unsafe { set(library, handle as hipLibrary_t) }
+}
+
+/// The options steer a compiler that a finished code object does not need.
+pub unsafe fn hipLibraryLoadData(
+    library: *mut hipLibrary_t,
+    code: *const c_void,
+    _options: *mut hipJitOption,
+    _values: *mut *mut c_void,
+    _count: c_uint,
+    _library_options: *mut hipLibraryOption,
+    _library_values: *mut *mut c_void,
+    _library_count: c_uint,
+) -> Status {
+    if library.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let mut loaded = std::ptr::null_mut();
+    // SAFETY: a local out-pointer and the caller's image.
+    unsafe { module::hipModuleLoadData(&mut loaded, code)? };
+    wrap(runtime()?, library, loaded)
+}
+
+pub unsafe fn hipLibraryLoadFromFile(
+    library: *mut hipLibrary_t,
+    file: *const c_char,
+    _options: *mut hipJitOption,
+    _values: *mut *mut c_void,
+    _count: c_uint,
+    _library_options: *mut hipLibraryOption,
+    _library_values: *mut *mut c_void,
+    _library_count: c_uint,
+) -> Status {
+    if library.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let mut loaded = std::ptr::null_mut();
+    // SAFETY: a local out-pointer and the caller's string.
+    unsafe { module::hipModuleLoad(&mut loaded, file)? };
+    wrap(runtime()?, library, loaded)
+}
+
+pub unsafe fn hipLibraryUnload(library: hipLibrary_t) -> Status {
+    let runtime = runtime()?;
+    let gone = runtime.libraries.remove(library as u64).ok_or(hipErrorInvalidResourceHandle)?;
+    runtime.unload_module(gone.module)
+}
+
+pub unsafe fn hipLibraryGetKernel(
+    kernel: *mut hipKernel_t,
+    library: hipLibrary_t,
+    name: *const c_char,
+) -> Status {
+    if kernel.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    // SAFETY: the caller's string.
+    let name = unsafe { text(name) }?;
+    let runtime = runtime()?;
+    let module = module_of(runtime, &*find(runtime, library)?)?;
+    let found = runtime.function(&module, &name)?;
+    // SAFETY: the caller's out-pointer, not null.
+    unsafe { set(kernel, found.id as hipKernel_t) }
+}
+
+pub unsafe fn hipLibraryGetKernelCount(count: *mut c_uint, library: hipLibrary_t) -> Status {
+    let runtime = runtime()?;
+    let module = module_of(runtime, &*find(runtime, library)?)?;
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(count, module.code.kernels().len() as c_uint) }
+}
+
+pub unsafe fn hipLibraryEnumerateKernels(
+    kernels: *mut hipKernel_t,
+    count: c_uint,
+    library: hipLibrary_t,
+) -> Status {
+    let runtime = runtime()?;
+    let module = module_of(runtime, &*find(runtime, library)?)?;
+    if kernels.is_null() || count == 0 {
+        return Err(hipErrorInvalidValue);
+    }
+    let names: Vec<String> =
+        module.code.kernels().iter().take(count as usize).map(|kernel| kernel.name.clone()).collect();
+    for (index, name) in names.iter().enumerate() {
+        let found = runtime.function(&module, name)?;
+        // SAFETY: the caller's array of `count` entries.
+        unsafe { set(kernels.add(index), found.id as hipKernel_t)? };
+    }
+    Ok(())
+}
+
+pub unsafe fn hipKernelGetName(name: *mut *const c_char, kernel: hipKernel_t) -> Status {
+    let found = self::kernel(runtime()?, kernel)?;
+    // SAFETY: the caller's out-pointer; the name lives as long as the kernel.
+    unsafe { set(name, found.c_name.as_ptr()) }
+}
+
+pub unsafe fn hipKernelGetLibrary(library: *mut hipLibrary_t, kernel: hipKernel_t) -> Status {
+    let runtime = runtime()?;
+    let module = self::kernel(runtime, kernel)?.module;
+    let found = runtime.libraries.find(|library| library.module == module);
+    // SAFETY: the caller's out-pointer.
+    unsafe { set(library, found.ok_or(hipErrorInvalidResourceHandle)? as hipLibrary_t) }
+}
