@@ -16,39 +16,81 @@ const WORD: usize = 8;
 /// Appends what differs between `now`, which lies at `address`, and `twin`, and makes the twin the same as `now`.
 pub fn diff(address: u64, now: &[u8], twin: &mut [u8], out: &mut Vec<u8>) {
     assert_eq!(now.len(), twin.len(), "memory and its twin are equally long");
-    let mut open: Option<Open> = None;
-    for (index, (new, old)) in now.chunks(WORD).zip(twin.chunks_mut(WORD)).enumerate() {
-        if new == old {
+    let (words, tail) = now.as_chunks::<WORD>();
+    let (old_words, old_tail) = twin.as_chunks_mut::<WORD>();
+    let mut gathering = Gathering { address, length: now.len(), open: None, out };
+    let differs = |index: usize, old_words: &[[u8; WORD]]| {
+        u64::from_le_bytes(words[index]) ^ u64::from_le_bytes(old_words[index])
+    };
+    let mut index = 0;
+    while index < words.len() {
+        let difference = differs(index, old_words);
+        if difference == 0 {
+            index += 1;
             continue;
         }
-        let mask = changed_bytes(new, old);
-        if let Some(change) = &open
-            && (index - change.last > GAP || (index - change.first) * WORD >= MOST_SPAN)
-        {
-            change.close(address, now.len(), out);
-            open = None;
+        let mask = changed_bytes(difference);
+        // Memory that was written as a whole is taken as a whole.
+        let mut end = index + 1;
+        if mask == u8::MAX {
+            let most = words.len().min(index + MOST_SPAN / WORD);
+            while end < most && !has_zero_byte(differs(end, old_words)) {
+                end += 1;
+            }
         }
-        let change = open.get_or_insert_with(|| Open::new(index));
-        change.put(index, mask, new);
-        old.copy_from_slice(new);
+        gathering.put(index, mask, &now[index * WORD..end * WORD]);
+        old_words[index..end].copy_from_slice(&words[index..end]);
+        index = end;
     }
-    if let Some(change) = open {
-        change.close(address, now.len(), out);
+    if tail != old_tail {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; WORD];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        gathering.put(words.len(), changed_bytes(word(tail) ^ word(old_tail)), tail);
+        old_tail.copy_from_slice(tail);
     }
+    gathering.close();
 }
 
-/// Bit k is set if byte k differs.
-fn changed_bytes(new: &[u8], old: &[u8]) -> u8 {
+/// Bit k is set if byte k is not zero.
+fn changed_bytes(difference: u64) -> u8 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let word = |bytes: &[u8]| {
-        let mut word = [0; WORD];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
-    };
-    let x = word(new) ^ word(old);
     // The top bit of every byte that is not zero, gathered into the top byte.
-    let tops = (((x & LOW) + LOW) | x) & !LOW;
+    let tops = (((difference & LOW) + LOW) | difference) & !LOW;
     ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
+fn has_zero_byte(word: u64) -> bool {
+    word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0
+}
+
+/// Changes on their way into a body.
+struct Gathering<'a> {
+    address: u64,
+    length: usize,
+    open: Option<Open>,
+    out: &'a mut Vec<u8>,
+}
+
+impl Gathering<'_> {
+    /// Adds words from `index` on: all of their bytes, or those in the mask if it is one word.
+    fn put(&mut self, index: usize, mask: u8, new: &[u8]) {
+        let end = index + new.len().div_ceil(WORD);
+        if let Some(change) = &self.open
+            && (index - change.last > GAP || (end - change.first) * WORD > MOST_SPAN)
+        {
+            self.close();
+        }
+        self.open.get_or_insert_with(|| Open::new(index)).put(index, mask, new);
+    }
+
+    fn close(&mut self) {
+        if let Some(change) = self.open.take() {
+            change.close(self.address, self.length, self.out);
+        }
+    }
 }
 
 /// A change that is being gathered; `first` and `last` are indices of words.
@@ -65,9 +107,10 @@ impl Open {
     }
 
     fn put(&mut self, index: usize, mask: u8, new: &[u8]) {
+        let words = new.len().div_ceil(WORD);
         self.mask.resize(index - self.first, 0);
-        self.mask.push(mask);
-        self.last = index;
+        self.mask.resize(index - self.first + words, mask);
+        self.last = index + words - 1;
         if mask == u8::MAX {
             self.bytes.extend_from_slice(new);
         } else {

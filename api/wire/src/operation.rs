@@ -102,9 +102,9 @@ macro_rules! for_each_operation {
             /// Memory of the program that lies outside the arena: the worker puts memory of its own at the same address, if
             /// nothing lies there. A release frees it.
             0x0120 Call Adopt { device: u32, address: u64, bytes: u64 } => {};
-            /// What the host changed in mirrors, at once and in no order with any stream. `seen` is the last MirrorChanged
-            /// this side had taken when it looked. The body is changes, see [`delta`](crate::delta).
-            0x0121 Post MirrorWrite { seen: u64 } + body => {};
+            /// What the host changed in mirrors, at once and in no order with any stream; numbered from 1 on. The body is changes,
+            /// see [`delta`](crate::delta).
+            0x0121 Post MirrorWrite { number: u64 } + body => {};
             /// A box: slices of rows, `pitch` bytes from row to row, `rows` rows from slice to slice. The body is packed.
             0x0140 Post WriteBox {
                 stream: u64, destination: u64, pitch: u64, rows: u64, width: u64, height: u64, depth: u64,
@@ -232,8 +232,9 @@ macro_rules! for_each_operation {
             0x0f02 Push Callback { token: u64, status: i32 } => {};
             /// A posted request failed.
             0x0f03 Push LateError { request_id: u32, function: u16, code: i32, text: String } => {};
-            /// What the device changed in mirrors; comes before the word that the work which did it has ended.
-            0x0f20 Push MirrorChanged { number: u64 } + body => {};
+            /// What the device changed in mirrors; comes before the word that the work which did it has ended. `taken` is the last
+            /// MirrorWrite that was put in before memory was compared.
+            0x0f20 Push MirrorChanged { taken: u64 } + body => {};
             /// A watched record was reached, with 0 or the error that came in between.
             0x0f30 Push EventReached { event: u64, stamp: u64, status: i32 } => {};
             /// All that was asked of a stream before the query with this stamp is done.

@@ -272,7 +272,7 @@ impl Connection {
         destination: &mut [u8],
         cause: u16,
     ) -> Result<O::Reply, Failure> {
-        let number = self.ask_into(operation, destination, cause)?;
+        let number = self.ask_into(operation, destination, false, cause)?;
         self.finish::<O>(number)
     }
 
@@ -384,7 +384,8 @@ impl Connection {
             }
             let source = source + (index * PIECE) as u64;
             let operation = Read { stream, source, bytes: piece.len() as u64 };
-            match self.ask_into(&operation, piece, cause) {
+            let home = self.is_home(source, piece.as_ptr() as u64, piece.len());
+            match self.ask_into(&operation, piece, home, cause) {
                 Ok(number) => asked.push_back(number),
                 Err(failure) => result = Err(failure),
             }
@@ -410,7 +411,9 @@ impl Connection {
         cause: u16,
     ) -> Result<(), Failure> {
         let token = self.token();
-        self.shared.deliveries.expect(token, Destination::new(destination, bytes as usize));
+        let home = self.is_home(source, destination.as_ptr() as u64, bytes as usize);
+        let expected = Destination::new(destination, bytes as usize).at_home(home);
+        self.shared.deliveries.expect(token, expected);
         self.post(&ReadLater { stream, source, bytes, token }, &[], cause)
             .inspect_err(|_| self.shared.deliveries.forget(token))
     }
@@ -427,6 +430,11 @@ impl Connection {
         Callbacks::expect(&self.shared, token, Box::new(function))?;
         self.post(&wire::HostFunction { stream, token }, &[], cause)
             .inspect_err(|_| self.shared.callbacks.forget(token))
+    }
+
+    /// Whether this side has at `destination` the mirror that lies at `source` on the other.
+    fn is_home(&self, source: u64, destination: u64, bytes: usize) -> bool {
+        self.shared.mirrors.host_of(source, bytes as u64) == Some(destination)
     }
 
     /// Numbers for things that are yet to come, in a row; the first of them.
@@ -538,9 +546,11 @@ impl Connection {
         &self,
         operation: &O,
         destination: &mut [u8],
+        home: bool,
         cause: u16,
     ) -> Result<u64, Failure> {
-        let destination = Destination::new(NonNull::from(&mut *destination).cast(), destination.len());
+        let destination =
+            Destination::new(NonNull::from(&mut *destination).cast(), destination.len()).at_home(home);
         // SAFETY: nothing is lent, and callers keep the destination until they have finished.
         unsafe { self.shared.request(operation, &[], Some(destination), Flags::NONE, cause) }
     }

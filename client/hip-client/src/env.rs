@@ -30,8 +30,18 @@ pub fn strict() -> bool {
 /// `REMORA_MAPPED=refuse`: host memory is not shown to kernels, and what needs that fails.
 #[inline]
 pub fn mapped() -> bool {
-    static VALUE: OnceLock<bool> = OnceLock::new();
-    *VALUE.get_or_init(|| text("REMORA_MAPPED").is_none_or(|value| value != "refuse"))
+    mapping().is_none_or(|value| value != "refuse")
+}
+
+/// `REMORA_MAPPED=eager`: pinned memory is shown to kernels when it is made, not when its address is first sent.
+#[inline]
+pub fn mapped_at_once() -> bool {
+    mapping().is_some_and(|value| value == "eager")
+}
+
+fn mapping() -> Option<&'static str> {
+    static VALUE: OnceLock<Option<String>> = OnceLock::new();
+    VALUE.get_or_init(|| text("REMORA_MAPPED")).as_deref()
 }
 
 /// `REMORA_STATS=1`: one line of counters at exit.

@@ -36,6 +36,8 @@ const NOTING_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Destination {
     start: NonNull<u8>,
     bytes: usize,
+    /// It is where this side has the mirror that is read.
+    home: bool,
 }
 
 // SAFETY: whoever made it keeps the memory until the bytes have arrived or the session is over; only the holder
@@ -44,7 +46,11 @@ unsafe impl Send for Destination {}
 
 impl Destination {
     pub fn new(start: NonNull<u8>, bytes: usize) -> Destination {
-        Destination { start, bytes }
+        Destination { start, bytes, home: false }
+    }
+
+    pub fn at_home(self, home: bool) -> Destination {
+        Destination { home, ..self }
     }
 }
 
@@ -162,7 +168,7 @@ impl Deliveries {
             return None;
         }
         // SAFETY: within the destination, as just checked.
-        Some(Destination { start: unsafe { destination.start.add(offset) }, bytes })
+        Some(Destination { start: unsafe { destination.start.add(offset) }, bytes, home: destination.home })
     }
 
     fn delivered(&self, token: u64, bytes: usize) {
@@ -504,10 +510,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads a body into memory lent for it. If that is a mirror's, its bytes were read from the worker's side of it.
+    /// Reads a body into memory lent for it.
     fn body(&self, incoming: &mut Incoming, destination: Destination) -> io::Result<()> {
         let start = destination.start.as_ptr();
-        let arrival = self.mirrors.expect(start as u64, destination.bytes);
+        let arrival =
+            if destination.home { self.mirrors.expect(start as u64, destination.bytes) } else { None };
         incoming.body(destination)?;
         if let Some(arrival) = arrival {
             // SAFETY: just written, and lent until now.
@@ -551,8 +558,8 @@ impl Shared {
                 self.late(error);
             }
             Opcode::MirrorChanged => {
-                let (MirrorChanged { number }, changes) = decode_request(&payload)?;
-                self.mirrors.take(number, changes)?;
+                let (MirrorChanged { taken }, changes) = decode_request(&payload)?;
+                self.mirrors.take(taken, changes)?;
             }
             // A Pong, or something that makes no sense here and harms nobody.
             _ => {}

@@ -36,5 +36,6 @@ mod report;
 mod runtime;
 mod soname;
 mod thread;
+mod unseen;
 mod variables;
 mod virtual_memory;

@@ -115,7 +115,7 @@ impl AddressSpace {
         pool: u64,
     ) -> Allocation {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let view = if kind == Kind::Registered { 0 } else { start };
+        let view = if matches!(kind, Kind::Host | Kind::Registered) { 0 } else { start };
         let allocation = Allocation { start, bytes, kind, device, flags, id, pool, view };
         self.ranges.write().insert(start, allocation);
         allocation
@@ -170,7 +170,11 @@ impl AddressSpace {
             let next = self.find(allocation.end()).filter(|next| next.start == allocation.end());
             allocation = next.ok_or(hipErrorInvalidValue)?;
         }
-        if end <= allocation.end() { Ok(Place::Device) } else { Err(hipErrorInvalidValue) }
+        match end <= allocation.end() {
+            true if allocation.view == 0 => Ok(Place::Host),
+            true => Ok(Place::Device),
+            false => Err(hipErrorInvalidValue),
+        }
     }
 
     /// The address under which kernels find `bytes` bytes of host memory, if they do.
@@ -178,6 +182,12 @@ impl AddressSpace {
         let allocation = self.find(address).filter(|found| found.is_host() && found.view != 0)?;
         let end = address.checked_add(bytes)?;
         (end <= allocation.end()).then_some(allocation.view + (address - allocation.start))
+    }
+
+    /// Where kernels find a range, or will once they are shown it; 0 for nowhere.
+    pub fn seen_at(&self, allocation: &Allocation) -> u64 {
+        let unseen = allocation.view == 0 && self.is_device_address(allocation.start);
+        if unseen { allocation.start } else { allocation.view }
     }
 
     /// Whether the program itself may read and write memory at `address`.

@@ -5,7 +5,8 @@
 //! by comparing with a twin, see the crate `mirror`: nothing is ever made inaccessible, so system calls, signal handlers and
 //! threads of the program notice nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -13,6 +14,9 @@ use mirror::{Tracker, Twin};
 use parking_lot::{Mutex, MutexGuard};
 use wire::delta::Changes;
 use wire::{Failure, WireError};
+
+/// Messages of changes that are remembered until the worker says that it has them.
+const MOST_UNDER_WAY: usize = 1024;
 
 /// The mirrors of a session.
 #[derive(Debug, Default)]
@@ -33,8 +37,10 @@ struct State {
     mirrors: BTreeMap<u64, Mirror>,
     /// The same by the address the program uses.
     hosts: BTreeMap<u64, u64>,
-    /// The last number of the worker's changes that was taken.
-    seen: u64,
+    /// How many times changes were sent.
+    sent: u64,
+    /// What was sent and may not have arrived: by number, the addresses of changed bytes.
+    under_way: VecDeque<(u64, Vec<Range<u64>>)>,
     tracker: Option<Option<Arc<Tracker>>>,
 }
 
@@ -105,8 +111,13 @@ impl Mirrors {
         self.any() && self.ended.load(Ordering::Acquire) < self.sent()
     }
 
-    /// Sends what this side has changed, through `post`, which is given the last number seen and changes.
-    pub fn flush(&self, mut post: impl FnMut(u64, &[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
+    /// Sends what this side has changed, through `post`, which is given a number and changes. `look` is shown the
+    /// memory around them.
+    pub fn flush(
+        &self,
+        mut look: impl FnMut(&[u8]),
+        mut post: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let _order = self.order.lock();
         let mut state = self.state.lock();
         state.mirrors.values_mut().for_each(|mirror| mirror.twin.begin());
@@ -115,7 +126,7 @@ impl Mirrors {
         loop {
             let mut more = false;
             for (address, mirror) in state.mirrors.range_mut(next..) {
-                more = mirror.twin.collect(*address, &mut body);
+                more = mirror.twin.collect(*address, &mut body, &mut look);
                 if more {
                     next = *address;
                     break;
@@ -124,10 +135,10 @@ impl Mirrors {
             if body.is_empty() {
                 return Ok(());
             }
-            let seen = state.seen;
+            let number = state.sent(&body);
             // Not held while sending: making room may mean reading, and what is read may be changes.
             drop(state);
-            post(seen, &body)?;
+            post(number, &body)?;
             if !more {
                 return Ok(());
             }
@@ -136,21 +147,15 @@ impl Mirrors {
         }
     }
 
-    /// Takes what the worker says the device has changed.
-    pub fn take(&self, number: u64, body: &[u8]) -> Result<(), WireError> {
+    /// Takes what the worker says the device has changed, which had `taken` of our changes by then.
+    pub fn take(&self, taken: u64, body: &[u8]) -> Result<(), WireError> {
         let mut state = self.state.lock();
-        state.seen = number;
+        while state.under_way.front().is_some_and(|(number, _)| *number <= taken) {
+            state.under_way.pop_front();
+        }
         for change in Changes::new(body) {
             let change = change?;
-            let found = state.mirrors.range_mut(..=change.address).next_back();
-            let inside = found.and_then(|(start, mirror)| {
-                let at = usize::try_from(change.address - start).ok()?;
-                (at.checked_add(change.span)? <= mirror.twin.bytes()).then_some((at, mirror))
-            });
-            // What was freed meanwhile is nobody's.
-            if let Some((at, mirror)) = inside {
-                change.for_each(|offset, bytes| mirror.twin.accept(at + offset, bytes));
-            }
+            change.for_each(|at, bytes| state.accept(change.address + at as u64, bytes));
         }
         Ok(())
     }
@@ -179,6 +184,58 @@ impl Mirrors {
     }
 }
 
+impl State {
+    /// Notes what is about to be sent; returns its number.
+    fn sent(&mut self, body: &[u8]) -> u64 {
+        self.sent += 1;
+        let mut changed: Vec<Range<u64>> = Vec::new();
+        for change in Changes::new(body).flatten() {
+            change.for_each(|at, bytes| {
+                let start = change.address + at as u64;
+                let end = start + bytes.len() as u64;
+                match changed.last_mut() {
+                    Some(last) if last.end == start => last.end = end,
+                    _ => changed.push(start..end),
+                }
+            });
+        }
+        // Only threads that race with kernels would miss what is forgotten here.
+        if self.under_way.len() == MOST_UNDER_WAY {
+            self.under_way.pop_front();
+        }
+        self.under_way.push_back((self.sent, changed));
+        self.sent
+    }
+
+    /// Takes bytes of the device, but for those that a change of ours is on the way to: it comes after them.
+    fn accept(&mut self, address: u64, bytes: &[u8]) {
+        let end = address + bytes.len() as u64;
+        let mut ours: Vec<Range<u64>> = Vec::new();
+        for (_, changed) in &self.under_way {
+            let first = changed.partition_point(|range| range.end <= address);
+            ours.extend(changed[first..].iter().take_while(|range| range.start < end).cloned());
+        }
+        ours.sort_unstable_by_key(|range| range.start);
+        let mut from = address;
+        for range in ours.into_iter().chain(std::iter::once(end..end)) {
+            if from < range.start {
+                let part = (from - address) as usize..(range.start - address) as usize;
+                self.put(from, &bytes[part]);
+            }
+            from = from.max(range.end);
+        }
+    }
+
+    fn put(&mut self, address: u64, bytes: &[u8]) {
+        let Some((start, mirror)) = self.mirrors.range_mut(..=address).next_back() else { return };
+        let at = (address - start) as usize;
+        // What was freed meanwhile is nobody's.
+        if at.checked_add(bytes.len()).is_some_and(|end| end <= mirror.twin.bytes()) {
+            mirror.twin.accept(at, bytes);
+        }
+    }
+}
+
 impl Arrival<'_> {
     /// The bytes are there: both sides have them.
     pub fn arrived(mut self, bytes: &[u8]) {
@@ -196,4 +253,87 @@ fn open_tracker() -> Option<Arc<Tracker>> {
         ));
     }
     tracker.ok().map(Arc::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::delta::diff;
+
+    const AT: u64 = 0x2000_0000_0000;
+
+    /// A mirror of 64 bytes at `AT`.
+    fn mirrors(memory: &mut [u8; 64]) -> Mirrors {
+        let mirrors = Mirrors::default();
+        // SAFETY: every test keeps the memory as long as the mirrors.
+        unsafe { mirrors.insert(memory.as_mut_ptr() as u64, AT, 64, false) }.unwrap();
+        mirrors
+    }
+
+    /// What the device's side tells when it has changed these bytes.
+    fn changed(at: usize, values: &[u8]) -> Vec<u8> {
+        let (mut now, mut body) = ([0; 64], Vec::new());
+        now[at..at + values.len()].copy_from_slice(values);
+        diff(AT, &now, &mut [0; 64], &mut body);
+        body
+    }
+
+    fn flush(mirrors: &Mirrors) -> Vec<(u64, Vec<u8>)> {
+        let mut sent = Vec::new();
+        let post = |number, body: &[u8]| {
+            sent.push((number, body.to_vec()));
+            Ok(())
+        };
+        mirrors.flush(|_| (), post).unwrap();
+        sent
+    }
+
+    #[test]
+    fn a_byte_whose_change_is_under_way_is_not_taken_back() {
+        let mut memory = [0; 64];
+        let mirrors = mirrors(&mut memory);
+        let write = |at: usize, value: u8| {
+            let host = mirrors.host_of(AT, 64).unwrap() as *mut u8;
+            // SAFETY: inside the memory of the mirror.
+            unsafe { host.add(at).write_volatile(value) };
+        };
+        write(10, 1);
+        assert_eq!(flush(&mirrors).len(), 1);
+        write(10, 2);
+        let second = flush(&mirrors);
+        assert_eq!(second[0].0, 2);
+        // The worker had the first when it looked, and the device wrote all around.
+        mirrors.take(1, &changed(8, &[7, 7, 1, 7, 7])).unwrap();
+        assert_eq!(flush(&mirrors).len(), 0, "nothing of this is ours to tell");
+        mirrors.take(2, &changed(20, &[5])).unwrap();
+        mirrors.remove(AT);
+        assert_eq!(memory[8..13], [7, 7, 2, 7, 7]);
+        assert_eq!(memory[20], 5);
+    }
+
+    #[test]
+    fn a_byte_the_device_writes_after_ours_arrived_is_taken() {
+        let mut memory = [0; 64];
+        let mirrors = mirrors(&mut memory);
+        // SAFETY: inside the memory of the mirror.
+        unsafe { (mirrors.host_of(AT, 64).unwrap() as *mut u8).write_volatile(3) };
+        assert_eq!(flush(&mirrors)[0].0, 1);
+        mirrors.take(1, &changed(0, &[9])).unwrap();
+        mirrors.remove(AT);
+        assert_eq!(memory[0], 9);
+    }
+
+    #[test]
+    fn changes_that_begin_outside_a_mirror_are_taken_where_they_are_inside() {
+        let mut memory = [0; 64];
+        let mirrors = mirrors(&mut memory);
+        let (mut twin, mut body) = ([0; 32], Vec::new());
+        let now: Vec<u8> = (0..32).map(|i| if i < 11 { 0 } else { i }).collect();
+        diff(AT - 11, &now, &mut twin, &mut body);
+        mirrors.take(0, &body).unwrap();
+        assert!(mirrors.take(0, &[1, 2, 3]).is_err());
+        mirrors.remove(AT);
+        assert_eq!(memory[..3], [11, 12, 13]);
+        assert_eq!(memory[20], 31);
+    }
 }

@@ -21,6 +21,7 @@ use crate::handles::{self, Table};
 use crate::memory::{AddressSpace, Ledger, Place};
 use crate::module::{Function, Module};
 use crate::progress::Mark;
+use crate::unseen::Unseen;
 use crate::virtual_memory::{Physical, VirtualMemory};
 use crate::{env, report, thread};
 
@@ -53,6 +54,10 @@ pub struct Runtime {
     pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>, Spread>>,
     /// Images this session has sent.
     pub sent_images: Mutex<HashSet<[u8; 32]>>,
+    /// Pinned memory the device knows nothing of.
+    pub unseen: Unseen,
+    /// Held while such memory is shown to it.
+    pub exposing: Mutex<()>,
     /// What was said about managed memory.
     pub advised: Mutex<Advised>,
     /// How much of the memory of managed variables the worker has too.
@@ -262,6 +267,8 @@ impl Runtime {
             binaries: Mutex::default(),
             stubs: RwLock::default(),
             sent_images: Mutex::default(),
+            unseen: Unseen::default(),
+            exposing: Mutex::new(()),
             advised: Mutex::default(),
             shared_variables: Mutex::new(0),
             polled_events: AtomicU32::new(0),
@@ -302,13 +309,13 @@ impl Runtime {
     /// Sends without waiting. Fails only when the session is over; what goes wrong later is told by a later call.
     #[inline]
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
-        self.before(O::OPCODE)?;
+        self.before(O::OPCODE, body)?;
         self.connection.post(operation, body, thread::current_call()).map_err(status)
     }
 
     /// Sends and waits for the answer, or for an error of something posted before.
     pub fn call<O: Operation>(&self, operation: &O) -> Result<O::Reply, hipError_t> {
-        self.before(O::OPCODE)?;
+        self.before(O::OPCODE, &[])?;
         let sent = self.connection.mirrors().sent();
         let result = self.settle(self.connection.call(operation, thread::current_call()));
         if O::OPCODE == Opcode::SynchronizeDevice && self.devices.len() == 1 && result.is_ok() {
@@ -327,19 +334,19 @@ impl Runtime {
         if body.len() <= Runtime::POSTED_BODY {
             return self.post(operation, body);
         }
-        self.before(O::OPCODE)?;
+        self.before(O::OPCODE, body)?;
         self.settle(self.connection.call_with_body(operation, body, thread::current_call())).map(|_| ())
     }
 
     /// Sends with a body, from where it lies, and waits for the answer.
     pub fn call_with_body<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<O::Reply, hipError_t> {
-        self.before(O::OPCODE)?;
+        self.before(O::OPCODE, body)?;
         self.settle(self.connection.call_with_body(operation, body, thread::current_call()))
     }
 
     /// Writes device memory in stream order; afterwards the program may change the bytes.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8]) -> Result<(), hipError_t> {
-        self.before(Opcode::Write)?;
+        self.before(Opcode::Write, bytes)?;
         self.connection.write(stream, destination, bytes, thread::current_call()).map_err(status)
     }
 
@@ -356,7 +363,7 @@ impl Runtime {
 
     /// Sends and waits for an answer whose body fills `into`.
     pub fn call_into<O: Operation>(&self, operation: &O, into: &mut [u8]) -> Result<(), hipError_t> {
-        self.before(O::OPCODE)?;
+        self.before(O::OPCODE, &[])?;
         self.settle(self.connection.call_into(operation, into, thread::current_call())).map(|_| ())
     }
 
@@ -391,11 +398,22 @@ impl Runtime {
         self.connection.host_function(stream, thread::current_call(), turn(function)).map_err(status)
     }
 
-    /// Sends what the program has changed in memory that the device sees too.
+    /// Sends what the program has changed in memory that the device sees too, and shows it what that leads to.
     pub fn flush(&self) -> Result<(), hipError_t> {
         let cause = thread::current_call();
-        let post = |seen, changes: &[u8]| self.connection.post(&wire::MirrorWrite { seen }, changes, cause);
-        self.connection.mirrors().flush(post).map_err(status)
+        let post =
+            |number, changes: &[u8]| self.connection.post(&wire::MirrorWrite { number }, changes, cause);
+        loop {
+            let mut found = Vec::new();
+            let look = |bytes: &[u8]| found.extend(self.unseen.search(bytes));
+            self.connection.mirrors().flush(look, post).map_err(status)?;
+            if found.is_empty() {
+                return Ok(());
+            }
+            for start in found {
+                self.expose(start)?;
+            }
+        }
     }
 
     /// Where a copy finds `bytes` bytes at `address`: host memory that the device sees is also the device's.
@@ -414,16 +432,24 @@ impl Runtime {
 
     /// Called before a request is sent: what the work it asks for may look at must be there first.
     #[inline]
-    fn before(&self, opcode: Opcode) -> Result<(), hipError_t> {
-        if self.connection.mirrors().any() { self.before_work(opcode) } else { Ok(()) }
+    fn before(&self, opcode: Opcode, body: &[u8]) -> Result<(), hipError_t> {
+        let nothing = !self.connection.mirrors().any() && self.unseen.is_empty();
+        if nothing { Ok(()) } else { self.before_work(opcode, body) }
     }
 
     #[cold]
-    fn before_work(&self, opcode: Opcode) -> Result<(), hipError_t> {
-        if is_work(opcode) {
-            self.connection.mirrors().worked();
+    fn before_work(&self, opcode: Opcode, body: &[u8]) -> Result<(), hipError_t> {
+        if !is_work(opcode) {
+            return Ok(());
         }
-        if is_work(opcode) && !only_changes(opcode) { self.flush() } else { Ok(()) }
+        self.expose_in(body)?;
+        if self.connection.mirrors().any() {
+            self.connection.mirrors().worked();
+            if !only_changes(opcode) {
+                return self.flush();
+            }
+        }
+        Ok(())
     }
 
     /// Keeps a function until the worker says that its turn has come.
@@ -490,11 +516,13 @@ impl Device {
 /// A function of the program, as its stream comes to it.
 fn turn(function: impl FnOnce(hipError_t) + Send + 'static) -> impl FnOnce(i32) + Send + 'static {
     move |code| {
+        thread::set_holds_stream(true);
         function(hipError_t(code as u32));
         // What comes after it on the stream may look at what it wrote.
         if let Some(runtime) = existing() {
             let _ = runtime.flush();
         }
+        thread::set_holds_stream(false);
     }
 }
 

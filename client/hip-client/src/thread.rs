@@ -46,6 +46,17 @@ thread_local! {
     /// What other threads' captures forbid this one.
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
     static STATE: ThreadState = ThreadState::default();
+    /// A stream waits for this thread.
+    static HOLDS_STREAM: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a stream waits for what this thread is doing, which then must not wait for the stream.
+pub fn holds_stream() -> bool {
+    HOLDS_STREAM.get()
+}
+
+pub fn set_holds_stream(holds: bool) {
+    HOLDS_STREAM.set(holds);
 }
 
 /// The device calls of this thread act on (an index into the visible devices).

@@ -88,13 +88,13 @@ impl Twin {
     }
 
     /// Appends changes to `body` until it is long enough or there are no more; says whether there are. The mirror is known to
-    /// the other side by `address`. The twin follows: what was appended must be sent.
-    pub fn collect(&mut self, address: u64, body: &mut Vec<u8>) -> bool {
+    /// the other side by `address`. The twin follows: what was appended must be sent. `look` is shown the memory around changes.
+    pub fn collect(&mut self, address: u64, body: &mut Vec<u8>, look: &mut dyn FnMut(&[u8])) -> bool {
         while body.len() < BODY_BYTES {
             let Some(mut part) = self.pending.pop() else { return false };
             while !part.is_empty() && body.len() < BODY_BYTES {
                 let stretch = self.next_stretch(&mut part);
-                self.compare(stretch, address, body);
+                self.compare(stretch, address, body, look);
             }
             if !part.is_empty() {
                 self.pending.push(part);
@@ -129,7 +129,10 @@ impl Twin {
         }
     }
 
-    fn compare(&mut self, part: Range<usize>, address: u64, body: &mut Vec<u8>) {
+    fn compare(&mut self, part: Range<usize>, address: u64, body: &mut Vec<u8>, look: &mut dyn FnMut(&[u8])) {
+        if part.is_empty() {
+            return;
+        }
         self.scratch.resize(STRETCH, 0);
         let now = &mut self.scratch[..part.len()];
         // SAFETY: as above; the copy is what is compared, told and kept, whatever becomes of the memory.
@@ -137,6 +140,7 @@ impl Twin {
             std::ptr::copy_nonoverlapping(self.memory.add(part.start), now.as_mut_ptr(), part.len());
             std::slice::from_raw_parts_mut(self.twin.as_ptr().add(part.start), part.len())
         };
+        look(now);
         delta::diff(address + part.start as u64, now, twin, body);
     }
 
@@ -172,16 +176,6 @@ impl Twin {
     /// Both sides have these bytes, as the caller knows.
     pub fn agree(&mut self, at: usize, bytes: &[u8]) {
         self.twin_mut()[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    /// What the other side has there is not known: whatever is there now counts as changed. `now` is what is there.
-    pub fn doubt(&mut self, at: usize, now: &[u8]) {
-        for (twin, byte) in self.twin_mut()[at..at + now.len()].iter_mut().zip(now) {
-            *twin = !*byte;
-        }
-        if self.tracker.is_some() {
-            self.pending.push(at..at + now.len());
-        }
     }
 
     fn twin_mut(&mut self) -> &mut [u8] {

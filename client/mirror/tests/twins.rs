@@ -61,7 +61,7 @@ fn send(twin: &mut Twin) -> Vec<Vec<u8>> {
     twin.begin();
     loop {
         let mut body = Vec::new();
-        let more = twin.collect(AT, &mut body);
+        let more = twin.collect(AT, &mut body, &mut |_| ());
         assert!(body.len() < 2 * BODY_BYTES);
         bodies.push(body);
         if !more {
@@ -116,25 +116,6 @@ fn bytes_written_meanwhile_stay_and_their_neighbours_arrive() {
         assert!(ours.slice()[150..160].iter().all(|byte| *byte == 9));
         receive(&mut other, &send(&mut twin));
         assert!(ours.slice() == theirs.slice());
-    }
-}
-
-#[test]
-fn what_is_in_doubt_is_told_again() {
-    for tracker in trackers() {
-        let ours = Memory::new(1 << 18);
-        let mut twin = ours.twin(tracker.as_ref());
-        ours.slice()[5000..5004].fill(3);
-        assert_ne!(told(&send(&mut twin)), 0);
-        assert_eq!(told(&send(&mut twin)), 0);
-        twin.doubt(5000, &[3, 3]);
-        let bodies = send(&mut twin);
-        let mut found = Vec::new();
-        for change in bodies.iter().flat_map(|body| Changes::new(body)) {
-            let change = change.unwrap();
-            change.for_each(|at, bytes| found.push((change.address + at as u64 - AT, bytes.to_vec())));
-        }
-        assert_eq!(found, [(5000, vec![3, 3])]);
     }
 }
 

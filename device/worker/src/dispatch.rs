@@ -185,7 +185,7 @@ impl Dispatcher {
                 Ok(Default::default())
             }),
             Opcode::MirrorWrite => self.now::<wire::MirrorWrite>(header, payload, |it, body| {
-                self.outbox.mirrors().write(device, it.seen, body)?;
+                self.outbox.mirrors().write(device, it.number, body)?;
                 Ok(Default::default())
             }),
             Opcode::Release => self.now::<wire::Release>(header, payload, |it, _| {

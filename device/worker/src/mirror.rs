@@ -1,8 +1,8 @@
 //! Memory that the client holds too: what it changed is put in at once, what the device changed is told before the word that the
 //! work which did it has ended.
 //!
-//! Knows what the client has from a twin of every mirror. Two sides that change the same byte at the same time is a race of the
-//! program; the device's memory then wins, so that both end up with the same.
+//! Knows what the client has from a twin of every mirror. If both sides change the same byte at the same time, which is a race
+//! of the program, the client's change comes later: it takes no byte from here that a change of its own is on the way to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub(crate) struct Mirrors {
 #[derive(Default)]
 struct State {
     mirrors: BTreeMap<u64, Mirror>,
-    /// How many times the client was told of changes.
-    told: u64,
+    /// The last of the client's changes that was put in.
+    taken: u64,
     tracker: Option<Option<Arc<Tracker>>>,
 }
 
@@ -88,10 +88,10 @@ impl Mirrors {
         self.worked.store(true, Ordering::SeqCst);
     }
 
-    /// Puts in what the client changed. `seen` is the last time it was told before it looked.
-    pub(crate) fn write(&self, device: &dyn Device, seen: u64, body: &[u8]) -> Result<(), DeviceError> {
+    /// Puts in what the client changed.
+    pub(crate) fn write(&self, device: &dyn Device, number: u64, body: &[u8]) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        let crossed = seen != state.told;
+        state.taken = number;
         for change in Changes::new(body) {
             let change = change.map_err(|error| DeviceError::invalid_value(error.to_string()))?;
             let found = state.mirrors.range_mut(..=change.address).next_back();
@@ -104,17 +104,9 @@ impl Mirrors {
             let mut result = Ok(());
             change.for_each(|offset, bytes| {
                 result = result.clone().and_then(|()| device.poke(change.address + offset as u64, bytes));
-                if crossed {
-                    // It may have been told of other bytes there at the same time: it is told again what they are.
-                    mirror.twin.doubt(at + offset, bytes);
-                } else {
-                    mirror.twin.agree(at + offset, bytes);
-                }
+                mirror.twin.agree(at + offset, bytes);
             });
             result?;
-        }
-        if crossed {
-            self.worked();
         }
         Ok(())
     }
@@ -135,27 +127,30 @@ impl Mirrors {
 
     /// Tells the client what the device has changed since it was last told.
     pub(crate) fn tell(&self, outbox: &Outbox) {
-        if self.live.load(Ordering::Acquire) == 0 || !self.worked.load(Ordering::Acquire) {
+        if self.live.load(Ordering::Acquire) == 0 {
             return;
         }
         let device = outbox.device();
         let mut state = self.state.lock();
+        // Not before the lock is had: another thread may be telling of the very work whose end is to be told now.
+        if !self.worked.load(Ordering::SeqCst) {
+            return;
+        }
         // In this order: work queued meanwhile marks it again, and work still running now is looked at again next time.
         self.worked.store(false, Ordering::SeqCst);
         if !matches!(device.query(Scope::Everything), Ok(true)) {
             self.worked();
         }
-        let State { mirrors, told, .. } = &mut *state;
+        let State { mirrors, taken, .. } = &mut *state;
         let mut body = Vec::new();
-        let mut send = |body: &mut Vec<u8>| {
-            *told += 1;
-            outbox.push_at_once(&wire::MirrorChanged { number: *told }, body);
+        let send = |body: &mut Vec<u8>| {
+            outbox.push_at_once(&wire::MirrorChanged { taken: *taken }, body);
             body.clear();
         };
         for (address, mirror) in mirrors.iter_mut() {
             if mirror.resident {
                 mirror.twin.begin();
-                while mirror.twin.collect(*address, &mut body) {
+                while mirror.twin.collect(*address, &mut body, &mut |_| ()) {
                     send(&mut body);
                 }
                 continue;

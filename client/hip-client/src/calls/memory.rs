@@ -211,7 +211,10 @@ pub unsafe fn hipPointerGetAttributes(
         return unsafe { set(attributes, unknown) };
     };
     let memory_type = memory_type(&found);
-    let seen = if found.view == 0 { 0 } else { found.view + (pointer as u64 - found.start) };
+    let seen = match runtime.memory.seen_at(&found) {
+        0 => 0,
+        start => start + (pointer as u64 - found.start),
+    };
     let answer = hipPointerAttribute_t {
         r#type: if soname::hip_major() < 6 { memory_type.for_soname_5() } else { memory_type },
         device: found.device as c_int,
@@ -242,7 +245,10 @@ pub unsafe fn hipPointerGetAttribute(
         return Err(hipErrorInvalidValue);
     }
     let found = runtime.memory.find(pointer as u64).ok_or(hipErrorInvalidValue)?;
-    let seen = if found.view == 0 { 0 } else { found.view + (pointer as u64 - found.start) };
+    let seen = match runtime.memory.seen_at(&found) {
+        0 => 0,
+        start => start + (pointer as u64 - found.start),
+    };
     // SAFETY: HIP fixes the type behind `data` by the attribute; the caller passed one of that type.
     unsafe {
         match attribute {

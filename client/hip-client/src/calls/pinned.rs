@@ -8,7 +8,7 @@ use super::{Status, set};
 use crate::arena::charge;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::{Runtime, runtime};
-use crate::{env, report, variables};
+use crate::{env, report, thread, variables};
 
 const PAGE: usize = 4096;
 /// Kinds of memory on the wire.
@@ -41,25 +41,73 @@ impl Runtime {
             self.memory.remove(place.start);
             return Err(hipErrorOutOfMemory);
         }
-        let wire_kind = if kind == Kind::Managed { MANAGED } else { PINNED };
-        let device = self.devices[index].ordinal;
-        let operation = wire::Allocate { device, kind: wire_kind, address: place.start, bytes: place.bytes };
-        let posted = self.post(&operation, &[]);
-        // SAFETY: accessible now, and until `free_mirror` or the failure below, which take it out first.
-        let inserted = unsafe { self.connection.mirrors().insert(place.start, place.start, bytes, true) };
-        if let Err(error) = posted.and(inserted.map_err(|_| hipErrorOutOfMemory)) {
-            let _ = self.free_mirror(&place);
+        if kind == Kind::Host && !env::mapped_at_once() {
+            self.unseen.insert(place.start..place.end());
+            return Ok(start);
+        }
+        if let Err(error) = self.show_mirror(&place) {
+            let _ = self.forget_mirror(&place);
             return Err(error);
         }
         Ok(start)
     }
 
+    /// Makes memory of this process the worker's as well.
+    fn show_mirror(&self, place: &Allocation) -> Status {
+        let kind = if place.kind == Kind::Managed { MANAGED } else { PINNED };
+        let device = self.devices[place.device].ordinal;
+        self.post(&wire::Allocate { device, kind, address: place.start, bytes: place.bytes }, &[])?;
+        let mirrors = self.connection.mirrors();
+        // SAFETY: accessible until `forget_mirror`, which takes it out first.
+        let inserted = unsafe { mirrors.insert(place.start, place.start, place.bytes as usize, true) };
+        if inserted.is_err() {
+            self.post(&wire::Release { address: place.start }, &[])?;
+            return Err(hipErrorOutOfMemory);
+        }
+        self.memory.show(place.start, place.start);
+        Ok(())
+    }
+
+    /// Shows pinned memory to the device, now that it may come upon it.
+    pub fn expose(&self, start: u64) -> Status {
+        // A thread that a stream waits for must not wait for one that waits for the stream.
+        let waits = !thread::holds_stream();
+        let Some(_one) = (if waits { Some(self.exposing.lock()) } else { self.exposing.try_lock() }) else {
+            return Ok(());
+        };
+        let found =
+            self.memory.find(start).filter(|a| a.start == start && a.kind == Kind::Host && a.view == 0);
+        let Some(place) = found else { return Ok(()) };
+        if self.connection.awaits_bytes(place.start, place.bytes) {
+            if !waits {
+                return Ok(());
+            }
+            // What is on its way here is read from other memory, and would be missing on the other side. Asked of the
+            // connection itself: failures of earlier work are for the program's next call that waits.
+            for device in &self.devices {
+                let wait = wire::SynchronizeDevice { device: device.ordinal };
+                let _ = self.connection.call(&wait, thread::current_call());
+            }
+        }
+        self.show_mirror(&place)?;
+        self.unseen.remove(start);
+        Ok(())
+    }
+
+    /// Shows the device all pinned memory whose address is somewhere in `bytes`, which are sent to it.
+    pub fn expose_in(&self, bytes: &[u8]) -> Status {
+        self.unseen.search(bytes).into_iter().try_for_each(|start| self.expose(start))
+    }
+
     /// Gives back what `allocate_mirror` or, where kernels see no host memory, `allocate_unseen` gave.
     pub fn free_mirror(&self, allocation: &Allocation) -> Status {
-        self.forget_mirror(allocation)?;
-        match allocation.view {
+        // Not while it is being shown to the device.
+        let _one = self.exposing.lock();
+        let now = self.memory.find(allocation.start).ok_or(hipErrorInvalidValue)?;
+        self.forget_mirror(&now)?;
+        match now.view {
             0 => Ok(()),
-            _ => self.post(&wire::Release { address: allocation.start }, &[]),
+            _ => self.post(&wire::Release { address: now.start }, &[]),
         }
     }
 
@@ -68,7 +116,7 @@ impl Runtime {
         self.memory.remove(allocation.start).ok_or(hipErrorInvalidValue)?;
         let (start, length) =
             (allocation.start as *mut c_void, (allocation.bytes as usize).next_multiple_of(PAGE));
-        if allocation.view == 0 {
+        if !self.memory.is_device_address(allocation.start) {
             // SAFETY: the mapping is ours and was just taken out of the table by this call.
             unsafe { libc::munmap(start, length) };
             return Ok(());
@@ -77,7 +125,11 @@ impl Runtime {
             self.advised.lock().forget(allocation.start..allocation.end());
             self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
         }
-        self.connection.mirrors().remove(allocation.start);
+        if allocation.view == 0 {
+            self.unseen.remove(allocation.start);
+        } else {
+            self.connection.mirrors().remove(allocation.start);
+        }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: the pages lie in this session's reservation and belonged to this range alone; they are without access and
         // memory again, as before.
@@ -93,7 +145,7 @@ impl Runtime {
     pub unsafe fn share(&self, address: u64, bytes: u64, ordinal: u32) -> Result<u64, hipError_t> {
         // Asked of the connection itself: that there is no room is no error of the program's.
         let adopt = wire::Adopt { device: ordinal, address, bytes };
-        let view = match self.connection.call(&adopt, crate::thread::current_call()) {
+        let view = match self.connection.call(&adopt, thread::current_call()) {
             Ok(_) => address,
             Err(_) => {
                 // Distances within a page stay as they are: programs align by address.
@@ -155,7 +207,6 @@ impl Runtime {
             return Err(hipErrorOutOfMemory);
         }
         self.memory.insert(start as u64, bytes as u64, Kind::Host, index, flags, 0);
-        self.memory.show(start as u64, 0);
         Ok(start)
     }
 }
@@ -294,11 +345,11 @@ pub unsafe fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_voi
     }
     let found = runtime.memory.find(host as u64).filter(Allocation::is_host);
     let found = found.ok_or(hipErrorInvalidValue)?;
-    if found.view == 0 {
+    if !env::mapped() {
         return Err(refuse("the device's pointer to host memory"));
     }
     // SAFETY: the caller's out-pointer, not null.
-    unsafe { set(device, (found.view + (host as u64 - found.start)) as *mut c_void) }
+    unsafe { set(device, (runtime.memory.seen_at(&found) + (host as u64 - found.start)) as *mut c_void) }
 }
 
 pub unsafe fn hipHostGetFlags(flags: *mut c_uint, pointer: *mut c_void) -> Status {

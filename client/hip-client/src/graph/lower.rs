@@ -172,6 +172,8 @@ pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered,
     Ok(match work {
         NodeWork::Kernel(kernel) => {
             let cooperative = u32::from(launch_attribute(kernel, hipLaunchAttributeCooperative.0));
+            let arguments = Bytes(kernel.arguments.bytes());
+            runtime.expose_in(&arguments.0)?;
             one(GraphStep::Launch {
                 function: kernel.launch.function,
                 grid: kernel.launch.grid,
@@ -180,7 +182,7 @@ pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered,
                 flags: kernel.launch.flags | cooperative,
                 start_event: kernel.launch.start_event,
                 stop_event: kernel.launch.stop_event,
-                arguments: Bytes(kernel.arguments.bytes()),
+                arguments,
             })
         }
         NodeWork::Copy(copy) => {
