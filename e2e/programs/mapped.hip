@@ -89,8 +89,110 @@ static void a_counter_is_right_after_every_kind_of_synchronisation() {
   HIP_OK(hipHostFree(counter));
 }
 
+struct Link {
+  Link *next;
+  int value;
+};
+
+__global__ void follow(Link *const *first, int *sum) {
+  int all = 0;
+  for (Link *link = *first; link; link = link->next)
+    all += link->value;
+  *sum = all;
+}
+
+// Each link is memory of its own that the device hears of only through the one before it; the first through device memory.
+static void addresses_are_found_wherever_they_are_sent() {
+  constexpr int count = 40;
+  std::vector<Link *> links(count);
+  for (Link *&link : links)
+    HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&link), sizeof(Link) + 8000, hipHostMallocDefault));
+  for (int i = 0; i < count; ++i)
+    *links[i] = {i + 1 < count ? links[i + 1] : nullptr, i};
+  int *sum = nullptr;
+  HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&sum), sizeof *sum, hipHostMallocDefault));
+  Link **first = nullptr;
+  HIP_OK(hipMalloc(reinterpret_cast<void **>(&first), sizeof *first));
+  HIP_OK(hipMemcpy(first, &links[0], sizeof *first, hipMemcpyHostToDevice));
+  follow<<<1, 1>>>(first, sum);
+  HIP_OK(hipDeviceSynchronize());
+  if (*sum != count * (count - 1) / 2)
+    fail("links add up to %d", *sum);
+  // Another beginning, in the middle of a large copy; and another end, put there later.
+  Link *late = nullptr;
+  HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&late), sizeof *late, hipHostMallocDefault));
+  *late = {nullptr, 1000};
+  links[count - 1]->next = late;
+  Link *table[5000] = {};
+  table[4321] = links[10];
+  Link **device = nullptr;
+  HIP_OK(hipMalloc(reinterpret_cast<void **>(&device), sizeof table));
+  HIP_OK(hipMemcpy(device, table, sizeof table, hipMemcpyHostToDevice));
+  follow<<<1, 1>>>(device + 4321, sum);
+  HIP_OK(hipStreamSynchronize(nullptr));
+  if (*sum != count * (count - 1) / 2 - 45 + 1000)
+    fail("links from the tenth on add up to %d", *sum);
+  for (Link *link : links)
+    HIP_OK(hipHostFree(link));
+  HIP_OK(hipHostFree(late));
+  HIP_OK(hipHostFree(sum));
+  HIP_OK(hipFree(first));
+  HIP_OK(hipFree(device));
+}
+
+// Bytes are under way to a buffer when the device first hears of it.
+static void a_copy_under_way_is_there_before_the_kernel_that_follows_it() {
+  constexpr int count = 50000;
+  hipStream_t stream;
+  HIP_OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  std::vector<int> values(count);
+  for (int turn = 0; turn < 5; ++turn) {
+    int *buffer = nullptr;
+    HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&buffer), count * sizeof(int), hipHostMallocDefault));
+    std::fill_n(buffer, count, -1);
+    for (int i = 0; i < count; ++i)
+      values[i] = turn + i;
+    DeviceArray<int> device(values);
+    add<<<(count + 255) / 256, 256, 0, stream>>>(device.get(), count, 100);
+    HIP_OK(hipMemcpyAsync(buffer, device.get(), count * sizeof(int), hipMemcpyDeviceToHost, stream));
+    add<<<(count + 255) / 256, 256, 0, stream>>>(buffer, count, 1000);
+    HIP_OK(hipMemcpyAsync(device.get(), buffer, count * sizeof(int), hipMemcpyHostToDevice, stream));
+    HIP_OK(hipStreamSynchronize(stream));
+    const std::vector<int> back = device.read();
+    for (int i = 0; i < count; ++i)
+      if (buffer[i] != turn + i + 1100 || back[i] != buffer[i])
+        fail("turn %d: element %d is %d here and %d there", turn, i, buffer[i], back[i]);
+    HIP_OK(hipHostFree(buffer));
+  }
+  HIP_OK(hipStreamDestroy(stream));
+}
+
+// The host's memory is not the device's: a reset takes nothing of it.
+static void pinned_memory_outlives_a_reset() {
+  int *data = nullptr, *managed = nullptr;
+  HIP_OK(hipHostMalloc(reinterpret_cast<void **>(&data), 1000 * sizeof(int), hipHostMallocDefault));
+  HIP_OK(hipMallocManaged(reinterpret_cast<void **>(&managed), 1000 * sizeof(int), hipMemAttachGlobal));
+  std::fill_n(data, 1000, 1);
+  std::fill_n(managed, 1000, 1);
+  add<<<4, 256>>>(data, 1000, 1);
+  add<<<4, 256>>>(managed, 1000, 1);
+  HIP_OK(hipDeviceSynchronize());
+  HIP_OK(hipDeviceReset());
+  for (int i = 0; i < 1000; ++i)
+    data[i] += 1;
+  add<<<4, 256>>>(data, 1000, 1);
+  HIP_OK(hipDeviceSynchronize());
+  for (int i = 0; i < 1000; ++i)
+    if (data[i] != 4)
+      fail("after a reset element %d is %d", i, data[i]);
+  HIP_OK(hipHostFree(data));
+}
+
 int main() {
+  addresses_are_found_wherever_they_are_sent();
+  a_copy_under_way_is_there_before_the_kernel_that_follows_it();
   kernels_see_what_the_host_wrote_and_the_host_what_they_wrote();
   a_counter_is_right_after_every_kind_of_synchronisation();
+  pinned_memory_outlives_a_reset();
   return pass();
 }

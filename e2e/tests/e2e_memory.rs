@@ -40,6 +40,46 @@ fn memory_that_runs_out_is_an_error_at_once_and_can_be_had_again() {
 }
 
 #[test]
+fn pinned_memory_that_only_copies_use_is_sent_by_them_alone() {
+    let worker = Worker::start();
+    let program = Program::own("staging");
+    let sent = |arguments: &[&str]| {
+        let mut command = program.on(&worker);
+        let ended = Running::start(command.args(arguments).env("REMORA_STATS", "1")).finish();
+        ended.expect_success().expect_line("PASS staging");
+        let count =
+            ended.stderr.split(" bytes sent").next().and_then(|text| text.rsplit(' ').next()?.parse().ok());
+        count.unwrap_or_else(|| panic!("no counters in\n{}", ended.stderr))
+    };
+    const BUFFER: u64 = 8 << 20;
+    let copied: u64 = sent(&[]);
+    assert!((4 * BUFFER..4 * BUFFER + (1 << 20)).contains(&copied), "{copied} bytes for four copies");
+    // Half of the buffer changes from turn to turn, and nothing else is sent; a mask says which half.
+    let changed: u64 = sent(&["shared"]);
+    assert!(changed < 3 * BUFFER, "{changed} bytes for four halves");
+}
+
+#[test]
+fn memory_shown_at_once_is_right_too() {
+    let worker = Worker::start();
+    for (name, variable, value) in [
+        ("mapped", "REMORA_MAPPED", "eager"),
+        ("mapped_copies", "REMORA_MAPPED", "eager"),
+        ("mapped", "REMORA_STRICT", "1"),
+    ] {
+        let ended = Running::start(Program::own(name).on(&worker).env(variable, value)).finish();
+        ended.expect_silent_success().expect_line(&format!("PASS {name}"));
+    }
+}
+
+#[test]
+fn registered_memory_whose_address_is_taken_has_another_and_no_wrong_data() {
+    let worker = Worker::start();
+    let ended = Program::own("registered_elsewhere").run(&worker, &[&worker.pid().to_string()]);
+    ended.expect_success().expect_line("PASS registered_elsewhere");
+}
+
+#[test]
 fn a_user_who_wants_no_shared_memory_gets_errors_and_no_wrong_data() {
     let worker = Worker::start();
     let ended = Running::start(Program::own("unmapped").on(&worker).env("REMORA_MAPPED", "refuse")).finish();
