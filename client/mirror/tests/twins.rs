@@ -120,6 +120,28 @@ fn bytes_written_meanwhile_stay_and_their_neighbours_arrive() {
 }
 
 #[test]
+fn memory_that_is_only_shown_is_compared_piece_by_piece() {
+    // SAFETY: nothing is read or written through a twin of no memory.
+    let mut twin = unsafe { Twin::new(std::ptr::null_mut(), 10_000, None) }.unwrap();
+    let theirs = Memory::new(10_000);
+    let mut other = theirs.twin(None);
+    let mut gpu = vec![0u8; 10_000];
+    for (at, value) in [(0, 1), (4095, 2), (4096, 3), (9999, 4)] {
+        gpu[at] = value;
+        twin.agree(5000, &[7]);
+        gpu[5000] = 7;
+        let mut body = Vec::new();
+        for (index, piece) in gpu.chunks(4096).enumerate() {
+            twin.compare_shown(index * 4096, piece, AT, &mut body);
+        }
+        assert!(!body.is_empty() && body.len() < 40, "one byte changed, and what is agreed on is not told");
+        receive(&mut other, &[body]);
+        assert_eq!(theirs.slice()[at], value);
+    }
+    assert_eq!(theirs.slice()[5000], 0);
+}
+
+#[test]
 fn nothing_that_another_thread_writes_is_lost() {
     for tracker in trackers() {
         let (ours, theirs) = (Memory::new(1 << 19), Memory::new(1 << 19));

@@ -46,7 +46,7 @@ struct Mirror {
 }
 
 impl Mirrors {
-    /// A range that was just mapped, and is zero, is also the client's.
+    /// A range that was just mapped is also the client's. Both begin with zeros.
     pub(crate) fn insert(
         &self,
         device: &dyn Device,
@@ -54,9 +54,16 @@ impl Mirrors {
         address: u64,
         bytes: u64,
     ) -> Result<(), DeviceError> {
+        let memory = device.resident(address, bytes);
+        if memory.is_none() {
+            // Memory of this process is zero when it is mapped; what a GPU gives may be anything.
+            let zeros = vec![0; SHOWN_BYTES.min(bytes as usize)];
+            for at in (0..bytes).step_by(SHOWN_BYTES) {
+                device.poke(address + at, &zeros[..SHOWN_BYTES.min((bytes - at) as usize)])?;
+            }
+        }
         let mut state = self.state.lock();
         let tracker = state.tracker.get_or_insert_with(|| Tracker::open().ok().map(Arc::new)).clone();
-        let memory = device.resident(address, bytes);
         let start = memory.map_or(std::ptr::null_mut(), |memory| memory.as_ptr());
         // SAFETY: resident memory stays until it is unmapped, and the twin is dropped before that; other memory is never
         // touched through the twin.
