@@ -129,7 +129,6 @@ int main() {
   call.fn = nothing;
   HIP_FAILS(invalid, hipGraphHostNodeSetParams(node, &call));
   HIP_FAILS(invalid, hipGraphAddChildGraphNode(&found, graph, nullptr, 0, nullptr));
-  HIP_FAILS(invalid, hipGraphAddChildGraphNode(&found, graph, nullptr, 0, graph));
   HIP_FAILS(invalid, hipGraphChildGraphNodeGetGraph(node, &second));
   HIP_FAILS(invalid, hipGraphAddEventRecordNode(&found, graph, nullptr, 0, nullptr));
   HIP_FAILS(invalid, hipGraphAddEventWaitNode(&found, graph, nullptr, 0, nullptr));
@@ -144,6 +143,17 @@ int main() {
   HIP_FAILS(invalid, hipGraphExecUpdate(executable, graph, nullptr, &result));
   HIP_FAILS(invalid, hipGraphExecUpdate(nullptr, graph, &found, &result));
   HIP_FAILS(invalid, hipGraphDebugDotPrint(graph, nullptr, 0));
+
+  // Streams that are gone.
+  hipStream_t stream;
+  HIP_OK(hipStreamCreate(&stream));
+  HIP_OK(hipStreamDestroy(stream));
+  hipStreamCaptureStatus status;
+  HIP_FAILS(hipErrorContextIsDestroyed, hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+  HIP_FAILS(hipErrorContextIsDestroyed, hipStreamEndCapture(stream, &second));
+  HIP_FAILS(hipErrorContextIsDestroyed, hipStreamIsCapturing(stream, &status));
+  HIP_FAILS(hipErrorContextIsDestroyed, hipGraphLaunch(executable, stream));
+  HIP_FAILS(hipErrorContextIsDestroyed, hipGraphUpload(executable, stream));
 
   // A node of a graph that is gone.
   HIP_OK(hipGraphDestroy(graph));

@@ -252,6 +252,14 @@ static void children_are_graphs_of_their_own() {
   hipGraphNode_t extra;
   HIP_OK(hipGraphAddEmptyNode(&extra, inner, nullptr, 0));
   HIP_FAILS(hipErrorUnknown, hipGraphExecChildGraphNodeSetParams(executable, child, inner));
+  // A graph can hold a copy of itself, as it was.
+  hipGraphNode_t self;
+  size_t nodes = 0;
+  HIP_OK(hipGraphAddChildGraphNode(&self, inner, nullptr, 0, inner));
+  HIP_OK(hipGraphChildGraphNodeGetGraph(self, &found));
+  HIP_OK(hipGraphGetNodes(found, nullptr, &nodes));
+  if (nodes != 3)
+    fail("the copy of a graph in itself has %zu nodes", nodes);
   HIP_OK(hipGraphDestroy(inner));
   HIP_OK(hipGraphDestroy(outer));
   launch(executable);

@@ -25,13 +25,12 @@ pub use memory::*;
 pub use object::*;
 
 use std::ffi::{c_char, c_uint};
-use std::sync::Arc;
 
 use hip_api::types::*;
 
 use super::{Status, set, text};
+use crate::graph::dot;
 use crate::graph::node::Work;
-use crate::graph::{Graph, dot};
 use crate::runtime::{Runtime, runtime};
 use crate::soname;
 
@@ -59,7 +58,7 @@ unsafe fn add(
     graph: hipGraph_t,
     after: *const hipGraphNode_t,
     count: usize,
-    make: impl FnOnce(&Runtime, &Arc<Graph>) -> Result<Work, hipError_t>,
+    make: impl FnOnce(&Runtime) -> Result<Work, hipError_t>,
 ) -> Status {
     if node.is_null() {
         return Err(hipErrorInvalidValue);
@@ -68,7 +67,7 @@ unsafe fn add(
     let graph = runtime.graph(graph)?;
     // SAFETY: the caller's array.
     let after = unsafe { handles(after, count)? };
-    let made = runtime.add_node(&graph, &after, make(runtime, &graph)?)?;
+    let made = runtime.add_node(&graph, &after, make(runtime)?)?;
     runtime.captures.set_apart(graph.id, made);
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(node, made as hipGraphNode_t) }

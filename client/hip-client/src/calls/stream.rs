@@ -351,7 +351,7 @@ pub unsafe fn hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCa
     if status.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let found = captured(runtime, stream)?.status;
+    let found = captured(runtime, stream).map_err(super::graph::gone)?.status;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(status, found) }
 }

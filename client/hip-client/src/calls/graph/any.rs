@@ -22,8 +22,8 @@ pub unsafe fn hipGraphAddNode(
     let mut address = 0;
     // SAFETY: the caller's pointers; the type says which member of the parameters counts.
     unsafe {
-        add(node, graph, after, count, |runtime, graph| match it.r#type {
-            hipGraphNodeTypeGraph => Ok(Work::Child(child::embedded(runtime, graph, it.params.graph.graph)?)),
+        add(node, graph, after, count, |runtime| match it.r#type {
+            hipGraphNodeTypeGraph => Ok(Work::Child(child::embedded(runtime, it.params.graph.graph)?)),
             hipGraphNodeTypeMemAlloc => {
                 let made = memory::described(runtime, &it.params.alloc)?;
                 address = made.memory.address;
@@ -69,9 +69,8 @@ pub unsafe fn hipGraphNodeSetParams(node: hipGraphNode_t, parameters: *mut hipGr
     let it = unsafe { get(parameters.cast_const())? };
     let runtime = runtime()?;
     if it.r#type == hipGraphNodeTypeGraph {
-        let parent = runtime.graph_of(node)?;
         // SAFETY: the type says that the graph counts.
-        let new = child::embedded(runtime, &parent, unsafe { it.params.graph.graph })?;
+        let new = child::embedded(runtime, unsafe { it.params.graph.graph })?;
         let old = with(node, |work| match work {
             Work::Child(old) => Ok(std::mem::replace(old, new)),
             _ => Err(hipErrorInvalidValue),

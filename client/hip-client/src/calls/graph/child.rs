@@ -11,16 +11,9 @@ use crate::graph::executable::find;
 use crate::graph::node::Work;
 use crate::runtime::Runtime;
 
-/// A copy of a graph, to be a node of `parent`. A graph that allocates cannot be in two places.
-pub(super) fn embedded(
-    runtime: &Runtime,
-    parent: &Graph,
-    child: hipGraph_t,
-) -> Result<Arc<Graph>, hipError_t> {
+/// A copy of a graph, to be a node of another or of itself. A graph that allocates cannot be in two places.
+pub(super) fn embedded(runtime: &Runtime, child: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {
     let child = runtime.graph(child)?;
-    if child.id == parent.id {
-        return Err(hipErrorInvalidValue);
-    }
     if child.any(&Work::is_memory) {
         return Err(hipErrorNotSupported);
     }
@@ -35,9 +28,7 @@ pub unsafe fn hipGraphAddChildGraphNode(
     child: hipGraph_t,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe {
-        add(node, graph, after, count, |runtime, graph| Ok(Work::Child(embedded(runtime, graph, child)?)))
-    }
+    unsafe { add(node, graph, after, count, |runtime| Ok(Work::Child(embedded(runtime, child)?))) }
 }
 
 pub unsafe fn hipGraphAddEmptyNode(
@@ -47,7 +38,7 @@ pub unsafe fn hipGraphAddEmptyNode(
     count: usize,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |_, _| Ok(Work::Empty)) }
+    unsafe { add(node, graph, after, count, |_| Ok(Work::Empty)) }
 }
 
 pub unsafe fn hipGraphChildGraphNodeGetGraph(node: hipGraphNode_t, graph: *mut hipGraph_t) -> Status {

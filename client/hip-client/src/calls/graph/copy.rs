@@ -141,7 +141,7 @@ pub unsafe fn hipGraphAddMemcpyNode(
     parameters: *const hipMemcpy3DParms,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |runtime, _| Ok(Work::Copy(boxed(runtime, parameters)?))) }
+    unsafe { add(node, graph, after, count, |runtime| Ok(Work::Copy(boxed(runtime, parameters)?))) }
 }
 
 pub unsafe fn hipGraphAddMemcpyNode1D(
@@ -155,9 +155,7 @@ pub unsafe fn hipGraphAddMemcpyNode1D(
     kind: hipMemcpyKind,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe {
-        add(node, graph, after, count, |runtime, _| Ok(Work::Copy(flat(runtime, to, from, bytes, kind)?)))
-    }
+    unsafe { add(node, graph, after, count, |runtime| Ok(Work::Copy(flat(runtime, to, from, bytes, kind)?))) }
 }
 
 pub unsafe fn hipGraphAddMemcpyNodeToSymbol(
@@ -173,7 +171,7 @@ pub unsafe fn hipGraphAddMemcpyNodeToSymbol(
 ) -> Status {
     // SAFETY: the caller's pointers.
     unsafe {
-        add(node, graph, after, count, |runtime, _| {
+        add(node, graph, after, count, |runtime| {
             Ok(Work::Copy(to_symbol(runtime, symbol, from, bytes, offset, kind)?))
         })
     }
@@ -192,7 +190,7 @@ pub unsafe fn hipGraphAddMemcpyNodeFromSymbol(
 ) -> Status {
     // SAFETY: the caller's pointers.
     unsafe {
-        add(node, graph, after, count, |runtime, _| {
+        add(node, graph, after, count, |runtime| {
             Ok(Work::Copy(from_symbol(runtime, to, symbol, bytes, offset, kind)?))
         })
     }
@@ -210,7 +208,7 @@ pub unsafe fn hipDrvGraphAddMemcpyNode(
         return Err(hipErrorInvalidValue);
     }
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |runtime, _| Ok(Work::Copy(driver(runtime, parameters)?))) }
+    unsafe { add(node, graph, after, count, |runtime| Ok(Work::Copy(driver(runtime, parameters)?))) }
 }
 
 /// Every copy can be told as a copy of a box.

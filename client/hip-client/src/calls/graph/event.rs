@@ -35,7 +35,7 @@ macro_rules! event_nodes {
             event: hipEvent_t,
         ) -> Status {
             // SAFETY: the caller's pointers.
-            unsafe { add(node, graph, after, count, |runtime, _| Ok(Work::$kind(named(runtime, event)?))) }
+            unsafe { add(node, graph, after, count, |runtime| Ok(Work::$kind(named(runtime, event)?))) }
         }
 
         pub unsafe fn $get(node: hipGraphNode_t, event: *mut hipEvent_t) -> Status {

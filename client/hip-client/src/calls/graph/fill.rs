@@ -50,7 +50,7 @@ pub unsafe fn hipGraphAddMemsetNode(
     parameters: *const hipMemsetParams,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |runtime, _| Ok(Work::Fill(described(runtime, parameters)?))) }
+    unsafe { add(node, graph, after, count, |runtime| Ok(Work::Fill(described(runtime, parameters)?))) }
 }
 
 pub unsafe fn hipDrvGraphAddMemsetNode(

@@ -29,7 +29,7 @@ pub unsafe fn hipGraphAddHostNode(
     parameters: *const hipHostNodeParams,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |_, _| Ok(Work::Host(described(parameters)?))) }
+    unsafe { add(node, graph, after, count, |_| Ok(Work::Host(described(parameters)?))) }
 }
 
 pub unsafe fn hipGraphHostNodeGetParams(node: hipGraphNode_t, parameters: *mut hipHostNodeParams) -> Status {

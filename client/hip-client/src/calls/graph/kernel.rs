@@ -34,7 +34,7 @@ pub unsafe fn hipGraphAddKernelNode(
     parameters: *const hipKernelNodeParams,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |runtime, _| Ok(Work::Kernel(described(runtime, parameters)?))) }
+    unsafe { add(node, graph, after, count, |runtime| Ok(Work::Kernel(described(runtime, parameters)?))) }
 }
 
 pub unsafe fn hipGraphKernelNodeGetParams(

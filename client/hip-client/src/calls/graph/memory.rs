@@ -48,7 +48,7 @@ pub unsafe fn hipGraphAddMemAllocNode(
     // SAFETY: the caller's pointers; the parameters are not null.
     unsafe {
         (*parameters).dptr = std::ptr::null_mut();
-        add(node, graph, after, count, |runtime, _| {
+        add(node, graph, after, count, |runtime| {
             let made = described(runtime, &*parameters)?;
             address = made.memory.address;
             Ok(Work::Allocate(made))
@@ -93,7 +93,7 @@ pub unsafe fn hipGraphAddMemFreeNode(
         return Err(hipErrorInvalidValue);
     }
     // SAFETY: the caller's pointers.
-    unsafe { add(node, graph, after, count, |runtime, _| freeing(runtime, pointer)) }
+    unsafe { add(node, graph, after, count, |runtime| freeing(runtime, pointer)) }
 }
 
 pub unsafe fn hipDrvGraphAddMemFreeNode(
