@@ -217,6 +217,7 @@ static void a_graph_does_what_its_nodes_say() {
   HIP_OK(hipGraphDestroy(graph));
   launch(executable);
   expect("output", output, 12);
+  HIP_FAILS(hipErrorInvalidValue, hipGraphNodeSetEnabled(executable, scaling, 0)); // a node of a graph that is gone
   HIP_OK(hipGraphExecDestroy(executable));
 }
 

@@ -251,8 +251,9 @@ impl Executable {
         Ok(made)
     }
 
-    /// Runs `look` on the work of a node of the graph that this was made from.
+    /// Runs `look` on the work of a node of the graph that this was made from, which must still be there to name it by.
     pub fn with<R>(&self, node: u64, look: impl FnOnce(&Work) -> R) -> Result<R, hipError_t> {
+        runtime()?.nodes.get(node).ok_or(hipErrorInvalidValue)?;
         let state = self.state.lock();
         let index = state.index.get(&node).ok_or(hipErrorInvalidValue)?;
         Ok(look(&state.nodes[*index].work))
