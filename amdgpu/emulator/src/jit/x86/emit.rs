@@ -143,6 +143,7 @@ impl<'a> Emit<'a> {
                     local_read::emit(self, &reads.collect::<Vec<_>>());
                 }
             }
+            self.masks.release();
             let future = &self.future;
             self.registers.release(|name| future.next(name, number + 1));
         }

@@ -156,6 +156,7 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
         if last != Some((*offset, *bytes)) {
             last = Some((*offset, *bytes));
             e.registers.release_since(before, &[]);
+            e.masks.release();
             left = e.fresh_mask();
             let offset = e.asm.constant(*offset);
             e.asm.op3(ADD_I32, shifted, address, Arg::Memory(offset));

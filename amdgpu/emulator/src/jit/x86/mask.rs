@@ -5,7 +5,7 @@
 
 use iced_x86::{Code, Instruction, Register};
 
-use super::assembler::{Arg, Assembler, at, k};
+use super::assembler::{Arg, Assembler, Error, at, k};
 use super::emit::{ACTIVE, ACTIVE_LANES, Emit, MASKS};
 use super::register::Name;
 use super::target::{ADD_I32, AND, MAX_U32, MIN_U32, OR, SUB_I32, Target, XOR, XOR_64};
@@ -20,6 +20,8 @@ pub struct Masks {
     /// Scalar register pairs whose slice is in a mask register.
     named: Vec<(u16, u8)>,
     next: u8,
+    /// Those the operation at hand computes with, as bits.
+    kept: u8,
 }
 
 /// How two integers compare, as AVX-512 numbers it.
@@ -43,11 +45,18 @@ pub enum Comparison {
 }
 
 impl Masks {
-    fn fresh(&mut self) -> u8 {
-        let mask = 2 + self.next;
-        self.next = (self.next + 1) % 6;
+    /// One that is not kept, for as long as the operation is lowered.
+    fn take(&mut self) -> Option<u8> {
+        let mask = (0..6).map(|n| 2 + (self.next + n) % 6).find(|mask| self.kept >> mask & 1 == 0)?;
+        self.next = (mask - 1) % 6;
         self.named.retain(|(_, other)| *other != mask);
-        mask
+        self.kept |= 1 << mask;
+        Some(mask)
+    }
+
+    /// The operation is lowered: none is kept.
+    pub fn release(&mut self) {
+        self.kept = 0;
     }
 }
 
@@ -72,8 +81,15 @@ impl Emit<'_> {
     pub fn fresh_mask(&mut self) -> Mask {
         match self.target {
             Target::Avx2 => Mask(self.fresh()),
-            Target::Avx512 => Mask(self.masks.fresh()),
+            Target::Avx512 => Mask(self.fresh_mask_register()),
         }
+    }
+
+    fn fresh_mask_register(&mut self) -> u8 {
+        self.masks.take().unwrap_or_else(|| {
+            self.asm.fail(Error::Registers);
+            2
+        })
     }
 
     /// Where 32-bit values compare so.
@@ -87,7 +103,7 @@ impl Emit<'_> {
             Comparison::Signed(order) => (Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, order as u32),
             Comparison::Unsigned(order) => (Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8, order as u32),
         };
-        let mask = self.masks.fresh();
+        let mask = self.fresh_mask_register();
         let zmm = |n| self.target.whole(n);
         let compare = match b {
             Arg::Register(b) => Instruction::with4(code, k(mask), zmm(a), zmm(b), predicate),
@@ -147,7 +163,7 @@ impl Emit<'_> {
             Comparison::Signed(order) => (Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, order as u32),
             Comparison::Unsigned(order) => (Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8, order as u32),
         };
-        let (mask, lanes) = (self.masks.fresh(), self.fresh());
+        let (mask, lanes) = (self.fresh_mask_register(), self.fresh());
         let zmm = |n| self.target.whole(n);
         let compare = match b {
             Arg::Register(b) => Instruction::with4(code, k(mask), zmm(a), zmm(b), predicate),
@@ -209,13 +225,13 @@ impl Emit<'_> {
         if self.target == Target::Avx2 {
             return Mask(lanes);
         }
-        let all = self.masks.fresh();
+        let all = self.fresh_mask_register();
         self.push2(Code::EVEX_Vpmovd2m_kr_zmm, k(all), self.target.whole(lanes));
         self.mask_op(Code::VEX_Kandw_kr_kr_kr, all, ACTIVE)
     }
 
     fn mask_op(&mut self, code: Code, a: u8, b: u8) -> Mask {
-        let mask = self.masks.fresh();
+        let mask = self.fresh_mask_register();
         self.asm.push(Instruction::with3(code, k(mask), k(a), k(b)));
         Mask(mask)
     }
@@ -302,9 +318,10 @@ impl Emit<'_> {
             return Mask(lanes);
         }
         if let Some((_, mask)) = self.masks.named.iter().find(|(scalar, _)| *scalar == index) {
+            self.masks.kept |= 1 << mask;
             return Mask(*mask);
         }
-        let mask = self.masks.fresh();
+        let mask = self.fresh_mask_register();
         self.asm.push(Instruction::with2(Code::VEX_Kmovw_kr_km16, k(mask), place));
         self.masks.named.push((index, mask));
         Mask(mask)

@@ -265,6 +265,7 @@ at_every_level! {
     random_runs_of_integer_operations_and_local_reads_give_the_same_bits
     random_runs_of_float_operations_give_the_same_numbers
     random_runs_of_double_operations_give_the_same_numbers
+    a_mask_stays_while_others_are_computed_beside_it
     a_run_is_compiled_only_after_the_entries_asked_for
     an_unusual_mode_stays_with_micro_ops
 }
@@ -414,6 +415,35 @@ fn random_runs_of_double_operations_give_the_same_numbers(level: Level) {
         let double = |kind: Kind| matches!(kind, Kind::F64 | Kind::Mask | Kind::None);
         shape.src.into_iter().chain([shape.dst]).all(double)
     });
+}
+
+fn a_mask_stays_while_others_are_computed_beside_it(level: Level) {
+    let v = Operand::Vgpr;
+    let mut random = Random(21);
+    let mut lds = [0; LDS];
+    for others in 0..9 {
+        let compare_to = |to: Operand, a: u8| {
+            let mut compare = inst(Op::v_cmp_lt_u32, Format::Vop3, Operand::None, &[v(a), v(a + 1)]);
+            compare.sdst = to;
+            compare
+        };
+        let mut insts = padding();
+        insts.push(compare_to(Operand::VccLo, 0));
+        insts.extend((0..others).map(|n| compare_to(Operand::Sgpr(20), 2 * n)));
+        for (op, to) in [(Op::v_addc_co_u32, 30), (Op::v_subb_co_u32, 31), (Op::v_subbrev_co_u32, 32)] {
+            let mut carry = inst(op, Format::Vop3, v(to), &[v(20), v(21), Operand::VccLo]);
+            carry.sdst = Operand::Sgpr(22);
+            insts.push(carry);
+        }
+        let mut start = wave(&mut random, !0, &mut lds);
+        // A carry in matters to the carry out.
+        for lane in 0..64 {
+            start.vgprs[21].0[lane] = !start.vgprs[20].0[lane];
+        }
+        compare(level, &insts, &start, Values::Bits);
+        start.vgprs[21] = start.vgprs[20];
+        compare(level, &insts, &start, Values::Bits);
+    }
 }
 
 fn a_run_is_compiled_only_after_the_entries_asked_for(level: Level) {
