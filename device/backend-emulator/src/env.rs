@@ -2,7 +2,8 @@
 
 use emulator::{Compilation, Level};
 
-/// `REMORA_NATIVE`: `0` never makes native code of kernels, `1` makes it at once, and anything else when it is worth it.
+/// `REMORA_NATIVE`: `0` never makes native code of kernels, a number does when a piece is entered for that many times, and anything
+/// else when it is worth it.
 pub(crate) fn compilation() -> Compilation {
     parse(std::env::var("REMORA_NATIVE").ok().as_deref())
 }
@@ -22,10 +23,10 @@ fn parse_level(value: Option<&str>) -> Option<Level> {
 }
 
 fn parse(value: Option<&str>) -> Compilation {
-    match value {
-        Some("0") => Compilation::Never,
-        Some("1") => Compilation::After(0),
-        _ => Compilation::default(),
+    match value.and_then(|value| value.parse::<u32>().ok()) {
+        Some(0) => Compilation::Never,
+        Some(entry) => Compilation::After(entry - 1),
+        None => Compilation::default(),
     }
 }
 
@@ -45,6 +46,8 @@ mod tests {
     fn native_code_can_be_switched_off_and_forced() {
         assert_eq!(parse(Some("0")), Compilation::Never);
         assert_eq!(parse(Some("1")), Compilation::After(0));
+        assert_eq!(parse(Some("50")), Compilation::After(49));
+        assert_eq!(parse(Some("-1")), Compilation::default());
         assert_eq!(parse(None), Compilation::default());
         assert_eq!(parse(Some("")), Compilation::default());
     }
