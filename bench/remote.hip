@@ -214,11 +214,17 @@ static Answer transfer(int64_t bytes) {
 }
 
 // One copy, which waits until every byte has arrived. The buffers are kept and were touched before.
-static Answer copy(int64_t bytes, bool up) {
-  static std::vector<char> host;
+static Answer copy(int64_t bytes, bool up, bool shrinks) {
+  static std::vector<uint64_t> host;
   static std::map<int64_t, char *> memory;
-  if (static_cast<int64_t>(host.size()) < bytes)
-    host.assign(bytes, 1);
+  static bool shrunk = false;
+  if (static_cast<int64_t>(host.size() * 8) < bytes || shrunk != shrinks) {
+    host.resize(bytes / 8);
+    fill(host, 7);
+    for (uint64_t &word : host)
+      word &= shrinks ? 0xff : ~uint64_t{0};
+    shrunk = shrinks;
+  }
   char *&device = memory[bytes];
   if (!device)
     HIP_OK(hipMalloc(&device, bytes));
@@ -303,7 +309,9 @@ int main() {
       return weights(bytes, count);
     }
     if (name == "upload" || name == "download")
-      return copy(words.number(), name == "upload");
+      return copy(words.number(), name == "upload", false);
+    if (name == "upload_sparse")
+      return copy(words.number(), true, true);
     if (name == "transfer")
       return transfer(words.number());
     if (name == "hammer")

@@ -78,6 +78,26 @@ fn tensors_that_were_lost_meanwhile_are_sent_again() {
 }
 
 #[test]
+fn what_shrinks_is_packed_whatever_is_cut_and_what_does_not_is_not() {
+    let worker = Worker::start();
+    let run = |compression: &str, arguments: &[&str], cuts: Vec<u64>| {
+        let impairment = Impairment { cuts, ..Impairment::default() };
+        let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
+        let mut command = Program::own("weights").command();
+        command.env("REMORA_WORKER", proxy.endpoint().to_string()).args(arguments);
+        command.env("REMORA_STATS", "1").env("REMORA_COMPRESSION", compression);
+        let ended = Running::start(&mut command).finish();
+        ended.expect_success().expect_line("PASS weights");
+        sent(&ended)
+    };
+    let plain = run("never", &["shrinks"], vec![]);
+    assert!(run("always", &["shrinks"], vec![]) < plain / 2);
+    run("always", &["shrinks"], vec![1_000_001, 500_009, 3_000_017]);
+    let (noise, tried) = (run("never", &[], vec![]), run("always", &[], vec![]));
+    assert!(tried <= noise && noise - tried < 1 << 20, "only the program's code shrinks: {tried} of {noise}");
+}
+
+#[test]
 fn cuts_change_nothing_about_uploads_known_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), &[]);

@@ -6,7 +6,7 @@
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::{Challenge, Hello, MAX_VERSION, MIN_VERSION, Proof, Reject, WireError};
+use crate::{Challenge, Hello, MAX_VERSION, MIN_VERSION, Proof, Reject, WireError, capability};
 
 /// Why a worker refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +142,9 @@ impl Greeting {
         if hello.purpose > Purpose::Inspect as u8 {
             return Err(RejectCode::BadRequest.reject(format!("purpose {} is unknown", hello.purpose)));
         }
-        Ok(Greeting { hello, challenge: Challenge { version, nonce, requires_token } })
+        let wants_proof =
+            requires_token || hello.session_id != 0 || hello.capabilities & capability::SHORT_GREETING == 0;
+        Ok(Greeting { hello, challenge: Challenge { version, nonce, requires_token, wants_proof } })
     }
 
     pub fn challenge(&self) -> &Challenge {

@@ -8,6 +8,8 @@ pub const MAX_HEAD_BYTES: u64 = 16 << 20;
 pub const MAX_HANDSHAKE_BYTES: u64 = 64 << 10;
 /// A Welcome is the one large handshake frame; it travels from the worker only.
 pub const MAX_WELCOME_BYTES: u64 = MAX_HEAD_BYTES;
+/// What a packed body may become when it is unpacked.
+pub const MAX_PACKED_BYTES: u64 = 256 << 20;
 /// Bulk pushed by the worker travels in pieces of at most this, so that replies are never stuck behind one.
 pub const MAX_DELIVER_PIECE: u64 = 4 << 20;
 /// The smallest and the largest page-aligned arena a client may offer.

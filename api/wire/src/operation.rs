@@ -48,7 +48,11 @@ macro_rules! for_each_operation {
                 nonce: [u8; 32],
             } => {};
             /// The worker's answer to a Hello: prove that you know the token and the session's secret.
-            0x0002 Unsequenced Challenge { version: u16, nonce: [u8; 32], requires_token: bool } => {};
+            0x0002 Unsequenced Challenge {
+                version: u16, nonce: [u8; 32], requires_token: bool,
+                /// Whether anything has to be proved; if not, the answer to the Hello follows without a Proof.
+                wants_proof: bool,
+            } => {};
             /// HMACs over both nonces; zeros where there is nothing to prove.
             0x0003 Unsequenced Proof { access: [u8; 32], session: [u8; 32] } => {};
             0x0004 Unsequenced Welcome {
@@ -223,6 +227,10 @@ macro_rules! for_each_operation {
             0x0a10 Post WriteKept { stream: u64, destination: u64, hash: [u8; 32] } + body => {};
             /// As Write, of a content that the worker probably has. If it has not, nothing was written.
             0x0a11 Call WriteKnown { stream: u64, destination: u64, bytes: u64, hash: [u8; 32] } => { held: bool };
+
+            /// Another operation (Write, WriteKept or LoadModule) whose body of `bytes` bytes is an LZ4 block here. Its fields come
+            /// first in `fields`, and zeros behind them.
+            0x0a20 Post Packed { opcode: u16, bytes: u64, fields: [[u8; 32]; 2] } + body => {};
 
             /// Bytes asked for by ReadLater, in pieces.
             0x0f00 Push Deliver { token: u64, offset: u64 } + body => {};
@@ -400,6 +408,10 @@ pub mod capability {
     pub const COMPILE: u64 = 2;
     /// The worker keeps uploads by content: `WriteKept`, `WriteKnown`, and what `Welcome` says is known.
     pub const UPLOADS: u64 = 1 << 8;
+    /// The client sends no Proof where there is nothing to prove, which saves a round trip.
+    pub const SHORT_GREETING: u64 = 1 << 9;
+    /// The worker unpacks `Packed`.
+    pub const PACKED: u64 = 1 << 10;
 }
 
 /// What a failed request comes back with.

@@ -198,6 +198,24 @@ fn the_handshake_lets_in_who_proves_and_nobody_else() {
 }
 
 #[test]
+fn only_who_has_nothing_to_prove_is_let_in_without_a_proof() {
+    let short = Hello {
+        min_version: 1,
+        max_version: 1,
+        capabilities: capability::SHORT_GREETING,
+        ..Hello::default()
+    };
+    let wants =
+        |hello: &Hello, token| Greeting::new(hello.clone(), [1; 32], token).unwrap().challenge().wants_proof;
+    assert!(!wants(&short, false));
+    assert!(wants(&short, true), "a token is proved");
+    assert!(wants(&Hello { session_id: 5, ..short.clone() }, false), "a session is proved");
+    assert!(wants(&Hello { capabilities: 0, ..short.clone() }, false), "a client that sends one is heard");
+    let greeting = Greeting::new(short, [1; 32], true).unwrap();
+    assert!(greeting.accept(&Proof::default(), Some(b"token"), None).is_err());
+}
+
+#[test]
 fn versions_are_negotiated_or_refused_with_both_ranges_named() {
     assert_eq!(negotiate(1, 1), Some(1));
     assert_eq!(negotiate(0, 7), Some(MAX_VERSION));

@@ -30,7 +30,7 @@ use crate::progress::Progress;
 use crate::reattach::{self, Session};
 use crate::ring::{Full, Ring};
 use crate::trace::{Counters, Statistics};
-use crate::upload::{self, Hashing, Uploads};
+use crate::upload::{self, Uploads, When};
 use crate::{exit, trace};
 
 /// hipErrorUnknown: what a lost session answers.
@@ -64,7 +64,9 @@ pub struct Config {
     pub window_bytes: usize,
     pub window_frames: usize,
     /// When uploads are hashed, so that the next run need not send them.
-    pub hashing: Hashing,
+    pub hashing: When,
+    /// When they are packed.
+    pub packing: When,
 }
 
 impl Default for Config {
@@ -78,7 +80,8 @@ impl Default for Config {
             program: crate::env::program(),
             window_bytes: 8 << 20,
             window_frames: 32 << 10,
-            hashing: Hashing::Measured,
+            hashing: When::Measured,
+            packing: When::Measured,
         }
     }
 }
@@ -148,10 +151,13 @@ impl Connection {
     /// Opens a session. Shows nothing and registers nothing.
     pub fn open_with(config: Config) -> Result<(Connection, Welcome), OpenError> {
         let (link, session, welcome) = reattach::open(&config)?;
-        let uploads = match session.capabilities & capability::UPLOADS {
-            0 => Uploads::off(),
-            _ => Uploads::new(config.hashing, &welcome.known.0, session.distance),
-        };
+        let if_able = |ability, when| if session.capabilities & ability == 0 { When::Never } else { when };
+        let uploads = Uploads::new(
+            if_able(capability::UPLOADS, config.hashing),
+            if_able(capability::PACKED, config.packing),
+            &welcome.known.0,
+            session.distance,
+        );
         let neighbour = Neighbour::of(&link, &welcome);
         let failed = |error| OpenError(format!("no memory for the request window: {error}"));
         let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
@@ -238,12 +244,28 @@ impl Connection {
         if shared.config.strict || body.len() <= COPIED_BODY {
             return self.post(operation, body, cause);
         }
-        // SAFETY: the body is kept below until the frame is acknowledged, and with the session if that never happens.
-        let number = unsafe { shared.request(operation, body, None, Flags::POSTED, cause) }?;
-        let mut lent = shared.lent.lock();
-        lent.retain(|(number, _)| *number > shared.ring.freed());
-        lent.push((number, Arc::clone(body)));
-        Ok(())
+        if let Some((packed, body)) = shared.uploads.pack(operation, body) {
+            return shared.request_shared(&packed, body, Flags::POSTED, cause).map(drop);
+        }
+        shared.request_shared(operation, Arc::clone(body), Flags::POSTED, cause).map(drop)
+    }
+
+    /// Sends one piece of something large, packed if that is worth it; without `POSTED` its reply must be waited for.
+    ///
+    /// # Safety
+    /// As [`Shared::request`].
+    unsafe fn send_piece<O: Operation>(
+        &self,
+        operation: &O,
+        piece: &[u8],
+        flags: Flags,
+        cause: u16,
+    ) -> Result<u64, Failure> {
+        match self.shared.uploads.pack(operation, piece) {
+            Some((packed, body)) => self.shared.request_shared(&packed, body, flags, cause),
+            // SAFETY: the caller's promise.
+            None => unsafe { self.shared.request(operation, piece, None, flags, cause) },
+        }
     }
 
     /// Sends a request and waits for its reply.
@@ -295,11 +317,11 @@ impl Connection {
         let mut pieces = bytes.chunks(PIECE).enumerate().peekable();
         while let Some((index, piece)) = pieces.next() {
             let operation = Write { stream, destination: destination + (index * PIECE) as u64 };
-            if pieces.peek().is_some() {
-                // SAFETY: the last piece is waited for below, which waits for all before it.
-                unsafe { self.shared.request(&operation, piece, None, Flags::POSTED, cause) }?;
-            } else {
-                self.call_with_body(&operation, piece, cause)?;
+            let flags = if pieces.peek().is_some() { Flags::POSTED } else { Flags::NONE };
+            // SAFETY: the last piece is waited for, which waits for all before it.
+            let number = unsafe { self.send_piece(&operation, piece, flags, cause) }?;
+            if flags == Flags::NONE {
+                self.finish::<Write>(number)?;
             }
         }
         self.shared.uploads.measured(bytes.len(), start);
@@ -310,6 +332,7 @@ impl Connection {
     fn write_kept(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
         let mut asked = Vec::new();
+        let mut result = Ok(());
         let mut pieces = bytes.chunks(PIECE).enumerate().peekable();
         while let Some((index, piece)) = pieces.next() {
             let hash = upload::hash(piece);
@@ -322,15 +345,14 @@ impl Connection {
                 continue;
             }
             let operation = WriteKept { stream, destination, hash };
-            if pieces.peek().is_some() {
-                // SAFETY: the last piece is waited for, known or not, which waits for all before it.
-                unsafe { shared.request(&operation, piece, None, Flags::POSTED, cause) }?;
-            } else {
-                self.call_with_body(&operation, piece, cause)?;
+            let flags = if pieces.peek().is_some() { Flags::POSTED } else { Flags::NONE };
+            // SAFETY: the last piece is waited for, known or not, which waits for all before it.
+            let number = unsafe { self.send_piece(&operation, piece, flags, cause) }?;
+            if flags == Flags::NONE {
+                result = self.finish::<WriteKept>(number).map(drop);
             }
             shared.uploads.note(&hash);
         }
-        let mut result = Ok(());
         for (number, destination, piece, hash) in asked {
             match self.finish::<WriteKnown>(number) {
                 // The worker was believed to have it and has not.
@@ -625,6 +647,22 @@ impl Shared {
                 Err(Full) => self.make_room()?,
             }
         }
+    }
+
+    /// The same with a body that is kept until the frame is acknowledged, or with the session if it never is.
+    fn request_shared<O: Operation>(
+        &self,
+        operation: &O,
+        body: Arc<[u8]>,
+        flags: Flags,
+        cause: u16,
+    ) -> Result<u64, Failure> {
+        // SAFETY: it is kept below, and until then by this function.
+        let number = unsafe { self.request(operation, &body, None, flags, cause) }?;
+        let mut lent = self.lent.lock();
+        lent.retain(|(number, _)| *number > self.ring.freed());
+        lent.push((number, body));
+        Ok(number)
     }
 
     pub fn ending(&self) -> Failure {

@@ -9,7 +9,7 @@ use transport::tls::Trust;
 use transport::{DEFAULT_PORT, Endpoint};
 
 use crate::connection::Config;
-use crate::upload::Hashing;
+use crate::upload::When;
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -106,13 +106,18 @@ pub fn config() -> Result<Config, String> {
             .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", which is no number of seconds"))?,
         None => DEFAULT_CONNECT_TIMEOUT,
     };
-    let hashing = match text("REMORA_UPLOAD_CACHE").as_deref() {
-        None => Hashing::Measured,
-        Some("0" | "off" | "never") => Hashing::Never,
-        Some("1" | "on" | "always") => Hashing::Always,
-        Some(other) => return Err(format!("REMORA_UPLOAD_CACHE is \"{other}\"; it may be always or never")),
-    };
-    Ok(Config { endpoint, token, trust, connect_timeout, strict: strict(), hashing, ..Config::default() })
+    let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
+    let strict = strict();
+    Ok(Config { endpoint, token, trust, connect_timeout, strict, hashing, packing, ..Config::default() })
+}
+
+fn when(name: &str) -> Result<When, String> {
+    match text(name).as_deref() {
+        None => Ok(When::Measured),
+        Some("0" | "off" | "never") => Ok(When::Never),
+        Some("1" | "on" | "always") => Ok(When::Always),
+        Some(other) => Err(format!("{name} is \"{other}\"; it may be always or never")),
+    }
 }
 
 fn is_on(name: &str) -> bool {

@@ -197,7 +197,11 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
     Ok(Hello {
         min_version: MIN_VERSION,
         max_version: MAX_VERSION,
-        capabilities: capability::PLACED_MODULES | capability::COMPILE | capability::UPLOADS,
+        capabilities: capability::PLACED_MODULES
+            | capability::COMPILE
+            | capability::UPLOADS
+            | capability::SHORT_GREETING
+            | capability::PACKED,
         purpose: Purpose::Session as u8,
         client: config.program.clone(),
         pid: std::process::id(),

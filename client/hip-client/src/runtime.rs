@@ -612,6 +612,7 @@ fn only_changes(opcode: Opcode) -> bool {
         Opcode::Write
             | Opcode::WriteKept
             | Opcode::WriteKnown
+            | Opcode::Packed
             | Opcode::WriteRect
             | Opcode::WriteBox
             | Opcode::Fill

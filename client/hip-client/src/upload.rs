@@ -1,12 +1,15 @@
-//! Uploads that the worker may have from an earlier run: a hash is sent in their place.
+//! How large uploads travel over links that are slow: as a hash, if the worker has them from an earlier run, or packed.
 //!
-//! Hashing costs time, so only what is worth it is hashed: large copies, over a link that is slower than the hash, to memory
-//! that was not written before in this session. Weights are like that; batches of training data are not.
+//! Both cost time, so only what is worth it is hashed: large copies, over a link that is slower than the hash, to memory that
+//! was not written before in this session. Weights are like that; batches of training data are not. And only what a sample
+//! says will shrink is packed.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use wire::{MAX_PACKED_BYTES, Operation, Packed};
 
 /// Copies from this size on are worth a hash.
 pub const LEAST: usize = 1 << 20;
@@ -17,9 +20,16 @@ const SLOW: f64 = 300e6;
 /// Places that are remembered as written.
 const MOST_PLACES: usize = 1 << 16;
 
-/// When uploads are hashed.
+/// Bodies of these sizes are worth packing, if this much of a sample is left at most.
+const PACKED_SIZES: std::ops::RangeInclusive<usize> = 64 << 10..=MAX_PACKED_BYTES as usize;
+const WORTH_PACKING: f64 = 0.85;
+/// Where samples are taken, and how large: a hundredth of a piece, so that what does not shrink costs no more than that.
+const SAMPLES: usize = 3;
+const SAMPLE: usize = 16 << 10;
+
+/// When something is done that may or may not be worth it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Hashing {
+pub enum When {
     /// When it is worth it.
     #[default]
     Measured,
@@ -35,7 +45,9 @@ pub fn hash(content: &[u8]) -> [u8; 32] {
 /// What is known of the worker's store and of the link.
 #[derive(Debug)]
 pub struct Uploads {
-    hashing: Hashing,
+    hashing: When,
+    packing: When,
+    distance: Duration,
     state: Mutex<State>,
 }
 
@@ -48,24 +60,19 @@ struct State {
 }
 
 impl Uploads {
-    /// `told` are the first halves of the hashes the worker has, one after another; `far` is how long it took to answer.
-    pub fn new(hashing: Hashing, told: &[u8], far: Duration) -> Uploads {
+    /// `told` are the first halves of the hashes the worker has, one after another; `distance` is how long it took to answer.
+    pub fn new(hashing: When, packing: When, told: &[u8], distance: Duration) -> Uploads {
         let (known, _) = told.as_chunks::<16>();
-        let state =
-            State { known: known.iter().copied().collect(), places: HashSet::new(), slow: far >= FAR };
-        Uploads { hashing, state: Mutex::new(state) }
-    }
-
-    /// Nothing is ever known.
-    pub fn off() -> Uploads {
-        Uploads::new(Hashing::Never, &[], Duration::ZERO)
+        let known = known.iter().copied().collect();
+        let state = State { known, places: HashSet::new(), slow: distance >= FAR };
+        Uploads { hashing, packing, distance, state: Mutex::new(state) }
     }
 
     /// Whether the worker is believed to have this content.
     pub fn is_known(&self, hash: &[u8; 32]) -> bool {
         let mut half = [0; 16];
         half.copy_from_slice(&hash[..16]);
-        self.hashing != Hashing::Never && self.state.lock().known.contains(&half)
+        self.hashing != When::Never && self.state.lock().known.contains(&half)
     }
 
     /// The worker was sent it.
@@ -77,45 +84,103 @@ impl Uploads {
 
     /// Whether an upload should be hashed.
     pub fn is_worth_it(&self, destination: u64, bytes: usize) -> bool {
-        if bytes < LEAST || self.hashing == Hashing::Never {
+        if bytes < LEAST || self.hashing == When::Never {
             return false;
         }
         let mut state = self.state.lock();
-        if self.hashing == Hashing::Measured && !state.slow {
+        if self.hashing == When::Measured && !state.slow {
             return false;
         }
         state.places.len() < MOST_PLACES && state.places.insert(destination)
     }
 
-    /// So many bytes were sent as they are since `start`, and have arrived.
+    /// So many bytes were sent since `start`, and have arrived.
     pub fn measured(&self, bytes: usize, start: Instant) {
-        if bytes >= LEAST && self.hashing == Hashing::Measured {
-            self.state.lock().slow = bytes as f64 / start.elapsed().as_secs_f64() < SLOW;
+        if bytes >= LEAST {
+            let taken = start.elapsed().saturating_sub(self.distance).max(Duration::from_micros(1));
+            self.state.lock().slow = (bytes as f64) / taken.as_secs_f64() < SLOW;
         }
     }
+
+    /// An operation with its body packed, if that makes it shorter and the link is slow.
+    pub fn pack<O: Operation>(&self, operation: &O, body: &[u8]) -> Option<(Packed, Arc<[u8]>)> {
+        let wanted = match self.packing {
+            When::Always => true,
+            When::Never => false,
+            When::Measured => self.state.lock().slow,
+        };
+        if !wanted || !PACKED_SIZES.contains(&body.len()) || !will_shrink(body) {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(64);
+        operation.put(&mut bytes);
+        if bytes.len() > 64 {
+            return None;
+        }
+        bytes.resize(64, 0);
+        let (halves, _) = bytes.as_chunks::<32>();
+        let packed = lz4_flex::block::compress(body);
+        let head =
+            Packed { opcode: O::OPCODE.number(), bytes: body.len() as u64, fields: [halves[0], halves[1]] };
+        (packed.len() < body.len()).then(|| (head, packed.into()))
+    }
+}
+
+fn will_shrink(body: &[u8]) -> bool {
+    let mut left = 0;
+    for sample in 0..SAMPLES {
+        let at = (body.len() - SAMPLE) / (SAMPLES - 1) * sample;
+        left += lz4_flex::block::compress(&body[at..at + SAMPLE]).len();
+    }
+    (left as f64) < WORTH_PACKING * (SAMPLES * SAMPLE) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Write;
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            (state >> 24) as u8
+        };
+        (0..bytes).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn only_what_shrinks_is_packed_and_only_where_it_is_wanted() {
+        let write = Write { stream: 1, destination: 0x1000 };
+        let zeros = vec![0; 1 << 20];
+        let uploads = |packing, distance| Uploads::new(When::Never, packing, &[], distance);
+        let (head, body) = uploads(When::Always, Duration::ZERO).pack(&write, &zeros).unwrap();
+        assert_eq!((head.opcode, head.bytes), (Write::OPCODE.number(), 1 << 20));
+        assert_eq!(lz4_flex::block::decompress(&body, zeros.len()).unwrap(), zeros);
+        assert!(uploads(When::Always, Duration::ZERO).pack(&write, &noise(1 << 20)).is_none());
+        assert!(uploads(When::Always, Duration::ZERO).pack(&write, &zeros[..1000]).is_none());
+        assert!(uploads(When::Measured, Duration::ZERO).pack(&write, &zeros).is_none());
+        assert!(uploads(When::Measured, FAR).pack(&write, &zeros).is_some());
+        assert!(uploads(When::Never, FAR).pack(&write, &zeros).is_none());
+    }
 
     #[test]
     fn only_large_first_uploads_over_slow_links_are_hashed() {
-        let near = Uploads::new(Hashing::Measured, &[], Duration::ZERO);
+        let near = Uploads::new(When::Measured, When::Never, &[], Duration::ZERO);
         assert!(!near.is_worth_it(0x1000, LEAST));
         near.measured(LEAST, Instant::now() - Duration::from_secs(1));
         assert!(near.is_worth_it(0x1000, LEAST));
-        let far = Uploads::new(Hashing::Measured, &[], FAR);
+        let far = Uploads::new(When::Measured, When::Never, &[], FAR);
         assert!(!far.is_worth_it(0x1000, LEAST - 1));
         assert!(far.is_worth_it(0x1000, LEAST));
         assert!(!far.is_worth_it(0x1000, LEAST), "written again");
-        assert!(!Uploads::off().is_worth_it(0x1000, LEAST));
+        assert!(!Uploads::new(When::Never, When::Never, &[], FAR).is_worth_it(0x1000, LEAST));
     }
 
     #[test]
     fn what_the_worker_told_or_was_sent_is_known_and_nothing_else() {
         let content = hash(b"weights");
-        let uploads = Uploads::new(Hashing::Always, &content[..16], Duration::ZERO);
+        let uploads = Uploads::new(When::Always, When::Never, &content[..16], Duration::ZERO);
         assert!(uploads.is_known(&content) && !uploads.is_known(&hash(b"others")));
         uploads.note(&hash(b"others"));
         assert!(uploads.is_known(&hash(b"others")));

@@ -83,7 +83,9 @@ fn greet_measured<Answer: Operation>(
     let challenge: Challenge = expect(link, wire::MAX_HANDSHAKE_BYTES)?;
     let distance = start.elapsed();
     let proof = wire::prove(hello, &challenge, credentials.token, credentials.secret)?;
-    send(link, &proof)?;
+    if challenge.wants_proof {
+        send(link, &proof)?;
+    }
     link.set_read_timeout(Some(patience.max(timeout.saturating_sub(start.elapsed()))))?;
     let answer = expect(link, wire::MAX_WELCOME_BYTES)?;
     link.set_read_timeout(None)?;

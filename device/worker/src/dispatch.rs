@@ -18,6 +18,7 @@ use crate::compile::{self, Compiler};
 use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
+use crate::packed::{self, Unpacked};
 use crate::region::{self, WriteRegion};
 use crate::store::Store;
 use crate::watches::Watches;
@@ -116,6 +117,7 @@ impl Dispatcher {
             Opcode::WriteRect => self.write_region::<wire::WriteRect>(header, inbox, counted)?,
             Opcode::WriteBox => self.write_region::<wire::WriteBox>(header, inbox, counted)?,
             Opcode::WriteKept => self.write_kept(header, inbox, counted)?,
+            Opcode::Packed => self.packed(header, inbox, counted)?,
             Opcode::LoadModule => self.load_module(header, inbox, counted)?,
             Opcode::Launch if header.payload_len > MAX_ARGUMENTS_BYTES => {
                 inbox.skip(header.payload_len)?;
@@ -598,11 +600,50 @@ impl Dispatcher {
         }
         let data = inbox.read_vec(bytes)?;
         counted();
+        self.keep_write(header, &it, data);
+        Ok(())
+    }
+
+    fn keep_write(&self, header: &Header, it: &wire::WriteKept, data: Vec<u8>) {
         if let Some(store) = &self.store {
             store.put(it.hash, data.as_slice().into());
         }
         let command = Command::Write { destination: it.destination, data };
         self.enqueue::<wire::WriteKept>(header, it.stream, command);
+    }
+
+    /// An operation whose body was packed for a slow link.
+    fn packed(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = bulk_head::<wire::Packed>(header, inbox)? else {
+            counted();
+            self.outbox.fail(header, &malformed("Packed"));
+            return Ok(());
+        };
+        if !packed::is_plausible(bytes, it.bytes) {
+            inbox.skip(bytes)?;
+            counted();
+            self.outbox.fail(header, &malformed("Packed"));
+            return Ok(());
+        }
+        let body = inbox.read_vec(bytes)?;
+        counted();
+        match packed::unpack(&it, &body) {
+            Ok(Unpacked::Write(it, data)) => {
+                let command = Command::Write { destination: it.destination, data };
+                self.enqueue::<wire::Packed>(header, it.stream, command);
+            }
+            Ok(Unpacked::WriteKept(it, data)) => self.keep_write(header, &it, data),
+            Ok(Unpacked::LoadModule(it, image)) => {
+                let result = self.load_image(&it, image).map(|()| Default::default());
+                self.outbox.finish::<wire::Packed>(header, result);
+            }
+            Err(error) => self.outbox.fail(header, &error),
+        }
         Ok(())
     }
 
@@ -673,12 +714,18 @@ impl Dispatcher {
         }
         let image = inbox.read_vec(bytes)?;
         counted();
-        let result = self.image(it.hash, image).and_then(|image| {
-            self.device.load_module(it.device, it.module, it.base, &image)?;
-            Ok(Default::default())
-        });
+        let result = self.load_image(&it, image).map(|()| Default::default());
         self.outbox.finish::<wire::LoadModule>(header, result);
         Ok(())
+    }
+
+    fn load_image(&mut self, it: &wire::LoadModule, image: Vec<u8>) -> Result<(), DeviceError> {
+        if self.images_bytes + image.len() as u64 > MAX_IMAGES_BYTES {
+            let text = format!("a code object of {} bytes", image.len());
+            return Err(DeviceError::new(hipErrorOutOfMemory, text));
+        }
+        let image = self.image(it.hash, image)?;
+        self.device.load_module(it.device, it.module, it.base, &image)
     }
 
     /// The image with this hash: the one just sent, or one sent before.

@@ -248,7 +248,7 @@ impl Shared {
     }
 
     fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
-        let mut capabilities = 0;
+        let mut capabilities = capability::PACKED;
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }

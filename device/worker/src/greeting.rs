@@ -57,7 +57,11 @@ fn exchange(
     }
     let greeting = Greeting::new(hello, greet::nonce()?, token.is_some()).map_err(Refusal::Rejected)?;
     greet::send(link, greeting.challenge())?;
-    let proof: Proof = receive(link, deadline)?;
+    let proof = match greeting.challenge().wants_proof {
+        true => receive(link, deadline)?,
+        // Nothing that a client could prove is asked for: no token, and no session of before.
+        false => Proof::default(),
+    };
     let version = greeting.version();
     let secret = match greeting.hello().session_id {
         0 => None,

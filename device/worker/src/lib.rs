@@ -17,6 +17,7 @@ mod link;
 mod mirror;
 mod name_expression;
 mod outbox;
+mod packed;
 mod probe;
 mod proxy;
 mod region;

@@ -131,9 +131,14 @@ impl Programs {
 
     /// The same, named as the client names workers.
     pub fn start_on(&self, program: &Path, worker: &str) -> Result<Asked> {
+        self.start_so(program, worker, &[])
+    }
+
+    /// The same, with more variables in its environment.
+    pub fn start_so(&self, program: &Path, worker: &str, variables: &[(&str, &str)]) -> Result<Asked> {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", &self.lib).env("REMORA_STATS", "1");
-        command.env("REMORA_WORKER", worker);
+        command.env("REMORA_WORKER", worker).envs(variables.iter().copied());
         self.spawn(program, command)
     }
 

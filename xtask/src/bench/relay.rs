@@ -17,12 +17,24 @@ pub struct Relay {
 impl Relay {
     /// Something that forwards to `to`, `round_trip` farther away, and cuts its connections after as many bytes as `cuts` says.
     pub fn start(remora: &Path, to: SocketAddr, round_trip: Duration, cuts: &[u64]) -> Result<Relay> {
+        let cuts = cuts.iter().flat_map(|cut| ["--cut".to_owned(), cut.to_string()]).collect();
+        Relay::start_with(remora, to, round_trip, cuts)
+    }
+
+    /// The same that carries no more than so many bytes a second.
+    pub fn start_narrow(
+        remora: &Path,
+        to: SocketAddr,
+        round_trip: Duration,
+        bandwidth: u64,
+    ) -> Result<Relay> {
+        Relay::start_with(remora, to, round_trip, vec!["--bandwidth".to_owned(), bandwidth.to_string()])
+    }
+
+    fn start_with(remora: &Path, to: SocketAddr, round_trip: Duration, more: Vec<String>) -> Result<Relay> {
         let mut command = Command::new(remora);
         command.args(["impair", "--to", &to.to_string()]);
-        command.args(["--delay", &(round_trip.as_secs_f64() * 500.0).to_string()]);
-        for cut in cuts {
-            command.args(["--cut", &cut.to_string()]);
-        }
+        command.args(["--delay", &(round_trip.as_secs_f64() * 500.0).to_string()]).args(more);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut relay = Relay { child: child.context("cannot start remora impair")?, address: to };
         let stdout = relay.child.stdout.take().context("the relay has no standard output")?;

@@ -58,6 +58,7 @@ pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) 
         bench.recovery(&worker, Duration::from_micros(delay), &mut report)?;
     }
     bench.registration(&worker, &mut report)?;
+    bench.narrow(&worker, &mut report)?;
     drop(worker);
     bench.same_host(&mut report)?;
     bench.second_start(&mut report)?;
@@ -205,7 +206,7 @@ impl Bench<'_> {
         let mut program = self.remote(relay)?;
         program.ask(&format!("step 3 {STEP_LAUNCHES}"))?;
         let mut pair = Pair::default();
-        for _ in 0..self.often(delay + Duration::from_millis(1), 50) {
+        for _ in 0..self.often(delay + Duration::from_millis(1), 50).max(12) {
             let raw = peer.echo(32, 28, 1)?;
             for nanoseconds in program.ask(&format!("step 1 {STEP_LAUNCHES}"))? {
                 pair.push(nanoseconds as f64 * 1e-9, raw);
@@ -261,7 +262,7 @@ impl Bench<'_> {
         let mut program = self.remote(relay)?;
         let (mut posting, mut all, mut pairs) = (Sample::default(), Sample::default(), Sample::default());
         program.ask(&format!("storm {STORM}"))?;
-        for _ in 0..self.often(delay + Duration::from_millis(20), 2 * self.effort.rounds as u64) {
+        for _ in 0..self.often(delay + Duration::from_millis(20), 2 * self.effort.rounds as u64).max(6) {
             // Few enough that none waits for the window, then a whole storm.
             let [few, _] = program.ask("storm 1000")?[..] else { bail!("a storm was answered strangely") };
             posting.push(few as f64 * 1e-9 / 1000.0);
@@ -301,7 +302,7 @@ impl Bench<'_> {
     fn setting_up(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
         let group = "setting up 100 buffers, 50 kernels and 10 streams";
         let (mut connecting, mut making) = (Sample::default(), Sample::default());
-        for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8) {
+        for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8).max(4) {
             let mut program = self.remote(relay)?;
             connecting.push(program.seconds("connect")?);
             let [_, all] = program.ask("setup 100 10")?[..] else { bail!("setup was answered strangely") };
@@ -319,6 +320,18 @@ impl Bench<'_> {
                 "",
             )
         });
+        // What starting a session takes without any distance is no round trip.
+        let near = report.rows.iter().find(|row| row.key == key("connect", Duration::ZERO));
+        let starting = near.map_or(0.0, |row| row.best / MILLI);
+        if delay >= Duration::from_micros(FAR_US) {
+            let greeting = ((connecting.best() - starting) / delay.as_secs_f64()).round();
+            let name = "round trips, with Remora's handshake (TCP's own takes one more)";
+            report.push(Row {
+                best: trips as f64 + greeting,
+                aim: Some(Aim::AtMost(2.0)),
+                ..Row::plain(group, key("setup_trips_connected", delay), named(name, delay), "")
+            });
+        }
         report.push(Row {
             best: making.best() * MILLI,
             median: making.median() * MILLI,
@@ -373,7 +386,10 @@ impl Bench<'_> {
         for _ in 0..3 {
             for (sample, cuts) in [(&mut whole, &[][..]), (&mut cut, &[bytes / 2, bytes][..])] {
                 let relay = Relay::start(&self.built.remora, worker.address(), delay, cuts)?;
-                let mut program = self.remote(&relay)?;
+                // All bytes are to travel: what the worker has from the last turn would not.
+                let variables = [("REMORA_UPLOAD_CACHE", "never"), ("REMORA_COMPRESSION", "never")];
+                let address = relay.address().to_string();
+                let mut program = self.programs.start_so(&self.programs.remote, &address, &variables)?;
                 program.seconds("connect")?;
                 sample.push(program.seconds(&format!("transfer {bytes}"))?);
                 let counters = program.finish()?;
@@ -412,6 +428,51 @@ impl Bench<'_> {
             ..Row::plain("B9: 121,000 kernels", "register", "registering them", "s")
         });
         Ok(())
+    }
+
+    /// Uploads over a link of little bandwidth, as they are and packed where that is found to be worth it.
+    fn narrow(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
+        const BYTES: u64 = 16 << 20;
+        const BANDWIDTH: u64 = 100_000_000;
+        let delay = Duration::from_millis(5);
+        let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
+        let start = |compression| {
+            let variables = [("REMORA_COMPRESSION", compression), ("REMORA_UPLOAD_CACHE", "never")];
+            let address = relay.address().to_string();
+            let variables = if compression.is_empty() { &variables[1..] } else { &variables[..] };
+            self.programs.start_so(&self.programs.remote, &address, variables)
+        };
+        let (mut plain, mut measured) = (start("never")?, start("")?);
+        let contents = [
+            ("upload", "packed_noise", "bytes that do not shrink", Aim::AtMost(1.02)),
+            ("upload_sparse", "packed_sparse", "bytes of which seven in eight are zero", Aim::AtMost(1.0)),
+        ];
+        for (command, key, name, aim) in contents {
+            let command = format!("{command} {BYTES}");
+            let mut pair = Pair::default();
+            plain.seconds(&command)?;
+            measured.seconds(&command)?;
+            for _ in 0..self.effort.rounds {
+                let reference = plain.seconds(&command)?;
+                pair.push(measured.seconds(&command)?, reference);
+            }
+            report.push(Row {
+                best: pair.ours.best() * MILLI,
+                median: pair.ours.median() * MILLI,
+                reference: Some(pair.reference.best() * MILLI),
+                ratio: Some(pair.ratio()),
+                best_ratio: Some(pair.best_ratio()),
+                aim: Some(aim),
+                ..Row::plain(
+                    "16 MiB over 100 MB/s, 5 ms away, against sending them as they are",
+                    key,
+                    name,
+                    "ms",
+                )
+            });
+        }
+        plain.finish()?;
+        measured.finish().map(drop)
     }
 
     /// A worker on the same machine, reached over a unix socket, in turns with raw TCP.
