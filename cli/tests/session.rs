@@ -108,12 +108,11 @@ fn faults_of_a_kernel_are_errors_of_its_session_alone() {
 
 #[test]
 fn what_is_not_a_code_object_is_refused_and_the_session_goes_on() {
-    use sha2::{Digest, Sha256};
     let worker = Worker::start(&[]);
     let mut client = worker.client();
     let base = client.arena();
     let junk = b"\x7fELF but nothing else".to_vec();
-    let hash = Sha256::digest(&junk).into();
+    let hash = *blake3::hash(&junk).as_bytes();
     let failure = client.call(&wire::LoadModule { module: 1, device: 0, base, hash }, &junk).unwrap_err();
     assert_eq!(failure.status, INVALID_IMAGE);
     let failure =
@@ -123,7 +122,7 @@ fn what_is_not_a_code_object_is_refused_and_the_session_goes_on() {
         client.call(&wire::LoadModule { module: 1, device: 0, base, hash: [8; 32] }, &[]).unwrap_err();
     assert_eq!(failure.status, INVALID_IMAGE, "a hash never sent before means nothing");
     client.load_kernels();
-    let hash = Sha256::digest(raw::KERNELS).into();
+    let hash = *blake3::hash(raw::KERNELS).as_bytes();
     client
         .call(&wire::LoadModule { module: 2, device: 0, base: base + MIB, hash }, &[])
         .expect("a hash is enough now");
@@ -304,8 +303,7 @@ fn kernels_compile_at_run_time_and_their_names_are_found() {
     assert_eq!(reply.lowered, ["_Z3addIiEvPT_", "_ZN4deep5tableE", "_Z3addIfEvPT_"]);
     let a = client.arena() + 16 * MIB;
     client.allocate(a, 4096);
-    use sha2::{Digest, Sha256};
-    let hash = Sha256::digest(&reply.code.0).into();
+    let hash = *blake3::hash(&reply.code.0).as_bytes();
     client.post(&wire::LoadModule { module: 9, device: 0, base: client.arena() + MIB, hash }, &reply.code.0);
     client.post(&wire::DefineFunction { function: 90, module: 9, name: reply.lowered[0].clone() }, &[]);
     client.launch(90, 0, a, &[]);

@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
 use transport::{Endpoint, Link, TransportError, greet};
 use wire::{Failure, Flags, Frame, Header, Hello, MAX_VERSION, MIN_VERSION, Opcode, Operation, Welcome};
 
@@ -247,7 +246,7 @@ impl Client {
 
     /// Loads the suite's kernels at the start of the arena, as functions 1 to 5.
     pub fn load_kernels(&mut self) {
-        let hash = Sha256::digest(KERNELS).into();
+        let hash = *blake3::hash(KERNELS).as_bytes();
         let base = self.arena();
         self.post(&wire::LoadModule { module: 1, device: 0, base, hash }, KERNELS);
         for (at, name) in
