@@ -310,12 +310,12 @@ impl Memory {
 
     /// Takes a range from new work; [`Memory::unmap`] follows when old work has ended.
     pub(crate) fn leave(&self, address: u64) -> Result<(), DeviceError> {
-        self.start_leaving(address, |backing| backing == Backing::Pages)
+        self.start_leaving(address, |backing| !matches!(backing, Backing::Physical { .. }))
     }
 
     /// The same for a mapping of physical memory.
     pub(crate) fn leave_mapping(&self, address: u64) -> Result<(), DeviceError> {
-        self.start_leaving(address, |backing| backing != Backing::Pages)
+        self.start_leaving(address, |backing| matches!(backing, Backing::Physical { .. }))
     }
 
     fn start_leaving(&self, address: u64, fits: impl Fn(Backing) -> bool) -> Result<(), DeviceError> {
