@@ -94,7 +94,8 @@ fn what_shrinks_is_packed_whatever_is_cut_and_what_does_not_is_not() {
     assert!(run("always", &["shrinks"], vec![]) < plain / 2);
     run("always", &["shrinks"], vec![1_000_001, 500_009, 3_000_017]);
     let (noise, tried) = (run("never", &[], vec![]), run("always", &[], vec![]));
-    assert!(tried <= noise && noise - tried < 1 << 20, "only the program's code shrinks: {tried} of {noise}");
+    // The program's code shrinks, and acknowledgements are sent now and then.
+    assert!(tried.abs_diff(noise) < 1 << 20, "{tried} bytes, and {noise} without trying");
 }
 
 #[test]
