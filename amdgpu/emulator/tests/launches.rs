@@ -70,3 +70,23 @@ fn all_cpu_levels_give_the_same_bits() {
         assert_eq!(out.read(), filled(9, 1000), "{level:?}");
     }
 }
+
+/// Look-back scans keep a flag and a value in one element and read it while another workgroup writes it.
+#[test]
+fn elements_of_8_and_16_bytes_are_never_seen_half_written() {
+    for level in [Level::Base, Level::V3, Level::V4] {
+        let image = rig::hip("launches.hip", Arch::Gfx942, &[]);
+        let config = GpuConfig { threads: 2, level: Some(level), ..GpuConfig::new(Arch::Gfx942) };
+        let rig = Rig::with_config(config, image);
+        for kernel in ["tear_pairs", "tear_fours"] {
+            // All lanes at one element, in a row, and apart; with whole waves and with others.
+            for (step, items) in [(0, 64), (1, 64), (3, 64), (0, 1), (1, 50), (3, 17)] {
+                let memory = rig.alloc(vec![[0u64; 2]; 64 * 3]);
+                let (done, torn) = (rig.alloc(vec![0u32]), rig.alloc(vec![0u32]));
+                let args = Args::new().ptr(&memory).u32(step).ptr(&done).ptr(&torn).u32(50_000);
+                rig.run(kernel, 16, items, args).unwrap();
+                assert_eq!(torn.read(), [0], "{level:?} {kernel}, {items} items {step} elements apart");
+            }
+        }
+    }
+}

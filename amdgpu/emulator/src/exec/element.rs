@@ -3,6 +3,9 @@
 //! Owns the copying between registers and host addresses that were checked already, compiled once per kind and CPU level. Whole
 //! waves, rows of 16 lanes and uniform addresses take fast paths.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m128i;
+
 use super::access::Addresses;
 use crate::{Lanes, Level};
 
@@ -143,6 +146,120 @@ pub(super) fn blend(exec: u64, from: &[u32; 64], to: &mut [u32; 64]) {
     }
 }
 
+/// An element of whole dwords that lies in one piece. Those of 8 and 16 bytes are read in one access if they are aligned: a wave of
+/// another thread may be writing them, and look-back scans rest on seeing flag and value of one store. Volatile, for otherwise the
+/// compiler is free to read the dwords one by one, and does.
+///
+/// # Safety
+/// `K::BYTES` must be readable at `from`.
+#[inline(always)]
+unsafe fn read_piece<K: Load>(from: *const u8) -> [u32; 4] {
+    // SAFETY: promised by the caller, and alignment is seen to.
+    unsafe {
+        if K::REGISTERS == 2 && from.cast::<u64>().is_aligned() {
+            let pair = from.cast::<u64>().read_volatile();
+            return [pair as u32, (pair >> 32) as u32, 0, 0];
+        }
+        #[cfg(target_arch = "x86_64")]
+        if K::REGISTERS == 4 && from.cast::<__m128i>().is_aligned() {
+            return std::mem::transmute::<__m128i, [u32; 4]>(from.cast::<__m128i>().read_volatile());
+        }
+        std::array::from_fn(|register| match register < K::REGISTERS {
+            true => K::fetch(from.add(4 * register)),
+            false => 0,
+        })
+    }
+}
+
+/// The other way round of [`read_piece`].
+///
+/// # Safety
+/// `K::BYTES` must be writable at `to`.
+#[inline(always)]
+unsafe fn write_piece<K: Store>(to: *mut u8, value: [u32; 4]) {
+    // SAFETY: promised by the caller, and alignment is seen to.
+    unsafe {
+        if K::REGISTERS == 2 && to.cast::<u64>().is_aligned() {
+            return to.cast::<u64>().write_volatile(u64::from(value[0]) | u64::from(value[1]) << 32);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if K::REGISTERS == 4 && to.cast::<__m128i>().is_aligned() {
+            return to.cast::<__m128i>().write_volatile(std::mem::transmute::<[u32; 4], __m128i>(value));
+        }
+        (0..K::REGISTERS).for_each(|register| K::put(to.add(4 * register), value[register]));
+    }
+}
+
+/// A row of elements, as large as one of four dwords gets.
+#[repr(C, align(64))]
+struct Row([u32; 256]);
+
+/// Copies a row of elements without tearing those that are aligned, as [`read_piece`] and [`write_piece`] do with one.
+///
+/// # Safety
+/// `bytes`, a multiple of 16, must be readable at `from` and writable at `to`.
+#[inline(always)]
+unsafe fn copy_pieces(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: promised by the caller, and alignment is seen to.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if (from as usize | to as usize) & 15 == 0 {
+            for at in (0..bytes).step_by(16) {
+                to.add(at).cast::<__m128i>().write_volatile(from.add(at).cast::<__m128i>().read_volatile());
+            }
+            return;
+        }
+        if (from as usize | to as usize) & 7 == 0 {
+            for at in (0..bytes).step_by(8) {
+                to.add(at).cast::<u64>().write_volatile(from.add(at).cast::<u64>().read_volatile());
+            }
+            return;
+        }
+        from.copy_to_nonoverlapping(to, bytes);
+    }
+}
+
+/// Reads one lane's element into its registers.
+///
+/// # Safety
+/// The element must be readable at `from`, its dwords `stride` apart; `to` must name `K::REGISTERS` registers.
+#[inline(always)]
+unsafe fn load_lane<K: Load>(to: *mut Lanes, lane: usize, from: *const u8, stride: usize) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if K::WHOLE && K::REGISTERS > 1 && stride == 4 {
+            let piece = read_piece::<K>(from);
+            (0..K::REGISTERS).for_each(|register| (*to.add(register)).0[lane] = piece[register]);
+        } else {
+            for register in 0..K::REGISTERS {
+                (*to.add(register)).0[lane] = K::fetch(from.add(register * stride));
+            }
+        }
+    }
+}
+
+/// Writes one lane's element from its registers.
+///
+/// # Safety
+/// The element must be writable at `to`, its dwords `stride` apart; `src` must name `K::REGISTERS` registers.
+#[inline(always)]
+unsafe fn store_lane<K: Store>(src: *const Lanes, lane: usize, to: *mut u8, stride: usize) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if K::WHOLE && K::REGISTERS > 1 && stride == 4 {
+            let piece = std::array::from_fn(|register| match register < K::REGISTERS {
+                true => (*src.add(register)).0[lane],
+                false => 0,
+            });
+            write_piece::<K>(to, piece);
+        } else {
+            for register in 0..K::REGISTERS {
+                K::put(to.add(register * stride), (*src.add(register)).0[lane]);
+            }
+        }
+    }
+}
+
 /// Loads into the active lanes of `dst` and the registers after it. `stride` is the distance of an element's dwords in memory.
 ///
 /// # Safety
@@ -163,11 +280,12 @@ unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, strid
                     (*dst.add(register)).0 = from.read_unaligned();
                 }
             } else {
-                let from = from.cast::<u32>();
+                let mut row = Row([0; 256]);
+                copy_pieces(from, row.0.as_mut_ptr().cast(), 256 * K::REGISTERS);
                 for register in 0..K::REGISTERS {
                     let to = &mut (*dst.add(register)).0;
                     for lane in 0..64 {
-                        to[lane] = from.add(lane * K::REGISTERS + register).read_unaligned();
+                        to[lane] = row.0[lane * K::REGISTERS + register];
                     }
                 }
             }
@@ -187,11 +305,13 @@ unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, strid
                 same |= address ^ base;
             }
             if same == 0 {
+                load_lane::<K>(to, first, base as *const u8, stride);
                 for register in 0..K::REGISTERS {
-                    let value = K::fetch((base as *const u8).add(register * stride));
-                    (&mut (*to.add(register)).0)[first..first + 16].fill(value);
+                    let to = &mut (*to.add(register)).0;
+                    let value = to[first];
+                    to[first..first + 16].fill(value);
                 }
-            } else if K::WHOLE && unit == 0 {
+            } else if K::WHOLE && unit == 0 && (K::REGISTERS == 1 || stride != 4) {
                 for register in 0..K::REGISTERS {
                     let to = &mut (&mut (*to.add(register)).0)[first..first + 16];
                     for (lane, to) in to.iter_mut().enumerate() {
@@ -201,10 +321,7 @@ unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, strid
                 }
             } else {
                 for lane in first..first + 16 {
-                    let from = addresses.0[lane] as *const u8;
-                    for register in 0..K::REGISTERS {
-                        (*to.add(register)).0[lane] = K::fetch(from.add(register * stride));
-                    }
+                    load_lane::<K>(to, lane, addresses.0[lane] as *const u8, stride);
                 }
             }
         }
@@ -242,21 +359,19 @@ unsafe fn store<K: Store>(src: *const Lanes, addresses: &Addresses, exec: u64, s
                     to.write_unaligned((*src.add(register)).0);
                 }
             } else {
-                let to = to.cast::<u32>();
+                let mut row = Row([0; 256]);
                 for lane in 0..64 {
                     for register in 0..K::REGISTERS {
-                        to.add(lane * K::REGISTERS + register).write_unaligned((*src.add(register)).0[lane]);
+                        row.0[lane * K::REGISTERS + register] = (*src.add(register)).0[lane];
                     }
                 }
+                copy_pieces(row.0.as_ptr().cast(), to, 256 * K::REGISTERS);
             }
             return;
         }
         if exec == !0 {
             for lane in 0..64 {
-                let to = addresses.0[lane] as *mut u8;
-                for register in 0..K::REGISTERS {
-                    K::put(to.add(register * stride), (*src.add(register)).0[lane]);
-                }
+                store_lane::<K>(src, lane, addresses.0[lane] as *mut u8, stride);
             }
             return;
         }
@@ -264,10 +379,7 @@ unsafe fn store<K: Store>(src: *const Lanes, addresses: &Addresses, exec: u64, s
         while lanes != 0 {
             let lane = lanes.trailing_zeros() as usize;
             lanes &= lanes - 1;
-            let to = addresses.0[lane] as *mut u8;
-            for register in 0..K::REGISTERS {
-                K::put(to.add(register * stride), (*src.add(register)).0[lane]);
-            }
+            store_lane::<K>(src, lane, addresses.0[lane] as *mut u8, stride);
         }
     }
 }

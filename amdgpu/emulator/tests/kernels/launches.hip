@@ -20,3 +20,30 @@ extern "C" __global__ void rounds(int* a, int* b, int n) {
         grid.sync();
     }
 }
+
+// The first workgroup writes elements whose dwords are all equal, over and over; the others count those they read that are not.
+template <int Dwords>
+__device__ void tear(unsigned* memory, int step, unsigned* done, unsigned* torn, int rounds) {
+    typedef unsigned Element __attribute__((ext_vector_type(Dwords)));
+    volatile Element* mine = (Element*)memory + threadIdx.x * step;
+    if (blockIdx.x == 0) {
+        for (int round = 0; round < rounds; ++round) *mine = Element(round);
+        __threadfence();
+        if (threadIdx.x == 0) *(volatile unsigned*)done = 1;
+        return;
+    }
+    unsigned wrong = 0;
+    while (!*(volatile unsigned*)done) {
+        Element got = *mine;
+        for (int k = 1; k < Dwords; ++k) wrong += got[k] != got[0];
+    }
+    atomicAdd(torn, wrong);
+}
+
+extern "C" __global__ void tear_pairs(unsigned* memory, int step, unsigned* done, unsigned* torn, int rounds) {
+    tear<2>(memory, step, done, torn, rounds);
+}
+
+extern "C" __global__ void tear_fours(unsigned* memory, int step, unsigned* done, unsigned* torn, int rounds) {
+    tear<4>(memory, step, done, torn, rounds);
+}
