@@ -24,10 +24,16 @@ fn module_of(runtime: &Runtime, library: &Library) -> Result<Arc<Module>, hipErr
     runtime.modules.get(library.module).ok_or(hipErrorInvalidResourceHandle)
 }
 
-fn wrap(runtime: &Runtime, library: *mut hipLibrary_t, module: hipModule_t) -> Status {
-    let made = runtime.libraries.insert_with(|_| Library { module: module as u64 });
+/// Makes a library of the module that `load` puts where it is told.
+fn wrap(library: *mut hipLibrary_t, load: impl FnOnce(&mut hipModule_t) -> Status) -> Status {
+    if library.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
+    let mut module = std::ptr::null_mut();
+    load(&mut module)?;
+    let made = runtime()?.libraries.insert_with(|_| Library { module: module as u64 });
     let (handle, _) = made.ok_or(hipErrorOutOfMemory)?;
-    // SAFETY: the caller's out-pointer, checked before the module was loaded.
+    // SAFETY: the caller's out-pointer, not null.
     unsafe { set(library, handle as hipLibrary_t) }
 }
 
@@ -42,13 +48,8 @@ pub unsafe fn hipLibraryLoadData(
     _library_values: *mut *mut c_void,
     _library_count: c_uint,
 ) -> Status {
-    if library.is_null() {
-        return Err(hipErrorInvalidValue);
-    }
-    let mut loaded = std::ptr::null_mut();
     // SAFETY: a local out-pointer and the caller's image.
-    unsafe { module::hipModuleLoadData(&mut loaded, code)? };
-    wrap(runtime()?, library, loaded)
+    wrap(library, |module| unsafe { module::hipModuleLoadData(module, code) })
 }
 
 pub unsafe fn hipLibraryLoadFromFile(
@@ -61,13 +62,8 @@ pub unsafe fn hipLibraryLoadFromFile(
     _library_values: *mut *mut c_void,
     _library_count: c_uint,
 ) -> Status {
-    if library.is_null() {
-        return Err(hipErrorInvalidValue);
-    }
-    let mut loaded = std::ptr::null_mut();
     // SAFETY: a local out-pointer and the caller's string.
-    unsafe { module::hipModuleLoad(&mut loaded, file)? };
-    wrap(runtime()?, library, loaded)
+    wrap(library, |module| unsafe { module::hipModuleLoad(module, file) })
 }
 
 pub unsafe fn hipLibraryUnload(library: hipLibrary_t) -> Status {
