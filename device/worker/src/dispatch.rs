@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use backend::{
     Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Scope, StreamId, Tag,
 };
-use hip_api::types::{hipErrorInvalidImage, hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
+use hip_api::types::{hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
 
 use crate::broker::Exchange;
@@ -18,14 +18,10 @@ use crate::compile::{self, Compiler};
 use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
-use crate::packed::{self, Unpacked};
-use crate::region::{self, WriteRegion};
+use crate::region;
 use crate::store::Store;
 use crate::watches::Watches;
 
-/// Images a session may hold, so that a hash can stand for one later.
-const MAX_IMAGES_BYTES: u64 = 4 << 30;
-const MAX_IMAGE_BYTES: u64 = 2 << 30;
 /// No kernel has more arguments than this.
 const MAX_ARGUMENTS_BYTES: u64 = 64 << 10;
 /// Clients send changes of mirrors in pieces far smaller than this.
@@ -49,9 +45,9 @@ pub(crate) struct Dispatcher {
     compiler: Arc<Compiler>,
     compilations: Arc<AtomicUsize>,
     watches: Arc<Watches>,
-    store: Option<Arc<Store>>,
-    images: HashMap<[u8; 32], Arc<[u8]>>,
-    images_bytes: u64,
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) images: HashMap<[u8; 32], Arc<[u8]>>,
+    pub(crate) images_bytes: u64,
     graphs: Graphs,
     farewell: Arc<dyn Fn() + Send + Sync>,
 }
@@ -501,7 +497,7 @@ impl Dispatcher {
         }
     }
 
-    fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
+    pub(crate) fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
         // The sink of a Read answers; a ReadLater that is a call is answered when its snapshot has been taken.
         let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect | Opcode::ReadBox);
         let reads =
@@ -546,139 +542,6 @@ impl Dispatcher {
         })
     }
 
-    /// Bulk to the device: straight from the socket into its memory if nothing is before it, else through a buffer.
-    fn write(&mut self, header: &Header, inbox: &mut Inbox, counted: &mut dyn FnMut()) -> Result<(), Broken> {
-        let Some((it, bytes)) = bulk_head::<wire::Write>(header, inbox)? else {
-            counted();
-            self.outbox.fail(header, &malformed("Write"));
-            return Ok(());
-        };
-        let mut broken = None;
-        let direct = self.device.direct(it.stream, it.destination, bytes, &mut |memory| {
-            broken = inbox.read_into(memory).err();
-            broken.is_none()
-        });
-        if let Some(error) = broken {
-            return Err(error);
-        }
-        if direct.is_some() {
-            self.outbox.mirrors().worked();
-            counted();
-            self.outbox.finish::<wire::Write>(header, Ok(Default::default()));
-            return Ok(());
-        }
-        if let Err(error) = self.device.check(it.destination, bytes) {
-            inbox.skip(bytes)?;
-            counted();
-            self.outbox.fail(header, &error);
-            return Ok(());
-        }
-        let data = inbox.read_vec(bytes)?;
-        counted();
-        let command = Command::Write { destination: it.destination, data };
-        self.enqueue::<wire::Write>(header, it.stream, command);
-        Ok(())
-    }
-
-    /// A write whose content is kept. The link is slower than the copy this makes, or the client would not have asked.
-    fn write_kept(
-        &mut self,
-        header: &Header,
-        inbox: &mut Inbox,
-        counted: &mut dyn FnMut(),
-    ) -> Result<(), Broken> {
-        let Some((it, bytes)) = bulk_head::<wire::WriteKept>(header, inbox)? else {
-            counted();
-            self.outbox.fail(header, &malformed("WriteKept"));
-            return Ok(());
-        };
-        if let Err(error) = self.device.check(it.destination, bytes) {
-            inbox.skip(bytes)?;
-            counted();
-            self.outbox.fail(header, &error);
-            return Ok(());
-        }
-        let data = inbox.read_vec(bytes)?;
-        counted();
-        self.keep_write(header, &it, data);
-        Ok(())
-    }
-
-    fn keep_write(&self, header: &Header, it: &wire::WriteKept, data: Vec<u8>) {
-        if let Some(store) = &self.store {
-            store.put(it.hash, data.as_slice().into());
-        }
-        let command = Command::Write { destination: it.destination, data };
-        self.enqueue::<wire::WriteKept>(header, it.stream, command);
-    }
-
-    /// An operation whose body was packed for a slow link.
-    fn packed(
-        &mut self,
-        header: &Header,
-        inbox: &mut Inbox,
-        counted: &mut dyn FnMut(),
-    ) -> Result<(), Broken> {
-        let Some((it, bytes)) = bulk_head::<wire::Packed>(header, inbox)? else {
-            counted();
-            self.outbox.fail(header, &malformed("Packed"));
-            return Ok(());
-        };
-        if !packed::is_plausible(bytes, it.bytes) {
-            inbox.skip(bytes)?;
-            counted();
-            self.outbox.fail(header, &malformed("Packed"));
-            return Ok(());
-        }
-        let body = inbox.read_vec(bytes)?;
-        counted();
-        match packed::unpack(&it, &body) {
-            Ok(Unpacked::Write(it, data)) => {
-                let command = Command::Write { destination: it.destination, data };
-                self.enqueue::<wire::Packed>(header, it.stream, command);
-            }
-            Ok(Unpacked::WriteKept(it, data)) => self.keep_write(header, &it, data),
-            Ok(Unpacked::LoadModule(it, image)) => {
-                let result = self.load_image(&it, image).map(|()| Default::default());
-                self.outbox.finish::<wire::Packed>(header, result);
-            }
-            Err(error) => self.outbox.fail(header, &error),
-        }
-        Ok(())
-    }
-
-    /// Packed rows to the device.
-    fn write_region<O: WriteRegion>(
-        &mut self,
-        header: &Header,
-        inbox: &mut Inbox,
-        counted: &mut dyn FnMut(),
-    ) -> Result<(), Broken> {
-        let name = O::OPCODE.name();
-        let Some((it, bytes)) = bulk_head::<O>(header, inbox)? else {
-            counted();
-            self.outbox.fail(header, &malformed(name));
-            return Ok(());
-        };
-        let (stream, to, extent) = it.region();
-        let checked = match extent.volume() {
-            Some(volume) if volume == bytes => {
-                to.span(&extent).and_then(|span| self.device.check(to.address, span))
-            }
-            _ => Err(malformed(name)),
-        };
-        if let Err(error) = checked {
-            inbox.skip(bytes)?;
-            counted();
-            self.outbox.fail(header, &error);
-            return Ok(());
-        }
-        let data = inbox.read_vec(bytes)?;
-        counted();
-        self.enqueue::<O>(header, stream, Command::WriteBox { to, extent, data });
-        Ok(())
-    }
-
     /// Answers with the bytes of a read.
     fn reply_sink(&self, header: &Header) -> ReadSink {
         let (outbox, header, watches) = (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
@@ -692,73 +555,6 @@ impl Dispatcher {
                 Err(error) => outbox.fail(&header, &error),
             }
         })
-    }
-
-    fn load_module(
-        &mut self,
-        header: &Header,
-        inbox: &mut Inbox,
-        counted: &mut dyn FnMut(),
-    ) -> Result<(), Broken> {
-        let Some((it, bytes)) = bulk_head::<wire::LoadModule>(header, inbox)? else {
-            counted();
-            self.outbox.fail(header, &malformed("LoadModule"));
-            return Ok(());
-        };
-        if bytes > MAX_IMAGE_BYTES || self.images_bytes + bytes > MAX_IMAGES_BYTES {
-            inbox.skip(bytes)?;
-            counted();
-            let text = format!("a code object of {bytes} bytes");
-            self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text));
-            return Ok(());
-        }
-        let image = inbox.read_vec(bytes)?;
-        counted();
-        let result = self.load_image(&it, image).map(|()| Default::default());
-        self.outbox.finish::<wire::LoadModule>(header, result);
-        Ok(())
-    }
-
-    fn load_image(&mut self, it: &wire::LoadModule, image: Vec<u8>) -> Result<(), DeviceError> {
-        if self.images_bytes + image.len() as u64 > MAX_IMAGES_BYTES {
-            let text = format!("a code object of {} bytes", image.len());
-            return Err(DeviceError::new(hipErrorOutOfMemory, text));
-        }
-        let image = self.image(it.hash, image)?;
-        self.device.load_module(it.device, it.module, it.base, &image)
-    }
-
-    /// The image with this hash: the one just sent, or one sent before.
-    fn image(&mut self, hash: [u8; 32], sent: Vec<u8>) -> Result<Arc<[u8]>, DeviceError> {
-        if let Some(image) = self.images.get(&hash) {
-            return Ok(Arc::clone(image));
-        }
-        if sent.is_empty() {
-            if let Some(image) = self.store.as_ref().and_then(|store| store.get(&hash)) {
-                return Ok(self.keep_image(hash, image));
-            }
-            return Err(DeviceError::new(
-                hipErrorInvalidImage,
-                "no code object with that hash was sent before",
-            ));
-        }
-        if *blake3::hash(&sent).as_bytes() != hash {
-            return Err(DeviceError::new(
-                hipErrorInvalidImage,
-                "the code object does not have the hash it came with",
-            ));
-        }
-        let image: Arc<[u8]> = sent.into();
-        if let Some(store) = &self.store {
-            store.put(hash, Arc::clone(&image));
-        }
-        Ok(self.keep_image(hash, image))
-    }
-
-    fn keep_image(&mut self, hash: [u8; 32], image: Arc<[u8]>) -> Arc<[u8]> {
-        self.images_bytes += image.len() as u64;
-        self.images.insert(hash, Arc::clone(&image));
-        image
     }
 
     /// Compiles on a thread of its own, so that no other call is held up.
@@ -908,22 +704,6 @@ pub(crate) fn decode<O: Operation>(payload: &[u8]) -> Result<(O, &[u8]), DeviceE
     decode_request::<O>(payload).map_err(|error| DeviceError::invalid_value(error.to_string()))
 }
 
-/// The fields in front of a bulk body, and the size of the body. `None`: malformed; the payload has been skipped.
-fn bulk_head<O: Operation>(header: &Header, inbox: &mut Inbox) -> Result<Option<(O, u64)>, Broken> {
-    let head = O::HEAD_BYTES.unwrap_or(0) as u64;
-    let Some(body) = header.payload_len.checked_sub(head) else {
-        inbox.skip(header.payload_len)?;
-        return Ok(None);
-    };
-    match decode_request::<O>(inbox.take(head as usize)?) {
-        Ok((fields, _)) => Ok(Some((fields, body))),
-        Err(_) => {
-            inbox.skip(body)?;
-            Ok(None)
-        }
-    }
-}
-
 /// Whether memory may be other than before once the request was handled; not so for those that are known to leave it alone.
 fn may_change_memory(opcode: Opcode) -> bool {
     !matches!(
@@ -951,6 +731,6 @@ fn may_change_memory(opcode: Opcode) -> bool {
     )
 }
 
-fn malformed(operation: &str) -> DeviceError {
+pub(crate) fn malformed(operation: &str) -> DeviceError {
     DeviceError::invalid_value(format!("{operation} is malformed"))
 }

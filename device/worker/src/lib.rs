@@ -5,6 +5,7 @@
 //! environment (its caller does).
 
 mod broker;
+mod bulk;
 mod compile;
 mod config;
 mod control;

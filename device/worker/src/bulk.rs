@@ -1,0 +1,236 @@
+//! Requests that bring bytes: copies to the device and code objects, read from the connection by themselves.
+//!
+//! A frame is always read to its end, whatever is wrong with it, so that the next one is found.
+
+use std::sync::Arc;
+
+use backend::{Command, DeviceError};
+use hip_api::types::{hipErrorInvalidImage, hipErrorOutOfMemory};
+use wire::{Header, Operation, decode_request};
+
+use crate::dispatch::{Dispatcher, malformed};
+use crate::inbox::{Broken, Inbox};
+use crate::packed::{self, Unpacked};
+use crate::region::WriteRegion;
+
+/// Images a session may hold, so that a hash can stand for one later.
+const MAX_IMAGES_BYTES: u64 = 4 << 30;
+const MAX_IMAGE_BYTES: u64 = 2 << 30;
+
+impl Dispatcher {
+    /// Bulk to the device: straight from the socket into its memory if nothing is before it, else through a buffer.
+    pub(crate) fn write(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = self.head::<wire::Write>(header, inbox, counted)? else { return Ok(()) };
+        let mut broken = None;
+        let direct = self.device.direct(it.stream, it.destination, bytes, &mut |memory| {
+            broken = inbox.read_into(memory).err();
+            broken.is_none()
+        });
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        if direct.is_some() {
+            self.outbox.mirrors().worked();
+            counted();
+            self.outbox.finish::<wire::Write>(header, Ok(Default::default()));
+            return Ok(());
+        }
+        let checked = self.device.check(it.destination, bytes);
+        if let Some(data) = self.body(header, inbox, counted, bytes, checked)? {
+            self.enqueue::<wire::Write>(
+                header,
+                it.stream,
+                Command::Write { destination: it.destination, data },
+            );
+        }
+        Ok(())
+    }
+
+    /// A write whose content is kept. The link is slower than the copy this makes, or the client would not have asked.
+    pub(crate) fn write_kept(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = self.head::<wire::WriteKept>(header, inbox, counted)? else { return Ok(()) };
+        let checked = self.device.check(it.destination, bytes);
+        if let Some(data) = self.body(header, inbox, counted, bytes, checked)? {
+            self.keep_write(header, &it, data);
+        }
+        Ok(())
+    }
+
+    fn keep_write(&self, header: &Header, it: &wire::WriteKept, data: Vec<u8>) {
+        if let Some(store) = &self.store {
+            store.put(it.hash, data.as_slice().into());
+        }
+        let command = Command::Write { destination: it.destination, data };
+        self.enqueue::<wire::WriteKept>(header, it.stream, command);
+    }
+
+    /// An operation whose body was packed for a slow link.
+    pub(crate) fn packed(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = self.head::<wire::Packed>(header, inbox, counted)? else { return Ok(()) };
+        let checked = match packed::is_plausible(bytes, it.bytes) {
+            true => Ok(()),
+            false => Err(malformed("Packed")),
+        };
+        let Some(body) = self.body(header, inbox, counted, bytes, checked)? else { return Ok(()) };
+        match packed::unpack(&it, &body) {
+            Ok(Unpacked::Write(it, data)) => {
+                let command = Command::Write { destination: it.destination, data };
+                self.enqueue::<wire::Packed>(header, it.stream, command);
+            }
+            Ok(Unpacked::WriteKept(it, data)) => self.keep_write(header, &it, data),
+            Ok(Unpacked::LoadModule(it, image)) => {
+                let result = self.load_image(&it, image).map(|()| Default::default());
+                self.outbox.finish::<wire::Packed>(header, result);
+            }
+            Err(error) => self.outbox.fail(header, &error),
+        }
+        Ok(())
+    }
+
+    /// Packed rows to the device.
+    pub(crate) fn write_region<O: WriteRegion>(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = self.head::<O>(header, inbox, counted)? else { return Ok(()) };
+        let (stream, to, extent) = it.region();
+        let checked = match extent.volume() {
+            Some(volume) if volume == bytes => {
+                to.span(&extent).and_then(|span| self.device.check(to.address, span))
+            }
+            _ => Err(malformed(O::OPCODE.name())),
+        };
+        if let Some(data) = self.body(header, inbox, counted, bytes, checked)? {
+            self.enqueue::<O>(header, stream, Command::WriteBox { to, extent, data });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn load_module(
+        &mut self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<(), Broken> {
+        let Some((it, bytes)) = self.head::<wire::LoadModule>(header, inbox, counted)? else { return Ok(()) };
+        let checked = match bytes > MAX_IMAGE_BYTES || self.images_bytes + bytes > MAX_IMAGES_BYTES {
+            true => Err(too_large(bytes)),
+            false => Ok(()),
+        };
+        if let Some(image) = self.body(header, inbox, counted, bytes, checked)? {
+            let result = self.load_image(&it, image).map(|()| Default::default());
+            self.outbox.finish::<wire::LoadModule>(header, result);
+        }
+        Ok(())
+    }
+
+    fn load_image(&mut self, it: &wire::LoadModule, image: Vec<u8>) -> Result<(), DeviceError> {
+        if self.images_bytes + image.len() as u64 > MAX_IMAGES_BYTES {
+            return Err(too_large(image.len() as u64));
+        }
+        let image = self.image(it.hash, image)?;
+        self.device.load_module(it.device, it.module, it.base, &image)
+    }
+
+    /// The image with this hash: the one just sent, or one sent before.
+    fn image(&mut self, hash: [u8; 32], sent: Vec<u8>) -> Result<Arc<[u8]>, DeviceError> {
+        if let Some(image) = self.images.get(&hash) {
+            return Ok(Arc::clone(image));
+        }
+        if sent.is_empty() {
+            if let Some(image) = self.store.as_ref().and_then(|store| store.get(&hash)) {
+                return Ok(self.keep_image(hash, image));
+            }
+            return Err(DeviceError::new(
+                hipErrorInvalidImage,
+                "no code object with that hash was sent before",
+            ));
+        }
+        if *blake3::hash(&sent).as_bytes() != hash {
+            return Err(DeviceError::new(
+                hipErrorInvalidImage,
+                "the code object does not have the hash it came with",
+            ));
+        }
+        let image: Arc<[u8]> = sent.into();
+        if let Some(store) = &self.store {
+            store.put(hash, Arc::clone(&image));
+        }
+        Ok(self.keep_image(hash, image))
+    }
+
+    fn keep_image(&mut self, hash: [u8; 32], image: Arc<[u8]>) -> Arc<[u8]> {
+        self.images_bytes += image.len() as u64;
+        self.images.insert(hash, Arc::clone(&image));
+        image
+    }
+
+    /// The fields in front of the bytes, and how many those are. `None`: they are malformed, and that was answered.
+    fn head<O: Operation>(
+        &self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+    ) -> Result<Option<(O, u64)>, Broken> {
+        let head = O::HEAD_BYTES.unwrap_or(0) as u64;
+        let Some(body) = header.payload_len.checked_sub(head) else {
+            return self.refuse(header, inbox, counted, header.payload_len, &malformed(O::OPCODE.name()));
+        };
+        match decode_request::<O>(inbox.take(head as usize)?) {
+            Ok((fields, _)) => Ok(Some((fields, body))),
+            Err(_) => self.refuse(header, inbox, counted, body, &malformed(O::OPCODE.name())),
+        }
+    }
+
+    /// The bytes themselves. `None`: they were refused for the reason given, and that was answered.
+    fn body(
+        &self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+        bytes: u64,
+        checked: Result<(), DeviceError>,
+    ) -> Result<Option<Vec<u8>>, Broken> {
+        if let Err(error) = checked {
+            return self.refuse(header, inbox, counted, bytes, &error);
+        }
+        let data = inbox.read_vec(bytes)?;
+        counted();
+        Ok(Some(data))
+    }
+
+    fn refuse<T>(
+        &self,
+        header: &Header,
+        inbox: &mut Inbox,
+        counted: &mut dyn FnMut(),
+        bytes: u64,
+        error: &DeviceError,
+    ) -> Result<Option<T>, Broken> {
+        inbox.skip(bytes)?;
+        counted();
+        self.outbox.fail(header, error);
+        Ok(None)
+    }
+}
+
+fn too_large(bytes: u64) -> DeviceError {
+    DeviceError::new(hipErrorOutOfMemory, format!("a code object of {bytes} bytes"))
+}
