@@ -33,11 +33,11 @@ fn a_connection_cut_again_and_again_leaves_ten_thousand_launches_bit_identical()
 }
 
 /// Cuts at places that differ from seed to seed, some of them in the handshake of a connection that replaces one.
-fn cut_at_random(program: &Program, seeds: std::ops::Range<u64>) {
+fn cut_at_random(program: &Program, links: &str, seeds: std::ops::Range<u64>) {
     let worker = Worker::start();
     let carried = |program: &Program| {
         let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
-        let ended = Running::start(&mut through(&proxy, program)).finish();
+        let ended = Running::start(through(&proxy, program).env("REMORA_LINKS", links)).finish();
         ended.expect_silent_success();
         (proxy.carried(), ended.stdout)
     };
@@ -57,7 +57,7 @@ fn cut_at_random(program: &Program, seeds: std::ops::Range<u64>) {
         cuts.extend((0..4).map(|_| below(handshake + work / 2)));
         let impairment = Impairment { cuts: cuts.clone(), ..Impairment::default() };
         let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
-        let ended = Running::start(&mut through(&proxy, program)).finish();
+        let ended = Running::start(through(&proxy, program).env("REMORA_LINKS", links)).finish();
         assert_eq!(ended.stdout, uncut, "seed {seed}, cuts {cuts:?}\n{}", ended.stderr);
         ended.expect_silent_success();
         assert!(proxy.accepted() > 1, "seed {seed}: nothing was cut");
@@ -67,17 +67,46 @@ fn cut_at_random(program: &Program, seeds: std::ops::Range<u64>) {
 
 #[test]
 fn what_kernels_print_arrives_once_and_in_order_whatever_is_cut() {
-    cut_at_random(&Program::own("printf_order"), 1..7);
+    cut_at_random(&Program::own("printf_order"), "1", 1..7);
 }
 
 #[test]
 fn host_functions_run_once_and_in_order_whatever_is_cut() {
-    cut_at_random(&Program::own("host_functions"), 11..17);
+    cut_at_random(&Program::own("host_functions"), "1", 11..17);
 }
 
 #[test]
 fn bulk_data_arrives_whole_whatever_is_cut() {
-    cut_at_random(&Program::own("bulk"), 21..27);
+    cut_at_random(&Program::own("bulk"), "1", 21..27);
+}
+
+#[test]
+fn bulk_data_spread_over_several_links_arrives_whole_whichever_is_cut() {
+    cut_at_random(&Program::own("bulk"), "4", 31..37);
+}
+
+#[test]
+fn large_copies_over_a_long_way_are_spread_over_several_links() {
+    let worker = Worker::start();
+    let program = Program::own("bulk");
+    let direct = program.run(&worker, &[]);
+    // A round trip of 6 ms, and what one connection is granted is little.
+    let impairment =
+        Impairment { delay: Duration::from_millis(3), bandwidth: Some(100 << 20), ..Impairment::default() };
+    let links = |links: Option<&str>| {
+        let proxy = Impair::start(worker.endpoint().clone(), impairment.clone()).unwrap();
+        let mut command = through(&proxy, &program);
+        if let Some(links) = links {
+            command.env("REMORA_LINKS", links);
+        }
+        let ended = Running::start(&mut command).finish();
+        ended.expect_silent_success();
+        assert_eq!(ended.stdout, direct.stdout);
+        proxy.accepted()
+    };
+    assert_eq!(links(Some("1")), 1);
+    assert_eq!(links(Some("3")), 3);
+    assert!(links(None) > 1, "the distance alone asks for more");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::{Challenge, Hello, MAX_VERSION, MIN_VERSION, Proof, Reject, WireError, capability};
+use crate::{Challenge, Hello, MAX_LINKS, MAX_VERSION, MIN_VERSION, Proof, Reject, WireError, capability};
 
 /// Why a worker refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +70,8 @@ impl From<Reject> for WireError {
 pub enum Purpose {
     Session = 0,
     Inspect = 1,
+    /// Another link for a session that is there.
+    Strand = 2,
 }
 
 /// The newest version both ranges contain.
@@ -95,7 +97,7 @@ fn access_mac(token: &[u8], hello: &Hello, challenge: &Challenge) -> Hmac<Sha256
 
 fn session_mac(secret: &[u8; 32], hello: &Hello, challenge: &Challenge) -> Hmac<Sha256> {
     let (id, received) = (hello.session_id.to_le_bytes(), hello.received.to_le_bytes());
-    hmac(secret, b"remora session", &[&challenge.nonce, &hello.nonce, &id, &received])
+    hmac(secret, b"remora session", &[&challenge.nonce, &hello.nonce, &[hello.purpose], &id, &received])
 }
 
 /// The client's answer to a challenge. `secret` belongs to the session named in the Hello.
@@ -139,8 +141,14 @@ impl Greeting {
                 hello.min_version, hello.max_version
             )));
         };
-        if hello.purpose > Purpose::Inspect as u8 {
+        if hello.purpose > Purpose::Strand as u8 {
             return Err(RejectCode::BadRequest.reject(format!("purpose {} is unknown", hello.purpose)));
+        }
+        if hello.purpose == Purpose::Strand as u8
+            && (hello.session_id == 0 || !(1..u64::from(MAX_LINKS)).contains(&hello.received))
+        {
+            let text = format!("there is no strand {} of session {}", hello.received, hello.session_id);
+            return Err(RejectCode::BadRequest.reject(text));
         }
         let wants_proof =
             requires_token || hello.session_id != 0 || hello.capabilities & capability::SHORT_GREETING == 0;

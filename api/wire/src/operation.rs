@@ -34,14 +34,14 @@ macro_rules! for_each_operation {
             /// Opens a connection: a new session, a reattachment, or a question about the worker.
             0x0001 Unsequenced Hello {
                 min_version: u16, max_version: u16, capabilities: u64,
-                /// 0 session, 1 inspect.
+                /// 0 session, 1 inspect, 2 another strand of a session's connection.
                 purpose: u8,
                 /// The program's name, for people reading the worker's log.
                 client: String,
                 pid: u32,
                 /// 0 for a new session.
                 session_id: u64,
-                /// Frames of the worker received in this session so far.
+                /// Frames of the worker received in this session so far; of a strand, its place, from 1 on.
                 received: u64,
                 /// The address range the client has reserved and offers.
                 arena_base: u64, arena_bytes: u64,
@@ -78,6 +78,11 @@ macro_rules! for_each_operation {
             0x0008 Unsequenced Pong {} => {};
             /// The answer to an inspecting Hello: what the worker is and does, as JSON.
             0x000a Unsequenced Status { text: String } => {};
+            /// The answer to the Hello of a strand: the session has it.
+            0x000b Unsequenced Joined {} => {};
+            /// The last bytes before the sender spreads its direction over this many links, the first among them. The worker answers
+            /// the client's with its own.
+            0x000c Unsequenced Spread { links: u16 } => {};
 
             /// Ends the session and frees all of it; the worker closes the connection.
             0x0010 Call Goodbye {} => {};
@@ -412,6 +417,8 @@ pub mod capability {
     pub const SHORT_GREETING: u64 = 1 << 9;
     /// The worker unpacks `Packed`.
     pub const PACKED: u64 = 1 << 10;
+    /// The worker takes more links for a session, and spreads what it sends over them when told to.
+    pub const STRANDS: u64 = 1 << 11;
 }
 
 /// What a failed request comes back with.

@@ -29,6 +29,7 @@ use crate::outgoing::{Outgoing, Sender};
 use crate::progress::Progress;
 use crate::reattach::{self, Session};
 use crate::ring::{Full, Ring};
+use crate::strands::Strands;
 use crate::trace::{Counters, Statistics};
 use crate::upload::{self, Uploads, When};
 use crate::{exit, trace};
@@ -67,6 +68,8 @@ pub struct Config {
     pub hashing: When,
     /// When they are packed.
     pub packing: When,
+    /// Over how many links large copies are spread; by default as the distance asks for.
+    pub links: Option<u16>,
 }
 
 impl Default for Config {
@@ -82,6 +85,7 @@ impl Default for Config {
             window_frames: 32 << 10,
             hashing: When::Measured,
             packing: When::Measured,
+            links: None,
         }
     }
 }
@@ -111,8 +115,9 @@ pub(crate) struct Shared {
     pub desk_changed: Condvar,
     /// How many threads want the reader's role, or room in the window, but wait for no reply.
     pub seekers: AtomicUsize,
-    /// The link in use, for whoever must wake its reader.
+    /// The first link in use, for whoever must wake its reader; further ones are among the strands.
     pub link: Mutex<Link>,
+    pub strands: Strands,
     pub deliveries: Deliveries,
     pub callbacks: Callbacks,
     pub mirrors: Mirrors,
@@ -159,6 +164,7 @@ impl Connection {
             session.distance,
         );
         let neighbour = Neighbour::of(&link, &welcome);
+        let strands = Strands::new(&config, &session);
         let failed = |error| OpenError(format!("no memory for the request window: {error}"));
         let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
         let shared = Arc::new(Shared {
@@ -172,6 +178,7 @@ impl Connection {
             desk_changed: Condvar::new(),
             seekers: AtomicUsize::new(0),
             link: Mutex::new(link),
+            strands,
             deliveries: Deliveries::default(),
             callbacks: Callbacks::default(),
             mirrors: Mirrors::default(),
@@ -310,6 +317,7 @@ impl Connection {
                 return Ok(());
             }
         }
+        self.shared.consider_strands(bytes.len());
         if self.shared.uploads.is_worth_it(destination, bytes.len()) {
             return self.write_kept(stream, destination, bytes, cause);
         }
@@ -393,6 +401,7 @@ impl Connection {
                 return Ok(());
             }
         }
+        self.shared.consider_strands(destination.len());
         let mut asked = std::collections::VecDeque::new();
         let mut result = Ok(());
         for (index, piece) in destination.chunks_mut(PIECE).enumerate() {
@@ -432,6 +441,7 @@ impl Connection {
         bytes: u64,
         cause: u16,
     ) -> Result<(), Failure> {
+        self.shared.consider_strands(bytes as usize);
         let token = self.token();
         let home = self.is_home(source, destination.as_ptr() as u64, bytes as usize);
         let expected = Destination::new(destination, bytes as usize).at_home(home);
@@ -696,6 +706,7 @@ impl Shared {
         self.over.store(true, Ordering::SeqCst);
         // Wakes whoever reads, who then lets go of the role and of the memory it may be writing to.
         self.link.lock().shutdown();
+        self.strands.shutdown();
         self.sender.wake();
         if let Some(_role) = self.incoming.try_lock_for(ABANDON_PATIENCE) {
             self.end(Failure { status: STATUS_CLOSED, text: text.to_owned() });

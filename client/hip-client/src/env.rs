@@ -108,7 +108,25 @@ pub fn config() -> Result<Config, String> {
     };
     let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
     let strict = strict();
-    Ok(Config { endpoint, token, trust, connect_timeout, strict, hashing, packing, ..Config::default() })
+    let links = match text("REMORA_LINKS") {
+        Some(value) => {
+            let links = value.parse().ok().filter(|links| (1..=wire::MAX_LINKS).contains(links));
+            let limit = wire::MAX_LINKS;
+            Some(links.ok_or_else(|| format!("REMORA_LINKS is \"{value}\"; it may be 1 to {limit}"))?)
+        }
+        None => None,
+    };
+    Ok(Config {
+        endpoint,
+        token,
+        trust,
+        connect_timeout,
+        strict,
+        hashing,
+        packing,
+        links,
+        ..Config::default()
+    })
 }
 
 fn when(name: &str) -> Result<When, String> {

@@ -12,7 +12,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use transport::Link;
+use transport::{BLOCK_BYTES, Lane, Link};
 use wire::{
     Ack, Callback, Deliver, EventReached, Failure, Field, Header, LateError, MAX_HEAD_BYTES, MirrorChanged,
     Opcode, Output, ReceiveCounter, StreamReached, WireError, decode_request, widen,
@@ -23,6 +23,7 @@ use crate::progress::Watched;
 use crate::trace::Counters;
 
 const BUFFER: usize = 64 << 10;
+const _: () = assert!(BUFFER as u64 <= BLOCK_BYTES);
 /// Memory for a payload is taken in steps of this as the bytes arrive, not as the header claims.
 const STEP: usize = 1 << 20;
 /// How often a thread without the role looks again, should a wake-up have gone to another.
@@ -217,7 +218,7 @@ impl From<WireError> for ReadError {
 /// The state of the receiving side; whoever holds its lock is the one that reads.
 #[derive(Debug)]
 pub struct Incoming {
-    link: Link,
+    pub lane: Lane,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -228,7 +229,7 @@ pub struct Incoming {
 impl Incoming {
     pub fn new(link: Link) -> Incoming {
         Incoming {
-            link,
+            lane: Lane::new(link),
             buffer: vec![0; BUFFER].into_boxed_slice(),
             start: 0,
             end: 0,
@@ -237,13 +238,9 @@ impl Incoming {
         }
     }
 
-    pub fn link(&self) -> &Link {
-        &self.link
-    }
-
     /// Goes on with a new connection: what was read of an unfinished frame comes again.
     pub fn resume(&mut self, link: Link) {
-        self.link = link;
+        self.lane = Lane::new(link);
         self.start = 0;
         self.end = 0;
         self.counter.told_by_handshake();
@@ -258,7 +255,7 @@ impl Incoming {
             self.start = 0;
             self.end = 0;
         }
-        match self.link.read(&mut self.buffer[self.end..])? {
+        match self.lane.read(&mut self.buffer[self.end..])? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             bytes => {
                 self.end += bytes;
@@ -303,7 +300,7 @@ impl Incoming {
             return Ok(());
         }
         self.bytes += rest.len() as u64;
-        self.link.read_exact(rest)
+        self.lane.read_exact(rest)
     }
 
     fn payload(&mut self, bytes: u64) -> Result<Vec<u8>, ReadError> {
@@ -359,7 +356,7 @@ impl Shared {
                         && !incoming.has_buffered()
                     {
                         let left = deadline.saturating_duration_since(Instant::now());
-                        let ready = incoming.link.wait(true, false, Some(left));
+                        let ready = incoming.lane.wait_readable(Some(left));
                         if left.is_zero() || ready.is_ok_and(|ready| !ready.readable) {
                             break;
                         }
@@ -393,7 +390,7 @@ impl Shared {
     /// Reads the frames that are there, unless somebody else reads.
     pub fn take_news(&self) {
         let Some(mut incoming) = self.incoming.try_lock() else { return };
-        while !self.over.load(Ordering::Relaxed) && (incoming.has_buffered() || incoming.link.has_news()) {
+        while !self.over.load(Ordering::Relaxed) && (incoming.has_buffered() || incoming.lane.has_news()) {
             self.read(&mut incoming);
         }
         drop(incoming);
@@ -537,6 +534,11 @@ impl Shared {
                 self.acknowledged(received, sending)?;
             }
             Opcode::Ping => self.sender.pong(),
+            Opcode::Spread => {
+                let (wire::Spread { links }, _) = decode_request(&payload)?;
+                let strands = self.strands.in_use(links)?;
+                incoming.lane.spread(strands, (incoming.end - incoming.start) as u64);
+            }
             Opcode::Output => {
                 let (Output { fd }, text) = decode_request(&payload)?;
                 crate::output::write(fd, text);

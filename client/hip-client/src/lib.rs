@@ -16,6 +16,7 @@ mod progress;
 mod reattach;
 mod reserve;
 mod ring;
+mod strands;
 pub mod upload;
 
 mod advice;

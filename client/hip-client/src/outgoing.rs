@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use transport::Link;
+use transport::{Lane, Link};
 use wire::{Ack, Flags, Pong};
 
 use crate::barrier;
@@ -23,11 +23,13 @@ const WRITER_PATIENCE: Duration = Duration::from_millis(10);
 /// The state of the sending side; whoever holds its lock is the one that writes.
 #[derive(Debug)]
 pub struct Outgoing {
-    pub link: Link,
+    pub lane: Lane,
     pub cursor: Cursor,
     /// Unsequenced frames under way, which go between others.
     control: Vec<u8>,
     control_sent: usize,
+    /// The links to spread over once the unsequenced frames under way are sent, the last of which says so.
+    spreading: Option<Vec<Link>>,
     lengths: Vec<u64>,
     /// The connection failed; nothing is sent until it is replaced.
     pub broken: bool,
@@ -40,10 +42,11 @@ pub struct Broken;
 impl Outgoing {
     pub fn new(link: Link) -> Outgoing {
         Outgoing {
-            link,
+            lane: Lane::new(link),
             cursor: Cursor { number: 1, offset: 0 },
             control: Vec::new(),
             control_sent: 0,
+            spreading: None,
             lengths: Vec::new(),
             broken: false,
         }
@@ -51,7 +54,8 @@ impl Outgoing {
 
     /// Goes on with a new connection: `received` frames have arrived there.
     pub fn resume(&mut self, link: Link, received: u64) {
-        self.link = link;
+        self.lane = Lane::new(link);
+        self.spreading = None;
         self.cursor = Cursor { number: received + 1, offset: 0 };
         self.control.clear();
         self.control_sent = 0;
@@ -149,6 +153,7 @@ impl Shared {
         self.ring.appended() > self.sender.sent()
             || self.sender.acknowledgement.load(Ordering::Relaxed) != 0
             || self.sender.pong.load(Ordering::Relaxed)
+            || self.strands.are_due()
     }
 
     fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
@@ -158,18 +163,27 @@ impl Shared {
             }
             if outgoing.cursor.offset == 0 && outgoing.control.is_empty() {
                 self.take_control(&mut outgoing.control);
+                if self.strands.are_due() && !outgoing.lane.is_spread() {
+                    outgoing.spreading = {
+                        let generation = self.generation.load(Ordering::Acquire);
+                        self.strands.take_due(generation, &mut outgoing.control)
+                    };
+                }
             }
             let mut slices = Slices::new();
             slices.push(&outgoing.control[outgoing.control_sent..]);
-            self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
+            outgoing.lengths.clear();
+            if outgoing.spreading.is_none() {
+                self.ring.collect(&outgoing.cursor, &mut outgoing.lengths, &mut slices);
+            }
             let result = if slices.all().is_empty() {
-                match outgoing.link.try_flush() {
+                match outgoing.lane.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
                     Err(error) => Err(error),
                 }
             } else {
-                outgoing.link.try_write_vectored(slices.all())
+                outgoing.lane.try_write_vectored(slices.all())
             };
             match result {
                 Ok(sent) => {
@@ -179,6 +193,9 @@ impl Shared {
                     if outgoing.control_sent == outgoing.control.len() {
                         outgoing.control.clear();
                         outgoing.control_sent = 0;
+                        if let Some(strands) = outgoing.spreading.take() {
+                            outgoing.lane.spread(strands, 0);
+                        }
                     }
                     outgoing.cursor.advance(&outgoing.lengths, (sent - control) as u64);
                     self.sender.sent.store(outgoing.cursor.number - 1, Ordering::Release);
@@ -187,7 +204,7 @@ impl Shared {
                 Err(_) => return Err(self.break_off(outgoing)),
             }
             if outgoing.cursor.number > until && outgoing.control.is_empty() {
-                match outgoing.link.try_flush() {
+                match outgoing.lane.try_flush() {
                     Ok(true) => return Ok(()),
                     Ok(false) => {}
                     Err(_) => return Err(self.break_off(outgoing)),
@@ -201,13 +218,13 @@ impl Shared {
     fn wait_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
         loop {
             let Some(mut incoming) = self.incoming.try_lock() else {
-                match outgoing.link.wait(false, true, Some(WRITER_PATIENCE)) {
+                match outgoing.lane.wait_writable(Some(WRITER_PATIENCE)) {
                     Ok(ready) if ready.writable => return Ok(()),
                     Ok(_) => continue,
                     Err(_) => return Err(self.break_off(outgoing)),
                 }
             };
-            let result = outgoing.link.wait(true, true, Some(WRITER_PATIENCE));
+            let result = outgoing.lane.wait_either(&incoming.lane, Some(WRITER_PATIENCE));
             let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
             let failed = readable && self.read_frame(&mut incoming, Sending::Here).is_err();
             drop(incoming);
@@ -227,7 +244,7 @@ impl Shared {
     /// Gives the connection up. Shutting it down makes whoever reads find out, and mend it.
     fn break_off(&self, outgoing: &mut Outgoing) -> Broken {
         outgoing.broken = true;
-        outgoing.link.shutdown();
+        outgoing.lane.shutdown();
         Broken
     }
 

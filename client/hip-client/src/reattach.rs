@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use transport::greet::{self, Credentials};
 use transport::{Endpoint, Link, TransportError, tls};
-use wire::{Hello, MAX_VERSION, MIN_VERSION, Purpose, RejectCode, Welcome, WireError, capability};
+use wire::{Hello, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, Welcome, WireError, capability};
 
 use crate::connection::{Config, OpenError, Shared};
 use crate::incoming::{Incoming, ReadError};
@@ -42,7 +42,7 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
         .map_err(|error| OpenError(format!("no address range for device memory can be reserved: {error}")))?;
     let hello = Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? };
     let (link, welcome, distance) =
-        connect(config, &hello, None).map_err(|error| OpenError(explain(config, &error)))?;
+        connect::<Welcome>(config, &hello, None).map_err(|error| OpenError(explain(config, &error)))?;
     let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
         reservation
     } else {
@@ -103,7 +103,7 @@ impl Shared {
     /// Replaces a broken connection and goes on where the session was, or ends the session. The caller holds
     /// the reader's role; taking the writer's as well keeps everyone off the socket meanwhile.
     pub fn recover(&self, incoming: &mut Incoming, error: ReadError) {
-        incoming.link().shutdown();
+        incoming.lane.shutdown();
         let mut outgoing = self.outgoing.lock();
         let result = match &error {
             _ if self.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
@@ -128,6 +128,7 @@ impl Shared {
         });
         match resumed {
             Ok((link, received)) => {
+                self.strands.forget();
                 *self.link.lock() = link.clone();
                 outgoing.resume(link.clone(), received);
                 self.sender.resume(received);
@@ -159,7 +160,7 @@ impl Shared {
                 ..hello(&self.config).map_err(|error| error.0)?
             };
             attempts += 1;
-            let error = match connect(&self.config, &hello, Some(&self.session.secret)) {
+            let error = match connect::<Welcome>(&self.config, &hello, Some(&self.session.secret)) {
                 Ok((link, welcome, _)) => {
                     crate::exit::replaced(self, link.raw_fd());
                     return Ok((link, welcome));
@@ -193,6 +194,19 @@ impl Shared {
     }
 }
 
+/// Connects another link to a session's connection.
+pub fn join(shared: &Shared, place: u16) -> Result<Link, TransportError> {
+    let own = hello(&shared.config).map_err(|error| std::io::Error::other(error.0))?;
+    let hello = Hello {
+        purpose: Purpose::Strand as u8,
+        session_id: shared.session.id,
+        received: place.into(),
+        ..own
+    };
+    let (link, _, _) = connect::<wire::Joined>(&shared.config, &hello, Some(&shared.session.secret))?;
+    Ok(link)
+}
+
 fn hello(config: &Config) -> Result<Hello, OpenError> {
     Ok(Hello {
         min_version: MIN_VERSION,
@@ -201,7 +215,8 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
             | capability::COMPILE
             | capability::UPLOADS
             | capability::SHORT_GREETING
-            | capability::PACKED,
+            | capability::PACKED
+            | capability::STRANDS,
         purpose: Purpose::Session as u8,
         client: config.program.clone(),
         pid: std::process::id(),
@@ -210,11 +225,11 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
     })
 }
 
-fn connect(
+fn connect<Answer: Operation>(
     config: &Config,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
-) -> Result<(Link, Welcome, Duration), TransportError> {
+) -> Result<(Link, Answer, Duration), TransportError> {
     let start = Instant::now();
     let mut link = config.endpoint.connect(config.connect_timeout)?;
     let left = || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
@@ -226,8 +241,8 @@ fn connect(
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
-    let (welcome, distance) = greet::open_session(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
-    Ok((link, welcome, distance))
+    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
+    Ok((link, answer, distance))
 }
 
 /// What was tried, what was found, what to do.

@@ -69,7 +69,7 @@ pub fn greet<Answer: Operation>(
 }
 
 /// The same, and how long the challenge took: a round trip of the network, and little else.
-fn greet_measured<Answer: Operation>(
+pub fn greet_measured<Answer: Operation>(
     link: &Link,
     hello: &Hello,
     credentials: &Credentials<'_>,

@@ -10,11 +10,12 @@ pub mod tls;
 
 mod endpoint;
 mod error;
+mod lane;
 mod link;
 mod listener;
 
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
-pub use link::Peer;
-pub use link::{Link, Ready};
+pub use lane::{BLOCK_BYTES, Lane};
+pub use link::{Link, Peer, Ready};
 pub use listener::Listener;

@@ -162,33 +162,7 @@ impl Link {
 
     /// Waits until the link is ready for one of the things asked for, or for the time given.
     pub fn wait(&self, readable: bool, writable: bool, timeout: Option<Duration>) -> io::Result<Ready> {
-        if readable && self.inner.tls.as_ref().is_some_and(Session::has_plaintext) {
-            return Ok(Ready { readable: true, writable: false });
-        }
-        let mut events = 0;
-        if readable {
-            events |= libc::POLLIN;
-        }
-        if writable {
-            events |= libc::POLLOUT;
-        }
-        let milliseconds =
-            timeout.map_or(-1, |timeout| timeout.as_millis().clamp(1, i32::MAX as u128) as i32);
-        let mut poll = libc::pollfd { fd: self.raw_fd(), events, revents: 0 };
-        // SAFETY: one valid pollfd, for the length of the call.
-        match unsafe { libc::poll(&mut poll, 1, milliseconds) } {
-            -1 => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(Ready::default()),
-                error => Err(error),
-            },
-            _ => {
-                let broken = poll.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
-                Ok(Ready {
-                    readable: readable && (broken || poll.revents & libc::POLLIN != 0),
-                    writable: writable && (broken || poll.revents & libc::POLLOUT != 0),
-                })
-            }
-        }
+        wait(readable.then_some(self), writable.then_some(self), timeout)
     }
 
     /// The process at the other end of a named unix socket, by the kernel's word. `None` for any other link, such as one that
@@ -290,6 +264,31 @@ impl Link {
             )
         };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Waits until one link can be read or another be written, or for the time given.
+pub(crate) fn wait(
+    readable: Option<&Link>,
+    writable: Option<&Link>,
+    timeout: Option<Duration>,
+) -> io::Result<Ready> {
+    if readable.is_some_and(|link| link.inner.tls.as_ref().is_some_and(Session::has_plaintext)) {
+        return Ok(Ready { readable: true, writable: false });
+    }
+    let milliseconds = timeout.map_or(-1, |timeout| timeout.as_millis().clamp(1, i32::MAX as u128) as i32);
+    // The kernel passes over descriptors below zero.
+    let entry =
+        |link: Option<&Link>, events| libc::pollfd { fd: link.map_or(-1, Link::raw_fd), events, revents: 0 };
+    let mut polls = [entry(readable, libc::POLLIN), entry(writable, libc::POLLOUT)];
+    // SAFETY: two valid entries, for the length of the call.
+    match unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(Ready::default()),
+            error => Err(error),
+        },
+        // A broken link is ready for anything: who tries finds out.
+        _ => Ok(Ready { readable: polls[0].revents != 0, writable: polls[1].revents != 0 }),
     }
 }
 

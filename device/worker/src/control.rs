@@ -20,6 +20,8 @@ pub(crate) enum Order {
     Start { config: Box<SessionConfig>, session_id: u64, secret: [u8; 32], worker: String },
     /// A connection (attached) has proved that it belongs to this session.
     Attach { hello: Vec<u8>, version: u16 },
+    /// A link (attached) has proved that it belongs to this session's connection.
+    Join { place: u16 },
     /// Answer with a report.
     Report { ticket: u64 },
     /// What the session offered can be asked for with this token.

@@ -3,6 +3,7 @@
 //! The main thread reads requests. A control thread hears the supervisor, a housekeeper acknowledges and measures. Whatever
 //! ends the session ends the process, and with it everything the session had.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,7 +12,10 @@ use std::time::{Duration, Instant};
 use backend::{Arena, Device, DeviceError};
 use parking_lot::{Condvar, Mutex};
 use transport::{Link, greet};
-use wire::{Arrival, Header, Hello, Opcode, ReceiveCounter, RejectCode, Welcome, capability, decode_request};
+use wire::{
+    Arrival, Header, Hello, MAX_LINKS, Opcode, ReceiveCounter, RejectCode, Welcome, WireError, capability,
+    decode_request,
+};
 
 use crate::broker::Exchange;
 use crate::compile::Compiler;
@@ -77,6 +81,7 @@ pub fn execute() -> Result<(), WorkerError> {
         has_compiler: compiler.is_available(),
         grace_lost: config.grace_lost,
         next: Mutex::new(Some(Attachment { link, hello, version })),
+        strands: Mutex::default(),
         arrived: Condvar::new(),
         ending: AtomicBool::new(false),
         loads: Mutex::new(Vec::new()),
@@ -133,6 +138,8 @@ struct Shared {
     has_compiler: bool,
     grace_lost: Duration,
     next: Mutex<Option<Attachment>>,
+    /// Links that have joined the connection and are not used yet, by their places.
+    strands: Mutex<BTreeMap<u16, Link>>,
     arrived: Condvar,
     ending: AtomicBool,
     loads: Mutex<Vec<f32>>,
@@ -215,7 +222,10 @@ impl Shared {
             }
             Arrival::Unsequenced => {
                 let payload = inbox.read_vec(header.payload_len)?;
-                self.unsequenced(&header, &payload)?;
+                match header.known() {
+                    Ok(Opcode::Spread) => self.spread(inbox, &payload)?,
+                    _ => self.unsequenced(&header, &payload)?,
+                }
                 Ok(Next::GoOn)
             }
             Arrival::Next(number) => {
@@ -247,8 +257,23 @@ impl Shared {
         Ok(())
     }
 
+    /// The client spreads what it sends from here on; so does this side.
+    fn spread(&self, inbox: &mut Inbox, payload: &[u8]) -> Result<(), Broken> {
+        let (wire::Spread { links }, _) = decode_request(payload)?;
+        let mut joined = self.strands.lock();
+        let strands: Vec<Link> = (1..links.min(MAX_LINKS)).map_while(|place| joined.remove(&place)).collect();
+        drop(joined);
+        if strands.is_empty() || strands.len() + 1 != usize::from(links) {
+            let (what, value) = ("the number of links to spread over", links.into());
+            return Err(WireError::Value { what, value }.into());
+        }
+        inbox.spread(strands.clone())?;
+        self.outbox.spread(strands);
+        Ok(())
+    }
+
     fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
-        let mut capabilities = capability::PACKED;
+        let mut capabilities = capability::PACKED | capability::STRANDS;
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }
@@ -336,6 +361,7 @@ impl Shared {
         loop {
             match control.receive::<Order>() {
                 Ok(Some((Order::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
+                Ok(Some((Order::Join { place }, Some(fd)))) => self.join(place, fd),
                 Ok(Some((Order::Report { ticket }, _))) => {
                     let _ = control.send(&Answer::Report { ticket, report: self.report() }, None);
                 }
@@ -355,8 +381,19 @@ impl Shared {
         let attachment = Attachment { link: Link::from_fd(fd), hello, version };
         // First, so that it is the old connection that ends.
         self.outbox.detach();
+        self.strands.lock().clear();
         *self.next.lock() = Some(attachment);
         self.arrived.notify_all();
+    }
+
+    /// Keeps a link until the client makes use of it.
+    fn join(&self, place: u16, fd: OwnedFd) {
+        let link = Link::from_fd(fd);
+        // Before the answer: the client may use it as soon as it has that.
+        self.strands.lock().insert(place, link.clone());
+        if greet::send(&link, &wire::Joined {}).is_err() {
+            self.strands.lock().remove(&place);
+        }
     }
 
     fn report(&self) -> SessionReport {

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use transport::Link;
+use transport::{BLOCK_BYTES, Lane, Link};
 use wire::{Header, WireError};
 
 /// Frames up to this size are handled in the buffer, without another copy.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+const _: () = assert!(BUFFER_BYTES as u64 <= BLOCK_BYTES);
 /// A header and the fields of a bulk write.
 const BULK_HEAD_BYTES: usize = Header::BYTES + 16;
 /// Memory for a payload is taken as its bytes arrive, in steps of at most this.
@@ -38,7 +39,7 @@ impl Broken {
 }
 
 pub(crate) struct Inbox {
-    link: Link,
+    lane: Lane,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -48,7 +49,17 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(link: Link) -> Inbox {
-        Inbox { link, buffer: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0, bulk: false }
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Inbox { lane: Lane::new(link), buffer, start: 0, end: 0, bulk: false }
+    }
+
+    /// What follows the frame just read comes over these links as well.
+    pub(crate) fn spread(&mut self, strands: Vec<Link>) -> Result<(), WireError> {
+        if self.lane.is_spread() {
+            return Err(WireError::Unexpected { expected: "a request", found: "a second Spread".to_owned() });
+        }
+        self.lane.spread(strands, (self.end - self.start) as u64);
+        Ok(())
     }
 
     /// Whether the next frame must be waited for.
@@ -61,7 +72,7 @@ impl Inbox {
         if self.is_empty() {
             self.start = 0;
             let most = if std::mem::take(&mut self.bulk) { BULK_HEAD_BYTES } else { BUFFER_BYTES };
-            self.end = match self.link.read(&mut self.buffer[..most])? {
+            self.end = match self.lane.read(&mut self.buffer[..most])? {
                 0 => return Err(Broken::Closed),
                 bytes => bytes,
             };
@@ -81,7 +92,7 @@ impl Inbox {
                 self.start = 0;
             }
             while self.end - self.start < bytes {
-                match self.link.read(&mut self.buffer[self.end..])? {
+                match self.lane.read(&mut self.buffer[self.end..])? {
                     0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                     read => self.end += read,
                 }
@@ -99,7 +110,7 @@ impl Inbox {
         head.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
         self.start += buffered;
         self.bulk = !rest.is_empty();
-        Ok(self.link.read_exact(rest)?)
+        Ok(self.lane.read_exact(rest)?)
     }
 
     /// The next `bytes` bytes in memory of their own, which grows only as they arrive.

@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 
 use backend::{Device, DeviceError};
 use parking_lot::{Condvar, Mutex};
-use transport::Link;
+use transport::{Lane, Link};
 use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError};
 
 use crate::mirror::Mirrors;
@@ -40,7 +40,7 @@ enum Kept {
 }
 
 struct State {
-    link: Option<Link>,
+    lane: Option<Lane>,
     window: SendWindow<Kept>,
     spares: Vec<Vec<u8>>,
     closed: bool,
@@ -74,7 +74,7 @@ impl State {
 pub(crate) struct Outbox {
     state: Mutex<State>,
     /// The connection in use, to be cut without waiting for whoever is writing to it.
-    current: Mutex<Option<Link>>,
+    current: Mutex<Vec<Link>>,
     room: Condvar,
     device: Arc<dyn Device>,
     mirrors: Mirrors,
@@ -93,12 +93,12 @@ impl Outbox {
     pub(crate) fn new(device: Arc<dyn Device>) -> Outbox {
         Outbox {
             state: Mutex::new(State {
-                link: None,
+                lane: None,
                 window: SendWindow::new(WINDOW_BYTES),
                 spares: Vec::new(),
                 closed: false,
             }),
-            current: Mutex::new(None),
+            current: Mutex::default(),
             room: Condvar::new(),
             device,
             mirrors: Mirrors::default(),
@@ -113,7 +113,7 @@ impl Outbox {
     /// A connection begins: says welcome, then sends again what the client has not received.
     pub(crate) fn attach(&self, link: Link, welcome: &wire::Welcome, received: u64) -> Result<(), WireError> {
         let mut state = self.state.lock();
-        *self.current.lock() = Some(link.clone());
+        *self.current.lock() = vec![link.clone()];
         if received < state.window.acknowledged() {
             return Err(WireError::NotKept { first: received + 1, last: state.window.acknowledged() });
         }
@@ -134,7 +134,7 @@ impl Outbox {
         }
         self.told.store(welcome.received, Ordering::Relaxed);
         match sent {
-            Ok(()) => state.link = Some(link),
+            Ok(()) => state.lane = Some(Lane::new(link)),
             // The reader of the link will find it broken and wait for the next one.
             Err(_) => link.shutdown(),
         }
@@ -144,10 +144,24 @@ impl Outbox {
 
     /// The connection is gone; frames are kept for the next one.
     pub(crate) fn detach(&self) {
-        if let Some(link) = self.current.lock().take() {
-            link.shutdown();
+        self.current.lock().drain(..).for_each(|link| link.shutdown());
+        drop_lane(&mut self.state.lock());
+    }
+
+    /// What follows goes over these links as well; the client is told where it begins.
+    pub(crate) fn spread(&self, strands: Vec<Link>) {
+        let mut bytes = Vec::new();
+        let links = 1 + strands.len() as u16;
+        wire::encode_request(&wire::Spread { links }, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        let mut state = self.state.lock();
+        let Some(lane) = &mut state.lane else { return };
+        match lane.write_all(&bytes) {
+            Ok(()) => {
+                self.current.lock().extend(strands.iter().cloned());
+                lane.spread(strands, 0);
+            }
+            Err(_) => drop_lane(&mut state),
         }
-        drop_link(&mut self.state.lock());
     }
 
     /// The session ends: nobody waits for room any more.
@@ -171,7 +185,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.state.lock().link.is_some()
+        self.state.lock().lane.is_some()
     }
 
     /// The client has received this many frames.
@@ -230,10 +244,10 @@ impl Outbox {
         let mut bytes = Vec::new();
         wire::encode_request(fields, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
         let mut state = self.state.lock();
-        if let Some(link) = &state.link
-            && link.write_all(&bytes).is_err()
+        if let Some(lane) = &mut state.lane
+            && lane.write_all(&bytes).is_err()
         {
-            drop_link(&mut state);
+            drop_lane(&mut state);
         }
     }
 
@@ -283,12 +297,12 @@ impl Outbox {
         let mut head = [0; REPLY_HEAD_BYTES];
         head[..Header::BYTES].copy_from_slice(&header.encode());
         let mut state = self.state.lock();
-        let link = state.link.as_ref();
-        let sent = link.is_some_and(|link| {
-            link.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_ok()
+        let lane = state.lane.as_mut();
+        let sent = lane.is_some_and(|lane| {
+            lane.write_all_vectored(&mut [IoSlice::new(&head), IoSlice::new(body)]).is_ok()
         });
         if !sent {
-            drop_link(&mut state);
+            drop_lane(&mut state);
         }
         let bytes = body.len() as u64;
         let number = wire::widen(request.request_id, self.received.load(Ordering::Relaxed));
@@ -338,12 +352,12 @@ impl Outbox {
 
     fn send(&self, bytes: Vec<u8>) {
         let mut state = self.state.lock();
-        let failed = match &state.link {
-            Some(link) => link.write_all(&bytes).is_err(),
+        let failed = match &mut state.lane {
+            Some(lane) => lane.write_all(&bytes).is_err(),
             None => false,
         };
         if failed {
-            drop_link(&mut state);
+            drop_lane(&mut state);
         }
         let cost = bytes.len() as u64;
         state.window.push(Kept::Whole(bytes), cost);
@@ -376,9 +390,9 @@ fn failed(header: &Header, error: &DeviceError) -> Vec<u8> {
     frame
 }
 
-fn drop_link(state: &mut State) {
-    if let Some(link) = state.link.take() {
-        link.shutdown();
+fn drop_lane(state: &mut State) {
+    if let Some(lane) = state.lane.take() {
+        lane.shutdown();
     }
 }
 

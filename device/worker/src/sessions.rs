@@ -131,6 +131,13 @@ impl Sessions {
         attach(&session.control, hello, version, connection).is_ok()
     }
 
+    /// Gives another link to a running session.
+    pub(crate) fn join(&self, id: u64, place: u16, link: &OwnedFd) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.get(&id) else { return false };
+        session.control.send(&Order::Join { place }, Some(link.as_raw_fd())).is_ok()
+    }
+
     /// Asks every session how it is.
     pub(crate) fn report(&self) -> Vec<(SessionStatus, SessionReport)> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;

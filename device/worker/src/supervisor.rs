@@ -186,6 +186,12 @@ impl Supervisor {
         }
         let connection = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
         let connection = connection.map_err(transport::TransportError::from)?;
+        if hello.purpose == Purpose::Strand as u8 {
+            return match self.sessions.join(hello.session_id, hello.received as u16, &connection) {
+                true => Ok(()),
+                false => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
+            };
+        }
         if hello.session_id != 0 {
             if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
                 tracing::info!("session {:016x} of {} continues from {peer}", hello.session_id, hello.client);
