@@ -9,6 +9,7 @@ pub mod exercise;
 pub mod delta;
 
 mod codec;
+mod effect;
 mod error;
 mod frame;
 mod graph;
@@ -18,6 +19,7 @@ mod operation;
 mod session;
 
 pub use codec::{Bytes, Field, Reader, Sink};
+pub use effect::Effect;
 pub use error::WireError;
 pub use frame::*;
 pub use graph::*;

@@ -439,13 +439,13 @@ impl Runtime {
 
     #[cold]
     fn before_work(&self, opcode: Opcode, body: &[u8]) -> Result<(), hipError_t> {
-        if !is_work(opcode) {
+        if !opcode.effect().is_work() {
             return Ok(());
         }
         self.expose_in(body)?;
         if self.connection.mirrors().any() {
             self.connection.mirrors().worked();
-            if !only_changes(opcode) {
+            if opcode.effect() != wire::Effect::Fills {
                 return self.flush();
             }
         }
@@ -558,67 +558,6 @@ fn across_a_network(mut properties: hipDeviceProp_tR0600) -> hipDeviceProp_tR060
     properties.pageableMemoryAccessUsesHostPageTables = 0;
     properties.hostNativeAtomicSupported = 0;
     properties
-}
-
-/// Whether a request asks for work that may look at memory or change it. What is not known here may.
-fn is_work(opcode: Opcode) -> bool {
-    !matches!(
-        opcode,
-        Opcode::Allocate
-            | Opcode::Release
-            | Opcode::Adopt
-            | Opcode::MirrorWrite
-            | Opcode::Read
-            | Opcode::ReadLater
-            | Opcode::ReadRect
-            | Opcode::ReadBox
-            | Opcode::MemoryInfo
-            | Opcode::CreateStream
-            | Opcode::DestroyStream
-            | Opcode::SynchronizeStream
-            | Opcode::QueryStream
-            | Opcode::QueryWatched
-            | Opcode::SynchronizeDevice
-            | Opcode::HostFunctionDone
-            | Opcode::CreateEvent
-            | Opcode::DestroyEvent
-            | Opcode::RecordEvent
-            | Opcode::RecordWatched
-            | Opcode::WaitEvent
-            | Opcode::SynchronizeEvent
-            | Opcode::QueryEvent
-            | Opcode::QueryEventWatched
-            | Opcode::Reach
-            | Opcode::ElapsedTime
-            | Opcode::LoadModule
-            | Opcode::UnloadModule
-            | Opcode::ModuleGlobal
-            | Opcode::DefineFunction
-            | Opcode::Compile
-            | Opcode::ResetDevice
-            | Opcode::SetLimit
-            | Opcode::DefineGraph
-            | Opcode::AddGraphNodes
-            | Opcode::UpdateGraphNodes
-            | Opcode::DestroyGraph
-            | Opcode::Goodbye
-    )
-}
-
-/// Whether a request changes memory and looks at none but what it brings along.
-fn only_changes(opcode: Opcode) -> bool {
-    matches!(
-        opcode,
-        Opcode::Write
-            | Opcode::WriteKept
-            | Opcode::WriteKnown
-            | Opcode::Packed
-            | Opcode::WriteRect
-            | Opcode::WriteBox
-            | Opcode::Fill
-            | Opcode::FillRect
-            | Opcode::FillBox
-    )
 }
 
 /// The HIP error of a failed request. The text was for people, and is told when it helps finding the cause.

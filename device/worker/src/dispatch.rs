@@ -105,7 +105,7 @@ impl Dispatcher {
                 return Ok(Next::GoOn);
             }
         };
-        if may_change_memory(opcode) {
+        if opcode.effect().may_change() {
             self.outbox.will_change(number);
         }
         match opcode {
@@ -702,33 +702,6 @@ fn tag(header: &Header) -> Tag {
 
 pub(crate) fn decode<O: Operation>(payload: &[u8]) -> Result<(O, &[u8]), DeviceError> {
     decode_request::<O>(payload).map_err(|error| DeviceError::invalid_value(error.to_string()))
-}
-
-/// Whether memory may be other than before once the request was handled; not so for those that are known to leave it alone.
-fn may_change_memory(opcode: Opcode) -> bool {
-    !matches!(
-        opcode,
-        Opcode::Read
-            | Opcode::ReadRect
-            | Opcode::ReadBox
-            | Opcode::ReadLater
-            | Opcode::MemoryInfo
-            | Opcode::CreateStream
-            | Opcode::DestroyStream
-            | Opcode::SynchronizeStream
-            | Opcode::SynchronizeDevice
-            | Opcode::SynchronizeEvent
-            | Opcode::QueryStream
-            | Opcode::QueryWatched
-            | Opcode::QueryEvent
-            | Opcode::QueryEventWatched
-            | Opcode::CreateEvent
-            | Opcode::DestroyEvent
-            | Opcode::RecordEvent
-            | Opcode::RecordWatched
-            | Opcode::WaitEvent
-            | Opcode::ElapsedTime
-    )
 }
 
 pub(crate) fn malformed(operation: &str) -> DeviceError {
