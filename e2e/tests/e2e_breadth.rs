@@ -61,3 +61,10 @@ fn sources_compiled_apart_are_linked_and_run() {
     let program = Recipe::own("link").for_architectures(&["gfx90a"]).build();
     program.run(&worker, &[]).expect_success().expect_line("PASS link");
 }
+
+#[test]
+fn what_is_compiled_at_run_time_sees_headers_of_hip_and_of_the_programs_machine() {
+    let worker = mi210();
+    let program = Recipe::own("rtc_headers").for_architectures(&["gfx90a"]).build();
+    program.run(&worker, &[]).expect_success().expect_line("PASS rtc_headers");
+}

@@ -27,6 +27,7 @@ mod descriptor;
 pub mod exports;
 mod graph;
 mod handles;
+mod include;
 mod kernarg;
 mod linker;
 mod memory;

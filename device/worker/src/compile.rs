@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use wire::{Field, Reader};
 
 use crate::name_expression;
+use crate::prelude;
 use crate::toolchain::{Toolchain, ToolchainProblem};
 
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -28,8 +29,6 @@ const MAX_CODE_BYTES: u64 = 12 << 20;
 const MAX_CACHE_BYTES: u64 = 1 << 30;
 /// Part of every hash: results of an older layout are not found.
 const CACHE_VERSION: &str = "1";
-/// The compiler declares no printf in this mode, though device code may call it.
-const PRELUDE: &str = "#include <hip/hip_runtime.h>\nextern \"C\" __device__ int printf(const char*, ...);\n";
 
 /// What a program asks to be compiled.
 #[derive(Clone, Debug, Default)]
@@ -146,7 +145,7 @@ impl Compiler {
             toolchain.clang.display().to_string(),
             toolchain.hip.display().to_string(),
             toolchain.device_libs.display().to_string(),
-            PRELUDE.to_owned(),
+            prelude::text(),
         ];
         fixed.to_vec().put(&mut all);
         for text in [&request.isa, &request.name, &request.source] {
@@ -252,6 +251,13 @@ impl Options {
                 match option {
                     "-fgpu-rdc" => it.relocatable = true,
                     "--use_fast_math" | "-use_fast_math" => it.passed.push("-ffast-math".to_owned()),
+                    // The name before clang 11, still in use.
+                    "-fcuda-flush-denormals-to-zero" => {
+                        it.passed.push("-fgpu-flush-denormals-to-zero".to_owned());
+                    }
+                    "-fno-cuda-flush-denormals-to-zero" => {
+                        it.passed.push("-fno-gpu-flush-denormals-to-zero".to_owned());
+                    }
                     "--fmad=true" => it.passed.push("-ffp-contract=fast".to_owned()),
                     "--fmad=false" => it.passed.push("-ffp-contract=off".to_owned()),
                     // Meant for other compilers, or what this one does anyway.
@@ -355,7 +361,7 @@ fn write_sources(folder: &Path, request: &Request) -> Result<(), CompileError> {
         let path = relative(name).ok_or_else(|| CompileError::HeaderName(name.clone()))?;
         write(&folder.join("sources").join(path), text)?;
     }
-    write(&folder.join("prelude.h"), PRELUDE)?;
+    write(&folder.join("prelude.h"), &prelude::text())?;
     let source = format!(
         "#line 1 \"{}\"\n{}{}",
         request.name.replace(['"', '\\', '\n'], "_"),
@@ -489,6 +495,8 @@ mod tests {
             parse(&["--offload-arch", "gfx942:xnack-", "--use_fast_math", "-I/opt/rocm/include"]).unwrap();
         assert_eq!(it.target, "gfx942:xnack-");
         assert_eq!(it.passed, ["-ffast-math"]);
+        let it = parse(&["-fcuda-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"]).unwrap();
+        assert_eq!(it.passed, ["-fgpu-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"]);
     }
 
     #[test]

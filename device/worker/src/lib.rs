@@ -19,6 +19,7 @@ mod mirror;
 mod name_expression;
 mod outbox;
 mod packed;
+mod prelude;
 mod probe;
 mod proxy;
 mod region;

@@ -11,6 +11,7 @@ pub use super::link::{
     hiprtcLinkAddData, hiprtcLinkAddFile, hiprtcLinkComplete, hiprtcLinkCreate, hiprtcLinkDestroy,
 };
 use crate::handles::{Kind, Table};
+use crate::include;
 use crate::report;
 use crate::runtime::runtime;
 
@@ -143,13 +144,16 @@ pub unsafe fn hiprtcCompileProgram(
     }
     let runtime = runtime().map_err(|_| HIPRTC_ERROR_INTERNAL_ERROR)?;
     let (_, device) = runtime.current().map_err(|_| HIPRTC_ERROR_INTERNAL_ERROR)?;
+    let mut texts = vec![program.source.as_str()];
+    texts.extend(program.headers.iter().map(|(_, text)| text.as_str()));
+    let gathered = include::gather(&given, &texts);
     let mut state = program.state.lock();
     let request = wire::Compile {
         isa: device.snapshot.isa.clone(),
         name: program.name.clone(),
         source: program.source.clone(),
-        headers: program.headers.clone(),
-        options: given,
+        headers: program.headers.iter().cloned().chain(gathered.headers).collect(),
+        options: gathered.options,
         expressions: state.expressions.clone(),
     };
     let reply = runtime.call(&request).map_err(|error| {

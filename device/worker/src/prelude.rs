@@ -1,0 +1,56 @@
+//! What a program compiled at run time finds declared without including anything.
+//!
+//! AMD's hiprtc puts a list of headers before every source; programs rely on the types and functions of all of them, down
+//! to `ushort`. The headers of one release or another lack some, so each is taken if it is there.
+
+use std::fmt::Write;
+
+/// In the order of AMD's own list (hipamd/src/hiprtc/CMakeLists.txt): the later ones need the earlier.
+const HEADERS: &[&str] = &[
+    "hip_runtime.h",
+    "hip_bfloat16.h",
+    "hip_common.h",
+    "amd_detail/device_library_decls.h",
+    "amd_detail/hip_assert.h",
+    "library_types.h",
+    "driver_types.h",
+    "surface_types.h",
+    "amd_detail/amd_channel_descriptor.h",
+    "texture_types.h",
+    "amd_detail/ockl_image.h",
+    "amd_detail/texture_fetch_functions.h",
+    "amd_detail/texture_indirect_functions.h",
+    "amd_detail/amd_surface_functions.h",
+    "amd_detail/amd_hip_complex.h",
+    "amd_detail/amd_hip_math_constants.h",
+    "amd_detail/math_fwd.h",
+    "amd_detail/amd_warp_functions.h",
+    "amd_detail/amd_device_functions.h",
+    "amd_detail/amd_warp_sync_functions.h",
+    "amd_detail/hip_cooperative_groups_helper.h",
+    "amd_detail/amd_hip_cooperative_groups.h",
+    "amd_detail/amd_hip_unsafe_atomics.h",
+    "amd_detail/amd_hip_atomic.h",
+    "amd_detail/hip_fp16_math_fwd.h",
+    "amd_detail/amd_hip_fp16.h",
+    "amd_detail/amd_math_functions.h",
+];
+
+/// The types that AMD's hiprtc declares besides, unless the program asks it not to.
+const TYPES: &str = "#if !__HIP_NO_STD_DEFS__
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+typedef long clock_t;
+namespace std { using ::ptrdiff_t; using ::clock_t; }
+#endif
+";
+
+/// The text that is included before the source. What the headers deserve to be warned of is not the program's doing.
+pub(crate) fn text() -> String {
+    let mut text =
+        "#pragma clang diagnostic push\n#pragma clang diagnostic ignored \"-Weverything\"\n".to_owned();
+    for header in HEADERS {
+        let _ = write!(text, "#if __has_include(<hip/{header}>)\n#include <hip/{header}>\n#endif\n");
+    }
+    // The compiler declares no printf in this mode, though device code may call it.
+    text + TYPES + "#pragma clang diagnostic pop\nextern \"C\" __device__ int printf(const char*, ...);\n"
+}
