@@ -1,6 +1,9 @@
 //! `cargo xtask conformance`: what other projects' compilers and packages make, run through the client library.
 
+mod cases;
 mod gtest;
+mod libraries;
+mod python;
 mod rocblas;
 mod rocrand;
 mod tally;
@@ -39,6 +42,10 @@ enum Suite {
     Rocrand(Selection),
     /// The bench and test programs of Debian's rocBLAS, on an emulated MI210
     Rocblas(Selection),
+    /// Debian's rocBLAS, hipBLASLt and MIOpen, by programs that compare every result with a plain reference
+    Libraries(libraries::Arguments),
+    /// hip-python, tinygrad and CuPy from the package index, compared with NumPy
+    Python(python::Arguments),
 }
 
 /// Which programs or cases of a suite to run.
@@ -78,6 +85,8 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Triton => triton(repo, &build()?, Sizes::Large),
         Suite::Rocrand(selection) => rocrand::run(repo, &build()?, selection),
         Suite::Rocblas(selection) => rocblas::run(repo, &build()?, selection),
+        Suite::Libraries(arguments) => libraries::run(repo, &toolchain, &build()?, arguments),
+        Suite::Python(arguments) => python::run(repo, &build()?, arguments),
     }
 }
 
@@ -97,7 +106,7 @@ pub enum Sizes {
 
 /// The part after setup and build.
 pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
-    let python = python(repo)?;
+    let python = venv(repo, "venv", "conformance/triton/requirements.txt")?;
     for &(architecture, device) in ARCHITECTURES {
         let log = repo.logs().join(format!("triton-worker-{device}.log"));
         let worker = LocalWorker::start(&built.remora, device, &log)?;
@@ -120,11 +129,11 @@ pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
     Ok(())
 }
 
-/// A Python that has Triton and NumPy, and nothing of the system's.
-fn python(repo: &Repo) -> Result<PathBuf> {
-    let folder = repo.downloads.join("venv");
-    let _lock = Lock::take(&repo.downloads.join("venv.lock"))?;
-    let requirements = repo.root.join("conformance/triton/requirements.txt");
+/// A Python that has what a file of requirements names, and nothing of the system's.
+fn venv(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf> {
+    let folder = repo.downloads.join(name);
+    let _lock = Lock::take(&repo.downloads.join(format!("{name}.lock")))?;
+    let requirements = repo.root.join(requirements);
     let python = folder.join("bin/python");
     let stamp = Stamp::new(folder.join("stamp"), Inputs::new().file(&requirements)?);
     if stamp.is_fresh() && python.exists() {
@@ -134,7 +143,11 @@ fn python(repo: &Repo) -> Result<PathBuf> {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     let mut venv = Command::new("/usr/bin/python3");
-    step::quiet("python environment", venv.args(["-m", "venv"]).arg(&folder), &repo.logs().join("venv.log"))?;
+    step::quiet(
+        "python environment",
+        venv.args(["-m", "venv"]).arg(&folder),
+        &repo.logs().join(format!("{name}.log")),
+    )?;
     let mut pip = Command::new(&python);
     pip.args([
         "-m",

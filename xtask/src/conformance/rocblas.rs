@@ -115,8 +115,13 @@ const TESTS: &str = "_/gemm.*quick_gemm_small_*:_/gemm_ex.*quick_gemm_small_bf16
                      _/gemv.*quick*:_/dot.*quick*:_/axpy.*quick*:_/trsm.*quick*";
 const QUICK_TESTS: &str = "_/gemm.*quick_gemm_small_f*_NT_*:_/dot.*quick*_f32*:_/axpy.*quick*_f64*";
 
+/// Everything of it, downloaded and unpacked unless that was done before.
+pub fn unpack(repo: &Repo) -> Result<Userland> {
+    Userland::unpack(repo, "rocblas", PACKAGES)
+}
+
 pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
-    let mut userland = Userland::unpack(repo, "rocblas", PACKAGES)?;
+    let mut userland = unpack(repo)?;
     userland.prefer(management_library(repo)?);
     userland.prefer(REFERENCE);
     let mut tally = Tally::default();

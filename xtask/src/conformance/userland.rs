@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the packages come from, the first that has one wins.
+/// Where the packages come from unless a suite says otherwise, the first that has one wins.
 const RELEASES: &[&str] = &["sid", "forky"];
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
@@ -39,29 +39,36 @@ pub struct Userland {
     root: PathBuf,
     /// Folders searched for libraries before the userland's own.
     first: Vec<PathBuf>,
+    /// Folders searched after it.
+    last: Vec<PathBuf>,
 }
 
 impl Userland {
     /// Download and unpack, unless that was done before.
     pub fn unpack(repo: &Repo, name: &str, packages: &[Package]) -> Result<Userland> {
+        Userland::unpack_from(repo, name, RELEASES, packages)
+    }
+
+    /// The same, from releases of one's own choice.
+    pub fn unpack_from(repo: &Repo, name: &str, releases: &[&str], packages: &[Package]) -> Result<Userland> {
         let base = repo.downloads.join("userland").join(name);
         let _lock = Lock::take(&base.join("lock"))?;
         let root = base.join("root");
-        let stamp = Stamp::new(base.join("stamp"), inputs(packages));
+        let stamp = Stamp::new(base.join("stamp"), inputs(releases, packages));
         if stamp.is_fresh() && root.exists() {
-            return Ok(Userland { root, first: Vec::new() });
+            return Ok(Userland { root, first: Vec::new(), last: Vec::new() });
         }
         step::say(&format!("unpacking {name} of a newer Debian release (once)"));
         let work = base.join("unpacking");
         foreign::remove(&work)?;
-        let apt = Apt::new(repo, &work, RELEASES)?;
+        let apt = Apt::new(repo, &work, releases)?;
         let fresh = work.join("root");
         fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
         for package in packages {
             let folder = work.join("archives").join(package.name);
             fs::create_dir_all(&folder)?;
             step::detail(package.name);
-            let archive = apt.download(package.name, RELEASES, &folder)?;
+            let archive = apt.download(package.name, releases, &folder)?;
             extract(&archive, &fresh, package.leave_out)?;
             foreign::remove(&folder)?;
         }
@@ -69,7 +76,7 @@ impl Userland {
         fs::rename(&fresh, &root).with_context(|| format!("cannot move into {}", root.display()))?;
         foreign::remove(&work)?;
         stamp.write()?;
-        Ok(Userland { root, first: Vec::new() })
+        Ok(Userland { root, first: Vec::new(), last: Vec::new() })
     }
 
     /// Search a folder for libraries before those of the userland: one of its own, or one of ours.
@@ -77,15 +84,36 @@ impl Userland {
         self.first.push(self.root.join(folder));
     }
 
+    /// Search a folder for what the userland itself does not have.
+    pub fn also(&mut self, folder: impl AsRef<Path>) {
+        self.last.push(self.root.join(folder));
+    }
+
     pub fn path(&self, below: &str) -> PathBuf {
         self.root.join(below)
     }
 
+    /// Its own libraries.
+    pub fn libraries(&self) -> PathBuf {
+        self.root.join(LIBRARIES)
+    }
+
+    /// Where its programs find libraries: ours before all others.
+    pub fn search_path(&self, built: &Built) -> Vec<PathBuf> {
+        let mut folders = vec![built.lib.clone()];
+        folders.extend(self.first.iter().cloned());
+        folders.push(self.libraries());
+        folders.extend(self.last.iter().cloned());
+        folders
+    }
+
     /// `remora run` for one of its programs, on a software GPU of this model.
     pub fn command(&self, built: &Built, model: &str, program: &str) -> Command {
-        let mut libraries = OsString::from(&built.lib);
-        for folder in self.first.iter().map(PathBuf::as_path).chain([self.root.join(LIBRARIES).as_path()]) {
-            libraries.push(":");
+        let mut libraries = OsString::new();
+        for folder in self.search_path(built) {
+            if !libraries.is_empty() {
+                libraries.push(":");
+            }
             libraries.push(folder);
         }
         let mut command = Command::new(&built.remora);
@@ -97,8 +125,8 @@ impl Userland {
     }
 }
 
-fn inputs(packages: &[Package]) -> Inputs {
-    packages.iter().fold(Inputs::new().text("layout 1").text(&RELEASES.join(" ")), |inputs, package| {
+fn inputs(releases: &[&str], packages: &[Package]) -> Inputs {
+    packages.iter().fold(Inputs::new().text("layout 1").text(&releases.join(" ")), |inputs, package| {
         inputs.text(package.name).text(&package.leave_out.join(" "))
     })
 }
