@@ -2,12 +2,15 @@
 
 mod cases;
 mod gtest;
+mod hip;
 mod libraries;
+mod library;
 mod python;
 mod rocblas;
 mod rocrand;
 mod tally;
 mod userland;
+mod verdict;
 
 use crate::build::{self, Built};
 use crate::compilers;
@@ -19,6 +22,7 @@ use crate::setup;
 use crate::stamp::{Inputs, Stamp};
 use crate::step;
 use anyhow::{Context, Result};
+use gtest::Limits;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -46,6 +50,8 @@ enum Suite {
     Libraries(libraries::Arguments),
     /// hip-python, tinygrad and CuPy from the package index, compared with NumPy
     Python(python::Arguments),
+    /// The test programs of Debian's hipRAND, rocPRIM, hipCUB, rocThrust and rocSPARSE, on an emulated MI210
+    Hip(hip::Arguments),
 }
 
 /// Which programs or cases of a suite to run.
@@ -71,7 +77,8 @@ impl Selection {
 /// The software GPU of the suites that run whole libraries: Debian builds them for it.
 const MODEL: &str = "mi210";
 /// A program that takes longer than this hangs.
-const PROGRAM_LIMIT: Duration = Duration::from_secs(3 * 3600);
+const PATIENCE: Limits =
+    Limits { test: Duration::from_secs(3 * 3600), program: Duration::from_secs(3 * 3600) };
 
 /// The major versions of the client library that the suites load.
 const LIBRARIES: &[&str] = &["libamdhip64.so.6", "libamdhip64.so.7"];
@@ -87,6 +94,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Rocblas(selection) => rocblas::run(repo, &build()?, selection),
         Suite::Libraries(arguments) => libraries::run(repo, &toolchain, &build()?, arguments),
         Suite::Python(arguments) => python::run(repo, &build()?, arguments),
+        Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
     }
 }
 

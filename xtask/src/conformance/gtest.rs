@@ -1,73 +1,92 @@
 //! Running a program that is built with Google Test and reading what it says of its tests.
 //!
-//! What it prints goes to a log as it comes, so that a test that takes the program down is known and named.
+//! What it prints goes to a log as it comes, so that a test that takes the program down is known and named. After such a
+//! test, and after one that takes longer than a test may, the program is started again for the tests that are left.
 
+use super::verdict::Verdict;
 use crate::step;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// What the tests of a program came to.
-#[derive(Debug, Default)]
-pub struct Verdict {
-    pub passed: u64,
-    pub skipped: u64,
-    /// The names of those that failed, in order.
-    pub failed: Vec<String>,
-    running: Option<String>,
-    finished: bool,
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For one test
+    pub test: Duration,
+    /// For all tests of a program
+    pub program: Duration,
 }
 
-impl Verdict {
-    /// Take note of one line of the program's output.
-    pub fn note(&mut self, line: &str) {
-        if let Some(name) = line.strip_prefix("[ RUN      ] ") {
-            self.running = Some(name.trim().to_owned());
-        } else if let Some(name) = line.strip_prefix("[  FAILED  ] ") {
-            // The list at the end repeats the names, when none of the tests is running.
-            let name = first_word(name);
-            if self.running.as_ref() == Some(&name) {
-                self.failed.push(name);
-                self.running = None;
-            }
-        } else if line.starts_with("[       OK ] ") {
-            self.passed += 1;
-            self.running = None;
-        } else if line.starts_with("[  SKIPPED ] ") && self.running.take().is_some() {
-            self.skipped += 1;
-        } else if line.starts_with("[==========] ") && line.contains(" ran.") {
-            self.finished = true;
-        }
-    }
-
-    /// The program has ended: a test it did not come back from has failed, and so has a program that ended early.
-    pub fn close(&mut self, ended: &str) {
-        if let Some(name) = self.running.take() {
-            self.failed.push(format!("{name} ({ended})"));
-        } else if !self.finished {
-            self.failed.push(format!("the program itself ({ended})"));
-        }
-    }
-}
-
-fn first_word(text: &str) -> String {
-    text.split([',', ' ']).next().unwrap_or_default().to_owned()
-}
-
-/// Run a program to its end, or until `limit` has passed.
-pub fn run(title: &str, command: &mut Command, log: &Path, limit: Duration) -> Result<Verdict> {
+/// Run the tests of a program that `filter` takes. The program's output is put into `log`.
+pub fn run(
+    title: &str,
+    command: impl Fn() -> Command,
+    filter: &str,
+    log: &Path,
+    limits: Limits,
+) -> Result<Verdict> {
     if let Some(folder) = log.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let mut file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file.try_clone()?);
+    let mut verdict = Verdict::default();
     let started = Instant::now();
+    loop {
+        let mut command = command();
+        if verdict.started().is_empty() {
+            command.arg(format!("--gtest_filter={filter}"));
+        } else {
+            // Thousands of names are too long for an argument.
+            let flags = log.with_extension("left");
+            fs::write(&flags, format!("--gtest_filter={}\n", without(filter, verdict.started())))
+                .with_context(|| format!("cannot write {}", flags.display()))?;
+            command.arg(format!("--gtest_flagfile={}", flags.display()));
+        }
+        let known = verdict.started().len();
+        let ended = once(title, &mut command, &mut file, &mut verdict, started, limits)?;
+        let out_of_time = started.elapsed() >= limits.program;
+        verdict.close(&ended);
+        if verdict.is_finished() || out_of_time || verdict.started().len() == known {
+            return Ok(verdict);
+        }
+        step::detail(&format!(
+            "  {title}: started again after {}",
+            verdict.started().last().map_or("", |name| name)
+        ));
+    }
+}
+
+/// `filter` less the tests of these names.
+fn without(filter: &str, names: &[String]) -> String {
+    let dash = if filter.contains('-') { ":" } else { "-" };
+    format!("{filter}{dash}{}", names.join(":"))
+}
+
+/// How a run of a program came to its end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    Itself(ExitStatus),
+    /// It was ended, because a test or all of them took this long.
+    Limit(Duration),
+}
+
+/// Run a program to its end, or until a limit.
+fn once(
+    title: &str,
+    command: &mut Command,
+    file: &mut File,
+    verdict: &mut Verdict,
+    started: Instant,
+    limits: Limits,
+) -> Result<Ended> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file.try_clone()?);
     let mut child = command.spawn().with_context(|| format!("cannot start {}", step::shown(command)))?;
     let stdout = child.stdout.take().context("the program has no standard output")?;
     let (sender, lines) = mpsc::channel();
@@ -78,11 +97,18 @@ pub fn run(title: &str, command: &mut Command, log: &Path, limit: Duration) -> R
             }
         }
     });
-    let mut verdict = Verdict::default();
-    let mut spoken = started;
-    let mut in_time = true;
+    let mut spoken = Instant::now();
+    let mut test = (verdict.started().len(), Instant::now());
+    let mut limit = None;
     loop {
-        match lines.recv_timeout(HEARTBEAT.saturating_sub(spoken.elapsed())) {
+        let mut wait = HEARTBEAT.saturating_sub(spoken.elapsed());
+        if limit.is_none() {
+            wait = wait.min(limits.program.saturating_sub(started.elapsed()));
+            if verdict.running().is_some() {
+                wait = wait.min(limits.test.saturating_sub(test.1.elapsed()));
+            }
+        }
+        match lines.recv_timeout(wait) {
             Ok(line) => {
                 file.write_all(&line)?;
                 file.write_all(b"\n")?;
@@ -91,21 +117,24 @@ pub fn run(title: &str, command: &mut Command, log: &Path, limit: Duration) -> R
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        if verdict.started().len() != test.0 {
+            test = (verdict.started().len(), Instant::now());
+        }
         if spoken.elapsed() >= HEARTBEAT {
             spoken = Instant::now();
-            let now = verdict.running.as_deref().unwrap_or("between tests");
+            let now = verdict.running().unwrap_or("between tests");
             let (passed, failed) = (verdict.passed, verdict.failed.len());
             let time = step::seconds(started.elapsed());
             step::detail(&format!("  {title}: {passed} passed, {failed} failed, {time} so far; {now}"));
         }
-        if in_time && started.elapsed() >= limit {
-            in_time = false;
+        let too_long = verdict.running().is_some() && test.1.elapsed() >= limits.test;
+        if limit.is_none() && (too_long || started.elapsed() >= limits.program) {
+            limit = Some(test.1.elapsed());
             end(&mut child);
         }
     }
     let status = child.wait()?;
-    verdict.close(&if in_time { status.to_string() } else { format!("ended after {} s", limit.as_secs()) });
-    Ok(verdict)
+    Ok(limit.map_or_else(|| Ended::Itself(status), Ended::Limit))
 }
 
 /// `remora run` passes the signal on and ends its worker.
@@ -120,48 +149,61 @@ fn end(child: &mut Child) {
 mod tests {
     use super::*;
 
-    fn verdict_on(lines: &[&str], ended: &str) -> Verdict {
-        let mut verdict = Verdict::default();
-        lines.iter().for_each(|line| verdict.note(line));
-        verdict.close(ended);
-        verdict
+    /// A shell script that stands for a test program: it is told the filter as any other is.
+    fn script(text: &str) -> impl Fn() -> Command {
+        let text = text.to_owned();
+        move || {
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(&text).arg("program");
+            command
+        }
+    }
+
+    fn log(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("xtask-gtest-{}-{name}.log", std::process::id()))
     }
 
     #[test]
-    fn every_test_is_counted_once_although_failures_are_listed_again() {
-        let verdict = verdict_on(
-            &[
-                "[ RUN      ] a.one",
-                "[       OK ] a.one (3 ms)",
-                "[ RUN      ] a.two/0",
-                "some text",
-                "[  FAILED  ] a.two/0, where GetParam() = 404 (197 ms)",
-                "[ RUN      ] a.four",
-                "[  FAILED  ] a.four, where GetParam() = { some: text }",
-                "[ RUN      ] a.three",
-                "[  SKIPPED ] a.three (0 ms)",
-                "[==========] 3 tests from 1 test suite ran. (200 ms total)",
-                "[  PASSED  ] 1 test.",
-                "[  SKIPPED ] 1 test, listed below:",
-                "[  SKIPPED ] a.three",
-                "[  FAILED  ] 1 test, listed below:",
-                "[  FAILED  ] a.two/0, where GetParam() = 404",
-            ],
-            "exit status: 1",
+    fn after_a_test_that_takes_the_program_down_the_others_are_run() {
+        let program = script(
+            "case $1 in\n\
+             --gtest_filter=*) echo '[==========] Running 2 tests from 1 test suite.'; echo '[ RUN      ] a.one'; kill -ABRT $$;;\n\
+             --gtest_flagfile=*) grep -q 'gtest_filter=[*]-a.one$' \"${1#*=}\" || exit 9\n\
+               echo '[ RUN      ] a.two'; echo '[       OK ] a.two (1 ms)'; echo '[==========] 1 test from 1 test suite ran. (1 ms)';;\n\
+             esac",
         );
-        assert_eq!((verdict.passed, verdict.skipped), (1, 1));
-        assert_eq!(verdict.failed, ["a.two/0", "a.four"]);
+        let limits = Limits { test: Duration::from_secs(600), program: Duration::from_secs(600) };
+        let verdict = run("program", program, "*", &log("crash"), limits).unwrap();
+        assert_eq!((verdict.passed, verdict.left()), (1, 0));
+        assert_eq!(verdict.failed[0].test, "a.one");
+        assert!(verdict.failed[0].reason.contains("SIGABRT"), "{:?}", verdict.failed);
     }
 
     #[test]
-    fn a_test_that_takes_the_program_down_has_failed() {
-        let verdict = verdict_on(&["[ RUN      ] a.one"], "signal: 6 (SIGABRT)");
-        assert_eq!(verdict.failed, ["a.one (signal: 6 (SIGABRT))"]);
+    fn a_test_that_takes_too_long_is_unfinished_and_not_failed() {
+        let program = script(
+            "case $1 in\n\
+             --gtest_filter=*) echo '[==========] Running 3 tests from 1 test suite.'; echo '[ RUN      ] a.one'; exec sleep 600;;\n\
+             *) echo '[==========] 0 tests from 0 test suites ran. (1 ms)';;\n\
+             esac",
+        );
+        let limits = Limits { test: Duration::from_millis(50), program: Duration::from_secs(600) };
+        let verdict = run("program", program, "*", &log("slow"), limits).unwrap();
+        assert_eq!((verdict.passed, verdict.failed.len(), verdict.left()), (0, 0, 2));
+        assert_eq!(verdict.unfinished[0].test, "a.one");
     }
 
     #[test]
-    fn a_program_that_ends_before_its_tests_do_has_failed() {
-        let verdict = verdict_on(&["cannot open shared object file"], "exit status: 127");
-        assert_eq!(verdict.failed, ["the program itself (exit status: 127)"]);
+    fn a_program_that_never_starts_a_test_is_started_once() {
+        let limits = Limits { test: Duration::from_secs(600), program: Duration::from_secs(600) };
+        let verdict = run("program", script("exit 127"), "*", &log("none"), limits).unwrap();
+        assert_eq!(verdict.failed.len(), 1, "{verdict:?}");
+    }
+
+    #[test]
+    fn names_are_added_to_what_a_filter_leaves_out() {
+        let names = ["a.one".to_owned(), "a.two".to_owned()];
+        assert_eq!(without("*", &names), "*-a.one:a.two");
+        assert_eq!(without("a*-a.zero", &names), "a*-a.zero:a.one:a.two");
     }
 }

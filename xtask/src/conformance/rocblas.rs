@@ -4,7 +4,8 @@
 use super::gtest;
 use super::tally::{Known, Row, Tally};
 use super::userland::{Package, Userland};
-use super::{MODEL, PROGRAM_LIMIT, Selection};
+use super::verdict::Problem;
+use super::{MODEL, PATIENCE, Selection};
 use crate::build::Built;
 use crate::repo::Repo;
 use crate::step;
@@ -134,16 +135,17 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
     }
     step::say("rocBLAS: rocblas-test (it reads its data for minutes before the first test)");
     if selection.takes("rocblas-test") {
-        let mut command = userland.command(built, MODEL, TEST);
-        command.arg("--data").arg(userland.path(TEST_DATA));
-        command.arg(format!("--gtest_filter={}", if selection.quick { QUICK_TESTS } else { TESTS }));
-        command.env("GTEST_LISTENER", "PASS_LINE_IN_LOG");
+        let command = || {
+            let mut command = userland.command(built, MODEL, TEST);
+            command.arg("--data").arg(userland.path(TEST_DATA));
+            command.env("GTEST_LISTENER", "PASS_LINE_IN_LOG");
+            command
+        };
+        let filter = if selection.quick { QUICK_TESTS } else { TESTS };
         let log = repo.logs().join("rocblas/rocblas-test.log");
         let started = Instant::now();
-        let verdict = gtest::run("rocblas-test", &mut command, &log, PROGRAM_LIMIT)?;
-        let program = "rocblas-test".to_owned();
-        let (passed, skipped, failed) = (verdict.passed, verdict.skipped, verdict.failed);
-        tally.add(Row { program, passed, skipped, failed, time: started.elapsed() });
+        let verdict = gtest::run("rocblas-test", command, filter, &log, PATIENCE)?;
+        tally.add(Row::of("rocblas-test".to_owned(), verdict, started.elapsed()));
     }
     tally.finish(KNOWN)
 }
@@ -158,13 +160,7 @@ fn bench(
     quick: bool,
 ) -> Result<Row> {
     let started = Instant::now();
-    let mut row = Row {
-        program: program.to_owned(),
-        passed: 0,
-        skipped: 0,
-        failed: Vec::new(),
-        time: started.elapsed(),
-    };
+    let mut row = Row { program: program.to_owned(), ..Row::default() };
     let count = if quick { 1 } else { function.sizes.len() };
     for (index, size) in function.sizes[..count].iter().enumerate() {
         let mut command = userland.command(built, MODEL, BENCH);
@@ -173,7 +169,7 @@ fn bench(
         let log = repo.logs().join(format!("rocblas/{}-{index}.log", function.name.replace(' ', "-")));
         match verified(&mut command, &log, function.error)? {
             None => row.passed += 1,
-            Some(problem) => row.failed.push(format!("{} {size}: {problem}", function.name)),
+            Some(reason) => row.failed.push(Problem { test: format!("{} {size}", function.name), reason }),
         }
     }
     row.time = started.elapsed();

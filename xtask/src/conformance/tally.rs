@@ -1,5 +1,6 @@
 //! What a suite came to: one row per program, every failure by name, and whether it was expected.
 
+use super::verdict::{Problem, Verdict};
 use crate::step;
 use anyhow::{Result, bail};
 use std::time::Duration;
@@ -20,13 +21,24 @@ impl Known {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Row {
     pub program: String,
     pub passed: u64,
     pub skipped: u64,
-    pub failed: Vec<String>,
+    pub failed: Vec<Problem>,
+    pub unfinished: Vec<Problem>,
+    /// Tests that were never started, because the program took too long.
+    pub not_run: u64,
     pub time: Duration,
+}
+
+impl Row {
+    pub fn of(program: String, verdict: Verdict, time: Duration) -> Row {
+        let not_run = verdict.left();
+        let Verdict { passed, skipped, failed, unfinished, .. } = verdict;
+        Row { program, passed, skipped, failed, unfinished, not_run, time }
+    }
 }
 
 /// The rows of a suite.
@@ -39,19 +51,32 @@ impl Tally {
     /// Take a row, and say it.
     pub fn add(&mut self, row: Row) {
         let (passed, failed, time) = (row.passed, row.failed.len(), step::seconds(row.time));
-        step::detail(&format!("{}: {passed} passed, {failed} failed, {time}", row.program));
+        let unfinished = match row.unfinished.len() as u64 + row.not_run {
+            0 => String::new(),
+            count => format!(", {count} not finished"),
+        };
+        step::detail(&format!("{}: {passed} passed, {failed} failed{unfinished}, {time}", row.program));
         self.rows.push(row);
     }
 
     /// Print the table. A failure that nobody expects is an error, and so is a suite without tests.
     pub fn finish(&self, known: &[Known]) -> Result<()> {
         println!("{}", self.table());
-        let failed: Vec<&String> = self.rows.iter().flat_map(|row| &row.failed).collect();
+        for row in &self.rows {
+            for Problem { test, reason } in &row.unfinished {
+                println!("not finished: {}: {test}: {reason}", row.program);
+            }
+            if row.not_run > 0 {
+                println!("not run: {}: {} tests, the time was up", row.program, row.not_run);
+            }
+        }
         let mut unexpected = Vec::new();
-        for test in failed {
-            match known.iter().find(|known| known.names(test)) {
-                Some(known) => println!("known to fail: {test}: {}", known.cause),
-                None => unexpected.push(test.as_str()),
+        for row in &self.rows {
+            for Problem { test, reason } in &row.failed {
+                match known.iter().find(|known| known.names(test)) {
+                    Some(known) => println!("known to fail: {}: {test}: {}", row.program, known.cause),
+                    None => unexpected.push(format!("{}: {test}: {reason}", row.program)),
+                }
             }
         }
         if self.rows.iter().all(|row| row.passed == 0) {
@@ -64,19 +89,25 @@ impl Tally {
     }
 
     fn table(&self) -> String {
-        let mut text =
-            String::from("| program | passed | failed | skipped | seconds |\n|---|---:|---:|---:|---:|\n");
+        let mut text = String::from(
+            "| program | passed | failed | not finished | not run | skipped | seconds |\n|---|---:|---:|---:|---:|---:|---:|\n",
+        );
         let total = Row {
             program: "all".to_owned(),
             passed: self.rows.iter().map(|row| row.passed).sum(),
             skipped: self.rows.iter().map(|row| row.skipped).sum(),
             failed: self.rows.iter().flat_map(|row| row.failed.iter().cloned()).collect(),
+            unfinished: self.rows.iter().flat_map(|row| row.unfinished.iter().cloned()).collect(),
+            not_run: self.rows.iter().map(|row| row.not_run).sum(),
             time: self.rows.iter().map(|row| row.time).sum(),
         };
         for row in self.rows.iter().chain([&total]) {
             let (passed, failed, skipped) = (row.passed, row.failed.len(), row.skipped);
-            let seconds = row.time.as_secs_f64();
-            text += &format!("| {} | {passed} | {failed} | {skipped} | {seconds:.0} |\n", row.program);
+            let (unfinished, not_run, seconds) = (row.unfinished.len(), row.not_run, row.time.as_secs_f64());
+            let program = &row.program;
+            text += &format!(
+                "| {program} | {passed} | {failed} | {unfinished} | {not_run} | {skipped} | {seconds:.0} |\n"
+            );
         }
         text
     }
@@ -87,9 +118,13 @@ mod tests {
     use super::*;
 
     fn tally(failed: &[&str]) -> Tally {
-        let failed = failed.iter().map(|name| (*name).to_owned()).collect();
-        let time = Duration::from_secs(2);
-        Tally { rows: vec![Row { program: "p".to_owned(), passed: 3, skipped: 1, failed, time }] }
+        let problem = |name: &&str| Problem { test: (*name).to_owned(), reason: "so".to_owned() };
+        let failed = failed.iter().map(problem).collect();
+        let unfinished = vec![problem(&"slow")];
+        let (passed, skipped, not_run, time) = (3, 1, 5, Duration::from_secs(2));
+        Tally {
+            rows: vec![Row { program: "p".to_owned(), passed, skipped, failed, unfinished, not_run, time }],
+        }
     }
 
     #[test]
@@ -105,7 +140,7 @@ mod tests {
     fn the_last_row_of_the_table_is_the_sum() {
         let mut tally = tally(&["x"]);
         tally.rows.extend(self::tally(&["y"]).rows);
-        assert!(tally.table().ends_with("| all | 6 | 2 | 2 | 4 |\n"), "{}", tally.table());
+        assert!(tally.table().ends_with("| all | 6 | 2 | 2 | 10 | 2 | 4 |\n"), "{}", tally.table());
     }
 
     #[test]

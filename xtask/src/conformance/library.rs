@@ -1,0 +1,175 @@
+//! A library of Debian and the folder of test programs that its `-tests` package has.
+
+use super::gtest::{self, Limits};
+use super::tally::{Known, Row, Tally};
+use super::userland::{Package, Userland};
+use super::{MODEL, Selection};
+use crate::build::Built;
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+#[derive(Debug)]
+pub struct Library {
+    /// As commands and folders have it.
+    pub name: &'static str,
+    /// Beside the C and C++ libraries that every program needs.
+    pub packages: &'static [Package],
+    /// Where the programs are.
+    pub folder: &'static str,
+    /// What tells them from other files in the folder: how their names begin.
+    pub programs: &'static [&'static str],
+    /// A file that every program is to be given with `--data`.
+    pub data: Option<&'static str>,
+    /// The programs that `--quick` runs, and which of their tests.
+    pub quick: &'static [(&'static str, &'static str)],
+    pub left_out: &'static [LeftOut],
+    pub known: &'static [Known],
+}
+
+/// Tests that take hours, and are run only when they are asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum LeftOut {
+    /// Suites whose line in a program's listing has this text, of all programs.
+    Suites(&'static str),
+    /// Tests of a program, as filters have them.
+    Tests(&'static str, &'static [&'static str]),
+}
+
+/// What every program is loaded with.
+const BASE: &[Package] =
+    &[Package::whole("libc6"), Package::whole("libgcc-s1"), Package::whole("libstdc++6")];
+
+impl Library {
+    pub fn unpack(&self, repo: &Repo) -> Result<Userland> {
+        let packages: Vec<Package> = BASE.iter().chain(self.packages).copied().collect();
+        Userland::unpack(repo, self.name, &packages)
+    }
+
+    /// Run the programs that are selected, and add what they came to.
+    pub fn run(
+        &self,
+        repo: &Repo,
+        built: &Built,
+        selection: &Selection,
+        limits: Limits,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let userland = self.unpack(repo)?;
+        let programs = self.programs(&userland)?;
+        step::say(&format!("{}: {} test programs", self.name, programs.len()));
+        for program in programs {
+            let quick = self.quick.iter().find(|(name, _)| *name == program).map(|(_, filter)| *filter);
+            if !selection.takes(&program) || (selection.quick && quick.is_none()) {
+                continue;
+            }
+            let mut filter = quick.filter(|_| selection.quick).unwrap_or("*").to_owned();
+            if !selection.slow && !selection.quick {
+                match self.slow(&program, || self.listing(built, &userland, &program))? {
+                    Slow::Everything => {
+                        step::detail(&format!("{program}: left out, all of it takes hours"));
+                        continue;
+                    }
+                    Slow::Patterns(patterns) if patterns.is_empty() => {}
+                    Slow::Patterns(patterns) => {
+                        step::detail(&format!("{program}: left out: {}", patterns.join(" ")));
+                        filter.push('-');
+                        filter.push_str(&patterns.join(":"));
+                    }
+                }
+            }
+            let log = repo.logs().join(format!("{}/{program}.log", self.name));
+            let started = Instant::now();
+            let command = || self.command(built, &userland, &program);
+            let verdict = gtest::run(&program, command, &filter, &log, limits)?;
+            tally.add(Row::of(format!("{}: {program}", self.name), verdict, started.elapsed()));
+        }
+        Ok(())
+    }
+
+    fn command(&self, built: &Built, userland: &Userland, program: &str) -> Command {
+        let mut command = userland.command(built, MODEL, &format!("{}/{program}", self.folder));
+        if let Some(data) = self.data {
+            command.arg("--data").arg(userland.path(data));
+        }
+        command
+    }
+
+    fn listing(&self, built: &Built, userland: &Userland, program: &str) -> Result<String> {
+        step::output(self.command(built, userland, program).arg("--gtest_list_tests"))
+    }
+
+    fn programs(&self, userland: &Userland) -> Result<Vec<String>> {
+        let folder = userland.path(self.folder);
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| self.programs.iter().any(|start| name.starts_with(start)))
+            .collect();
+        names.sort();
+        if names.is_empty() {
+            bail!("there are no test programs in {}", folder.display());
+        }
+        Ok(names)
+    }
+
+    /// What of a program takes hours.
+    fn slow(&self, program: &str, listing: impl Fn() -> Result<String>) -> Result<Slow> {
+        let mut patterns = Vec::new();
+        for left_out in self.left_out {
+            match *left_out {
+                LeftOut::Suites(text) => {
+                    let listing = listing()?;
+                    let suites = suites(&listing, text);
+                    if !suites.is_empty() && suites.iter().all(|(_, slow)| *slow) {
+                        return Ok(Slow::Everything);
+                    }
+                    let slow = suites.iter().filter(|(_, slow)| *slow);
+                    patterns.extend(slow.map(|(name, _)| format!("{name}*")));
+                }
+                LeftOut::Tests(name, tests) if name == program => {
+                    patterns.extend(tests.iter().map(|test| (*test).to_owned()));
+                }
+                LeftOut::Tests(..) => {}
+            }
+        }
+        Ok(if patterns.iter().any(|pattern| pattern == "*") {
+            Slow::Everything
+        } else {
+            Slow::Patterns(patterns)
+        })
+    }
+}
+
+/// Of a program's tests, those that take hours.
+enum Slow {
+    Everything,
+    Patterns(Vec<String>),
+}
+
+/// The suites in a listing, with the dot at their end, and whether the line of each has `text`.
+fn suites<'a>(listing: &'a str, text: &str) -> Vec<(&'a str, bool)> {
+    let lines = listing.lines().filter(|line| !line.starts_with(' '));
+    lines
+        .filter_map(|line| {
+            let name = line.split_whitespace().next()?;
+            name.ends_with('.').then(|| (name, line.contains(text)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_for_the_slow_engine_are_told_by_their_type() {
+        let listing = "Running main() from gtest_main.cc\nbasic/0.  # TypeParam = xorwow_engine<0ull>\n  move\n\
+                       basic/3.  # TypeParam = mt19937_engine<0ull>\n  move\n  mt19937_like\nplain.\n  one\n";
+        let found = suites(listing, "mt19937");
+        assert_eq!(found, [("basic/0.", false), ("basic/3.", true), ("plain.", false)]);
+    }
+}
