@@ -1,7 +1,8 @@
-//! Running a program that is built with Google Test and reading what it says of its tests.
+//! Running a program that is built with Google Test, or with Thrust's own framework, and reading what it says of its tests.
 //!
 //! What it prints goes to a log as it comes, so that a test that takes the program down is known and named. After such a
-//! test, and after one that takes longer than a test may, the program is started again for the tests that are left.
+//! test, and after one that takes longer than a test may, a program of Google Test is started again for the tests that are
+//! left; the other framework cannot leave tests out.
 
 use super::verdict::Verdict;
 use crate::step;
@@ -24,11 +25,20 @@ pub struct Limits {
     pub program: Duration,
 }
 
-/// Run the tests of a program that `filter` takes. The program's output is put into `log`.
+/// Which tests of a program are run, and how it is told.
+#[derive(Debug, Clone, Copy)]
+pub enum Tests<'a> {
+    /// Those that a filter of Google Test takes
+    Filter(&'a str),
+    /// All of a program of Thrust's framework, in these sizes
+    Sizes(&'a str),
+}
+
+/// Run tests of a program. Its output is put into `log`.
 pub fn run(
     title: &str,
     command: impl Fn() -> Command,
-    filter: &str,
+    tests: Tests,
     log: &Path,
     limits: Limits,
 ) -> Result<Verdict> {
@@ -40,20 +50,27 @@ pub fn run(
     let started = Instant::now();
     loop {
         let mut command = command();
-        if verdict.started().is_empty() {
-            command.arg(format!("--gtest_filter={filter}"));
-        } else {
-            // Thousands of names are too long for an argument.
-            let flags = log.with_extension("left");
-            fs::write(&flags, format!("--gtest_filter={}\n", without(filter, verdict.started())))
-                .with_context(|| format!("cannot write {}", flags.display()))?;
-            command.arg(format!("--gtest_flagfile={}", flags.display()));
+        match tests {
+            Tests::Sizes(sizes) => {
+                command.arg("--verbose").arg(format!("--sizes={sizes}"));
+            }
+            Tests::Filter(filter) if verdict.started().is_empty() => {
+                command.arg(format!("--gtest_filter={filter}"));
+            }
+            Tests::Filter(filter) => {
+                // Thousands of names are too long for an argument.
+                let flags = log.with_extension("left");
+                fs::write(&flags, format!("--gtest_filter={}\n", without(filter, verdict.started())))
+                    .with_context(|| format!("cannot write {}", flags.display()))?;
+                command.arg(format!("--gtest_flagfile={}", flags.display()));
+            }
         }
         let known = verdict.started().len();
         let ended = once(title, &mut command, &mut file, &mut verdict, started, limits)?;
         let out_of_time = started.elapsed() >= limits.program;
         verdict.close(&ended);
-        if verdict.is_finished() || out_of_time || verdict.started().len() == known {
+        let ends = matches!(tests, Tests::Sizes(_)) || out_of_time || verdict.started().len() == known;
+        if verdict.is_finished() || ends {
             return Ok(verdict);
         }
         step::detail(&format!(
@@ -63,8 +80,8 @@ pub fn run(
     }
 }
 
-/// `filter` less the tests of these names.
-fn without(filter: &str, names: &[String]) -> String {
+/// `filter` less the tests of these names or patterns.
+pub fn without(filter: &str, names: &[String]) -> String {
     let dash = if filter.contains('-') { ":" } else { "-" };
     format!("{filter}{dash}{}", names.join(":"))
 }
@@ -173,7 +190,7 @@ mod tests {
              esac",
         );
         let limits = Limits { test: Duration::from_secs(600), program: Duration::from_secs(600) };
-        let verdict = run("program", program, "*", &log("crash"), limits).unwrap();
+        let verdict = run("program", program, Tests::Filter("*"), &log("crash"), limits).unwrap();
         assert_eq!((verdict.passed, verdict.left()), (1, 0));
         assert_eq!(verdict.failed[0].test, "a.one");
         assert!(verdict.failed[0].reason.contains("SIGABRT"), "{:?}", verdict.failed);
@@ -188,7 +205,7 @@ mod tests {
              esac",
         );
         let limits = Limits { test: Duration::from_millis(50), program: Duration::from_secs(600) };
-        let verdict = run("program", program, "*", &log("slow"), limits).unwrap();
+        let verdict = run("program", program, Tests::Filter("*"), &log("slow"), limits).unwrap();
         assert_eq!((verdict.passed, verdict.failed.len(), verdict.left()), (0, 0, 2));
         assert_eq!(verdict.unfinished[0].test, "a.one");
     }
@@ -196,7 +213,7 @@ mod tests {
     #[test]
     fn a_program_that_never_starts_a_test_is_started_once() {
         let limits = Limits { test: Duration::from_secs(600), program: Duration::from_secs(600) };
-        let verdict = run("program", script("exit 127"), "*", &log("none"), limits).unwrap();
+        let verdict = run("program", script("exit 127"), Tests::Filter("*"), &log("none"), limits).unwrap();
         assert_eq!(verdict.failed.len(), 1, "{verdict:?}");
     }
 

@@ -3,7 +3,7 @@
 
 use super::Selection;
 use super::gtest::Limits;
-use super::library::{LeftOut, Library};
+use super::library::{Framework, LeftOut, Library};
 use super::tally::{Known, Tally};
 use super::userland::Package;
 use crate::build::Built;
@@ -28,6 +28,9 @@ pub struct Arguments {
 
 const NAMES: [&str; 5] = ["hiprand", "rocprim", "hipcub", "rocthrust", "rocsparse"];
 
+/// More than four billion elements, or as many as memory holds.
+const LARGE: LeftOut = LeftOut::Everywhere(&["*LargeIndices*", "*Over4G*", "*LargeSizes*"]);
+
 const LIBRARIES: &[Library] = &[
     Library {
         name: "hiprand",
@@ -39,12 +42,14 @@ const LIBRARIES: &[Library] = &[
         folder: "usr/libexec/rocm/libhiprand1-tests",
         programs: &["test_"],
         data: None,
+        framework: Framework::GoogleTest,
         quick: &[
-            ("test_hiprand_api", "*-*/3:*host*"),
+            ("test_hiprand_api", "*"),
             ("test_hiprand_kernel", "sobol_tests*:*xorwow*"),
             ("test_hiprand_linkage", "*"),
         ],
         left_out: &[
+            // See rocRAND's.
             LeftOut::Suites("mt19937"),
             // The same engine, as a parameter.
             LeftOut::Tests("test_hiprand_api", &["hiprand_32/hiprand_api_32.*/3", "hiprand/hiprand_api.*/3"]),
@@ -57,8 +62,27 @@ const LIBRARIES: &[Library] = &[
         folder: "usr/libexec/rocm/librocprim-tests",
         programs: &["test_"],
         data: None,
-        quick: &[],
-        left_out: &[],
+        framework: Framework::GoogleTest,
+        quick: &[
+            ("test_basic", "*"),
+            ("test_block_run_length_decode", "*"),
+            ("test_config_dispatch", "*"),
+            ("test_device_partition", "RocprimDevicePartitionTests/0.*"),
+            ("test_device_reduce", "RocprimDeviceReduceTests/0.*"),
+            ("test_device_run_length_encode", "RocprimDeviceRunLengthEncode/0.*"),
+            ("test_device_segmented_scan", "RocprimDeviceSegmentedScan/0.*"),
+            ("test_device_select", "RocprimDeviceSelectTests/0.*"),
+            ("test_hipgraph_algs", "*"),
+            ("test_hipgraph_basic", "*"),
+            ("test_intrinsics", "*"),
+            ("test_ordered_block_id", "*"),
+            ("test_texture_cache_iterator", "*"),
+            ("test_thread_algos", "*"),
+            ("test_warp_exchange", "*"),
+            ("test_warp_sort", "*"),
+        ],
+        // A million lanes take a thousand turns each at one word.
+        left_out: &[LARGE, LeftOut::Tests("test_intrinsics_atomic", &["*"])],
         known: &[],
     },
     Library {
@@ -67,8 +91,18 @@ const LIBRARIES: &[Library] = &[
         folder: "usr/libexec/rocm/libhipcub-tests",
         programs: &["test_"],
         data: None,
-        quick: &[],
-        left_out: &[],
+        framework: Framework::GoogleTest,
+        quick: &[
+            ("test_hipcub_block_exchange", "*"),
+            ("test_hipcub_block_histogram", "*"),
+            ("test_hipcub_block_reduce", "*"),
+            ("test_hipcub_device_scan", "HipcubDeviceScanTests/0.*"),
+            ("test_hipcub_device_spmv", "*"),
+            ("test_hipcub_iterators", "*"),
+            ("test_hipcub_thread", "*"),
+            ("test_hipcub_warp_reduce", "*"),
+        ],
+        left_out: &[LARGE],
         known: &[],
     },
     Library {
@@ -77,7 +111,16 @@ const LIBRARIES: &[Library] = &[
         folder: "usr/libexec/rocm/librocthrust-tests",
         programs: &["test_"],
         data: None,
-        quick: &[],
+        framework: Framework::Thrust,
+        quick: &[
+            ("test_thrust_complex", "*"),
+            ("test_thrust_device_ptr", "*"),
+            ("test_thrust_event", "*"),
+            ("test_thrust_future", "*"),
+            ("test_thrust_mr_pool", "*"),
+            ("test_thrust_universal_memory", "*"),
+            ("test_thrust_zip_function", "*"),
+        ],
         left_out: &[],
         known: &[],
     },
@@ -91,8 +134,13 @@ const LIBRARIES: &[Library] = &[
         folder: "usr/libexec/rocm/librocsparse1-tests",
         programs: &["rocsparse-test"],
         data: Some("usr/share/librocsparse1-tests/data/rocsparse_test.data"),
+        framework: Framework::GoogleTest,
+        // It reads its data for minutes before the first test.
         quick: &[],
-        left_out: &[],
+        left_out: &[LeftOut::Tests(
+            "rocsparse-test",
+            &["pre_checkin/*", "nightly/*", "stress/*", "known_bug/*"],
+        )],
         known: &[],
     },
 ];

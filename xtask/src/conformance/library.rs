@@ -1,6 +1,6 @@
 //! A library of Debian and the folder of test programs that its `-tests` package has.
 
-use super::gtest::{self, Limits};
+use super::gtest::{self, Limits, Tests};
 use super::tally::{Known, Row, Tally};
 use super::userland::{Package, Userland};
 use super::{MODEL, Selection};
@@ -24,10 +24,18 @@ pub struct Library {
     pub programs: &'static [&'static str],
     /// A file that every program is to be given with `--data`.
     pub data: Option<&'static str>,
+    pub framework: Framework,
     /// The programs that `--quick` runs, and which of their tests.
     pub quick: &'static [(&'static str, &'static str)],
     pub left_out: &'static [LeftOut],
     pub known: &'static [Known],
+}
+
+/// What the programs are built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    GoogleTest,
+    Thrust,
 }
 
 /// Tests that take hours, and are run only when they are asked for.
@@ -37,6 +45,8 @@ pub enum LeftOut {
     Suites(&'static str),
     /// Tests of a program, as filters have them.
     Tests(&'static str, &'static [&'static str]),
+    /// The same of all programs.
+    Everywhere(&'static [&'static str]),
 }
 
 /// What every program is loaded with.
@@ -67,7 +77,7 @@ impl Library {
                 continue;
             }
             let mut filter = quick.filter(|_| selection.quick).unwrap_or("*").to_owned();
-            if !selection.slow && !selection.quick {
+            if !selection.slow && self.framework == Framework::GoogleTest {
                 match self.slow(&program, || self.listing(built, &userland, &program))? {
                     Slow::Everything => {
                         step::detail(&format!("{program}: left out, all of it takes hours"));
@@ -76,15 +86,18 @@ impl Library {
                     Slow::Patterns(patterns) if patterns.is_empty() => {}
                     Slow::Patterns(patterns) => {
                         step::detail(&format!("{program}: left out: {}", patterns.join(" ")));
-                        filter.push('-');
-                        filter.push_str(&patterns.join(":"));
+                        filter = gtest::without(&filter, &patterns);
                     }
                 }
             }
             let log = repo.logs().join(format!("{}/{program}.log", self.name));
             let started = Instant::now();
             let command = || self.command(built, &userland, &program);
-            let verdict = gtest::run(&program, command, &filter, &log, limits)?;
+            let tests = match self.framework {
+                Framework::GoogleTest => Tests::Filter(&filter),
+                Framework::Thrust => Tests::Sizes(if selection.quick { "small" } else { "default" }),
+            };
+            let verdict = gtest::run(&program, command, tests, &log, limits)?;
             tally.add(Row::of(format!("{}: {program}", self.name), verdict, started.elapsed()));
         }
         Ok(())
@@ -134,6 +147,7 @@ impl Library {
                     patterns.extend(tests.iter().map(|test| (*test).to_owned()));
                 }
                 LeftOut::Tests(..) => {}
+                LeftOut::Everywhere(tests) => patterns.extend(tests.iter().map(|test| (*test).to_owned())),
             }
         }
         Ok(if patterns.iter().any(|pattern| pattern == "*") {

@@ -1,7 +1,7 @@
 //! Debian's librocblas: `rocblas-bench` with its own verification over a set of sizes, and `rocblas-test` for the same
 //! functions, unmodified, on an emulated MI210.
 
-use super::gtest;
+use super::gtest::{self, Tests};
 use super::tally::{Known, Row, Tally};
 use super::userland::{Package, Userland};
 use super::verdict::Problem;
@@ -144,7 +144,7 @@ pub fn run(repo: &Repo, built: &Built, selection: &Selection) -> Result<()> {
         let filter = if selection.quick { QUICK_TESTS } else { TESTS };
         let log = repo.logs().join("rocblas/rocblas-test.log");
         let started = Instant::now();
-        let verdict = gtest::run("rocblas-test", command, filter, &log, PATIENCE)?;
+        let verdict = gtest::run("rocblas-test", command, Tests::Filter(filter), &log, PATIENCE)?;
         tally.add(Row::of("rocblas-test".to_owned(), verdict, started.elapsed()));
     }
     tally.finish(KNOWN)

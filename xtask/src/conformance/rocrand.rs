@@ -1,6 +1,6 @@
 //! Debian's librocrand and every test program of its `-tests` package, unmodified, on an emulated MI210.
 
-use super::library::{LeftOut, Library};
+use super::library::{Framework, LeftOut, Library};
 use super::tally::Tally;
 use super::userland::Package;
 use super::{PATIENCE, Selection};
@@ -14,6 +14,7 @@ const LIBRARY: Library = Library {
     folder: "usr/libexec/rocm/librocrand1-tests",
     programs: &["test_"],
     data: None,
+    framework: Framework::GoogleTest,
     quick: QUICK,
     // To start this engine, a kernel moves thousands of generators apart by polynomials of 19937 bits: a test that starts
     // it twice had not ended after eight minutes of a core.

@@ -1,4 +1,4 @@
-//! What the tests of one program came to, read line by line from what Google Test prints.
+//! What the tests of one program came to, read line by line from what Google Test or Thrust's framework prints.
 
 use super::gtest::Ended;
 use crate::step;
@@ -26,6 +26,8 @@ pub struct Verdict {
     /// The first failure that the running test has told of.
     reason: Vec<String>,
     expected: u64,
+    /// The test whose failure the next line is about.
+    telling: Option<String>,
     /// How many had failed when the program was last started.
     failed_before: usize,
     finished: bool,
@@ -34,6 +36,9 @@ pub struct Verdict {
 impl Verdict {
     /// Take note of one line of the program's output.
     pub fn note(&mut self, line: &str) {
+        if self.note_of_thrust(line) {
+            return;
+        }
         if let Some(name) = line.strip_prefix("[ RUN      ] ") {
             self.started.push(name.trim().to_owned());
             self.running = true;
@@ -66,6 +71,43 @@ impl Verdict {
         }
     }
 
+    /// A line of Thrust's framework: `Running name...[PASS] ...`, and at the end `FAILURE: name` with the text below.
+    fn note_of_thrust(&mut self, line: &str) -> bool {
+        if let Some(test) = self.telling.take() {
+            let failed = self.failed.iter_mut().find(|problem| problem.test == test);
+            failed.into_iter().for_each(|problem| problem.reason = line.trim().to_owned());
+            return true;
+        }
+        for kind in ["FAILURE: ", "ERROR: ", "UNKNOWN EXCEPTION: "] {
+            if let Some(name) = line.strip_prefix(kind) {
+                self.telling = Some(name.trim().to_owned());
+                return true;
+            }
+        }
+        if line.starts_with("Totals: ") && line.contains(" passes.") {
+            self.finished = true;
+            return true;
+        }
+        let Some(rest) = line.strip_prefix("Running ") else { return false };
+        if let Some(count) = rest.strip_suffix(" unit tests.") {
+            self.expected = count.parse().unwrap_or(0);
+            return true;
+        }
+        let Some((name, outcome)) = rest.split_once("...") else { return false };
+        self.started.push(name.to_owned());
+        self.running = false;
+        if outcome.starts_with("[PASS]") {
+            self.passed += 1;
+        } else if outcome.starts_with("[KNOWN FAILURE]") {
+            self.skipped += 1;
+        } else if outcome.starts_with('[') {
+            self.failed.push(Problem { test: name.to_owned(), reason: String::new() });
+        } else {
+            self.running = true;
+        }
+        true
+    }
+
     /// The program has ended: a test it did not come back from has failed, unless it was ended for taking too long, and
     /// so has a program that ended early, or that all tests passed in and that still calls it a failure.
     pub fn close(&mut self, ended: &Ended) {
@@ -79,6 +121,11 @@ impl Verdict {
             (Some(test), Ended::Itself(status)) => {
                 let reason = format!("{status} {}", self.reason.join(" ")).trim_end().to_owned();
                 self.failed.push(Problem { test, reason });
+            }
+            // A program without tests of its own is one.
+            (None, Ended::Itself(status)) if status.success() && self.expected == 0 && !self.finished => {
+                self.passed += 1;
+                self.finished = true;
             }
             (None, Ended::Itself(status))
                 if !self.finished || (!status.success() && self.failed.len() == self.failed_before) =>
@@ -179,6 +226,38 @@ mod tests {
         assert_eq!(verdict.failed[0].test, "the program itself");
         let verdict = verdict_on(&["[==========] 1 test from 1 test suite ran. (1 ms total)"], &exit(134));
         assert_eq!(verdict.failed[0].test, "the program itself");
+    }
+
+    #[test]
+    fn a_program_that_has_no_tests_and_succeeds_is_one_test() {
+        let verdict = verdict_on(&[], &exit(0));
+        assert_eq!((verdict.passed, verdict.failed.len()), (1, 0));
+        assert_eq!(
+            verdict_on(&["[==========] Running 2 tests from 1 test suite."], &exit(0)).failed.len(),
+            1
+        );
+    }
+
+    #[test]
+    fn tests_of_thrust_are_counted_and_their_reasons_found() {
+        let lines = [
+            "Running 5 unit tests.",
+            "Running TestOne...[PASS]      0.006 ms TestOne",
+            "Running TestTwo...[FAILURE]      1 ms TestTwo",
+            "Running TestThree...[KNOWN FAILURE]      TestThree",
+            "",
+            "================================================================",
+            "FAILURE: TestTwo",
+            "[testing/two.cu:32] values differ",
+            "Totals: 1 failures, 1 known failures, 0 errors, and 1 passes.",
+        ];
+        let verdict = verdict_on(&lines, &exit(1));
+        assert_eq!((verdict.passed, verdict.skipped, verdict.left()), (1, 1, 2));
+        let reason = "[testing/two.cu:32] values differ".to_owned();
+        assert_eq!(verdict.failed, [Problem { test: "TestTwo".to_owned(), reason }]);
+        let ended =
+            verdict_on(&[lines[0], lines[1], "Running TestTwo..."], &Ended::Limit(Duration::from_secs(5)));
+        assert_eq!((ended.unfinished[0].test.as_str(), ended.left()), ("TestTwo", 3));
     }
 
     #[test]
