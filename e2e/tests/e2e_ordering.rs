@@ -23,6 +23,15 @@ fn host_functions_and_callbacks_run_here_in_stream_order() {
 }
 
 #[test]
+fn a_copy_that_has_returned_is_seen_by_streams_that_wait_for_no_other() {
+    let worker = Worker::start();
+    Program::own("copies_complete")
+        .run(&worker, &[])
+        .expect_silent_success()
+        .expect_line("PASS copies_complete");
+}
+
+#[test]
 fn a_captured_stream_does_its_work_when_the_graph_is_launched() {
     let worker = Worker::start();
     Program::own("graph").run(&worker, &[]).expect_silent_success().expect_line("PASS graph");

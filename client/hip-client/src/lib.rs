@@ -25,6 +25,7 @@ mod calls;
 mod capture;
 mod descriptor;
 pub mod exports;
+mod fence;
 mod graph;
 mod handles;
 mod include;

@@ -13,6 +13,7 @@ use wire::{DeviceSnapshot, Failure, Opcode, Operation};
 use crate::advice::Advised;
 use crate::capture::Captures;
 use crate::connection::Connection;
+use crate::fence::Fences;
 use crate::graph::executable::Executable;
 use crate::graph::memory::GraphMemory;
 use crate::graph::object::UserObject;
@@ -47,6 +48,7 @@ pub struct Runtime {
     pub executables: Table<Executable>,
     pub user_objects: Table<UserObject>,
     pub graph_memory: GraphMemory,
+    pub fences: Fences,
     pub captures: Captures,
     /// Modules of registered fat binaries, by (binary, device).
     pub binaries: Mutex<HashMap<(u64, usize), Arc<Module>>>,
@@ -263,6 +265,7 @@ impl Runtime {
             executables: Table::new(handles::Kind::Executable),
             user_objects: Table::new(handles::Kind::UserObject),
             graph_memory: GraphMemory::default(),
+            fences: Fences::default(),
             captures: Captures::default(),
             binaries: Mutex::default(),
             stubs: RwLock::default(),

@@ -121,7 +121,8 @@ pub(super) fn copy(
             if until == Until::Done && bytes <= SMALL && !runtime.connection.mirrors().may_lag() {
                 // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
                 let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
-                return runtime.write(at.id, to_view, body);
+                runtime.write(at.id, to_view, body)?;
+                return runtime.copy_made(at);
             }
             runtime.post(&on_device, &[])?;
             wait_if(runtime, at, until == Until::Done)
@@ -141,8 +142,7 @@ pub(super) fn copy(
             // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
             let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
             runtime.write(at.id, to_view, body)?;
-            // HIP returns when the copy is done, and so is all before it, which the program may see in memory of its own.
-            wait_if(runtime, at, until == Until::Done && runtime.connection.mirrors().may_lag())
+            end_write(runtime, at, until)
         }
         (Place::Host, Place::Device) if until == Until::Done => {
             // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
@@ -169,6 +169,15 @@ const SMALL: usize = 64 << 10;
 /// the host's, it copies itself.
 pub(super) fn is_ours(kind: hipMemcpyKind, to: Place, from: Place) -> bool {
     kind == hipMemcpyHostToHost || !matches!((to, from), (Place::Device, Place::Device))
+}
+
+/// HIP returns when a copy is done, and so is all before it, which the program may see in memory of its own.
+pub(super) fn end_write(runtime: &Runtime, at: StreamRef, until: Until) -> Status {
+    match until {
+        Until::Queued => Ok(()),
+        Until::Done if runtime.connection.mirrors().may_lag() => wait_if(runtime, at, true),
+        Until::Done => runtime.copy_made(at),
+    }
 }
 
 pub(super) fn wait_if(runtime: &Runtime, at: StreamRef, wait: bool) -> Status {

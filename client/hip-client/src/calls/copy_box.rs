@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use hip_api::types::*;
 
 use super::Status;
-use super::copy::{Until, check_kind, is_ours, must_wait, wait_if};
+use super::copy::{Until, check_kind, end_write, is_ours, must_wait, wait_if};
 use super::stream::{self, StreamRef};
 use crate::graph::lower::Block;
 use crate::graph::node::{Copy, Work};
@@ -115,7 +115,7 @@ pub(super) fn copy_box(
                 stream::when_due(runtime, at, write)
             } else {
                 write(runtime, at.id)?;
-                wait_if(runtime, at, until == Until::Done && runtime.connection.mirrors().may_lag())
+                end_write(runtime, at, until)
             }
         }
         (Place::Host, Place::Device) => read_box(runtime, to, from_device, extent, at),

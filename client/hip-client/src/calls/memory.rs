@@ -79,6 +79,7 @@ impl Runtime {
         {
             self.devices[device].ledger.give_back(charge(allocation.bytes));
         }
+        self.fences.forget(u64::from(self.devices[device].ordinal));
         self.forget_physical(device);
         self.streams.remove_where(|stream| stream.device == device);
         self.events.remove_where(|event| event.device == device);

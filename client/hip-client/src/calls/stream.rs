@@ -67,6 +67,9 @@ pub fn create_on(
     let make = |id| Stream { id, device: index, flags, priority, cu_mask, attributes: Mutex::default() };
     let (id, _) = runtime.streams.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     runtime.post(&wire::CreateStream { device: device.ordinal, stream: id, flags, priority }, &[])?;
+    if flags & hipStreamNonBlocking != 0 {
+        runtime.wait_for_copies(id)?;
+    }
     Ok(id)
 }
 

@@ -1,0 +1,56 @@
+// A copy from the host has been made when the call returns: streams that wait for no other see it too.
+#include "check.h"
+
+EXAMPLE("copies_complete");
+
+__device__ int symbol;
+
+__global__ void linger(int *sink, int rounds) {
+  int value = threadIdx.x;
+  for (int i = 0; i < rounds; ++i)
+    value = value * 1664525 + 1013904223;
+  sink[threadIdx.x] = value;
+}
+
+__global__ void read(const int *from, int *to) { *to = *from; }
+__global__ void read_symbol(int *to) { *to = symbol; }
+
+int main() {
+  DeviceArray<int> sink(64), source(16), result(1);
+  // A stream that is younger than the copy.
+  int first = 42;
+  linger<<<1, 64>>>(sink.get(), 300000);
+  HIP_OK(hipMemcpy(source.get(), &first, 4, hipMemcpyHostToDevice));
+  hipStream_t apart;
+  HIP_OK(hipStreamCreateWithFlags(&apart, hipStreamNonBlocking));
+  read<<<1, 1, 0, apart>>>(source.get(), result.get());
+  const auto result_is = [&](int value, const char *copy) {
+    HIP_OK(hipStreamSynchronize(apart));
+    int got = 0;
+    HIP_OK(hipMemcpyAsync(&got, result.get(), 4, hipMemcpyDeviceToHost, apart));
+    HIP_OK(hipStreamSynchronize(apart));
+    if (got != value)
+      fail("after %s the kernel saw %d, not %d", copy, got, value);
+  };
+  result_is(first, "hipMemcpy and the creation of the stream");
+  for (int value = 1; value <= 5; ++value) {
+    linger<<<1, 64>>>(sink.get(), 300000);
+    HIP_OK(hipMemcpy(source.get(), &value, 4, hipMemcpyHostToDevice));
+    read<<<1, 1, 0, apart>>>(source.get(), result.get());
+    result_is(value, "hipMemcpy");
+
+    int other = value + 100;
+    linger<<<1, 64>>>(sink.get(), 300000);
+    HIP_OK(hipMemcpyToSymbol(HIP_SYMBOL(symbol), &other, 4));
+    read_symbol<<<1, 1, 0, apart>>>(result.get());
+    result_is(other, "hipMemcpyToSymbol");
+
+    int third = value + 200;
+    linger<<<1, 64>>>(sink.get(), 300000);
+    HIP_OK(hipMemcpy2D(source.get(), 4, &third, 4, 4, 1, hipMemcpyHostToDevice));
+    read<<<1, 1, 0, apart>>>(source.get(), result.get());
+    result_is(third, "hipMemcpy2D");
+  }
+  HIP_OK(hipStreamDestroy(apart));
+  return pass();
+}
