@@ -41,6 +41,11 @@ fn an_access_that_a_mapping_does_not_allow_is_a_fault() {
 }
 
 #[test]
+fn textures_of_linear_memory_are_fetched_from() {
+    expect_pass_of_every_generation("textures");
+}
+
+#[test]
 fn two_processes_share_memory_and_either_may_go_first() {
     expect_pass_of_every_generation("ipc");
 }

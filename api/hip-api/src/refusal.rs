@@ -69,12 +69,13 @@ pub const REFUSALS: &[Refusal] = &[
         functions: &["hipMemGetHandleForAddressRange"],
     },
     Refusal {
-        reason: "sparse arrays need image instructions, which gfx90a and gfx942 lack; AMD's runtime refuses them on every GPU",
+        reason: "sparse arrays are images; AMD's runtime refuses them on every GPU",
         functions: &["hipMemMapArrayAsync"],
     },
     Refusal {
-        reason: "arrays, textures and surfaces are images, and gfx90a and gfx942 have no image instructions: \
-                 hipDeviceAttributeImageSupport is 0, and AMD's runtime refuses them there in the same way",
+        reason: "arrays, surfaces and textures that are not of linear memory are images: gfx942 has no instructions for them, and \
+                 AMD's runtime refuses them there in the same way; for gfx90a the software GPU has none. \
+                 hipDeviceAttributeImageSupport is 0",
         functions: &[
             "_Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc",
             "hipArray3DCreate",
@@ -87,14 +88,10 @@ pub const REFUSALS: &[Refusal] = &[
             "hipBindTextureToArray",
             "hipBindTextureToMipmappedArray",
             "hipCreateSurfaceObject",
-            "hipCreateTextureObject",
             "hipDeviceGetTexture1DLinearMaxWidth",
             "hipGetChannelDesc",
             "hipGetMipmappedArrayLevel",
             "hipGetTextureAlignmentOffset",
-            "hipGetTextureObjectResourceDesc",
-            "hipGetTextureObjectResourceViewDesc",
-            "hipGetTextureObjectTextureDesc",
             "hipGetTextureReference",
             "hipMalloc3DArray",
             "hipMallocArray",

@@ -1168,12 +1168,12 @@ macro_rules! for_each_hip_fn {
                     x: c_int, y: c_int, z: c_int, w: c_int, f: hipChannelFormatKind) -> hipChannelFormatDesc;
                 [0x000e "hip_4.2" (6 7) absent] fn hipCreateSurfaceObject(
                     pSurfObject: *mut hipSurfaceObject_t, pResDesc: *const hipResourceDesc) -> hipError_t;
-                [0x000f "hip_4.2" (5 6 7) absent] fn hipCreateTextureObject(
+                [0x000f "hip_4.2" (5 6 7) call] fn hipCreateTextureObject(
                     pTexObject: *mut hipTextureObject_t, pResDesc: *const hipResourceDesc,
                     pTexDesc: *const hipTextureDesc, pResViewDesc: *const hipResourceViewDesc) -> hipError_t;
                 [0x0022 "hip_4.2" (6 7) local] fn hipDestroySurfaceObject(
                     surfaceObject: hipSurfaceObject_t) -> hipError_t;
-                [0x0023 "hip_4.2" (5 6 7) local] fn hipDestroyTextureObject(
+                [0x0023 "hip_4.2" (5 6 7) post] fn hipDestroyTextureObject(
                     textureObject: hipTextureObject_t) -> hipError_t;
                 [0x01ce "hip_4.2" (7) absent] fn hipDeviceGetTexture1DLinearMaxWidth(
                     max_width: *mut usize, desc: *const hipChannelFormatDesc, device: c_int) -> hipError_t;
@@ -1181,11 +1181,11 @@ macro_rules! for_each_hip_fn {
                     desc: *mut hipChannelFormatDesc, array: hipArray_const_t) -> hipError_t;
                 [0x0071 "hip_4.2" (5 6 7) absent] fn hipGetTextureAlignmentOffset(
                     offset: *mut usize, texref: *const textureReference) -> hipError_t;
-                [0x0072 "hip_4.2" (5 6 7) absent] fn hipGetTextureObjectResourceDesc(
+                [0x0072 "hip_4.2" (5 6 7) local] fn hipGetTextureObjectResourceDesc(
                     pResDesc: *mut hipResourceDesc, textureObject: hipTextureObject_t) -> hipError_t;
-                [0x0073 "hip_4.2" (5 6 7) absent] fn hipGetTextureObjectResourceViewDesc(
+                [0x0073 "hip_4.2" (5 6 7) local] fn hipGetTextureObjectResourceViewDesc(
                     pResViewDesc: *mut hipResourceViewDesc, textureObject: hipTextureObject_t) -> hipError_t;
-                [0x0074 "hip_4.2" (5 6 7) absent] fn hipGetTextureObjectTextureDesc(
+                [0x0074 "hip_4.2" (5 6 7) local] fn hipGetTextureObjectTextureDesc(
                     pTexDesc: *mut hipTextureDesc, textureObject: hipTextureObject_t) -> hipError_t;
                 [0x0075 "hip_4.2" (5 6 7) absent] fn hipGetTextureReference(
                     texref: *mut *const textureReference, symbol: *const c_void) -> hipError_t;
@@ -1195,7 +1195,7 @@ macro_rules! for_each_hip_fn {
                     pTexObject: *mut hipTextureObject_t, pResDesc: *const HIP_RESOURCE_DESC,
                     pTexDesc: *const HIP_TEXTURE_DESC,
                     pResViewDesc: *const HIP_RESOURCE_VIEW_DESC) -> hipError_t;
-                [0x0162 "hip_4.2" (5 6 7) local] fn hipTexObjectDestroy(
+                [0x0162 "hip_4.2" (5 6 7) post] fn hipTexObjectDestroy(
                     texObject: hipTextureObject_t) -> hipError_t;
                 [0x0163 "hip_4.2" (5 6 7) absent] fn hipTexObjectGetResourceDesc(
                     pResDesc: *mut HIP_RESOURCE_DESC, texObject: hipTextureObject_t) -> hipError_t;

@@ -38,6 +38,7 @@ mod registry;
 mod report;
 mod runtime;
 mod soname;
+mod texture;
 mod thread;
 mod unseen;
 mod variables;

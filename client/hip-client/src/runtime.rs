@@ -22,6 +22,7 @@ use crate::handles::{self, Table};
 use crate::memory::{AddressSpace, Ledger, Place};
 use crate::module::{Function, Module};
 use crate::progress::Mark;
+use crate::texture::Textures;
 use crate::unseen::Unseen;
 use crate::virtual_memory::{Physical, VirtualMemory};
 use crate::{env, report, thread};
@@ -48,6 +49,7 @@ pub struct Runtime {
     pub executables: Table<Executable>,
     pub user_objects: Table<UserObject>,
     pub graph_memory: GraphMemory,
+    pub textures: Textures,
     pub fences: Fences,
     pub captures: Captures,
     /// Modules of registered fat binaries, by (binary, device).
@@ -265,6 +267,7 @@ impl Runtime {
             executables: Table::new(handles::Kind::Executable),
             user_objects: Table::new(handles::Kind::UserObject),
             graph_memory: GraphMemory::default(),
+            textures: Textures::default(),
             fences: Fences::default(),
             captures: Captures::default(),
             binaries: Mutex::default(),

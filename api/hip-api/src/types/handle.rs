@@ -24,7 +24,6 @@ c_opaque! {
     hipGraphicsResource,
     _hiprtcProgram,
     ihiprtcLinkState,
-    hipResourceDesc,
     HIP_RESOURCE_DESC,
     hipExternalMemoryHandleDesc,
     hipExternalSemaphoreHandleDesc,

@@ -1,6 +1,6 @@
 //! Arrays and textures.
 
-use super::{c_int, c_uint, hipTextureObject_t};
+use super::{c_int, c_uint, c_void, hipTextureObject_t};
 use crate::ctype::{c_enums, c_flags, c_structs};
 
 c_flags! {
@@ -46,6 +46,13 @@ c_enums! {
     hipTextureReadMode {
         hipReadModeElementType = 0,
         hipReadModeNormalizedFloat = 1,
+    }
+    /// What a texture is made of.
+    hipResourceType {
+        hipResourceTypeArray = 0,
+        hipResourceTypeMipmappedArray = 1,
+        hipResourceTypeLinear = 2,
+        hipResourceTypePitch2D = 3,
     }
     /// Element format of a resource view.
     hipResourceViewFormat {
@@ -179,6 +186,11 @@ c_structs! {
         numChannels: c_int,
         format: hipArray_Format,
     }
+    /// What a texture is made of.
+    hipResourceDesc {
+        resType: hipResourceType,
+        res: ResourceMemory,
+    }
     /// How a texture is sampled.
     hipTextureDesc {
         addressMode: [hipTextureAddressMode; 3],
@@ -229,4 +241,16 @@ c_structs! {
         lastLayer: c_uint,
         reserved: [c_uint; 16],
     }
+}
+
+/// The largest member of the union in [`hipResourceDesc`]. Linear memory has its size in bytes where a pitched one has its
+/// width, and nothing after it; arrays have their handle where memory has its address.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceMemory {
+    pub devPtr: *mut c_void,
+    pub desc: hipChannelFormatDesc,
+    pub width: usize,
+    pub height: usize,
+    pub pitchInBytes: usize,
 }

@@ -78,6 +78,7 @@ impl Runtime {
             self.memory.remove_where(|a| a.device == device && matches!(a.kind, Kind::Device | Kind::Module))
         {
             self.devices[device].ledger.give_back(charge(allocation.bytes));
+            self.textures.remove(allocation.start);
         }
         self.fences.forget(u64::from(self.devices[device].ordinal));
         self.forget_physical(device);
