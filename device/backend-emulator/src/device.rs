@@ -22,6 +22,7 @@ use crate::memory::{GRANULARITY, Memory};
 use crate::model::{MODELS, Model};
 use crate::module::{self, Modules};
 use crate::observation::{Observation, ObserveConfig};
+use crate::release::Releases;
 use crate::stream::Scheduler;
 
 /// The largest stack a work-item may be given, as AMD's runtime has it.
@@ -56,6 +57,7 @@ pub struct Emulator {
     info: Vec<DeviceInfo>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) scheduler: Scheduler<Runner>,
+    releases: Releases,
 }
 
 impl std::fmt::Debug for Emulator {
@@ -103,7 +105,7 @@ impl Emulator {
             waits: Arc::default(),
         };
         let scheduler = Scheduler::new(info.len() as u32, runner);
-        Ok(Emulator { info, memory, scheduler })
+        Ok(Emulator { info, memory, scheduler, releases: Releases::default() })
     }
 
     fn runner(&self) -> &Runner {
@@ -150,8 +152,13 @@ impl Device for Emulator {
 
     fn unmap(&self, address: u64) -> Result<(), DeviceError> {
         self.memory.leave(address)?;
-        let memory = Arc::clone(&self.memory);
-        self.scheduler.after(Scope::Everything, move || memory.unmap(address));
+        if let Some(batch) = self.releases.add(self.scheduler.submissions(), address) {
+            let memory = Arc::clone(&self.memory);
+            self.scheduler.after(Scope::Everything, move || {
+                let addresses = batch.lock().take();
+                addresses.into_iter().flatten().for_each(|address| memory.unmap(address));
+            });
+        }
         Ok(())
     }
 

@@ -15,9 +15,11 @@ mod model;
 mod module;
 mod observation;
 mod queue;
+mod release;
 mod stream;
 mod value_wait;
 mod virtual_memory;
+mod waiting;
 
 pub use device::{DeviceConfig, Emulator, Options};
 pub use model::{DEFAULT_STACK_BYTES, MODELS, Model};

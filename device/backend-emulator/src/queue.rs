@@ -3,14 +3,15 @@
 //! Every stream counts its commands, and a command names the counts it needs of other streams. Owns what those are (null-stream
 //! rules, events, scopes of a wait); runs nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use backend::{Command, Completion, DeviceError, EventId, Scope, StreamId, Tag};
+use backend::{Command, DeviceError, EventId, Scope, StreamId, Tag};
 
 use crate::event::{Event, Record};
+use crate::waiting::Waiting;
 
 /// Streams numbered up to this are the null streams of the devices.
 pub(crate) const LAST_NULL_STREAM: StreamId = 0xff;
@@ -87,11 +88,6 @@ impl Stream {
     }
 }
 
-pub(crate) struct Waiter {
-    pub(crate) needs: Vec<Need>,
-    pub(crate) done: Completion,
-}
-
 #[derive(Default)]
 pub(crate) struct Load {
     pub(crate) active: u32,
@@ -103,10 +99,13 @@ pub(crate) struct Load {
 pub(crate) struct State {
     pub(crate) streams: HashMap<StreamId, Stream>,
     pub(crate) events: HashMap<EventId, Event>,
+    /// Streams that have not reached all that was submitted.
+    pub(crate) pending: HashSet<StreamId>,
+    /// Counts what was ever submitted.
+    pub(crate) submissions: u64,
     pub(crate) ready: VecDeque<StreamId>,
-    /// Streams whose head has unmet needs.
-    pub(crate) blocked: Vec<StreamId>,
-    pub(crate) waiters: Vec<Waiter>,
+    /// Streams whose head has unmet needs, and whoever waits for streams.
+    pub(crate) waiting: Waiting,
     pub(crate) paused: HashMap<u64, StreamId>,
     pub(crate) sleeping: usize,
     pub(crate) queued: usize,
@@ -134,17 +133,14 @@ impl State {
     /// What a new command of a stream waits for by the null-stream rules.
     pub(crate) fn needs_of(&self, id: StreamId) -> Vec<Need> {
         let Some(stream) = self.streams.get(&id) else { return Vec::new() };
-        let pending = |other: &&Stream| !other.progress.reached(other.submitted);
         if id <= LAST_NULL_STREAM {
-            let others = self.streams.iter().filter(|(other, _)| **other != id).map(|(_, it)| it);
-            others
-                .filter(|it| it.blocking && it.device == stream.device)
-                .filter(pending)
-                .map(Stream::tail)
-                .collect()
+            let others = self.pending.iter().filter(|other| **other != id);
+            let others = others.filter_map(|other| self.streams.get(other));
+            others.filter(|it| it.blocking && it.device == stream.device).map(Stream::tail).collect()
         } else if stream.blocking {
-            let null = self.streams.get(&u64::from(stream.device));
-            null.filter(pending).map(Stream::tail).into_iter().collect()
+            let null = u64::from(stream.device);
+            let pending = self.pending.contains(&null).then(|| self.streams.get(&null)).flatten();
+            pending.map(Stream::tail).into_iter().collect()
         } else {
             Vec::new()
         }
@@ -169,12 +165,26 @@ impl State {
                 if device as usize >= self.loads.len() {
                     return Err(DeviceError::invalid_device(device));
                 }
-                self.streams.values().filter(|it| it.device == device).map(Stream::tail).collect()
+                self.pending_streams().filter(|it| it.device == device).map(Stream::tail).collect()
             }
-            Scope::Everything => self.streams.values().map(Stream::tail).collect(),
+            Scope::Everything => self.pending_streams().map(Stream::tail).collect(),
         };
         needs.retain(|need| !need.is_met());
         Ok(needs)
+    }
+
+    fn pending_streams(&self) -> impl Iterator<Item = &Stream> {
+        self.pending.iter().filter_map(|id| self.streams.get(id))
+    }
+
+    /// Counts a command as submitted to a stream, which must exist.
+    pub(crate) fn submit(&mut self, id: StreamId) -> Result<&mut Stream, DeviceError> {
+        self.stream_mut(id)?;
+        self.submissions += 1;
+        self.pending.insert(id);
+        let stream = self.stream_mut(id)?;
+        stream.submitted += 1;
+        Ok(stream)
     }
 
     pub(crate) fn make_ready(&mut self, id: StreamId) {

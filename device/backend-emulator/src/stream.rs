@@ -12,7 +12,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::Failure;
 use crate::event::{self, Event, Record};
-use crate::queue::{Job, LAST_NULL_STREAM, Load, Need, State, Task, Waiter, is_cheap, stream, unknown_event};
+use crate::queue::{Job, LAST_NULL_STREAM, Load, Need, State, Task, is_cheap, stream, unknown_event};
+use crate::waiting::Then;
 
 /// Commands run side by side, as on hardware with this many compute queues.
 const QUEUES: usize = 4;
@@ -197,9 +198,11 @@ impl<W: Work> Scheduler<W> {
             }
             other => Job::Run(other),
         };
-        let stream = state.stream_mut(id)?;
-        stream.submitted += 1;
-        let runs_now = needs.is_empty() && stream.is_idle();
+        let stream = state.submit(id)?;
+        let is_head = stream.is_idle();
+        let runs_now = needs.is_empty() && is_head;
+        // The head waits at once; what follows it when it has become the head.
+        let waits_now = if is_head { std::mem::take(&mut needs) } else { Vec::new() };
         let task = Task { tag, device, job, needs, start, stop };
         if runs_now && is_cheap(&task.job) {
             stream.busy = true;
@@ -209,13 +212,11 @@ impl<W: Work> Scheduler<W> {
         stream.queue.push_back(task);
         state.queued += 1;
         state.held_bytes += held;
-        if runs_now {
+        if is_head && state.waiting.add(waits_now, Then::Start(id)).is_some() {
             state.make_ready(id);
             if state.sleeping > 0 {
                 shared.wake.notify_one();
             }
-        } else if !state.stream_mut(id)?.busy && !state.blocked.contains(&id) {
-            state.blocked.push(id);
         }
         Ok(())
     }
@@ -226,12 +227,10 @@ impl<W: Work> Scheduler<W> {
         if state.admit(id).is_err() || !state.needs_of(id).is_empty() {
             return None;
         }
-        let stream = state.stream_mut(id).ok()?;
-        if !stream.is_idle() {
+        if !state.stream_mut(id).ok()?.is_idle() {
             return None;
         }
-        stream.submitted += 1;
-        stream.busy = true;
+        state.submit(id).ok()?.busy = true;
         drop(state);
         let result = fill();
         let state = self.shared.state.lock();
@@ -269,8 +268,16 @@ impl<W: Work> Scheduler<W> {
                 drop(state);
                 done(Ok(()));
             }
-            Ok(needs) => state.waiters.push(Waiter { needs, done }),
+            Ok(needs) => {
+                // Unmet, and nothing is met while the lock is held: it is kept.
+                state.waiting.add(needs, Then::Call(done));
+            }
         }
+    }
+
+    /// How much was ever submitted: unchanged, nothing was queued since.
+    pub(crate) fn submissions(&self) -> u64 {
+        self.shared.state.lock().submissions
     }
 
     /// Like `synchronize`, but called even after a fault, when its needs are met.
@@ -278,7 +285,7 @@ impl<W: Work> Scheduler<W> {
         let mut state = self.shared.state.lock();
         match state.needs_for(scope) {
             Ok(needs) if !needs.is_empty() => {
-                state.waiters.push(Waiter { needs, done: Box::new(move |_| then()) });
+                state.waiting.add(needs, Then::Call(Box::new(move |_| then())));
             }
             _ => {
                 drop(state);
@@ -332,6 +339,8 @@ impl<W: Work> Scheduler<W> {
         state.fault = None;
         state.streams.retain(|id, stream| *id <= LAST_NULL_STREAM || stream.device != device);
         state.events.retain(|_, event| event.device != device);
+        let State { pending, streams, .. } = &mut *state;
+        pending.retain(|id| streams.contains_key(id));
     }
 
     pub(crate) fn busy_ns(&self, device: u32) -> u64 {
@@ -447,43 +456,37 @@ impl<W: Work> Shared<W> {
 
     /// Counts a command as ended and starts what waited for it.
     fn finish(&self, mut state: MutexGuard<'_, State>, id: StreamId) {
-        if let Some(stream) = state.streams.get_mut(&id) {
-            stream.progress.advance();
-            stream.busy = false;
-            if stream.queue.is_empty() {
-                if stream.destroyed {
-                    state.streams.remove(&id);
-                }
-            } else if stream.queue[0].needs.iter().all(Need::is_met) {
-                state.make_ready(id);
-            } else {
-                state.blocked.push(id);
-            }
+        let Some(stream) = state.streams.get_mut(&id) else { return };
+        let progress = Arc::clone(&stream.progress);
+        progress.advance();
+        stream.busy = false;
+        let idle = progress.reached(stream.submitted);
+        let next = stream.queue.front_mut().map(|head| std::mem::take(&mut head.needs));
+        if next.is_none() && stream.destroyed {
+            state.streams.remove(&id);
         }
-        let mut index = 0;
-        while let Some(id) = state.blocked.get(index).copied() {
-            let head = state.streams.get(&id).and_then(|stream| stream.queue.front());
-            if head.is_none_or(|task| task.needs.iter().all(Need::is_met)) {
-                state.blocked.swap_remove(index);
-                if state.streams.contains_key(&id) {
-                    state.make_ready(id);
-                }
-            } else {
-                index += 1;
+        if idle {
+            state.pending.remove(&id);
+        }
+        let mut free = state.waiting.reached(&progress);
+        free.extend(next.and_then(|needs| state.waiting.add(needs, Then::Start(id))));
+        let mut done = Vec::new();
+        for then in free {
+            match then {
+                Then::Start(id) => state.make_ready(id),
+                Then::Call(call) => done.push(call),
             }
         }
         for _ in 0..state.ready.len().min(state.sleeping) {
             self.wake.notify_one();
         }
-        if state.waiters.is_empty() {
+        if done.is_empty() {
             return;
         }
-        let met = |waiter: &mut Waiter| waiter.needs.iter().all(Need::is_met);
-        let done: Vec<Waiter> = state.waiters.extract_if(.., met).collect();
         let fault = state.fault.clone();
         drop(state);
-        for waiter in done {
-            (waiter.done)(fault.clone().map_or(Ok(()), Err));
+        for call in done {
+            call(fault.clone().map_or(Ok(()), Err));
         }
     }
 }
