@@ -199,15 +199,17 @@ impl Runtime {
         self.global(&module, &symbol.name()).map_err(|_| hipErrorInvalidSymbol)
     }
 
-    /// Forgets what a binary had loaded, when its library is closed.
-    pub fn unload_binary(&self, binary: u64) {
-        let modules: Vec<Arc<Module>> = {
-            let mut binaries = self.binaries.lock();
-            let gone: Vec<(u64, usize)> = binaries.keys().filter(|(id, _)| *id == binary).copied().collect();
-            gone.iter().filter_map(|key| binaries.remove(key)).collect()
-        };
-        for module in modules {
-            self.stubs.write().retain(|_, function| function.module != module.id);
+    /// Forgets what a binary had loaded, when its library is closed; `stubs` are its kernels.
+    pub fn unload_binary(&self, binary: u64, stubs: &[usize]) {
+        for device in 0..self.devices.len() {
+            let Some(module) = self.binaries.lock().remove(&(binary, device)) else { continue };
+            let mut resolved = self.stubs.write();
+            for stub in stubs {
+                if resolved.get(&(*stub, device)).is_some_and(|function| function.module == module.id) {
+                    resolved.remove(&(*stub, device));
+                }
+            }
+            drop(resolved);
             let _ = self.unload_module(module.id);
         }
     }

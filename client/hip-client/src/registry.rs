@@ -10,6 +10,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use code_object::FatBinary;
 use parking_lot::RwLock;
 
+use crate::runtime::Spread;
+
 /// One registered fat binary. `id` is never reused.
 #[derive(Debug)]
 pub struct Binary {
@@ -39,10 +41,18 @@ pub struct Symbol {
 
 #[derive(Debug, Default)]
 struct Registry {
-    binaries: HashMap<u64, Arc<Binary>>,
-    functions: HashMap<usize, Symbol>,
-    variables: HashMap<usize, Symbol>,
+    binaries: HashMap<u64, Registered>,
+    functions: HashMap<usize, Symbol, Spread>,
+    variables: HashMap<usize, Symbol, Spread>,
     next_id: u64,
+}
+
+/// A binary and what was registered with it: what goes when it goes.
+#[derive(Debug)]
+struct Registered {
+    binary: Arc<Binary>,
+    functions: Vec<usize>,
+    variables: Vec<usize>,
 }
 
 static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
@@ -80,32 +90,45 @@ pub fn add_binary(image: *const u8) -> u64 {
     let mut registry = REGISTRY.write();
     registry.next_id += 1;
     let id = registry.next_id;
-    let binary = Binary { id, image: StaticPointer(image), parsed: OnceLock::new() };
-    registry.binaries.insert(id, Arc::new(binary));
+    let binary = Arc::new(Binary { id, image: StaticPointer(image), parsed: OnceLock::new() });
+    registry.binaries.insert(id, Registered { binary, functions: Vec::new(), variables: Vec::new() });
     id
 }
 
 pub fn add_function(binary: u64, stub: usize, name: *const c_char) {
-    let mut registry = REGISTRY.write();
-    if let Some(binary) = registry.binaries.get(&binary).cloned() {
+    let registry = &mut *REGISTRY.write();
+    if let Some(registered) = registry.binaries.get_mut(&binary) {
+        registered.functions.push(stub);
+        let binary = Arc::clone(&registered.binary);
         registry.functions.insert(stub, Symbol { binary, name: StaticPointer(name), bytes: 0 });
     }
 }
 
 pub fn add_variable(binary: u64, variable: usize, name: *const c_char, bytes: usize) {
-    let mut registry = REGISTRY.write();
-    if let Some(binary) = registry.binaries.get(&binary).cloned() {
+    let registry = &mut *REGISTRY.write();
+    if let Some(registered) = registry.binaries.get_mut(&binary) {
+        registered.variables.push(variable);
+        let binary = Arc::clone(&registered.binary);
         registry.variables.insert(variable, Symbol { binary, name: StaticPointer(name), bytes });
     }
 }
 
-/// Forgets an image and all that is in it.
-pub fn remove_binary(id: u64) -> Option<Arc<Binary>> {
-    let mut registry = REGISTRY.write();
-    let binary = registry.binaries.remove(&id)?;
-    registry.functions.retain(|_, f| f.binary.id != id);
-    registry.variables.retain(|_, v| v.binary.id != id);
-    Some(binary)
+/// Forgets an image and all that is in it. Returns its kernel stubs as well.
+pub fn remove_binary(id: u64) -> Option<(Arc<Binary>, Vec<usize>)> {
+    let registry = &mut *REGISTRY.write();
+    let Registered { binary, functions, variables } = registry.binaries.remove(&id)?;
+    forget(&mut registry.functions, &functions, id);
+    forget(&mut registry.variables, &variables, id);
+    Some((binary, functions))
+}
+
+/// Forgets what is still a binary's own: another may have registered the same address since.
+fn forget(symbols: &mut HashMap<usize, Symbol, Spread>, addresses: &[usize], binary: u64) {
+    for address in addresses {
+        if symbols.get(address).is_some_and(|symbol| symbol.binary.id == binary) {
+            symbols.remove(address);
+        }
+    }
 }
 
 pub fn function(stub: usize) -> Option<Symbol> {
@@ -123,15 +146,29 @@ mod tests {
     #[test]
     fn a_hundred_thousand_kernels_register_without_looking_at_the_image() {
         // A null image would crash if anything read it.
-        let binary = add_binary(std::ptr::null());
-        let started = std::time::Instant::now();
+        let binaries: Vec<u64> = (0..500).map(|_| add_binary(std::ptr::null())).collect();
         for stub in 0..121_000 {
-            add_function(binary, 0x5000_0000 + stub, c"kernel".as_ptr());
+            add_function(binaries[stub / 242], 0x5000_0000 + stub, c"kernel".as_ptr());
         }
         assert_eq!(function(0x5000_0000 + 120_999).unwrap().name(), "kernel");
         assert!(function(0x4fff_ffff).is_none());
-        remove_binary(binary).unwrap();
-        assert!(function(0x5000_0000).is_none());
-        assert!(started.elapsed().as_secs() < 20, "registration must not scan");
+        for (index, binary) in binaries.into_iter().enumerate() {
+            let stub = 0x5000_0000 + index * 242;
+            assert!(function(stub).is_some());
+            let (_, stubs) = remove_binary(binary).unwrap();
+            assert!(stubs.iter().copied().eq(stub..stub + 242), "it knows its own kernels");
+            assert!(function(stub).is_none());
+        }
+    }
+
+    #[test]
+    fn an_address_that_was_registered_again_stays_with_its_new_binary() {
+        let (old, new) = (add_binary(std::ptr::null()), add_binary(std::ptr::null()));
+        add_function(old, 0x6000_0000, c"old".as_ptr());
+        add_function(new, 0x6000_0000, c"new".as_ptr());
+        remove_binary(old).unwrap();
+        assert_eq!(function(0x6000_0000).unwrap().name(), "new");
+        remove_binary(new).unwrap();
+        assert!(function(0x6000_0000).is_none());
     }
 }

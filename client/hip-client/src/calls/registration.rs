@@ -36,9 +36,9 @@ pub unsafe fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void {
 }
 
 pub unsafe fn __hipUnregisterFatBinary(modules: *mut *mut c_void) {
-    let Some(binary) = registry::remove_binary(modules as u64) else { return };
+    let Some((binary, stubs)) = registry::remove_binary(modules as u64) else { return };
     if let Some(runtime) = runtime::existing() {
-        runtime.unload_binary(binary.id);
+        runtime.unload_binary(binary.id, &stubs);
     }
     variables::remove_binary(binary.id);
 }
