@@ -4,7 +4,7 @@
 //! and hands other threads what is theirs; when it has its own, it passes the role on. So a lone thread reads
 //! its reply itself, without a switch of threads, and many never read past each other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -64,45 +64,66 @@ enum Outcome {
 
 #[derive(Debug)]
 struct Waiter {
-    number: u64,
     thread: Thread,
     destination: Option<Destination>,
     outcome: Option<Outcome>,
+    /// The thread sleeps, and would read if it were woken. One that asked and does something else first must not be counted on.
+    sleeps: bool,
 }
 
-/// Who waits for which reply. Few at any time, so a list.
+/// Who waits for which reply, by the number of the request.
 #[derive(Debug, Default)]
 pub struct Desk {
-    waiters: Vec<Waiter>,
+    waiters: BTreeMap<u64, Waiter>,
     over: Option<Failure>,
 }
 
 impl Desk {
     pub fn expect(&mut self, number: u64, thread: Thread, destination: Option<Destination>) {
         let outcome = self.over.clone().map(Outcome::Failed);
-        self.waiters.push(Waiter { number, thread, destination, outcome });
+        self.waiters.insert(number, Waiter { thread, destination, outcome, sleeps: false });
     }
 
     pub fn fail_all(&mut self, failure: &Failure) {
         self.over = Some(failure.clone());
-        for waiter in &mut self.waiters {
+        for waiter in self.waiters.values_mut() {
             waiter.outcome.get_or_insert_with(|| Outcome::Failed(failure.clone()));
             waiter.thread.unpark();
         }
     }
 
     fn take(&mut self, number: u64) -> Option<Outcome> {
-        let index = self.waiters.iter().position(|waiter| waiter.number == number)?;
-        self.waiters[index].outcome.as_ref()?;
-        self.waiters.swap_remove(index).outcome
+        self.waiters.get(&number)?.outcome.as_ref()?;
+        self.waiters.remove(&number)?.outcome
+    }
+
+    /// Whether there is nothing left to wait for.
+    fn is_settled(&self, number: u64) -> bool {
+        self.waiters.get(&number).is_none_or(|waiter| waiter.outcome.is_some())
+    }
+
+    /// The thread that waits for this reply goes to sleep, or has woken.
+    fn note_sleep(&mut self, number: u64, sleeps: bool) {
+        if let Some(waiter) = self.waiters.get_mut(&number) {
+            waiter.sleeps = sleeps;
+        }
+    }
+
+    /// Wakes one that sleeps without having its answer: it will read.
+    fn wake_one(&mut self) {
+        let found = self.waiters.values_mut().find(|waiter| waiter.sleeps && waiter.outcome.is_none());
+        if let Some(waiter) = found {
+            waiter.sleeps = false;
+            waiter.thread.unpark();
+        }
     }
 
     fn destination(&self, number: u64) -> Option<Destination> {
-        self.waiters.iter().find(|waiter| waiter.number == number)?.destination
+        self.waiters.get(&number)?.destination
     }
 
     fn settle(&mut self, number: u64, outcome: Outcome) {
-        if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.number == number) {
+        if let Some(waiter) = self.waiters.get_mut(&number) {
             waiter.outcome = Some(outcome);
             waiter.thread.unpark();
         }
@@ -351,6 +372,8 @@ impl Shared {
                 return Err(Failure { status: 999, text: "there was no answer in time".to_owned() });
             }
             match self.incoming.try_lock() {
+                // The one that read before may have brought it just before it let go of the role.
+                Some(_) if self.desk.lock().is_settled(number) => {}
                 Some(mut incoming) => loop {
                     if let Some(deadline) = deadline
                         && !incoming.has_buffered()
@@ -365,21 +388,32 @@ impl Shared {
                         break;
                     }
                 },
-                None => match deadline {
-                    Some(_) => std::thread::park_timeout(PATIENCE),
-                    None => std::thread::park(),
-                },
+                None => self.sleep(number, deadline),
             }
         }
     }
 
+    /// Sleeps until the reply has come or it is this thread's turn to read.
+    fn sleep(&self, number: u64, deadline: Option<Instant>) {
+        let mut desk = self.desk.lock();
+        // Whoever let go of the role before this was noted has passed it to nobody here.
+        if desk.is_settled(number) || !self.incoming.is_locked() {
+            return;
+        }
+        desk.note_sleep(number, true);
+        drop(desk);
+        match deadline {
+            Some(_) => std::thread::park_timeout(PATIENCE),
+            None => std::thread::park(),
+        }
+        self.desk.lock().note_sleep(number, false);
+    }
+
     /// Somebody must read while others wait: whoever lets go of the role, or leaves, calls this.
     pub fn pass_role(&self) {
-        let desk = self.desk.lock();
-        if !self.incoming.is_locked()
-            && let Some(waiter) = desk.waiters.iter().find(|waiter| waiter.outcome.is_none())
-        {
-            waiter.thread.unpark();
+        let mut desk = self.desk.lock();
+        if !self.incoming.is_locked() {
+            desk.wake_one();
         }
         drop(desk);
         if self.seekers.load(Ordering::SeqCst) > 0 {
@@ -410,7 +444,10 @@ impl Shared {
         self.seekers.fetch_add(1, Ordering::SeqCst);
         while !done() && !self.over.load(Ordering::Acquire) {
             if let Some(mut incoming) = self.incoming.try_lock() {
-                self.read(&mut incoming);
+                // The one that read before may have brought what this waits for just before it let go of the role.
+                if !done() && !self.over.load(Ordering::Acquire) {
+                    self.read(&mut incoming);
+                }
                 drop(incoming);
                 self.pass_role();
                 continue;
