@@ -23,6 +23,7 @@ mod advice;
 mod arena;
 mod calls;
 mod capture;
+mod credit;
 mod descriptor;
 pub mod exports;
 mod fence;

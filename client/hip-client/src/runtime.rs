@@ -13,6 +13,7 @@ use wire::{DeviceSnapshot, Failure, Opcode, Operation};
 use crate::advice::Advised;
 use crate::capture::Captures;
 use crate::connection::Connection;
+use crate::credit::Credit;
 use crate::fence::Fences;
 use crate::graph::executable::Executable;
 use crate::graph::memory::GraphMemory;
@@ -119,6 +120,8 @@ pub struct Device {
     pub current_pool: AtomicU64,
     pub primary_context: AtomicU64,
     pub primary_context_users: AtomicU32,
+    /// Of its null stream.
+    pub credit: Credit,
 }
 
 #[derive(Debug)]
@@ -130,6 +133,7 @@ pub struct Stream {
     pub cu_mask: Vec<u32>,
     /// What hipStreamSetAttribute kept, by attribute.
     pub attributes: Mutex<HashMap<u32, [std::ffi::c_char; 64]>>,
+    pub credit: Credit,
 }
 
 /// A kernel library: a module under another name.
@@ -514,6 +518,7 @@ impl Device {
             current_pool: AtomicU64::new(0),
             primary_context: AtomicU64::new(0),
             primary_context_users: AtomicU32::new(0),
+            credit: Credit::default(),
             snapshot,
         })
     }
@@ -575,8 +580,9 @@ fn status(failure: Failure) -> hipError_t {
 /// Destroys the per-thread stream of a thread that ends.
 pub fn forget_thread_stream(stream: u64) {
     if let Some(runtime) = existing()
-        && runtime.streams.remove(stream).is_some()
+        && let Some(gone) = runtime.streams.remove(stream)
     {
+        gone.credit.forget(runtime);
         let _ = runtime.post(&wire::DestroyStream { stream }, &[]);
     }
 }

@@ -17,8 +17,9 @@ use crate::waiting::Then;
 
 /// Commands run side by side, as on hardware with this many compute queues.
 const QUEUES: usize = 4;
-/// A caller that queues more than this waits, unless a stream waits for the caller itself.
-const MAX_QUEUED: usize = 1 << 16;
+/// A caller that queues more than this waits, unless a stream waits for the caller itself. Clients stop a thread that fills one
+/// stream long before; this is for those that do not, and for many full streams.
+const MAX_QUEUED: usize = 1 << 20;
 const MAX_HELD_BYTES: u64 = 512 << 20;
 /// Past this nothing helps: the command is refused.
 const HARD_QUEUED: usize = 1 << 22;

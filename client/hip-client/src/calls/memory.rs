@@ -82,7 +82,9 @@ impl Runtime {
         }
         self.fences.forget(u64::from(self.devices[device].ordinal));
         self.forget_physical(device);
-        self.streams.remove_where(|stream| stream.device == device);
+        let streams = self.streams.remove_where(|stream| stream.device == device);
+        streams.iter().map(|stream| &stream.credit).for_each(|credit| credit.reset(self));
+        self.devices[device].credit.reset(self);
         self.events.remove_where(|event| event.device == device);
         let modules = self.modules.remove_where(|module| module.device == device);
         self.functions.remove_where(|function| function.device == device);

@@ -11,6 +11,7 @@ pub use super::stream_attribute::*;
 pub use super::stream_value::*;
 use super::{Status, event, set};
 use crate::capture::View;
+use crate::credit::Credit;
 use crate::graph::node::Work;
 use crate::progress::{Standing, Watched};
 use crate::runtime::{Runtime, Stream, runtime};
@@ -30,12 +31,13 @@ pub struct StreamRef {
 pub fn resolve(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
     if stream.is_null() || stream == hipStreamLegacy {
         let (device, found) = runtime.current()?;
-        return Ok(StreamRef { id: u64::from(found.ordinal), device });
+        let id = u64::from(found.ordinal);
+        found.credit.use_one(runtime, id, device);
+        return Ok(StreamRef { id, device });
     }
-    if stream == hipStreamPerThread {
-        return per_thread(runtime);
-    }
-    let found = runtime.streams.get(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    let handle = if stream == hipStreamPerThread { per_thread(runtime)? } else { stream as u64 };
+    let found = runtime.streams.get(handle).ok_or(hipErrorInvalidHandle)?;
+    found.credit.use_one(runtime, found.id, found.device);
     Ok(StreamRef { id: found.id, device: found.device })
 }
 
@@ -44,10 +46,9 @@ pub fn spt(stream: hipStream_t) -> hipStream_t {
     if stream.is_null() { hipStreamPerThread } else { stream }
 }
 
-fn per_thread(runtime: &Runtime) -> Result<StreamRef, hipError_t> {
+fn per_thread(runtime: &Runtime) -> Result<u64, hipError_t> {
     let (device, _) = runtime.current()?;
-    let id = thread::default_stream(device, || create(runtime, hipStreamDefault, 0, Vec::new()))?;
-    Ok(StreamRef { id, device })
+    thread::default_stream(device, || create(runtime, hipStreamDefault, 0, Vec::new()))
 }
 
 fn create(runtime: &Runtime, flags: c_uint, priority: c_int, cu_mask: Vec<u32>) -> Result<u64, hipError_t> {
@@ -64,7 +65,8 @@ pub fn create_on(
     cu_mask: Vec<u32>,
 ) -> Result<u64, hipError_t> {
     let device = &runtime.devices[index];
-    let make = |id| Stream { id, device: index, flags, priority, cu_mask, attributes: Mutex::default() };
+    let (attributes, credit) = (Mutex::default(), Credit::default());
+    let make = |id| Stream { id, device: index, flags, priority, cu_mask, attributes, credit };
     let (id, _) = runtime.streams.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     runtime.post(&wire::CreateStream { device: device.ordinal, stream: id, flags, priority }, &[])?;
     if flags & hipStreamNonBlocking != 0 {
@@ -236,7 +238,8 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
     if stream.is_null() || stream == hipStreamLegacy || stream == hipStreamPerThread {
         return Err(hipErrorInvalidResourceHandle);
     }
-    runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    let gone = runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    gone.credit.forget(runtime);
     runtime.captures.abandon(runtime, stream as u64);
     runtime.connection.progress().forget(Watched::Stream(stream as u64));
     runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
