@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
     watchdog: f64,
     /// Sessions at the same time
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     max_sessions: usize,
     /// Seconds a connection may take to prove itself
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
