@@ -17,6 +17,11 @@ pub(crate) fn toolchain() -> PathBuf {
     path("REMORA_TOOLCHAIN").unwrap_or_else(|| workspace().join("target/toolchain"))
 }
 
+/// How often what must leave nothing behind is done.
+pub(crate) fn cycles() -> Option<usize> {
+    std::env::var("E2E_CYCLES").ok()?.parse().ok()
+}
+
 /// Where compiled test programs are kept from one run to the next.
 pub(crate) fn program_cache() -> PathBuf {
     target().join("e2e")

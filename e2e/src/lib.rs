@@ -9,6 +9,7 @@ mod marker;
 mod process;
 mod program;
 mod status;
+mod usage;
 mod worker;
 
 pub use artefact::{library_folder, remora, toolchain_folder};
@@ -16,4 +17,10 @@ pub use marker::Marker;
 pub use process::{Ended, Running, eventually};
 pub use program::{Program, Recipe, version_needs};
 pub use status::{Session, Status};
+pub use usage::Usage;
 pub use worker::{Worker, WorkerOptions};
+
+/// How often what must leave nothing behind is done; `cargo xtask conformance leaks` asks for many more.
+pub fn cycles() -> usize {
+    env::cycles().unwrap_or(50)
+}

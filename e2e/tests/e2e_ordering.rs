@@ -44,6 +44,25 @@ fn a_thread_in_a_long_synchronisation_holds_no_other_up() {
 }
 
 #[test]
+fn sixty_four_threads_do_everything_at_once_and_each_gets_its_own() {
+    let worker = Worker::start();
+    let ended = Program::own("hammer").run(&worker, &["64", "2"]);
+    ended.expect_silent_success().expect_line("PASS hammer");
+}
+
+#[test]
+fn a_thread_that_posts_more_than_its_stream_can_hold_waits_alone() {
+    let worker = Worker::start();
+    Program::own("flood").run(&worker, &[]).expect_silent_success().expect_line("PASS flood");
+}
+
+#[test]
+fn many_allocations_streams_and_launches_of_one_session_leave_nothing_behind() {
+    let worker = Worker::start();
+    Program::own("many").run(&worker, &[]).expect_silent_success().expect_line("PASS many");
+}
+
+#[test]
 fn making_and_unmaking_things_uses_no_round_trip() {
     let worker = Worker::start();
     let kernels = Recipe::own("module_kernels").as_code_object().build();

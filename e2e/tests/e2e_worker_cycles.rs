@@ -1,0 +1,102 @@
+//! Clients that come and go, however they go, leave nothing in the worker, and many at once are served.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use e2e::{Program, Running, Usage, Worker, WorkerOptions, eventually};
+
+const MOST_GROWTH: u64 = 4 << 20;
+
+/// How a client may behave.
+const MANNERS: usize = 5;
+
+#[test]
+fn clients_that_come_and_go_leave_nothing_in_the_worker() {
+    let worker =
+        Worker::start_with(&WorkerOptions::with(&["--grace-closed", "0.1", "--handshake-timeout", "1"]));
+    let programs = [Program::own("hold_memory"), Program::own("steady")];
+    for manner in 0..2 * MANNERS {
+        visit(&worker, &programs, manner);
+    }
+    wait_until_alone(&worker);
+    let before = Usage::of(worker.pid());
+    for cycle in 0..e2e::cycles() {
+        visit(&worker, &programs, cycle);
+    }
+    wait_until_alone(&worker);
+    eventually(&format!("descriptors and threads are as before: {before:?}"), || {
+        let now = Usage::of(worker.pid());
+        now.descriptors <= before.descriptors && now.threads <= before.threads
+    });
+    let after = Usage::of(worker.pid());
+    println!("{} cycles: {before:?}, then {after:?}", e2e::cycles());
+    let grown = after.resident_bytes.saturating_sub(before.resident_bytes);
+    assert!(grown <= MOST_GROWTH, "{grown} bytes more");
+}
+
+/// One client, in one of the ways in which clients behave.
+fn visit(worker: &Worker, programs: &[Program; 2], cycle: usize) {
+    let [hold_memory, steady] = programs;
+    match cycle % MANNERS {
+        // Ends like any program.
+        0 => {
+            hold_memory.run(worker, &["16"]).expect_silent_success();
+        }
+        // Is killed while it holds memory.
+        1 => {
+            let held = Running::start(hold_memory.on(worker).arg("16"));
+            held.wait_for_line("holding");
+            held.signal(libc::SIGKILL);
+        }
+        // Is killed in the middle of its work.
+        2 => {
+            let busy = Running::start(&mut steady.on(worker));
+            busy.wait_for_line("round 0");
+            busy.signal(libc::SIGKILL);
+        }
+        // Connects and says nothing, then leaves.
+        3 => drop(TcpStream::connect((worker.host(), worker.port())).unwrap()),
+        // Says something that makes no sense.
+        _ => {
+            let mut stream = TcpStream::connect((worker.host(), worker.port())).unwrap();
+            // The worker may have hung up already, which is as good.
+            let _ = stream.write_all(&[0xa5; 300]);
+        }
+    }
+}
+
+fn wait_until_alone(worker: &Worker) {
+    eventually("no session is left", || worker.status().sessions().is_empty());
+    eventually("no process of a session is left", || worker.processes().len() == 1);
+    assert_eq!(worker.status().memory_used(), 0);
+}
+
+#[test]
+fn connections_that_say_nothing_are_let_go_in_time_and_keep_no_client_out() {
+    let worker = Worker::start_with(&WorkerOptions::with(&["--handshake-timeout", "1"]));
+    let before = Usage::of(worker.pid());
+    let silent: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect((worker.host(), worker.port())).unwrap()).collect();
+    Program::example("vector_add").run(&worker, &[]).expect_silent_success();
+    eventually("the worker has let go of them", || {
+        let now = Usage::of(worker.pid());
+        now.descriptors <= before.descriptors && now.threads <= before.threads
+    });
+    drop(silent);
+}
+
+#[test]
+fn twenty_sessions_work_at_the_same_time() {
+    const SESSIONS: usize = 20;
+    let worker = Worker::start();
+    let program = Program::own("hold_memory");
+    let mut held: Vec<Running> =
+        (0..SESSIONS).map(|_| Running::start(program.on(&worker).arg("1"))).collect();
+    held.iter().for_each(|client| drop(client.wait_for_line("holding")));
+    assert_eq!(worker.status().sessions().len(), SESSIONS);
+    assert_eq!(worker.processes().len(), SESSIONS + 1);
+    for client in held.drain(..) {
+        client.finish().expect_silent_success();
+    }
+    eventually("all sessions are gone", || worker.status().sessions().is_empty());
+}
