@@ -170,11 +170,12 @@ static Answer flood(int64_t posted) {
   return {taken, got};
 }
 
-// Registers `kernels` kernels in `binaries` images, launches the first and the last, forgets them all: the times.
+// Registers `kernels` kernels in `binaries` images, launches the first and the last, forgets them all: the
+// thread's processor time of each.
 static Answer registered(int64_t binaries, int64_t kernels) {
   std::vector<char> stubs(kernels);
   std::vector<void **> cookies(binaries);
-  int64_t start = now();
+  int64_t start = thread_time();
   int64_t each = kernels / binaries;
   for (int64_t i = 0; i < binaries; ++i) {
     cookies[i] = reinterpret_cast<void **(*)(const void *)>(dlsym(RTLD_NEXT, "__hipRegisterFatBinary"))(own_code);
@@ -182,24 +183,24 @@ static Answer registered(int64_t binaries, int64_t kernels) {
       __hipRegisterFunction(cookies[i], &stubs[k], const_cast<char *>("count"), "count", -1u, nullptr, nullptr, nullptr,
                             nullptr, nullptr);
   }
-  int64_t taken = now() - start;
+  int64_t taken = thread_time() - start;
   int *out;
   HIP_OK(hipMalloc(&out, sizeof *out));
   HIP_OK(hipMemset(out, 0, sizeof *out));
   void *arguments[] = {&out};
-  int64_t launching = now();
+  int64_t launching = thread_time();
   HIP_OK(hipLaunchKernel(&stubs[0], dim3(1), dim3(64), arguments, 0, nullptr));
   HIP_OK(hipLaunchKernel(&stubs[kernels - 1], dim3(1), dim3(64), arguments, 0, nullptr));
-  launching = now() - launching;
+  launching = thread_time() - launching;
   int found = 0;
   HIP_OK(hipMemcpy(&found, out, sizeof found, hipMemcpyDeviceToHost));
   if (found != 2)
     fail("%d of 2 registered kernels ran", found);
   HIP_OK(hipFree(out));
-  int64_t forgetting = now();
+  int64_t forgetting = thread_time();
   for (void **cookie : cookies)
     __hipUnregisterFatBinary(cookie);
-  return {taken, launching, now() - forgetting};
+  return {taken, launching, thread_time() - forgetting};
 }
 
 static std::vector<int *> live;
@@ -269,11 +270,11 @@ static Answer make_streams(int64_t number, bool blocking) {
   return {now() - start};
 }
 
-// `number` launches over all streams, one after another, and every so often a wait for one of them.
+// `number` launches over all streams, a hundred on each in turn, and every so often a wait for one of them.
 static Answer launch_over_streams(int64_t number) {
   int64_t start = now();
   for (int64_t i = 0; i < number; ++i) {
-    size_t at = i % streams.size();
+    size_t at = i / 100 % streams.size();
     count<<<1, 64, 0, streams[at]>>>(counters + at % 4096);
     if (i % 1000 == 999)
       HIP_OK(hipStreamSynchronize(streams[at]));

@@ -15,7 +15,9 @@ mod program;
 mod relay;
 mod remote;
 mod report;
+mod resources;
 mod sample;
+mod scale;
 mod svg;
 mod without_avx512;
 
@@ -41,6 +43,8 @@ enum Subject {
     Local,
     /// The same program from farther and farther away
     Remote,
+    /// Many threads, kernels, allocations, streams, launches and sessions
+    Scale,
 }
 
 #[derive(Debug, clap::Args)]
@@ -104,6 +108,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     let report = match arguments.subject {
         Subject::Local => measure(&built, &programs, effort, arguments.kernels)?,
         Subject::Remote => remote::measure(repo, &built, &programs, effort)?,
+        Subject::Scale => scale::measure(&built, &programs, effort)?,
     };
     println!("{}", report.table());
     if let Some(path) = &arguments.json {
@@ -116,6 +121,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         let plots = match arguments.subject {
             Subject::Local => plot::all(&report),
             Subject::Remote => vec![("remote.svg", remote::plot(&report))],
+            Subject::Scale => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

@@ -9,6 +9,7 @@ mod python;
 mod rocblas;
 mod rocrand;
 mod tally;
+mod threads;
 mod userland;
 mod verdict;
 
@@ -52,6 +53,16 @@ enum Suite {
     Python(python::Arguments),
     /// The test programs of Debian's hipRAND, rocPRIM, hipCUB, rocThrust and rocSPARSE, on an emulated MI210
     Hip(hip::Arguments),
+    /// Many threads in one session, under a race detector too
+    Threads(threads::Arguments),
+    /// A thousand clients that come and go, on either side
+    Leaks(Cycles),
+}
+
+#[derive(Debug, clap::Args)]
+struct Cycles {
+    #[arg(long, default_value_t = 1000)]
+    cycles: u32,
 }
 
 /// Which programs or cases of a suite to run.
@@ -95,7 +106,17 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Libraries(arguments) => libraries::run(repo, &toolchain, &build()?, arguments),
         Suite::Python(arguments) => python::run(repo, &build()?, arguments),
         Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
+        Suite::Threads(arguments) => threads::run(repo, &toolchain, &build()?, arguments),
+        Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
     }
+}
+
+/// Many times what `cargo xtask test` tries.
+fn leaks(repo: &Repo, cycles: u32) -> Result<()> {
+    let mut cargo = repo.cargo();
+    cargo.args(["test", "--release", "--package", "e2e", "--test", "e2e_client_cycles"]);
+    cargo.args(["--test", "e2e_worker_cycles", "--", "--nocapture"]);
+    step::loud(&format!("{cycles} clients"), cargo.env("E2E_CYCLES", cycles.to_string()))
 }
 
 /// Ten times the words that `cargo xtask test` tries.

@@ -69,6 +69,11 @@ impl LocalWorker {
         }
     }
 
+    /// The process that listens.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
     }

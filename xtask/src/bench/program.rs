@@ -25,6 +25,7 @@ const COUNTED: &[&str] = &["fma_loop", "packed_fma_loop"];
 pub struct Programs {
     pub calls: PathBuf,
     pub remote: PathBuf,
+    pub scale: PathBuf,
     pub kernels: PathBuf,
     /// The loops of `kernels` for the processor itself.
     pub native: PathBuf,
@@ -53,6 +54,7 @@ impl Programs {
         Programs {
             calls: folder.join("calls"),
             remote: folder.join("remote"),
+            scale: folder.join("scale"),
             kernels: folder.join("kernels"),
             native: folder.join("native"),
             native_v3: folder.join("native-v3"),
@@ -77,6 +79,7 @@ impl Programs {
             .file(&source("command.h"))?
             .file(&source("calls.hip"))?
             .file(&source("remote.hip"))?
+            .file(&source("scale.hip"))?
             .file(&source("kernels.hip"))?
             .file(&source("native.cpp"))?
             .text(&step::shown(&clang(toolchain)));
@@ -85,14 +88,19 @@ impl Programs {
             return Programs::load(repo, built);
         }
         step::say("compiling the bench programs");
-        let parts =
-            [("calls", &programs.calls), ("remote", &programs.remote), ("kernels", &programs.kernels)];
+        let parts = [
+            ("calls", &programs.calls),
+            ("remote", &programs.remote),
+            ("scale", &programs.scale),
+            ("kernels", &programs.kernels),
+        ];
         for (name, program) in parts {
             let object = program.with_extension("o");
             let source = source(&format!("{name}.hip"));
             checked(clang(toolchain).arg("-c").arg(source).arg("-o").arg(&object))?;
             let mut link = Command::new(&toolchain.clang);
             link.arg(&object).arg("-o").arg(program).arg("-L").arg(&built.lib).arg("-l:libamdhip64.so.6");
+            link.arg("-pthread");
             checked(&mut link)?;
         }
         // Without the last, clang keeps to half of the processor's vectors.
@@ -151,7 +159,7 @@ impl Programs {
         // Several of a kind may run at once.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log = self.log(&format!("{name}-{}", STARTED.fetch_add(1, Ordering::Relaxed) % 8));
+        let log = self.log(&format!("{name}-{}", STARTED.fetch_add(1, Ordering::Relaxed) % 512));
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
@@ -182,6 +190,10 @@ pub struct Asked {
 }
 
 impl Asked {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Have a command executed; the numbers it answers with.
     pub fn ask(&mut self, command: &str) -> Result<Vec<u64>> {
         let stdin = self.stdin.as_mut().context("the program was told to end")?;
