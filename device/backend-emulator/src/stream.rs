@@ -368,16 +368,24 @@ impl<W: Work> Shared<W> {
     /// The life of a hardware queue.
     fn serve(&self) {
         let mut state = self.state.lock();
+        let mut has_yielded = false;
         loop {
             let Some(id) = state.ready.pop_front() else {
                 if state.stopping {
                     return;
+                }
+                // On a busy machine whoever submits gets to run now, and submits more than one command before it has to wake
+                // someone, who would take its processor each time. On an idle one this is over at once.
+                if !std::mem::replace(&mut has_yielded, true) {
+                    MutexGuard::unlocked(&mut state, std::thread::yield_now);
+                    continue;
                 }
                 state.sleeping += 1;
                 self.wake.wait(&mut state);
                 state.sleeping -= 1;
                 continue;
             };
+            has_yielded = false;
             let Some(task) = state.streams.get_mut(&id).and_then(|stream| stream.queue.pop_front()) else {
                 continue;
             };
