@@ -3,12 +3,15 @@
 
 use std::io;
 
+/// ThreadSanitizer has most addresses for itself and leaves the lowest to programs.
+#[allow(unexpected_cfgs, reason = "set by `cargo xtask conformance threads` alone")]
+const WATCHED: bool = cfg!(watched);
 /// Where ranges are tried first: far from program, heap, libraries and stack on every Linux in use.
-const FIRST_BASE: u64 = 0x2000_0000_0000;
-const BASE_STEP: u64 = 0x0800_0000_0000;
-const BASES: u64 = 8;
+const FIRST_BASE: u64 = if WATCHED { 0x0020_0000_0000 } else { 0x2000_0000_0000 };
+const BASE_STEP: u64 = if WATCHED { 0x0010_0000_0000 } else { 0x0800_0000_0000 };
+const BASES: u64 = if WATCHED { 4 } else { 8 };
 /// Largest first; a system with a strict limit on address space gets less.
-const SIZES: [u64; 4] = [4 << 40, 1 << 40, 256 << 30, 64 << 30];
+const SIZES: &[u64] = if WATCHED { &[64 << 30] } else { &[4 << 40, 1 << 40, 256 << 30, 64 << 30] };
 
 /// A range of addresses without memory behind it, given back when it is dropped. The session of a process is
 /// never dropped: programs hold device pointers until their very end.
@@ -22,7 +25,7 @@ impl Reservation {
     /// The largest range to be had.
     pub fn find() -> io::Result<Reservation> {
         let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
-        for bytes in SIZES {
+        for &bytes in SIZES {
             for index in 0..BASES {
                 match Reservation::at(FIRST_BASE + index * BASE_STEP, bytes) {
                     Ok(reservation) => return Ok(reservation),

@@ -97,6 +97,8 @@ fn watched_client(repo: &Repo) -> Result<PathBuf> {
         .args(["--crate-type", "staticlib", "-Zbuild-std", "--target", TARGET])
         .arg("--target-dir")
         .arg(&folder);
+    // For this crate alone.
+    cargo.args(["--", "--cfg", "watched"]);
     cargo
         .env("RUSTFLAGS", "-Zsanitizer=thread -Cdebuginfo=1")
         .env_remove("RUSTUP_TOOLCHAIN")
