@@ -209,9 +209,9 @@ int main(int count, char **arguments) {
   cases.run("activation relu", [&] { activate(handle, miopenActivationRELU, [](double x) { return std::fmax(x, 0); }); });
   cases.run("activation tanh", [&] { activate(handle, miopenActivationTANH, [](double x) { return std::tanh(x); }); });
   for (const Convolution &it : CONVOLUTIONS) {
-    std::string name = std::string("convolution ") + it.name;
-    cases.always(name + " f32", [&] { convolve<float>(cases, handle, miopenFloat, it, name + " f32", 1e-4); });
-    cases.always(name + " f16", [&] { convolve<Half>(cases, handle, miopenHalf, it, name + " f16", 4e-3); });
+    std::string name = std::string("convolution ") + it.name, offered = "kernels are offered for ";
+    cases.always(offered + name + " f32", [&] { convolve<float>(cases, handle, miopenFloat, it, name + " f32", 1e-4); });
+    cases.always(offered + name + " f16", [&] { convolve<Half>(cases, handle, miopenHalf, it, name + " f16", 4e-3); });
   }
   cases.always("destroy", [&] { OK(miopenDestroy(handle)); });
   return cases.end();
