@@ -80,10 +80,11 @@ impl Runtime {
             self.devices[device].ledger.give_back(charge(allocation.bytes));
             self.textures.remove(allocation.start);
         }
-        self.fences.forget(u64::from(self.devices[device].ordinal));
         self.forget_physical(device);
         let streams = self.streams.remove_where(|stream| stream.device == device);
         streams.iter().map(|stream| &stream.credit).for_each(|credit| credit.reset(self));
+        let null_stream = u64::from(self.devices[device].ordinal);
+        self.fences.forget(null_stream, |stream| self.streams.get(stream).is_some());
         self.devices[device].credit.reset(self);
         self.events.remove_where(|event| event.device == device);
         let modules = self.modules.remove_where(|module| module.device == device);

@@ -53,10 +53,14 @@ fn per_thread(runtime: &Runtime) -> Result<u64, hipError_t> {
 
 fn create(runtime: &Runtime, flags: c_uint, priority: c_int, cu_mask: Vec<u32>) -> Result<u64, hipError_t> {
     let (index, _) = runtime.current()?;
-    create_on(runtime, index, flags, priority, cu_mask)
+    let stream = create_on(runtime, index, flags, priority, cu_mask)?;
+    if flags & hipStreamNonBlocking != 0 {
+        runtime.wait_for_copies(stream)?;
+    }
+    Ok(stream)
 }
 
-/// A stream on a visible device, whichever is current.
+/// A stream on a visible device, whichever is current. Nothing holds it up.
 pub fn create_on(
     runtime: &Runtime,
     index: usize,
@@ -69,9 +73,6 @@ pub fn create_on(
     let make = |id| Stream { id, device: index, flags, priority, cu_mask, attributes, credit };
     let (id, _) = runtime.streams.insert_with(make).ok_or(hipErrorOutOfMemory)?;
     runtime.post(&wire::CreateStream { device: device.ordinal, stream: id, flags, priority }, &[])?;
-    if flags & hipStreamNonBlocking != 0 {
-        runtime.wait_for_copies(id)?;
-    }
     Ok(id)
 }
 
@@ -240,6 +241,7 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
     }
     let gone = runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
     gone.credit.forget(runtime);
+    runtime.fences.leave(stream as u64);
     runtime.captures.abandon(runtime, stream as u64);
     runtime.connection.progress().forget(Watched::Stream(stream as u64));
     runtime.post(&wire::DestroyStream { stream: stream as u64 }, &[])
