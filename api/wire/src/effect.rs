@@ -46,6 +46,9 @@ impl Opcode {
             | Opcode::Status
             | Opcode::Joined
             | Opcode::Spread
+            | Opcode::ReadClock
+            | Opcode::RecordSpans
+            | Opcode::Spans
             | Opcode::MemoryInfo
             | Opcode::QueryLink
             | Opcode::Link

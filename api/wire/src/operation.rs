@@ -184,6 +184,19 @@ macro_rules! for_each_operation {
             0x0700 Call ResetDevice { device: u32 } => {};
             0x0701 Call SetLimit { device: u32, limit: i32, value: u64 } => { value: u64 };
 
+            /// The worker's clock, in nanoseconds from a start of its own choice: that of every `Span`.
+            0x0710 Call ReadClock {} => { nanoseconds: u64 };
+            /// From now on (or no longer) the worker pushes `Spans`. Told first, it covers all functions that are defined later.
+            0x0711 Post RecordSpans { on: bool } => {};
+            /// What streams have done. Spans of one stream come in its order and do not overlap.
+            0x0712 Push Spans {
+                /// How many were dropped so far because the client did not take them.
+                lost: u64,
+                /// Names of functions that spans from now on may have.
+                functions: Vec<(u64, String)>,
+                spans: Vec<Span>,
+            } => {};
+
             /// Physical memory that is mapped nowhere yet.
             0x0800 Post CreateMemory { device: u32, memory: u64, bytes: u64 } => {};
             /// The memory itself goes with its last mapping.
@@ -405,6 +418,36 @@ record! {
     }
 }
 
+record! {
+    /// The time a stream spent on one piece of work.
+    pub struct Span {
+        stream: u64,
+        device: u32,
+        /// See `span_kind`.
+        kind: u8,
+        /// The request that asked for it.
+        request_id: u32,
+        /// By the worker's clock.
+        begin: u64,
+        end: u64,
+        /// What was moved or filled; of a kernel, its work-items.
+        amount: u64,
+        /// Of a kernel; else 0.
+        function: u64,
+    }
+}
+
+/// Kinds of `Span`.
+pub mod span_kind {
+    pub const KERNEL: u8 = 0;
+    pub const COPY: u8 = 1;
+    pub const FILL: u8 = 2;
+    /// From the client.
+    pub const WRITE: u8 = 3;
+    /// To the client.
+    pub const READ: u8 = 4;
+}
+
 /// Bits of `Hello::capabilities` and `Welcome::capabilities`; a session has what both name.
 pub mod capability {
     /// Modules load at the base the client chose, so the client knows the addresses of their symbols.
@@ -419,6 +462,8 @@ pub mod capability {
     pub const PACKED: u64 = 1 << 10;
     /// The worker takes more links for a session, and spreads what it sends over them when told to.
     pub const STRANDS: u64 = 1 << 11;
+    /// The worker tells when its streams did what: `RecordSpans`, `ReadClock`.
+    pub const SPANS: u64 = 1 << 24;
 }
 
 /// What a failed request comes back with.

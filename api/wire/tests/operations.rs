@@ -18,7 +18,7 @@ const PINNED: &str = "\
 0x0300 CreateEvent 0x0301 DestroyEvent 0x0302 RecordEvent 0x0303 WaitEvent 0x0304 SynchronizeEvent \
 0x0305 QueryEvent 0x0306 ElapsedTime \
 0x0400 LoadModule 0x0401 UnloadModule 0x0402 ModuleGlobal 0x0403 DefineFunction 0x0500 Launch 0x0600 Compile \
-0x0700 ResetDevice 0x0701 SetLimit \
+0x0700 ResetDevice 0x0701 SetLimit 0x0710 ReadClock 0x0711 RecordSpans 0x0712 Spans \
 0x0800 CreateMemory 0x0801 ReleaseMemory 0x0802 MapMemory 0x0803 UnmapMemory 0x0804 SetAccess 0x0805 ShareMemory \
 0x0806 ShareAllocation 0x0807 OpenMemory \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \
@@ -207,6 +207,21 @@ impl Any for GraphNode {
 impl Any for GraphUpdate {
     fn any(random: &mut Random) -> Self {
         GraphUpdate { node: Any::any(random), steps: Any::any(random) }
+    }
+}
+
+impl Any for Span {
+    fn any(random: &mut Random) -> Self {
+        Span {
+            stream: Any::any(random),
+            device: Any::any(random),
+            kind: Any::any(random),
+            request_id: Any::any(random),
+            begin: Any::any(random),
+            end: Any::any(random),
+            amount: Any::any(random),
+            function: Any::any(random),
+        }
     }
 }
 

@@ -341,6 +341,10 @@ impl Device for Emulator {
         if from == to { Err(DeviceError::invalid_device(to)) } else { Ok((PCI_EXPRESS, 1)) }
     }
 
+    fn record_spans(&self, on: bool) {
+        self.scheduler.record_spans(on);
+    }
+
     fn busy_ns(&self, device: u32) -> u64 {
         self.scheduler.busy_ns(device)
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use backend::{Command, DeviceError, Extent, Launch, ModuleId, Notifier, Pitched, ReadSink, Tag};
+use backend::{Command, DeviceError, Extent, Launch, ModuleId, Notifier, Pitched, ReadSink, Span, Tag};
 use code_object::ArgKind;
 use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel};
 use isa::Arch;
@@ -216,6 +216,12 @@ impl Runner {
 }
 
 impl Work for Runner {
+    fn spent(&self, span: &Span) {
+        if let Some(notifier) = self.notifier.get() {
+            notifier.spent(span);
+        }
+    }
+
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure> {
         if let Some(fault) = fault {
             // Only what owes its sink an answer is left to do.

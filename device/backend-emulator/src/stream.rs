@@ -5,9 +5,10 @@
 //! everything else on one of a few hardware queues.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use backend::{Command, Completion, DeviceError, EventId, Launch, Scope, StreamId, Tag};
+use backend::{Command, Completion, DeviceError, EventId, Launch, Scope, Span, StreamId, Tag};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::Failure;
@@ -31,6 +32,7 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure>;
     fn failed(&self, tag: Tag, error: &DeviceError);
     fn host_function(&self, token: u64, fault: Option<&DeviceError>);
+    fn spent(&self, span: &Span);
 }
 
 struct Shared<W> {
@@ -38,6 +40,8 @@ struct Shared<W> {
     wake: Condvar,
     room: Condvar,
     origin: Instant,
+    /// Commands are timed.
+    timed: AtomicBool,
     work: W,
 }
 
@@ -59,6 +63,7 @@ impl<W: Work> Scheduler<W> {
             wake: Condvar::new(),
             room: Condvar::new(),
             origin: Instant::now(),
+            timed: AtomicBool::new(false),
             work,
         });
         let threads = (0..QUEUES)
@@ -344,6 +349,11 @@ impl<W: Work> Scheduler<W> {
         pending.retain(|id| streams.contains_key(id));
     }
 
+    /// Spans are told as soon as they end, so that there is never one left to tell.
+    pub(crate) fn record_spans(&self, on: bool) {
+        self.shared.timed.store(on, Ordering::Relaxed);
+    }
+
     pub(crate) fn busy_ns(&self, device: u32) -> u64 {
         let state = self.shared.state.lock();
         state
@@ -429,7 +439,14 @@ impl<W: Work> Shared<W> {
         if let Some(record) = start {
             record.stamp(self.origin);
         }
+        let timed = (self.timed.load(Ordering::Relaxed) && fault.is_none())
+            .then(|| command.task())
+            .flatten()
+            .map(|task| (task, Instant::now()));
         let result = self.work.run(device, command, fault.as_ref());
+        if let Some((task, begin)) = timed {
+            self.work.spent(&Span { stream: id, device, tag, task, begin, end: Instant::now() });
+        }
         if let Some(record) = stop {
             record.stamp(self.origin);
         }

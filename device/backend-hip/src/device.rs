@@ -24,6 +24,7 @@ use crate::launch::launch;
 use crate::memory::Memory;
 use crate::module::Modules;
 use crate::region;
+use crate::spans::Spans;
 use crate::stream::{Stream, Streams};
 use crate::virtual_memory::Physical;
 
@@ -40,7 +41,8 @@ pub(crate) struct Shared {
     streams: Mutex<Streams>,
     events: Mutex<Events>,
     modules: Mutex<Modules>,
-    notifier: OnceLock<Arc<dyn Notifier>>,
+    pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
+    pub(crate) spans: Spans,
     /// Host functions that have been called back and not yet answered.
     pending: Mutex<HashMap<u64, bool>>,
     answered: Condvar,
@@ -76,6 +78,7 @@ impl Hip {
             events: Mutex::default(),
             modules: Mutex::default(),
             notifier: OnceLock::new(),
+            spans: Spans::default(),
             pending: Mutex::default(),
             answered: Condvar::new(),
             aside: Mutex::new(None),
@@ -429,8 +432,17 @@ impl Device for Hip {
         call!(self.shared.functions, hipStreamDestroy(stream.handle()))
     }
 
-    fn enqueue(&self, stream: StreamId, _tag: Tag, command: Command) -> Result<(), DeviceError> {
-        match self.shared.stream(stream) {
+    fn enqueue(&self, id: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError> {
+        match self.shared.stream(id) {
+            Ok(stream) if self.shared.spans.is_on() => match command.task() {
+                Some(task) => {
+                    let begun = self.shared.begin_span(stream);
+                    self.shared.run(stream, command)?;
+                    self.shared.end_span(stream, id, tag, task, begun);
+                    Ok(())
+                }
+                None => self.shared.run(stream, command),
+            },
             Ok(stream) => self.shared.run(stream, command),
             Err(error) => match command {
                 Command::Read { sink, .. }
@@ -548,6 +560,7 @@ impl Device for Hip {
         self.shared.streams.lock().forget_device(device);
         self.shared.events.lock().forget_device(device);
         self.shared.modules.lock().forget_device(device);
+        self.shared.spans.forget_device(device);
         if device == 0 {
             self.shared.aside.lock().take();
         }
@@ -561,6 +574,10 @@ impl Device for Hip {
             hipExtGetLinkTypeAndHopCount(from as c_int, to as c_int, &raw mut kind, &raw mut hops)
         )?;
         Ok((kind, hops))
+    }
+
+    fn record_spans(&self, on: bool) {
+        self.shared.record_spans(on);
     }
 
     fn busy_ns(&self, _device: u32) -> u64 {

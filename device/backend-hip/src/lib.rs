@@ -12,6 +12,7 @@ mod launch;
 mod memory;
 mod module;
 mod region;
+mod spans;
 mod stream;
 mod virtual_memory;
 

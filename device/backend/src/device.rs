@@ -3,7 +3,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Command, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, StreamId, Tag, VirtualMemory};
+use crate::{
+    Command, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, Span, StreamId, Tag, VirtualMemory,
+};
 
 /// A range of addresses that a session owns. Device addresses are native: a pointer means the same to every kernel, copy and
 /// argument, wherever it is stored.
@@ -76,6 +78,13 @@ pub trait Notifier: Send + Sync {
     fn error_output(&self, text: &[u8]) {
         self.output(text);
     }
+    /// A stream has worked, while [`Device::record_spans`] is on. Told before anybody hears that the work has ended, where the
+    /// back end knows in time; later at the latest when recording is turned off.
+    fn spent(&self, span: &Span) {
+        let _ = span;
+    }
+    /// A piece of work could not be timed.
+    fn span_lost(&self) {}
 }
 
 /// The device side of one session: every GPU it sees, behind one address space.
@@ -159,6 +168,9 @@ pub trait Device: VirtualMemory + Send + Sync {
     fn reset(&self, device: u32) -> Result<(), DeviceError>;
     /// How two devices are connected: the kind of link, in HSA's numbers, and the hops.
     fn link(&self, from: u32, to: u32) -> Result<(u32, u32), DeviceError>;
+    /// Times the commands that are queued from now on, for [`Notifier::spent`], or no longer. Turned off, it returns when all
+    /// that has ended was told. Writes through [`Device::direct`] are the caller's to time.
+    fn record_spans(&self, on: bool);
     /// Nanoseconds a device has been busy so far.
     fn busy_ns(&self, device: u32) -> u64;
     /// The session is over: what there is to tell about it is told before this returns. May be called more than once.

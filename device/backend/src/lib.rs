@@ -8,6 +8,7 @@ mod device;
 mod error;
 mod info;
 mod region;
+mod span;
 #[cfg(feature = "suite")]
 pub mod suite;
 mod virtual_memory;
@@ -21,6 +22,7 @@ pub use device::{
 pub use error::DeviceError;
 pub use info::DeviceInfo;
 pub use region::{Extent, Pitched};
+pub use span::{Span, Task};
 pub use virtual_memory::{
     MemoryAccess, MemoryId, PHYSICAL_GRANULARITY, Shareable, SharedMemory, Sharing, VirtualMemory,
 };

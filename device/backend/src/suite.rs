@@ -12,13 +12,15 @@ use hip_api::types::{
     hipErrorOutOfMemory,
 };
 
-use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, StreamId, Tag};
+use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, Span, StreamId, Tag};
 
 mod region;
+mod span;
 mod value_wait;
 mod virtual_memory;
 
 pub use region::*;
+pub use span::*;
 pub use value_wait::*;
 pub use virtual_memory::*;
 
@@ -64,6 +66,7 @@ macro_rules! device_suite {
             memory_is_never_put_where_something_lies
             a_stream_waits_for_a_value_that_another_writes
             waits_for_values_compare_as_asked
+            commands_are_timed_while_someone_wants_to_know
             mapped_memory_is_zero_and_works_like_any_other
             neighbouring_mappings_are_one_range_for_copies
             a_write_to_a_mapping_for_reading_is_a_fault
@@ -86,6 +89,7 @@ macro_rules! device_suite {
 enum Note {
     Failed(Tag, DeviceError),
     HostFunction(u64),
+    Spent(Span),
 }
 
 struct Listener(mpsc::Sender<Note>);
@@ -100,6 +104,10 @@ impl Notifier for Listener {
     }
 
     fn output(&self, _text: &[u8]) {}
+
+    fn spent(&self, span: &Span) {
+        let _ = self.0.send(Note::Spent(*span));
+    }
 }
 
 /// A device with the suite's kernels loaded.

@@ -3,12 +3,13 @@
 //! A frame is always read to its end, whatever is wrong with it, so that the next one is found.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use backend::{Command, DeviceError};
 use hip_api::types::{hipErrorInvalidImage, hipErrorOutOfMemory};
 use wire::{Header, Operation, decode_request};
 
-use crate::dispatch::{Dispatcher, malformed};
+use crate::dispatch::{Dispatcher, malformed, tag};
 use crate::inbox::{Broken, Inbox};
 use crate::packed::{self, Unpacked};
 use crate::region::WriteRegion;
@@ -27,14 +28,21 @@ impl Dispatcher {
     ) -> Result<(), Broken> {
         let Some((it, bytes)) = self.head::<wire::Write>(header, inbox, counted)? else { return Ok(()) };
         let mut broken = None;
+        let timed = self.outbox.spans().is_on();
+        let mut time = None;
         let direct = self.device.direct(it.stream, it.destination, bytes, &mut |memory| {
+            let begin = timed.then(Instant::now);
             broken = inbox.read_into(memory).err();
+            time = begin.map(|begin| [begin, Instant::now()]);
             broken.is_none()
         });
         if let Some(error) = broken {
             return Err(error);
         }
         if direct.is_some() {
+            if let Some(time) = time {
+                self.outbox.spans().wrote(it.stream, tag(header), bytes, time);
+            }
             self.outbox.mirrors().worked();
             counted();
             self.outbox.finish::<wire::Write>(header, Ok(Default::default()));

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use backend::{
-    Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Scope, StreamId, Tag,
+    Command, Completion, Device, DeviceError, Launch, MemoryKind, Notifier, ReadSink, Scope, Span, StreamId,
+    Tag,
 };
 use hip_api::types::{hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
@@ -157,6 +158,7 @@ impl Dispatcher {
                 device.synchronize(
                     Scope::Everything,
                     Box::new(move |_| {
+                        outbox.last_spans();
                         outbox.finish::<wire::Goodbye>(&header, Ok(Default::default()));
                         farewell();
                     }),
@@ -287,10 +289,12 @@ impl Dispatcher {
             Opcode::CreateStream => self.now::<wire::CreateStream>(header, payload, |it, _| {
                 let non_blocking = it.flags & hipStreamNonBlocking != 0;
                 device.create_stream(it.device, it.stream, non_blocking, it.priority)?;
+                self.outbox.spans().stream(it.stream, it.device);
                 Ok(Default::default())
             }),
             Opcode::DestroyStream => self.now::<wire::DestroyStream>(header, payload, |it, _| {
                 device.destroy_stream(it.stream)?;
+                self.outbox.spans().stream_gone(it.stream);
                 Ok(Default::default())
             }),
             Opcode::SynchronizeStream => {
@@ -387,6 +391,7 @@ impl Dispatcher {
             }),
             Opcode::DefineFunction => self.now::<wire::DefineFunction>(header, payload, |it, _| {
                 device.define_function(it.function, it.module, &it.name)?;
+                self.outbox.spans().name(it.function, &it.name);
                 Ok(Default::default())
             }),
             Opcode::Launch => self.queued::<wire::Launch>(header, payload, |it, body| {
@@ -416,6 +421,14 @@ impl Dispatcher {
             }
             Opcode::SetLimit => self.now::<wire::SetLimit>(header, payload, |it, _| {
                 Ok(wire::reply::SetLimit { value: device.set_limit(it.device, it.limit, it.value)? })
+            }),
+            Opcode::ReadClock => self.now::<wire::ReadClock>(header, payload, |_, _| {
+                Ok(wire::reply::ReadClock { nanoseconds: self.outbox.spans().clock() })
+            }),
+            Opcode::RecordSpans => self.now::<wire::RecordSpans>(header, payload, |it, _| {
+                self.outbox.spans().turn(it.on);
+                device.record_spans(it.on);
+                Ok(Default::default())
             }),
             Opcode::CreateMemory
             | Opcode::ReleaseMemory
@@ -650,6 +663,19 @@ impl Notifier for Voice {
         }
     }
 
+    fn spent(&self, span: &Span) {
+        let Some(outbox) = self.outbox.upgrade() else { return };
+        if outbox.spans().add(span) {
+            outbox.spans().tell(&outbox);
+        }
+    }
+
+    fn span_lost(&self) {
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.spans().lose();
+        }
+    }
+
     fn output(&self, text: &[u8]) {
         self.print(libc::STDOUT_FILENO as u32, text);
     }
@@ -696,7 +722,7 @@ pub(crate) fn deliver(outbox: &Outbox, token: u64, bytes: &[u8]) {
 }
 
 /// Who to blame later: the request and the HIP function behind it.
-fn tag(header: &Header) -> Tag {
+pub(crate) fn tag(header: &Header) -> Tag {
     u64::from(header.request_id) | u64::from(header.function) << 32
 }
 

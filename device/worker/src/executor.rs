@@ -86,6 +86,8 @@ pub fn execute() -> Result<(), WorkerError> {
         ending: AtomicBool::new(false),
         loads: Mutex::new(Vec::new()),
         requests: AtomicU64::new(0),
+        round_trips: AtomicU64::new(0),
+        bytes_received: AtomicU64::new(0),
     });
     spawn("control", &shared, move |shared| shared.obey(&control));
     spawn("housekeeper", &shared, Shared::keep_house);
@@ -144,6 +146,8 @@ struct Shared {
     ending: AtomicBool,
     loads: Mutex<Vec<f32>>,
     requests: AtomicU64,
+    round_trips: AtomicU64,
+    bytes_received: AtomicU64,
 }
 
 impl Shared {
@@ -235,7 +239,13 @@ impl Shared {
                     self.outbox.count(counter.received());
                     due = counter.ack_due();
                 })?;
-                self.requests.fetch_add(1, Ordering::Relaxed);
+                // Only this thread counts, others look.
+                let count = |counter: &AtomicU64, more: u64| {
+                    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+                };
+                count(&self.requests, 1);
+                count(&self.round_trips, u64::from(!header.is_posted()));
+                count(&self.bytes_received, Header::BYTES as u64 + header.payload_len);
                 if due && counter.take_ack().is_some() {
                     self.outbox.acknowledge();
                 }
@@ -273,7 +283,7 @@ impl Shared {
     }
 
     fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
-        let mut capabilities = capability::PACKED | capability::STRANDS;
+        let mut capabilities = capability::PACKED | capability::STRANDS | capability::SPANS;
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }
@@ -403,6 +413,9 @@ impl Shared {
             load_percent: self.loads.lock().clone(),
             connected: self.outbox.is_connected(),
             requests: self.requests.load(Ordering::Relaxed),
+            round_trips: self.round_trips.load(Ordering::Relaxed),
+            bytes_received: self.bytes_received.load(Ordering::Relaxed),
+            bytes_sent: self.outbox.sent(),
         }
     }
 
@@ -420,6 +433,7 @@ impl Shared {
                 self.outbox.acknowledge();
             }
             seen = received;
+            self.outbox.spans().tell(&self.outbox);
             if tick % LOAD_TICKS == 0 {
                 let elapsed = measured.elapsed().as_nanos().max(1) as f32;
                 measured = Instant::now();

@@ -25,6 +25,7 @@ mod proxy;
 mod region;
 mod rehearsal;
 mod sessions;
+mod spans;
 mod status;
 mod store;
 mod supervisor;

@@ -14,6 +14,7 @@ use transport::{Lane, Link};
 use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError};
 
 use crate::mirror::Mirrors;
+use crate::spans::Spans;
 
 /// Pushes wait for acknowledgements when more than this is unacknowledged.
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -78,6 +79,7 @@ pub(crate) struct Outbox {
     room: Condvar,
     device: Arc<dyn Device>,
     mirrors: Mirrors,
+    spans: Spans,
     /// The thread that reads acknowledgements, and so must never wait for them.
     reader: ThreadId,
     /// Requests that have arrived, and those of them the client knows to have.
@@ -85,6 +87,8 @@ pub(crate) struct Outbox {
     told: AtomicU64,
     /// The last request that may change memory, and how many kept frames are still only there.
     last_change: AtomicU64,
+    /// Bytes of frames so far; those sent again are not counted again.
+    sent: AtomicU64,
     in_memory: AtomicUsize,
 }
 
@@ -102,10 +106,12 @@ impl Outbox {
             room: Condvar::new(),
             device,
             mirrors: Mirrors::default(),
+            spans: Spans::default(),
             reader: std::thread::current().id(),
             received: AtomicU64::new(0),
             told: AtomicU64::new(0),
             last_change: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
             in_memory: AtomicUsize::new(0),
         }
     }
@@ -182,6 +188,25 @@ impl Outbox {
     /// Called before the client hears that work has ended: it must have what that work changed.
     pub(crate) fn tell_changes(&self) {
         self.mirrors.tell(self);
+        self.spans.tell(self);
+    }
+
+    /// When streams did what, for a client that wants to know.
+    pub(crate) fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// The session ends: what there still is of those is told.
+    pub(crate) fn last_spans(&self) {
+        if self.spans.is_on() {
+            self.device.record_spans(false);
+            self.spans.tell(self);
+        }
+    }
+
+    /// Whether the client keeps up with what is pushed.
+    pub(crate) fn has_room(&self) -> bool {
+        self.state.lock().window.has_room(0)
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -193,6 +218,11 @@ impl Outbox {
         self.state.lock().acknowledge(received, &self.in_memory)?;
         self.room.notify_all();
         Ok(())
+    }
+
+    /// Bytes of frames so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// A request has arrived.
@@ -305,6 +335,7 @@ impl Outbox {
             drop_lane(&mut state);
         }
         let bytes = body.len() as u64;
+        self.sent.fetch_add(head.len() as u64 + bytes, Ordering::Relaxed);
         let number = wire::widen(request.request_id, self.received.load(Ordering::Relaxed));
         let stays = |outbox: &Outbox| {
             outbox.in_memory.fetch_add(1, Ordering::SeqCst);
@@ -360,6 +391,7 @@ impl Outbox {
             drop_lane(&mut state);
         }
         let cost = bytes.len() as u64;
+        self.sent.fetch_add(cost, Ordering::Relaxed);
         state.window.push(Kept::Whole(bytes), cost);
     }
 

@@ -162,6 +162,10 @@ impl Sessions {
             let report = report.1.clone();
             status.connected = report.connected;
             status.requests = report.requests;
+            status.round_trips = report.round_trips;
+            status.bytes_received = report.bytes_received;
+            status.bytes_sent = report.bytes_sent;
+            status.load_percent.clone_from(&report.load_percent);
             status.memory_used = report.memory_used.clone();
             reports.push((status, report));
         }

@@ -11,6 +11,9 @@ pub(crate) struct SessionReport {
     pub(crate) load_percent: Vec<f32>,
     pub(crate) connected: bool,
     pub(crate) requests: u64,
+    pub(crate) round_trips: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_sent: u64,
 }
 
 /// A GPU of the worker.
@@ -41,7 +44,18 @@ pub struct SessionStatus {
     pub age_s: u64,
     pub connected: bool,
     pub requests: u64,
+    /// Requests whose answer the client waited for.
+    #[serde(default)]
+    pub round_trips: u64,
+    /// From the client, and to it.
+    #[serde(default)]
+    pub bytes_received: u64,
+    #[serde(default)]
+    pub bytes_sent: u64,
+    /// By device, as are the loads.
     pub memory_used: Vec<u64>,
+    #[serde(default)]
+    pub load_percent: Vec<f32>,
 }
 
 /// The whole worker.
@@ -51,6 +65,9 @@ pub struct Status {
     pub backend: String,
     pub pid: u32,
     pub uptime_s: u64,
+    /// The same, exactly enough for rates.
+    #[serde(default)]
+    pub uptime_ms: u64,
     pub max_sessions: usize,
     pub devices: Vec<DeviceStatus>,
     pub sessions: Vec<SessionStatus>,

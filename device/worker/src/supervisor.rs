@@ -224,7 +224,11 @@ impl Supervisor {
                 compute_units: device.compute_units,
                 clock_mhz: device.clock_mhz,
                 memory_clock_mhz: device.memory_clock_mhz,
-                load_percent: reports.iter().map(|(_, report)| load(report)).sum::<f32>().clamp(0.0, 100.0),
+                load_percent: reports
+                    .iter()
+                    .map(|(_, report)| load(report))
+                    .fold(0.0, |sum, load| sum + load)
+                    .min(100.0),
                 sessions: reports.iter().filter(|(_, report)| used(report) > 0 || load(report) > 0.0).count()
                     as u32,
             }
@@ -234,6 +238,7 @@ impl Supervisor {
             backend: self.config.session.backend.name().to_owned(),
             pid: std::process::id(),
             uptime_s: self.started.elapsed().as_secs(),
+            uptime_ms: self.started.elapsed().as_millis() as u64,
             max_sessions: self.config.max_sessions,
             devices: devices.collect(),
             sessions: reports.iter().map(|(status, _)| status.clone()).collect(),

@@ -1,0 +1,245 @@
+//! How long commands take, by events around each of them.
+//!
+//! A thread of its own waits for the events and tells the notifier, so that nothing that queues work waits. What the device
+//! calls a time is made one of this machine by a base: an event whose time on this machine is known.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use backend::{DeviceError, Span, StreamId, Tag, Task};
+use hip_api::types::*;
+use parking_lot::{Condvar, Mutex};
+
+use crate::device::Shared;
+use crate::error::call;
+use crate::stream::Stream;
+
+/// Commands whose time is not known yet; more go untimed.
+const MOST_PENDING: usize = 1 << 12;
+/// Times between events are `f32` milliseconds: past this a base is too far away for microseconds.
+const BASE_LIFE: Duration = Duration::from_secs(8);
+const BASE_TRIES: usize = 5;
+
+#[derive(Default)]
+pub(crate) struct Spans {
+    on: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    pending: VecDeque<Pending>,
+    /// The collector has taken one and not told of it yet.
+    at_work: bool,
+    started: bool,
+    /// Events to use again, by device.
+    spare: HashMap<u32, Vec<usize>>,
+}
+
+struct Pending {
+    start: usize,
+    stop: usize,
+    queued: Instant,
+    stream: StreamId,
+    device: u32,
+    tag: Tag,
+    task: Task,
+}
+
+/// An event that was reached at a known time, and the stream for making the next one.
+struct Base {
+    event: usize,
+    at: Instant,
+}
+
+/// A command whose start was marked.
+pub(crate) struct Begun {
+    start: usize,
+    queued: Instant,
+}
+
+impl Spans {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Events of a device that was reset are gone, and so is what they would have told.
+    pub(crate) fn forget_device(&self, device: u32) {
+        let mut state = self.state.lock();
+        state.pending.retain(|pending| pending.device != device);
+        state.spare.remove(&device);
+        self.changed.notify_all();
+    }
+}
+
+impl Shared {
+    /// Times what is queued from now on, or no longer. Turned off, it returns when all that has ended is told.
+    pub(crate) fn record_spans(self: &Arc<Shared>, on: bool) {
+        let spans = &self.spans;
+        spans.on.store(on, Ordering::Relaxed);
+        let mut state = spans.state.lock();
+        if on && !std::mem::replace(&mut state.started, true) {
+            let shared = Arc::downgrade(self);
+            let collect = move || {
+                let mut bases = HashMap::new();
+                while let Some(shared) = shared.upgrade() {
+                    shared.collect_span(&mut bases);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("hip-spans".to_owned()).spawn(collect) {
+                tracing::warn!("commands are not timed: {error}");
+                spans.on.store(false, Ordering::Relaxed);
+            }
+        }
+        while !on && (!state.pending.is_empty() || state.at_work) {
+            spans.changed.wait(&mut state);
+        }
+    }
+
+    /// Marks the start of a command that is about to be queued.
+    pub(crate) fn begin_span(&self, stream: Stream) -> Option<Begun> {
+        let queued = Instant::now();
+        let start = self.mark(stream).ok()?;
+        Some(Begun { start, queued })
+    }
+
+    /// Marks its end.
+    pub(crate) fn end_span(&self, stream: Stream, id: StreamId, tag: Tag, task: Task, begun: Option<Begun>) {
+        let stop = begun.and_then(|begun| Some((begun, self.mark(stream).ok()?)));
+        let mut state = self.spans.state.lock();
+        match stop {
+            Some((Begun { start, queued }, stop)) if state.pending.len() < MOST_PENDING => {
+                let device = stream.device;
+                state.pending.push_back(Pending { start, stop, queued, stream: id, device, tag, task });
+                self.spans.changed.notify_all();
+            }
+            Some((begun, stop)) => {
+                state.spare.entry(stream.device).or_default().extend([begun.start, stop]);
+                drop(state);
+                self.span_lost();
+            }
+            None => {
+                drop(state);
+                self.span_lost();
+            }
+        }
+    }
+
+    fn span_lost(&self) {
+        if let Some(notifier) = self.notifier.get() {
+            notifier.span_lost();
+        }
+    }
+
+    /// An event recorded on a stream whose device is current.
+    fn mark(&self, stream: Stream) -> Result<usize, DeviceError> {
+        let spare = self.spans.state.lock().spare.get_mut(&stream.device).and_then(Vec::pop);
+        let event = match spare {
+            Some(event) => event,
+            None => {
+                let mut event = std::ptr::null_mut();
+                call!(self.functions, hipEventCreate(&raw mut event))?;
+                event as usize
+            }
+        };
+        call!(self.functions, hipEventRecord(event as hipEvent_t, stream.handle()))?;
+        Ok(event)
+    }
+
+    /// Waits for the next command that was timed and tells of it; returns now and then without.
+    fn collect_span(&self, bases: &mut HashMap<u32, Vec<Base>>) {
+        let mut state = self.spans.state.lock();
+        let Some(pending) = state.pending.pop_front() else {
+            self.spans.changed.wait_for(&mut state, Duration::from_millis(200));
+            return;
+        };
+        state.at_work = true;
+        drop(state);
+        let measured = self.measure(&pending, bases.entry(pending.device).or_default());
+        match (measured, self.notifier.get()) {
+            (Ok((begin, end)), Some(notifier)) => {
+                let Pending { stream, device, tag, task, .. } = pending;
+                notifier.spent(&Span { stream, device, tag, task, begin, end });
+            }
+            (Err(error), _) => {
+                tracing::debug!("a command could not be timed: {error}");
+                // Whatever went wrong, the next base is a fresh one.
+                bases.clear();
+                self.span_lost();
+            }
+            (Ok(_), None) => {}
+        }
+        let mut state = self.spans.state.lock();
+        state.spare.entry(pending.device).or_default().extend([pending.start, pending.stop]);
+        state.at_work = false;
+        self.spans.changed.notify_all();
+    }
+
+    fn measure(&self, pending: &Pending, bases: &mut Vec<Base>) -> Result<(Instant, Instant), DeviceError> {
+        self.on(pending.device)?;
+        let (start, stop) = (pending.start as hipEvent_t, pending.stop as hipEvent_t);
+        call!(self.functions, hipEventSynchronize(stop))?;
+        let ended = Instant::now();
+        if bases.last().is_none_or(|base| base.at.elapsed() > BASE_LIFE) {
+            bases.push(self.base()?);
+        }
+        // The newest that came before the command; failing that the oldest there is, from which times may be negative.
+        let chosen = bases.iter().rposition(|base| base.at <= pending.queued).unwrap_or(0);
+        let base = &mut bases[chosen];
+        let elapsed = |from: hipEvent_t, to: hipEvent_t| -> Result<f64, DeviceError> {
+            let mut milliseconds = 0.0;
+            call!(self.functions, hipEventElapsedTime(&raw mut milliseconds, from, to))?;
+            Ok(f64::from(milliseconds) / 1000.0)
+        };
+        let since = elapsed(base.event as hipEvent_t, start)?;
+        let length = Duration::from_secs_f64(elapsed(start, stop)?.max(0.0));
+        let begin = |base: &Base| match since >= 0.0 {
+            true => base.at + Duration::from_secs_f64(since),
+            false => base.at.checked_sub(Duration::from_secs_f64(-since)).unwrap_or(base.at),
+        };
+        // Nothing begins before it was asked for, or ends after it was found to have ended: that makes the base better known.
+        if let Some(late) = (begin(base) + length).checked_duration_since(ended) {
+            base.at = base.at.checked_sub(late).unwrap_or(base.at);
+        }
+        if let Some(early) = pending.queued.checked_duration_since(begin(base)) {
+            base.at += early;
+        }
+        let begin = begin(base);
+        // Commands are measured in the order they were queued: older bases are of no use any more.
+        for old in bases.drain(..chosen) {
+            let _ = call!(self.functions, hipEventDestroy(old.event as hipEvent_t));
+        }
+        Ok((begin, begin + length))
+    }
+
+    /// A new base, on a stream that waits for no other: of some tries the one whose time is known best.
+    fn base(&self) -> Result<Base, DeviceError> {
+        let mut stream = std::ptr::null_mut();
+        call!(self.functions, hipStreamCreateWithFlags(&raw mut stream, hipStreamNonBlocking))?;
+        let mut tries: Vec<(Duration, Base)> =
+            (0..BASE_TRIES).filter_map(|_| self.try_base(stream).ok()).collect();
+        let _ = call!(self.functions, hipStreamDestroy(stream));
+        tries.sort_by_key(|(took, _)| *took);
+        let mut tries = tries.into_iter().map(|(_, base)| base);
+        let best = tries.next();
+        for worse in tries {
+            let _ = call!(self.functions, hipEventDestroy(worse.event as hipEvent_t));
+        }
+        best.ok_or_else(|| DeviceError::invalid_handle("no event could be recorded"))
+    }
+
+    /// A base, and how long the moment took that it stands for.
+    fn try_base(&self, stream: hipStream_t) -> Result<(Duration, Base), DeviceError> {
+        let mut event = std::ptr::null_mut();
+        call!(self.functions, hipEventCreate(&raw mut event))?;
+        let before = Instant::now();
+        call!(self.functions, hipEventRecord(event, stream))?;
+        call!(self.functions, hipEventSynchronize(event))?;
+        let took = before.elapsed();
+        Ok((took, Base { event: event as usize, at: before + took / 2 }))
+    }
+}

@@ -1,0 +1,188 @@
+//! The times of streams for a client that asked for them: gathered on the device's threads, pushed in batches.
+//!
+//! Costs one relaxed load where work ends while nobody has asked. Refuses to wait and to grow: what a client does not take
+//! is dropped and counted.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use backend::{FunctionId, Span, StreamId, Tag, Task};
+use parking_lot::Mutex;
+use wire::span_kind;
+
+use crate::outbox::Outbox;
+
+/// A batch that is pushed although nobody waits for it.
+const BATCH: usize = 256;
+/// What is gathered at most while the client takes nothing.
+const MOST: usize = 1 << 14;
+/// Names of functions that are kept, and the longest part of one that is told.
+const MOST_NAMES: usize = 1 << 18;
+const NAME_LETTERS: usize = 512;
+
+pub(crate) struct Spans {
+    on: AtomicBool,
+    origin: Instant,
+    gathered: Mutex<Gathered>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    spans: Vec<wire::Span>,
+    lost: u64,
+    /// How many of those the client knows of.
+    told_lost: u64,
+    /// Names of functions, until they are told.
+    names: HashMap<FunctionId, String>,
+    telling: Vec<(FunctionId, String)>,
+    /// The devices of streams.
+    devices: HashMap<StreamId, u32>,
+}
+
+impl Default for Spans {
+    fn default() -> Spans {
+        Spans { on: AtomicBool::new(false), origin: Instant::now(), gathered: Mutex::default() }
+    }
+}
+
+impl Spans {
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn turn(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// The clock that spans are told in.
+    pub(crate) fn clock(&self) -> u64 {
+        self.nanoseconds(Instant::now())
+    }
+
+    fn nanoseconds(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.origin).as_nanos() as u64
+    }
+
+    /// A function exists from now on.
+    pub(crate) fn name(&self, function: FunctionId, name: &str) {
+        if !self.is_on() {
+            return;
+        }
+        let mut gathered = self.gathered.lock();
+        if gathered.names.len() < MOST_NAMES {
+            gathered.names.insert(function, name.chars().take(NAME_LETTERS).collect());
+        }
+    }
+
+    /// A stream exists from now on.
+    pub(crate) fn stream(&self, stream: StreamId, device: u32) {
+        if self.is_on() {
+            self.gathered.lock().devices.insert(stream, device);
+        }
+    }
+
+    pub(crate) fn stream_gone(&self, stream: StreamId) {
+        if self.is_on() {
+            self.gathered.lock().devices.remove(&stream);
+        }
+    }
+
+    /// A stream has worked. Returns whether there is enough for a batch.
+    pub(crate) fn add(&self, span: &Span) -> bool {
+        let (kind, amount, function) = match span.task {
+            Task::Kernel { function, work_items } => (span_kind::KERNEL, work_items, function),
+            Task::Copy { bytes } => (span_kind::COPY, bytes, 0),
+            Task::Fill { bytes } => (span_kind::FILL, bytes, 0),
+            Task::Write { bytes } => (span_kind::WRITE, bytes, 0),
+            Task::Read { bytes } => (span_kind::READ, bytes, 0),
+        };
+        let begin = self.nanoseconds(span.begin);
+        let span = wire::Span {
+            stream: span.stream,
+            device: span.device,
+            kind,
+            request_id: span.tag as u32,
+            begin,
+            end: self.nanoseconds(span.end).max(begin),
+            amount,
+            function,
+        };
+        let mut gathered = self.gathered.lock();
+        if gathered.spans.len() >= MOST {
+            gathered.lost += 1;
+            return false;
+        }
+        if let Some(name) = gathered.names.remove(&function) {
+            gathered.telling.push((function, name));
+        }
+        gathered.spans.push(span);
+        gathered.spans.len() >= BATCH
+    }
+
+    /// Work of which no span could be made.
+    pub(crate) fn lose(&self) {
+        self.gathered.lock().lost += 1;
+    }
+
+    /// A write that the worker did itself, see `Device::direct`.
+    pub(crate) fn wrote(&self, stream: StreamId, tag: Tag, bytes: u64, time: [Instant; 2]) {
+        let [begin, end] = time;
+        // The null stream of a device has its number.
+        let device = self.gathered.lock().devices.get(&stream).copied().unwrap_or(stream as u32);
+        self.add(&Span { stream, device, tag, task: Task::Write { bytes }, begin, end });
+    }
+
+    /// Pushes what there is, if the client has room for it.
+    pub(crate) fn tell(&self, outbox: &Outbox) {
+        if !self.is_on() {
+            return;
+        }
+        // Held while pushing: batches must leave in the order of what is in them.
+        let mut gathered = self.gathered.lock();
+        if gathered.spans.is_empty() && gathered.lost == gathered.told_lost || !outbox.has_room() {
+            return;
+        }
+        gathered.told_lost = gathered.lost;
+        let spans = std::mem::take(&mut gathered.spans);
+        let functions = std::mem::take(&mut gathered.telling);
+        outbox.push_at_once(&wire::Spans { lost: gathered.lost, functions, spans }, &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(function: FunctionId, at: Instant) -> Span {
+        let task = Task::Kernel { function, work_items: 64 };
+        Span { stream: 7, device: 1, tag: 5 | 9 << 32, task, begin: at, end: at }
+    }
+
+    #[test]
+    fn a_name_is_told_with_the_first_span_of_its_function() {
+        let spans = Spans::default();
+        spans.name(3, "before anyone asked");
+        spans.turn(true);
+        spans.name(4, "kernel");
+        let now = Instant::now();
+        assert!(!spans.add(&kernel(3, now)) && !spans.add(&kernel(4, now)) && !spans.add(&kernel(4, now)));
+        let gathered = spans.gathered.lock();
+        assert_eq!(gathered.telling, [(4, "kernel".to_owned())]);
+        assert_eq!(gathered.spans.len(), 3);
+        assert_eq!((gathered.spans[0].request_id, gathered.spans[0].amount), (5, 64));
+    }
+
+    #[test]
+    fn what_is_not_taken_is_dropped_and_counted() {
+        let spans = Spans::default();
+        spans.turn(true);
+        let now = Instant::now();
+        for _ in 0..MOST + 10 {
+            spans.add(&kernel(1, now));
+        }
+        let gathered = spans.gathered.lock();
+        assert_eq!((gathered.spans.len(), gathered.lost), (MOST, 10));
+    }
+}
