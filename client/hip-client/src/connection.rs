@@ -32,7 +32,7 @@ use crate::ring::{Full, Ring};
 use crate::strands::Strands;
 use crate::trace::{Counters, Statistics};
 use crate::upload::{self, Uploads, When};
-use crate::{exit, trace};
+use crate::{exit, trace, watch};
 
 /// hipErrorUnknown: what a lost session answers.
 const STATUS_LOST: i32 = 999;
@@ -59,6 +59,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Wait for the answer of every request.
     pub strict: bool,
+    /// Somebody wants to see what happens, see `watch.rs`.
+    pub watched: bool,
     /// The name the worker logs.
     pub program: String,
     /// How many bytes, and how many frames, may be unacknowledged. Powers of two.
@@ -80,6 +82,7 @@ impl Default for Config {
             trust: None,
             connect_timeout: Duration::from_secs(3),
             strict: false,
+            watched: false,
             program: crate::env::program(),
             window_bytes: 8 << 20,
             window_frames: 32 << 10,
@@ -106,6 +109,8 @@ pub struct Connection {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub config: Config,
+    /// Posted requests need more than to be posted: they are waited for, or watched.
+    is_attentive: bool,
     pub session: Session,
     pub ring: Ring,
     pub outgoing: Mutex<Outgoing>,
@@ -149,6 +154,7 @@ impl Connection {
             let config = crate::env::config().map_err(OpenError)?;
             let (connection, welcome) = Connection::open_with(config)?;
             exit::register(&connection.shared);
+            watch::opened(&connection.shared, &welcome);
             Ok((connection, welcome))
         })
     }
@@ -168,6 +174,7 @@ impl Connection {
         let failed = |error| OpenError(format!("no memory for the request window: {error}"));
         let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
         let shared = Arc::new(Shared {
+            is_attentive: config.strict || config.watched,
             config,
             session,
             ring,
@@ -218,9 +225,37 @@ impl Connection {
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
         let inline = Header::BYTES + operation.size() + body.len();
+        if shared.is_attentive || inline > shared.ring.largest() {
+            return self.post_attentively(operation, body, cause);
+        }
+        self.append::<O, false>(operation, body, cause)?;
+        shared.sender.wake();
+        Ok(())
+    }
+
+    /// A request that is waited for although it need not be, or that somebody wants to see.
+    #[cold]
+    fn post_attentively<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
+        let shared = &*self.shared;
+        let inline = Header::BYTES + operation.size() + body.len();
         if shared.config.strict || inline > shared.ring.largest() {
             return self.call_with_body(operation, body, cause).map(drop);
         }
+        self.append::<O, true>(operation, body, cause)?;
+        shared.sender.wake();
+        Ok(())
+    }
+
+    /// Puts a posted request into the ring.
+    #[inline]
+    fn append<O: Operation, const WATCHED: bool>(
+        &self,
+        operation: &O,
+        body: &[u8],
+        cause: u16,
+    ) -> Result<(), Failure> {
+        let shared = &*self.shared;
+        let inline = Header::BYTES + operation.size() + body.len();
         loop {
             if shared.over.load(Ordering::Relaxed) {
                 return Err(shared.ending());
@@ -229,15 +264,16 @@ impl Connection {
             let appended = unsafe {
                 shared.ring.append(inline, &[], |number, sink| {
                     wire::encode_request(operation, body, Flags::POSTED, number as u32, cause, sink);
+                    if WATCHED {
+                        watch::sent(O::OPCODE, number, inline as u64, false);
+                    }
                 })
             };
             match appended {
-                Ok(_) => break,
+                Ok(_) => return Ok(()),
                 Err(Full) => shared.make_room()?,
             }
         }
-        shared.sender.wake();
-        Ok(())
     }
 
     /// The same with a body of any size, which is not copied but kept until it has arrived.
@@ -446,6 +482,9 @@ impl Connection {
         let home = self.is_home(source, destination.as_ptr() as u64, bytes as usize);
         let expected = Destination::new(destination, bytes as usize).at_home(home);
         self.shared.deliveries.expect(token, expected);
+        if self.shared.config.watched {
+            watch::received(bytes);
+        }
         self.post(&ReadLater { stream, source, bytes, token }, &[], cause)
             .inspect_err(|_| self.shared.deliveries.forget(token))
     }
@@ -589,6 +628,9 @@ impl Connection {
 
     fn finish<O: Operation>(&self, number: u64) -> Result<O::Reply, Failure> {
         let (header, payload) = self.shared.wait_for(number, None)?;
+        if self.shared.config.watched {
+            watch::received(Header::BYTES as u64 + header.payload_len);
+        }
         match wire::decode_reply::<O>(&header, &payload) {
             Ok(Ok((reply, _))) => Ok(reply),
             Ok(Err(failure)) => Err(failure),
@@ -642,6 +684,9 @@ impl Shared {
                     operation.put(sink);
                     if let Some(thread) = &thread {
                         self.desk.lock().expect(number, thread.clone(), destination);
+                    }
+                    if self.config.watched {
+                        watch::sent(O::OPCODE, number, (inline + body.len()) as u64, thread.is_some());
                     }
                 })
             };

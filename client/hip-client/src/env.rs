@@ -49,6 +49,27 @@ pub fn statistics() -> bool {
     is_on("REMORA_STATS")
 }
 
+/// `REMORA_TRACE=file`: what happens is written there, for chrome://tracing or ui.perfetto.dev. `%p` is the process.
+pub fn trace() -> Option<String> {
+    text("REMORA_TRACE")
+}
+
+/// Where a table goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    StandardError,
+    File(String),
+}
+
+/// `REMORA_SUMMARY=1` or a file: what each function cost, at exit.
+pub fn summary() -> Option<Place> {
+    match text("REMORA_SUMMARY")?.as_str() {
+        "0" | "false" | "no" | "off" => None,
+        "1" | "true" | "yes" | "on" => Some(Place::StandardError),
+        file => Some(Place::File(file.to_owned())),
+    }
+}
+
 /// The devices the program may see, in its order; `None` for all. `HIP_VISIBLE_DEVICES` counts among those
 /// that `ROCR_VISIBLE_DEVICES` leaves, as with AMD's runtime; `CUDA_VISIBLE_DEVICES` stands in for the former.
 pub fn visible_devices() -> Option<Vec<usize>> {
@@ -107,7 +128,7 @@ pub fn config() -> Result<Config, String> {
         None => DEFAULT_CONNECT_TIMEOUT,
     };
     let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
-    let strict = strict();
+    let (strict, watched) = (strict(), crate::watch::is_wanted());
     let links = match text("REMORA_LINKS") {
         Some(value) => {
             let links = value.parse().ok().filter(|links| (1..=wire::MAX_LINKS).contains(links));
@@ -122,6 +143,7 @@ pub fn config() -> Result<Config, String> {
         trust,
         connect_timeout,
         strict,
+        watched,
         hashing,
         packing,
         links,

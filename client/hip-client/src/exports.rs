@@ -15,7 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use hip_api::types::*;
 
-use crate::{calls, report, thread};
+use crate::arguments::{Arguments, shown};
+use crate::{calls, report, thread, watch};
 
 /// What a C function of the table returns, and what it returns when something is wrong that HIP has no word for.
 trait Returned {
@@ -25,6 +26,10 @@ trait Returned {
     const BROKEN: Self;
     /// Remembers the outcome for hipGetLastError.
     fn remember(&self) {}
+    /// The name of the error, if it is one.
+    fn failure(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Returned for hipError_t {
@@ -32,6 +37,9 @@ impl Returned for hipError_t {
     const BROKEN: hipError_t = hipErrorUnknown;
     fn remember(&self) {
         thread::remember(*self);
+    }
+    fn failure(&self) -> Option<&'static str> {
+        (*self != hipSuccess).then(|| self.name()).flatten()
     }
 }
 
@@ -93,9 +101,21 @@ impl<C: Returned> Answer<C> for C {
     }
 }
 
-/// Runs one exported call: no unwinding past it, its number known to what it sends, its outcome remembered.
+/// Runs one exported call: no unwinding past it, its number known to what it sends, its outcome remembered, and all of it
+/// seen by whoever asked to; `show` tells its arguments.
 #[inline(always)]
-fn enter<C: Returned, A: Answer<C>>(number: u16, name: &'static str, body: impl FnOnce() -> A) -> C {
+fn enter<C: Returned, A: Answer<C>>(
+    number: u16,
+    name: &'static str,
+    show: impl Fn(&mut Arguments),
+    body: impl FnOnce() -> A,
+) -> C {
+    let mut seen = None;
+    if watch::state() != 0 {
+        // Moved here, so that arguments stay in registers for the calls that nobody sees.
+        let show = show;
+        seen = watch::begin(number, name, &show);
+    }
     let outer = thread::enter_call(number);
     let result = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(answer) => answer.into_c(),
@@ -108,7 +128,9 @@ fn enter<C: Returned, A: Answer<C>>(number: u16, name: &'static str, body: impl 
         result.remember();
     }
     thread::leave_call(outer);
-    report::trace(name);
+    if let Some(open) = seen {
+        watch::end(open, result.failure());
+    }
     result
 }
 
@@ -133,8 +155,8 @@ macro_rules! export_one {
     (absent $family:ident $number:literal fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
-            $( let _ = $arg; )*
-            enter($number, stringify!($name), || {
+            let show = move |_out: &mut Arguments| { $( shown!(_out, stringify!($arg), $arg); )* };
+            enter($number, stringify!($name), show, || {
                 report::absent($number, stringify!($name));
                 <$ret as Returned>::ABSENT
             })
@@ -143,8 +165,9 @@ macro_rules! export_one {
     ($class:ident $family:ident $number:literal fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+            let show = move |_out: &mut Arguments| { $( shown!(_out, stringify!($arg), $arg); )* };
             // SAFETY: the program calls with HIP's contract for this function, which is the Rust function's contract too.
-            enter($number, stringify!($name), || unsafe { calls::$family::$name($($arg),*) })
+            enter($number, stringify!($name), show, || unsafe { calls::$family::$name($($arg),*) })
         }
     };
 }

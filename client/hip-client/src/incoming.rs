@@ -21,6 +21,7 @@ use wire::{
 use crate::connection::Shared;
 use crate::progress::Watched;
 use crate::trace::Counters;
+use crate::watch;
 
 const BUFFER: usize = 64 << 10;
 const _: () = assert!(BUFFER as u64 <= BLOCK_BYTES);
@@ -474,6 +475,7 @@ impl Shared {
     /// Reads one frame and gives it to whom it is for.
     pub fn read_frame(&self, incoming: &mut Incoming, sending: Sending) -> Result<Option<u64>, ReadError> {
         let header = incoming.header()?;
+        let begin = self.config.watched.then(watch::now);
         let mut answered = None;
         match header.known() {
             Ok(opcode) if header.is_reply() => {
@@ -493,6 +495,9 @@ impl Shared {
             }
         }
         Counters::add(&self.counters.bytes_received, std::mem::take(&mut incoming.bytes));
+        if let Some(begin) = begin {
+            watch::arrived(&header, begin);
+        }
         Ok(answered)
     }
 
@@ -596,6 +601,7 @@ impl Shared {
                 let (error, _) = decode_request::<LateError>(&payload)?;
                 self.late(error);
             }
+            Opcode::Spans => watch::spans(decode_request(&payload)?.0),
             Opcode::MirrorChanged => {
                 let (MirrorChanged { taken }, changes) = decode_request(&payload)?;
                 self.mirrors.take(taken, changes)?;
@@ -617,6 +623,9 @@ impl Shared {
             std::thread::yield_now();
         }
         self.ring.acknowledge(received, self.sender.sent())?;
+        if self.config.watched {
+            watch::acknowledged(received);
+        }
         if self.seekers.load(Ordering::SeqCst) > 0 {
             drop(self.desk.lock());
             self.desk_changed.notify_all();

@@ -14,6 +14,7 @@ use crate::connection::Shared;
 use crate::incoming::Sending;
 use crate::ring::{Cursor, Slices};
 use crate::trace::Counters;
+use crate::watch;
 
 /// How long the sender looks for more before it sleeps. Waking it costs the application a system call.
 const SPIN: Duration = Duration::from_micros(50);
@@ -197,7 +198,11 @@ impl Shared {
                             outgoing.lane.spread(strands, 0);
                         }
                     }
+                    let first = outgoing.cursor.number;
                     outgoing.cursor.advance(&outgoing.lengths, (sent - control) as u64);
+                    if self.config.watched && sent > control {
+                        watch::wrote(first, outgoing.cursor.number, (sent - control) as u64);
+                    }
                     self.sender.sent.store(outgoing.cursor.number - 1, Ordering::Release);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_writable(outgoing)?,

@@ -216,7 +216,8 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
             | capability::UPLOADS
             | capability::SHORT_GREETING
             | capability::PACKED
-            | capability::STRANDS,
+            | capability::STRANDS
+            | capability::SPANS,
         purpose: Purpose::Session as u8,
         client: config.program.clone(),
         pid: std::process::id(),

@@ -2,17 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{env, thread};
-
 pub use crate::trace::{debug, line};
-
-/// Names the exported call that just ended, when TF_DEBUG asks for it.
-#[inline(always)]
-pub fn trace(name: &str) {
-    if env::debug() {
-        line(format_args!("{name} -> {:?}", thread::last_error()));
-    }
-}
 
 /// Says once per function that it is not supported.
 pub fn absent(number: u16, name: &str) {

@@ -11,6 +11,11 @@ pub fn hip_major() -> u32 {
     *MAJOR.get_or_init(|| own_soname().as_deref().and_then(major_of).unwrap_or(6))
 }
 
+/// Whether this copy is the run-time compiler's library, which has a session of its own beside the runtime's.
+pub fn is_hiprtc() -> bool {
+    own_soname().is_some_and(|soname| soname.starts_with("libhiprtc"))
+}
+
 fn major_of(soname: &str) -> Option<u32> {
     let (name, version) = soname.split_once(".so.")?;
     if !name.starts_with("libamdhip64") && !name.starts_with("libhiprtc") {

@@ -1,0 +1,210 @@
+//! The arguments of a call as people read them, in the form of JSON members.
+//!
+//! What is shown depends on the type: numbers, dimensions, constants by name, kernels by name, addresses; nothing for the
+//! places results go to. The three traits are tried in turn (see [`shown!`]), so that the table of functions need not say
+//! how each of its arguments is shown.
+
+use std::ffi::c_void;
+use std::fmt::{Debug, Write};
+
+use hip_api::types::*;
+
+use crate::{registry, runtime};
+
+/// Members of a JSON object, each with a comma before it.
+#[derive(Debug, Default)]
+pub struct Arguments {
+    pub text: String,
+}
+
+/// The longest text that is shown of a name.
+const NAME_LETTERS: usize = 1024;
+/// The longest text that is shown of a struct.
+const STRUCT_LETTERS: usize = 96;
+
+impl Arguments {
+    pub fn number(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = write!(self.text, ",\"{name}\":{value}");
+    }
+
+    pub fn string(&mut self, name: &str, value: &str) {
+        let _ = write!(self.text, ",\"{name}\":\"");
+        escape(&mut self.text, value);
+        self.text.push('"');
+    }
+
+    fn address(&mut self, name: &str, value: usize) {
+        let _ = write!(self.text, ",\"{name}\":\"{value:#x}\"");
+    }
+}
+
+/// Appends text as the inside of a JSON string.
+pub fn escape(to: &mut String, text: &str) {
+    for c in text.chars().take(NAME_LETTERS) {
+        match c {
+            '"' | '\\' => to.extend(['\\', c]),
+            c if (c as u32) < 0x20 => {
+                let _ = write!(to, "\\u{:04x}", c as u32);
+            }
+            c => to.push(c),
+        }
+    }
+}
+
+/// Shows one argument, however its type is shown.
+macro_rules! shown {
+    ($out:expr, $name:expr, $value:expr) => {{
+        #[allow(unused_imports, reason = "which of them is used depends on the type")]
+        use $crate::arguments::{ShownAsDebug, ShownAsNothing, ShownAsSuch};
+        (&&&$crate::arguments::Shown($value)).show($name, $out)
+    }};
+}
+pub(crate) use shown;
+
+#[derive(Debug)]
+pub struct Shown<T>(pub T);
+
+/// Tried first: types with a form of their own.
+pub trait ShownAsSuch {
+    fn show(&self, name: &str, out: &mut Arguments);
+}
+
+/// Tried next: pointers to where something comes from or goes to.
+pub trait ShownAsNothing {
+    fn show(&self, _name: &str, _out: &mut Arguments) {}
+}
+
+/// Tried last: constants, by name, and small structs.
+pub trait ShownAsDebug {
+    fn show(&self, name: &str, out: &mut Arguments);
+}
+
+macro_rules! numbers {
+    ($($ty:ty)*) => { $(
+        impl ShownAsSuch for &&Shown<$ty> {
+            fn show(&self, name: &str, out: &mut Arguments) {
+                out.number(name, self.0);
+            }
+        }
+    )* };
+}
+
+numbers! { u8 u16 u32 u64 usize i32 i64 bool }
+
+impl ShownAsSuch for &&Shown<f32> {
+    fn show(&self, name: &str, out: &mut Arguments) {
+        if self.0.is_finite() {
+            out.number(name, self.0);
+        }
+    }
+}
+
+impl ShownAsSuch for &&Shown<dim3> {
+    fn show(&self, name: &str, out: &mut Arguments) {
+        let dim3 { x, y, z } = self.0;
+        out.number(name, format_args!("[{x},{y},{z}]"));
+    }
+}
+
+macro_rules! handles {
+    ($($ty:ty)*) => { $(
+        impl ShownAsSuch for &&Shown<$ty> {
+            fn show(&self, name: &str, out: &mut Arguments) {
+                out.address(name, self.0 as usize);
+            }
+        }
+    )* };
+}
+
+handles! { hipStream_t hipEvent_t hipGraphExec_t hipGraph_t hipModule_t *mut c_void }
+
+impl ShownAsSuch for &&Shown<*const c_void> {
+    fn show(&self, name: &str, out: &mut Arguments) {
+        let address = self.0 as usize;
+        // What launches and questions about kernels have: the address of the function on the host.
+        match registry::function(address) {
+            Some(symbol) => out.string("kernel", &demangled(&symbol.name())),
+            None => out.address(name, address),
+        }
+    }
+}
+
+impl ShownAsSuch for &&Shown<hipFunction_t> {
+    fn show(&self, name: &str, out: &mut Arguments) {
+        let found = runtime::existing().and_then(|runtime| runtime.functions.get(self.0 as u64));
+        match found {
+            Some(function) => out.string("kernel", &demangled(&function.kernel.name)),
+            None => out.address(name, self.0 as usize),
+        }
+    }
+}
+
+impl<T> ShownAsNothing for &Shown<*mut T> {}
+impl<T> ShownAsNothing for &Shown<*const T> {}
+
+impl<T: Debug> ShownAsDebug for Shown<T> {
+    fn show(&self, name: &str, out: &mut Arguments) {
+        let text: String = format!("{:?}", self.0).chars().take(STRUCT_LETTERS).collect();
+        out.string(name, &text);
+    }
+}
+
+/// A C++ name as people wrote it, if the program has a C++ runtime.
+pub fn demangled(name: &str) -> String {
+    type Demangle =
+        unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut std::ffi::c_int) -> *mut c_char;
+    let Ok(mangled) = std::ffi::CString::new(name.strip_suffix(".kd").unwrap_or(name)) else {
+        return name.to_owned();
+    };
+    // SAFETY: the function of that name has this signature wherever it exists: the C++ ABI says so.
+    let demangle: Option<Demangle> = unsafe {
+        std::mem::transmute::<*mut c_void, Option<Demangle>>(libc::dlsym(
+            libc::RTLD_DEFAULT,
+            c"__cxa_demangle".as_ptr(),
+        ))
+    };
+    let Some(demangle) = demangle.filter(|_| name.starts_with("_Z")) else { return name.to_owned() };
+    let mut status = 0;
+    // SAFETY: a NUL-terminated name; the result is null or a string from malloc, which is ours to free.
+    unsafe {
+        let text = demangle(mangled.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), &raw mut status);
+        if text.is_null() {
+            return name.to_owned();
+        }
+        let demangled = std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned();
+        libc::free(text.cast());
+        demangled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_shown_by_their_type() {
+        let mut out = Arguments::default();
+        let mut place = 0;
+        shown!(&mut out, "size", 64usize);
+        shown!(&mut out, "kind", hipMemcpyHostToDevice);
+        shown!(&mut out, "grid", dim3::new(1, 2, 3));
+        shown!(&mut out, "stream", std::ptr::null_mut() as hipStream_t);
+        shown!(&mut out, "dst", 0x1000 as *mut c_void);
+        shown!(&mut out, "count", &raw mut place);
+        shown!(&mut out, "value", f32::NAN);
+        assert_eq!(
+            out.text,
+            ",\"size\":64,\"kind\":\"hipMemcpyHostToDevice\",\"grid\":[1,2,3],\"stream\":\"0x0\",\"dst\":\"0x1000\""
+        );
+    }
+
+    #[test]
+    fn text_cannot_end_the_string_it_is_in() {
+        let mut out = Arguments::default();
+        out.string("name", "a\"b\\c\nd");
+        assert_eq!(out.text, ",\"name\":\"a\\\"b\\\\c\\u000ad\"");
+        out.text.clear();
+        out.string("name", &"ä".repeat(2 * NAME_LETTERS));
+        assert_eq!(out.text.chars().filter(|c| *c == 'ä').count(), NAME_LETTERS);
+    }
+}
