@@ -109,7 +109,7 @@ fn print_table(status: &Status) {
     }
 }
 
-fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
         bytes if bytes % (1 << 30) == 0 => format!("{} GiB", bytes >> 30),
@@ -119,7 +119,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

@@ -9,6 +9,7 @@ mod inspect;
 mod library;
 mod run;
 mod serve;
+mod top;
 
 use std::process::ExitCode;
 
@@ -24,7 +25,10 @@ use clap::{Parser, Subcommand};
   REMORA_TLS_CA      whom to believe with tls://: a PEM file, or sha256:FINGERPRINT
   HIP_REMOTE_LIB_DIR where the client's libamdhip64.so.* are
   REMORA_TOOLCHAIN   where clang, HIP headers and device libraries for hiprtc are
-  REMORA_LOG         what to log, such as `info` or `worker=debug`")]
+  REMORA_LOG         what to log, such as `info` or `worker=debug`
+Of the program that is run:
+  REMORA_TRACE       a file for a trace of calls, link and devices (ui.perfetto.dev shows it); %p is the process
+  REMORA_SUMMARY     1, or a file: a table of what each function cost, when the program ends")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -40,6 +44,8 @@ enum Command {
     Worker(serve::Arguments),
     /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
     Devices(devices::Arguments),
+    /// Watch a worker at work: devices, sessions, memory, calls, round trips and bytes a second
+    Top(top::Arguments),
     /// Say what is installed, reachable and missing, and how to mend it
     Doctor(doctor::Arguments),
     /// Forward to a worker over a network made bad on purpose: delay, little bandwidth, connections that break
@@ -61,6 +67,7 @@ fn main() -> ExitCode {
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
         Command::Worker(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
         Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Executor => worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),

@@ -1,0 +1,156 @@
+//! `remora top`: a worker at work, once a second.
+
+mod screen;
+mod table;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use transport::{DEFAULT_PORT, Endpoint};
+use worker::Status;
+
+use crate::env::Environment;
+use crate::inspect::inspect;
+use screen::Screen;
+use table::View;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The worker to watch: host:port, tls://host:port or unix:/path
+    #[arg(long, value_name = "ENDPOINT")]
+    worker: Option<String>,
+    /// Seconds between two looks, over which rates are measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
+    /// Look twice, show the second with the rates in between, and end
+    #[arg(long)]
+    once: bool,
+    /// Print one JSON object a look, on a line of its own
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of asking the worker.
+type Look = Result<Status, String>;
+
+pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
+    ensure!((0.05..=3600.0).contains(&arguments.interval), "an interval of {} s", arguments.interval);
+    let interval = Duration::from_secs_f64(arguments.interval);
+    let endpoint = environment.worker(arguments.worker.as_deref())?;
+    let endpoint = endpoint.unwrap_or_else(|| Endpoint::tcp("127.0.0.1", DEFAULT_PORT));
+    if arguments.once {
+        let before = inspect(&endpoint, environment)?;
+        std::thread::sleep(interval);
+        let view = View::new(inspect(&endpoint, environment)?, Some(&before));
+        return print(&if arguments.json { view.json() } else { view.text(&endpoint, None) });
+    }
+    let is_live = std::io::stdout().is_terminal() && !arguments.json;
+    // Before there are other threads, which must not take the signals.
+    let mut screen = if is_live { Some(Screen::open()?) } else { None };
+    std::thread::scope(|scope| {
+        let (sender, looks) = channel();
+        let waker = screen.as_ref().map(Screen::waker).transpose()?;
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (asked, target, stopped) = (environment, &endpoint, Arc::clone(&stop));
+        // On a thread of its own: a worker that does not answer must not keep anyone from leaving.
+        scope.spawn(move || {
+            let mut next = Instant::now();
+            while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                let look = inspect(target, asked).map_err(|error| format!("{error:#}"));
+                if sender.send(look).is_err() {
+                    return;
+                }
+                if let Some(waker) = &waker {
+                    waker.wake();
+                }
+                next = (next + interval).max(Instant::now());
+                while Instant::now() < next && !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::thread::sleep((next - Instant::now()).min(Duration::from_millis(50)));
+                }
+            }
+        });
+        let done = match &mut screen {
+            Some(screen) => watch(screen, &looks, &endpoint),
+            None => list(&looks, &endpoint, arguments.json),
+        };
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(looks);
+        if screen.take().is_some() {
+            // The thread may be waiting for a worker that is not there; nobody waits for it.
+            std::process::exit(i32::from(done.is_err()));
+        }
+        done
+    })
+}
+
+/// Without a terminal: one table, or one object, after another.
+fn list(looks: &Receiver<Look>, endpoint: &Endpoint, json: bool) -> Result<()> {
+    let mut before: Option<Status> = None;
+    loop {
+        let look = match looks.recv_timeout(Duration::from_secs(60)) {
+            Ok(look) => look,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        };
+        let text = match look {
+            Ok(status) => {
+                let view = View::new(status.clone(), before.as_ref());
+                before = Some(status);
+                if json { view.json() } else { view.text(endpoint, None) + "\n" }
+            }
+            Err(error) if json => serde_json::json!({ "error": error }).to_string() + "\n",
+            Err(error) => format!("{error}\n\n"),
+        };
+        if print(&text).is_err() {
+            // Whoever read this has left.
+            return Ok(());
+        }
+    }
+}
+
+/// On a terminal, until told to stop.
+fn watch(screen: &mut Screen, looks: &Receiver<Look>, endpoint: &Endpoint) -> Result<()> {
+    let mut before: Option<Status> = None;
+    let mut shown: Option<View> = None;
+    let mut trouble: Option<(Instant, String)> = None;
+    loop {
+        for look in looks.try_iter() {
+            match look {
+                Ok(status) => {
+                    shown = Some(View::new(status.clone(), before.as_ref()));
+                    before = Some(status);
+                    trouble = None;
+                }
+                Err(error) => {
+                    let since = trouble.take().map_or_else(Instant::now, |(since, _)| since);
+                    // Its counters may start anew.
+                    before = None;
+                    trouble = Some((since, error));
+                }
+            }
+        }
+        let mut text = match &shown {
+            Some(view) => view.text(endpoint, Some(screen.size())),
+            None => format!("asking {endpoint} ...\n"),
+        };
+        if let Some((since, error)) = &trouble {
+            let stale = if shown.is_some() { "; below is what it last said" } else { "" };
+            text = format!(
+                "no answer for {} s, trying again{stale}: {error}\n{text}",
+                since.elapsed().as_secs()
+            );
+        }
+        screen.draw(&text)?;
+        if screen.wait()? {
+            return Ok(());
+        }
+    }
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output cannot be written")
+}
