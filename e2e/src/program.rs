@@ -45,9 +45,18 @@ impl Program {
         for variable in ["TF_WORKER_HOST", "TF_WORKER_PORT", "TF_DEBUG", "HIP_VISIBLE_DEVICES"] {
             command.env_remove(variable);
         }
-        for variable in
-            ["WORKER", "TOKEN", "TOKEN_FILE", "TLS_CA", "CONNECT_TIMEOUT", "STRICT", "STATS", "MAPPED"]
-        {
+        for variable in [
+            "WORKER",
+            "TOKEN",
+            "TOKEN_FILE",
+            "TLS_CA",
+            "CONNECT_TIMEOUT",
+            "STRICT",
+            "STATS",
+            "MAPPED",
+            "TRACE",
+            "SUMMARY",
+        ] {
             command.env_remove(format!("REMORA_{variable}"));
         }
         command
