@@ -18,7 +18,7 @@ mod report;
 mod resources;
 mod sample;
 mod scale;
-mod svg;
+pub mod svg;
 mod without_avx512;
 
 use crate::build::{self, Built};

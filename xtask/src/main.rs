@@ -15,6 +15,7 @@ mod exports;
 mod foreign;
 mod local_worker;
 mod lock;
+mod picture;
 mod repo;
 mod setup;
 mod stamp;
@@ -47,6 +48,8 @@ enum Task {
     Test,
     /// Measure what remoting costs and how fast the software GPU is
     Bench(bench::Arguments),
+    /// Draw a trace that REMORA_TRACE left
+    Picture(picture::Arguments),
     /// Write the pages that are derived from the function table
     Codegen(codegen::Arguments),
     /// Check style, dependency arrows and lints
@@ -73,6 +76,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
+        Task::Picture(arguments) => picture::run(&arguments),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),
