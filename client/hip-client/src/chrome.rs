@@ -50,6 +50,8 @@ struct State {
     functions: HashMap<u64, String>,
     recent: Box<[Sent]>,
     flights: VecDeque<Flight>,
+    /// The last request that the worker is known to have.
+    acknowledged: u64,
     /// Rows of the link that have a name.
     lanes: u32,
     /// Spans the worker could not send and we could not show.
@@ -124,6 +126,7 @@ impl Trace {
             functions: HashMap::new(),
             recent: vec![Sent::default(); RECENT].into_boxed_slice(),
             flights: VecDeque::new(),
+            acknowledged: 0,
             lanes: 0,
             lost_there: 0,
             lost_here: 0,
@@ -191,11 +194,19 @@ impl Trace {
         let known = Opcode::from_number(sent.opcode).filter(|_| sent.number == last);
         let name = known.map_or("requests", Opcode::name);
         state.flights.push_back(Flight { first, last, bytes, begin: now, lane, name });
+        // Its acknowledgement may be quicker than the thread that sent it.
+        let received = state.acknowledged;
+        self.land(&mut state, received, now);
     }
 
     /// The worker has all requests up to this one.
     pub fn acknowledged(&self, received: u64, now: u64) {
         let mut state = self.state.lock();
+        state.acknowledged = state.acknowledged.max(received);
+        self.land(&mut state, received, now);
+    }
+
+    fn land(&self, state: &mut State, received: u64, now: u64) {
         while state.flights.front().is_some_and(|flight| flight.last <= received) {
             let Some(flight) = state.flights.pop_front() else { return };
             let Flight { first, last, bytes, begin, lane, name } = flight;
