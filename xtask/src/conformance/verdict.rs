@@ -94,6 +94,8 @@ impl Verdict {
             return true;
         }
         let Some((name, outcome)) = rest.split_once("...") else { return false };
+        // The outcome is printed over the name.
+        let outcome = outcome.trim_start_matches('\r');
         self.started.push(name.to_owned());
         self.running = false;
         if outcome.starts_with("[PASS]") {
@@ -242,9 +244,9 @@ mod tests {
     fn tests_of_thrust_are_counted_and_their_reasons_found() {
         let lines = [
             "Running 5 unit tests.",
-            "Running TestOne...[PASS]      0.006 ms TestOne",
-            "Running TestTwo...[FAILURE]      1 ms TestTwo",
-            "Running TestThree...[KNOWN FAILURE]      TestThree",
+            "Running TestOne...\r[PASS]      0.006 ms TestOne",
+            "Running TestTwo...\r[FAILURE]      1 ms TestTwo",
+            "Running TestThree...\r[KNOWN FAILURE]      TestThree",
             "",
             "================================================================",
             "FAILURE: TestTwo",
