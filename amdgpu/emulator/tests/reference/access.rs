@@ -369,8 +369,11 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
         };
         wave.ranges.entries[if warm { RangeCache::slot(0) } else { 5 }] = range;
         (wave.lds, wave.lds_size) = (host.local.as_mut_ptr().cast(), before.local.len() as u32);
-        (wave.private, wave.private_size) =
-            (host.private.as_mut_ptr().cast(), before.private[0].len() as u32);
+        // Not for scalar operations: private memory is memory as well, and a base that is also the offset may come to lie in it.
+        if inst.format != Format::Smem {
+            (wave.private, wave.private_size) =
+                (host.private.as_mut_ptr().cast(), before.private[0].len() as u32);
+        }
     })
     .map_err(context)?;
     if done.is_err() || fault.is_some() {

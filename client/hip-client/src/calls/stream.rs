@@ -26,19 +26,36 @@ pub struct StreamRef {
     pub device: usize,
 }
 
-/// What a stream handle means: null and hipStreamLegacy are the null stream of the current device.
+/// What a stream handle means, for a call that is about to queue something on it.
 #[inline]
 pub fn resolve(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
+    understand(runtime, stream, |credit, at| credit.use_one(runtime, at.id, at.device))
+}
+
+/// The same for a call that only asks.
+#[inline]
+fn look_up(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
+    understand(runtime, stream, |_, _| ())
+}
+
+/// Null and hipStreamLegacy are the null stream of the current device.
+#[inline]
+fn understand(
+    runtime: &Runtime,
+    stream: hipStream_t,
+    charge: impl FnOnce(&Credit, StreamRef),
+) -> Result<StreamRef, hipError_t> {
     if stream.is_null() || stream == hipStreamLegacy {
         let (device, found) = runtime.current()?;
-        let id = u64::from(found.ordinal);
-        found.credit.use_one(runtime, id, device);
-        return Ok(StreamRef { id, device });
+        let at = StreamRef { id: u64::from(found.ordinal), device };
+        charge(&found.credit, at);
+        return Ok(at);
     }
     let handle = if stream == hipStreamPerThread { per_thread(runtime)? } else { stream as u64 };
     let found = runtime.streams.get(handle).ok_or(hipErrorInvalidHandle)?;
-    found.credit.use_one(runtime, found.id, found.device);
-    Ok(StreamRef { id: found.id, device: found.device })
+    let at = StreamRef { id: found.id, device: found.device };
+    charge(&found.credit, at);
+    Ok(at)
 }
 
 /// The handle `_spt` functions stand for when they are given null.
@@ -249,7 +266,7 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
 
 pub unsafe fn hipStreamSynchronize(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, stream)?;
+    let at = look_up(runtime, stream)?;
     runtime.captures.refuse_waiting(at)?;
     runtime.call(&wire::SynchronizeStream { stream: at.id }).map(|_| ())
 }
@@ -261,7 +278,7 @@ pub unsafe fn hipStreamSynchronize_spt(stream: hipStream_t) -> Status {
 
 pub unsafe fn hipStreamQuery(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, stream)?;
+    let at = look_up(runtime, stream)?;
     runtime.captures.refuse_waiting(at)?;
     runtime.query_stream(at.id)
 }
