@@ -69,11 +69,6 @@ impl Bench<'_> {
                 }
                 let pair = self.in_turns(call, (sent, received), far)?;
                 report.push(Row {
-                    best: pair.ours.best() * MICRO,
-                    median: pair.ours.median() * MICRO,
-                    reference: Some(pair.reference.best() * MICRO),
-                    ratio: Some(pair.ratio()),
-                    best_ratio: Some(pair.best_ratio()),
                     aim: Some(Aim::AtMost(1.3)),
                     ..Row::plain(
                         WAITING,
@@ -81,6 +76,7 @@ impl Bench<'_> {
                         format!("{name}, {sent} bytes there, {received} back, {cores}"),
                         "us",
                     )
+                    .compared(&pair, MICRO)
                 });
             }
         }

@@ -154,13 +154,9 @@ impl Bench<'_> {
         }
         program.finish()?;
         report.push(Row {
-            best: pair.ours.best() * MILLI,
-            median: pair.ours.median() * MILLI,
-            reference: Some(pair.reference.best() * MILLI),
-            ratio: Some(pair.ratio()),
-            best_ratio: Some(pair.best_ratio()),
             aim: Some(Aim::AtMost(1.2)),
             ..Row::plain(WAITING, key("sync", delay), named("hipStreamSynchronize", delay), "ms")
+                .compared(&pair, MILLI)
         });
         Ok(())
     }
@@ -457,11 +453,6 @@ impl Bench<'_> {
                 pair.push(measured.seconds(&command)?, reference);
             }
             report.push(Row {
-                best: pair.ours.best() * MILLI,
-                median: pair.ours.median() * MILLI,
-                reference: Some(pair.reference.best() * MILLI),
-                ratio: Some(pair.ratio()),
-                best_ratio: Some(pair.best_ratio()),
                 aim: Some(aim),
                 ..Row::plain(
                     "16 MiB over 100 MB/s, 5 ms away, against sending them as they are",
@@ -469,6 +460,7 @@ impl Bench<'_> {
                     name,
                     "ms",
                 )
+                .compared(&pair, MILLI)
             });
         }
         plain.finish()?;

@@ -1,6 +1,7 @@
 //! The numbers of one run, as a table for people and as JSON for programs.
 
 use super::machine::{self, Machine};
+use super::sample::Pair;
 use serde_json::{Value, json};
 
 /// What a number should be.
@@ -69,6 +70,18 @@ impl Row {
             ratio: None,
             best_ratio: None,
             aim: None,
+        }
+    }
+
+    /// Times taken in turns with those of a reference, in units of which a second has `scale`.
+    pub fn compared(self, pair: &Pair, scale: f64) -> Row {
+        Row {
+            best: pair.ours.best() * scale,
+            median: pair.ours.median() * scale,
+            reference: Some(pair.reference.best() * scale),
+            ratio: Some(pair.ratio()),
+            best_ratio: Some(pair.best_ratio()),
+            ..self
         }
     }
 

@@ -229,7 +229,7 @@ pub unsafe fn hipExtStreamCreateWithCUMask(stream: *mut hipStream_t, words: u32,
 
 pub unsafe fn hipExtStreamGetCUMask(stream: hipStream_t, words: u32, mask: *mut u32) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, stream)?;
+    let at = look_up(runtime, stream)?;
     let units = runtime.devices[at.device].properties.multiProcessorCount.max(0) as u32;
     if mask.is_null() || words < units.div_ceil(32) {
         return Err(hipErrorInvalidValue);
@@ -318,7 +318,7 @@ pub unsafe fn hipStreamWaitEvent_spt(stream: hipStream_t, event: hipEvent_t, fla
 
 pub unsafe fn hipStreamGetFlags(stream: hipStream_t, flags: *mut c_uint) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, stream)?;
+    let at = look_up(runtime, stream)?;
     let found = runtime.streams.get(at.id).map_or(hipStreamDefault, |s| s.flags);
     // SAFETY: the caller's out-pointer.
     unsafe { set(flags, found) }
@@ -331,7 +331,7 @@ pub unsafe fn hipStreamGetFlags_spt(stream: hipStream_t, flags: *mut c_uint) -> 
 
 pub unsafe fn hipStreamGetPriority(stream: hipStream_t, priority: *mut c_int) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, stream)?;
+    let at = look_up(runtime, stream)?;
     let found = runtime.streams.get(at.id).map_or(0, |s| s.priority);
     // SAFETY: the caller's out-pointer.
     unsafe { set(priority, found) }
@@ -343,19 +343,19 @@ pub unsafe fn hipStreamGetPriority_spt(stream: hipStream_t, priority: *mut c_int
 }
 
 pub unsafe fn hipStreamGetDevice(stream: hipStream_t, device: *mut hipDevice_t) -> Status {
-    let at = resolve(runtime()?, stream)?;
+    let at = look_up(runtime()?, stream)?;
     // SAFETY: the caller's out-pointer.
     unsafe { set(device, at.device as hipDevice_t) }
 }
 
 pub unsafe fn hipStreamGetId(stream: hipStream_t, id: *mut u64) -> Status {
-    let at = resolve(runtime()?, stream)?;
+    let at = look_up(runtime()?, stream)?;
     // SAFETY: the caller's out-pointer.
     unsafe { set(id, at.id) }
 }
 
 pub unsafe fn hipGetStreamDeviceId(stream: hipStream_t) -> c_int {
-    match runtime().and_then(|runtime| resolve(runtime, stream)) {
+    match runtime().and_then(|runtime| look_up(runtime, stream)) {
         Ok(at) => at.device as c_int,
         Err(_) => -1,
     }
@@ -363,7 +363,7 @@ pub unsafe fn hipGetStreamDeviceId(stream: hipStream_t) -> c_int {
 
 /// The capture a stream is in. The null stream cannot be asked while streams that it waits for are captured.
 pub fn captured(runtime: &Runtime, stream: hipStream_t) -> Result<View, hipError_t> {
-    let at = resolve(runtime, stream)?;
+    let at = look_up(runtime, stream)?;
     let is_null = stream.is_null() || stream == hipStreamLegacy;
     if is_null && runtime.captures.involves_null_stream(runtime) {
         return Err(hipErrorStreamCaptureImplicit);
