@@ -59,6 +59,7 @@ pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) 
     }
     bench.registration(&worker, &mut report)?;
     bench.narrow(&worker, &mut report)?;
+    bench.spread(&worker, &mut report)?;
     drop(worker);
     bench.same_host(&mut report)?;
     bench.second_start(&mut report)?;
@@ -383,7 +384,12 @@ impl Bench<'_> {
             for (sample, cuts) in [(&mut whole, &[][..]), (&mut cut, &[bytes / 2, bytes][..])] {
                 let relay = Relay::start(&self.built.remora, worker.address(), delay, cuts)?;
                 // All bytes are to travel: what the worker has from the last turn would not.
-                let variables = [("REMORA_UPLOAD_CACHE", "never"), ("REMORA_COMPRESSION", "never")];
+                // One connection, for a cut is made after so many bytes of one.
+                let variables = [
+                    ("REMORA_UPLOAD_CACHE", "never"),
+                    ("REMORA_COMPRESSION", "never"),
+                    ("REMORA_LINKS", "1"),
+                ];
                 let address = relay.address().to_string();
                 let mut program = self.programs.start_so(&self.programs.remote, &address, &variables)?;
                 program.seconds("connect")?;
@@ -465,6 +471,40 @@ impl Bench<'_> {
         }
         plain.finish()?;
         measured.finish().map(drop)
+    }
+
+    /// Copies over a link that grants each connection only so much, with one connection and with as many as there are by default.
+    fn spread(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
+        const BYTES: u64 = 96 << 20;
+        const BANDWIDTH: u64 = 40_000_000;
+        let delay = Duration::from_micros(FAR_US);
+        let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
+        let start = |links: &[(&'static str, &'static str)]| {
+            let mut variables = vec![("REMORA_COMPRESSION", "never"), ("REMORA_UPLOAD_CACHE", "never")];
+            variables.extend_from_slice(links);
+            self.programs.start_so(&self.programs.remote, &relay.address().to_string(), &variables)
+        };
+        let (mut one, mut many) = (start(&[("REMORA_LINKS", "1")])?, start(&[])?);
+        for (direction, name) in [("upload", "host to device"), ("download", "device to host")] {
+            let command = format!("{direction} {BYTES}");
+            let mut pair = Pair::default();
+            for _ in 0..3 {
+                let reference = one.seconds(&command)?;
+                pair.push(many.seconds(&command)?, reference);
+            }
+            report.push(Row {
+                aim: Some(Aim::AtMost(0.25)),
+                ..Row::plain(
+                    "96 MiB, 30 ms away, 40 MB/s a connection: several connections against one",
+                    format!("{direction}_spread"),
+                    name,
+                    "ms",
+                )
+                .compared(&pair, MILLI)
+            });
+        }
+        one.finish()?;
+        many.finish().map(drop)
     }
 
     /// A worker on the same machine, reached over a unix socket, in turns with raw TCP.
