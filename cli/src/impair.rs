@@ -19,10 +19,10 @@ pub struct Arguments {
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     delay: f64,
     /// Bytes a second in each direction, such as 12M; as fast as it goes by default
-    #[arg(long, value_name = "BYTES", value_parser = crate::serve::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
     bandwidth: Option<u64>,
     /// Cut the first connection after so many bytes, the second after the next such number, and so on. Repeatable
-    #[arg(long, value_name = "BYTES", value_parser = crate::serve::parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
     cut: Vec<u64>,
 }
 

@@ -8,8 +8,8 @@ mod impair;
 mod inspect;
 mod library;
 mod run;
-mod serve;
 mod top;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ enum Command {
     /// Run a HIP program on a local software GPU and look at what its kernels do: trace them, profile them, check them
     Emulate(emulate::Arguments),
     /// Offer GPUs to programs on this machine or others
-    Worker(serve::Arguments),
+    Worker(worker::Arguments),
     /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
     Devices(devices::Arguments),
     /// Watch a worker at work: devices, sessions, memory, calls, round trips and bytes a second
@@ -65,12 +65,12 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &environment),
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
-        Command::Worker(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Worker(arguments) => worker::work(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
         Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
-        Command::Executor => worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
+        Command::Executor => ::worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
         Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
     };
     done.unwrap_or_else(|error| {

@@ -88,7 +88,7 @@ pub struct Arguments {
     observe: Option<String>,
 }
 
-pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
+pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
     if arguments.exit_with_parent {
         exit_with_parent();
     }
