@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
 use crate::memory::{Access, Range};
 
-/// An owned block of bytes, aligned to a page of the smallest kind.
+/// An owned block of bytes, aligned as device memory is.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     start: *mut u8,
@@ -17,7 +17,8 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    const ALIGN: usize = 4096;
+    /// More than any access asks for. Alignment to pages would cost each launch more than its arguments do.
+    const ALIGN: usize = 256;
 
     /// `len` zeroed bytes; none are allocated for a length of zero.
     pub fn zeroed(len: usize) -> Buffer {

@@ -122,10 +122,17 @@ const ADD_TID_ENABLE: u32 = 1 << 23;
 /// Packed work-item ids of the wave that starts at item `first` of a workgroup.
 pub(crate) fn work_item_ids(size: [u32; 3], dims: u8, first: u32) -> Lanes {
     let mut lanes = Lanes::ZERO;
-    for (lane, id) in lanes.0.iter_mut().enumerate() {
-        let item = first + lane as u32;
-        let (x, y, z) = (item % size[0], item / size[0] % size[1], item / size[0] / size[1]);
+    let (mut x, mut y, mut z) = (first % size[0], first / size[0] % size[1], first / size[0] / size[1]);
+    for id in &mut lanes.0 {
         *id = x | if dims > 1 { y << 10 } else { 0 } | if dims > 2 { z << 20 } else { 0 };
+        // Counting on is many times as fast as three divisions, which short kernels would notice.
+        x += 1;
+        if x == size[0] {
+            (x, y) = (0, y + 1);
+            if y == size[1] {
+                (y, z) = (0, z + 1);
+            }
+        }
     }
     lanes
 }

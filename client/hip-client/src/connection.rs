@@ -203,6 +203,7 @@ impl Connection {
             late_shown: Mutex::default(),
             next_token: AtomicU64::new(1),
         });
+        shared.strands.belong_to(&shared);
         Sender::start(&shared)
             .map_err(|error| OpenError(format!("the sender thread cannot start: {error}")))?;
         Ok((Connection { shared }, welcome))

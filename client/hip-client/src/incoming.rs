@@ -20,6 +20,7 @@ use wire::{
 
 use crate::connection::Shared;
 use crate::progress::Watched;
+use crate::strands::Pace;
 use crate::trace::Counters;
 use crate::watch;
 
@@ -27,6 +28,8 @@ const BUFFER: usize = 64 << 10;
 const _: () = assert!(BUFFER as u64 <= BLOCK_BYTES);
 /// Memory for a payload is taken in steps of this as the bytes arrive, not as the header claims.
 const STEP: usize = 1 << 20;
+/// Bodies from this size on tell how fast the link is.
+const LARGE_BODY: usize = 1 << 20;
 /// How often a thread without the role looks again, should a wake-up have gone to another.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -246,6 +249,8 @@ pub struct Incoming {
     end: usize,
     pub counter: ReceiveCounter,
     bytes: u64,
+    /// Of large bodies.
+    pace: Pace,
 }
 
 impl Incoming {
@@ -257,6 +262,7 @@ impl Incoming {
             end: 0,
             counter: ReceiveCounter::new(),
             bytes: 0,
+            pace: Pace::default(),
         }
     }
 
@@ -554,7 +560,13 @@ impl Shared {
         let start = destination.start.as_ptr();
         let arrival =
             if destination.home { self.mirrors.expect(start as u64, destination.bytes) } else { None };
+        let begin = (destination.bytes >= LARGE_BODY).then(Instant::now);
         incoming.body(destination)?;
+        if let Some(begin) = begin
+            && incoming.pace.is_slow(destination.bytes as u64, begin.elapsed())
+        {
+            self.is_too_slow();
+        }
         if let Some(arrival) = arrival {
             // SAFETY: just written, and lent until now.
             arrival.arrived(unsafe { std::slice::from_raw_parts(start, destination.bytes) });

@@ -13,6 +13,7 @@ use crate::barrier;
 use crate::connection::Shared;
 use crate::incoming::Sending;
 use crate::ring::{Cursor, Slices};
+use crate::strands::Pace;
 use crate::trace::Counters;
 use crate::watch;
 
@@ -158,6 +159,8 @@ impl Shared {
     }
 
     fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
+        // Seen once the socket takes no more: before that, bytes go no farther than the system's buffer.
+        let (mut pace, mut full_since) = (Pace::default(), None::<Instant>);
         loop {
             if outgoing.broken {
                 return Err(Broken);
@@ -189,6 +192,12 @@ impl Shared {
             match result {
                 Ok(sent) => {
                     Counters::add(&self.counters.bytes_sent, sent as u64);
+                    if let Some(since) = &mut full_since {
+                        let before = std::mem::replace(since, Instant::now());
+                        if pace.is_slow(sent as u64, *since - before) {
+                            self.is_too_slow();
+                        }
+                    }
                     let control = sent.min(outgoing.control.len() - outgoing.control_sent);
                     outgoing.control_sent += control;
                     if outgoing.control_sent == outgoing.control.len() {
@@ -205,7 +214,10 @@ impl Shared {
                     }
                     self.sender.sent.store(outgoing.cursor.number - 1, Ordering::Release);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait_writable(outgoing)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    full_since.get_or_insert_with(Instant::now);
+                    self.wait_writable(outgoing)?;
+                }
                 Err(_) => return Err(self.break_off(outgoing)),
             }
             if outgoing.cursor.number > until && outgoing.control.is_empty() {

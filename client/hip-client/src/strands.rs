@@ -1,11 +1,12 @@
 //! More links for a connection that has much to carry over a long way.
 //!
-//! One TCP connection has only so many bytes under way, by the windows of both systems or by what a network grants it. The first
-//! large copy over a long way has further links opened, by a thread of its own and while it runs; once the worker has them all,
-//! both directions are spread over them. They live as long as the connection: one that breaks breaks all of it.
+//! One TCP connection has only so many bytes under way, by the windows of both systems or by what a network grants it. A copy that
+//! is seen to be slow over a long way has further links opened, by a thread of its own and while it runs; once the worker has them
+//! all, both directions are spread over them. A fast connection is left alone: dealing with several costs processor time. They live
+//! as long as the connection: one that breaks breaks all of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,8 +18,12 @@ use crate::outgoing::spawn_quietly;
 use crate::reattach::{self, Session};
 use crate::trace;
 
-/// What has to be moved at once for more links to be worth their handshakes.
+/// What has to be moved at once for more links to be worth their handshakes, where their number was asked for.
 const WORTH_BYTES: usize = 4 << 20;
+/// So many bytes have to be seen moving before one link is said to be slow, more than the systems' buffers take in at once.
+const SEEN_BYTES: u64 = 12 << 20;
+/// Bytes a second that a link must stay below to be called slow: what several would do better at.
+const SLOW: f64 = 500e6;
 /// A worker nearer than this is not held up by windows: they let some gigabytes a second pass.
 const WORTH_DISTANCE: Duration = Duration::from_millis(2);
 /// As many links as browsers are wont to open, and enough for a gigabyte a second from another continent.
@@ -29,6 +34,10 @@ const LINKS: u16 = 6;
 pub struct Strands {
     /// All links, the first among them; 1 for no others.
     wanted: u16,
+    /// The number was asked for, so that no slowness need be seen.
+    certain: bool,
+    /// What opens them.
+    shared: OnceLock<Weak<Shared>>,
     /// One more than the generation of the connection they were last asked for.
     asked_for: AtomicU64,
     joined: Mutex<Joined>,
@@ -52,8 +61,20 @@ impl Strands {
             None if session.distance < WORTH_DISTANCE => 1,
             None => LINKS,
         };
-        let (asked_for, due) = (AtomicU64::new(0), AtomicBool::new(false));
-        Strands { wanted, asked_for, joined: Mutex::default(), due }
+        Strands {
+            wanted,
+            certain: config.links.is_some(),
+            shared: OnceLock::new(),
+            asked_for: AtomicU64::new(0),
+            joined: Mutex::default(),
+            due: AtomicBool::new(false),
+        }
+    }
+
+    /// Called once, before anything is moved.
+    pub fn belong_to(&self, shared: &Arc<Shared>) {
+        // Set once; a second call would name the same.
+        let _ = self.shared.set(Arc::downgrade(shared));
     }
 
     #[inline]
@@ -95,22 +116,50 @@ impl Strands {
     }
 }
 
+/// How fast one direction of the connection moves while it does nothing else.
+#[derive(Debug, Default)]
+pub struct Pace {
+    bytes: u64,
+    taken: Duration,
+}
+
+impl Pace {
+    /// So many bytes took so long; true once enough have been seen, if they were slow.
+    pub fn is_slow(&mut self, bytes: u64, taken: Duration) -> bool {
+        self.bytes += bytes;
+        self.taken += taken;
+        if self.bytes < SEEN_BYTES {
+            return false;
+        }
+        let seen = std::mem::take(self);
+        (seen.bytes as f64) < SLOW * seen.taken.as_secs_f64()
+    }
+}
+
 impl Shared {
-    /// Called before something is moved: opens further links if that is much and the way is long.
+    /// Called before something is moved: opens further links if that is much and they were asked for.
     #[inline]
-    pub fn consider_strands(self: &Arc<Shared>, bytes: usize) {
-        if self.strands.wanted > 1 && bytes >= WORTH_BYTES {
+    pub fn consider_strands(&self, bytes: usize) {
+        if self.strands.wanted > 1 && self.strands.certain && bytes >= WORTH_BYTES {
+            self.ask_for_strands();
+        }
+    }
+
+    /// One link is slow: opens further ones if the way is long.
+    #[inline]
+    pub fn is_too_slow(&self) {
+        if self.strands.wanted > 1 {
             self.ask_for_strands();
         }
     }
 
     #[cold]
-    fn ask_for_strands(self: &Arc<Shared>) {
+    fn ask_for_strands(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         if self.strands.asked_for.swap(generation + 1, Ordering::AcqRel) == generation + 1 {
             return;
         }
-        let shared = Arc::clone(self);
+        let Some(shared) = self.strands.shared.get().and_then(Weak::upgrade) else { return };
         // Without a thread for it, one link has to do.
         let _ = spawn_quietly("remora-strands", move || match shared.open_strands(generation) {
             Ok(0) => {}
@@ -140,5 +189,21 @@ impl Shared {
         drop(joined);
         self.sender.wake();
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_slow_only_by_what_was_seen_of_much() {
+        let mut pace = Pace::default();
+        let (piece, slow, fast) = (4 << 20, Duration::from_millis(100), Duration::from_millis(2));
+        assert!(!pace.is_slow(piece, slow) && !pace.is_slow(piece, slow));
+        assert!(pace.is_slow(piece, slow));
+        assert!((0..30).all(|_| !pace.is_slow(piece, fast)));
+        // A single stall is not slowness.
+        assert!(!pace.is_slow(piece, Duration::from_millis(20)) && !pace.is_slow(2 * piece, fast));
     }
 }

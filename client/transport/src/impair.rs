@@ -20,6 +20,8 @@ const IN_FLIGHT_LIMIT: usize = 1 << 30;
 const BLOCK: usize = 256 << 10;
 /// How late the system may wake a thread that sleeps until a block is due: delays are a few hundred microseconds at the least.
 const TIMER_SLACK_NS: libc::c_ulong = 1000;
+/// How late it may yet be: a machine that sleeps takes this long to wake up. What nothing travels before is waited for awake.
+const WAKING: Duration = Duration::from_micros(150);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How bad the network is.
@@ -265,13 +267,25 @@ impl Queue {
             state.bytes -= block.len();
             self.changed.notify_all();
             drop(state);
-            thread::sleep((sent + delay).saturating_duration_since(Instant::now()));
+            sleep_until(sent + delay);
             if to.write_all(&block).is_err() {
                 break;
             }
         }
         self.close();
         to.shutdown();
+    }
+}
+
+/// Ends as near to a time as a thread can that others run beside: the end of a long wait is spent awake.
+fn sleep_until(due: Instant) {
+    let left = due.saturating_duration_since(Instant::now());
+    if left < 2 * WAKING {
+        return thread::sleep(left);
+    }
+    thread::sleep(left - WAKING);
+    while Instant::now() < due {
+        thread::yield_now();
     }
 }
 

@@ -35,6 +35,15 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn spent(&self, span: &Span);
 }
 
+/// What becomes of the next ready stream once a command has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Whoever ran the command takes it, so that a chain of short commands wakes nobody.
+    Taken,
+    /// Somebody else must be woken for it.
+    ForOthers,
+}
+
 struct Shared<W> {
     state: Mutex<State>,
     wake: Condvar,
@@ -212,7 +221,7 @@ impl<W: Work> Scheduler<W> {
         let task = Task { tag, device, job, needs, start, stop };
         if runs_now && is_cheap(&task.job) {
             stream.busy = true;
-            shared.run_task(state, id, task);
+            shared.run_task(state, id, task, Next::ForOthers);
             return Ok(());
         }
         stream.queue.push_back(task);
@@ -240,7 +249,7 @@ impl<W: Work> Scheduler<W> {
         drop(state);
         let result = fill();
         let state = self.shared.state.lock();
-        self.shared.finish(state, id);
+        self.shared.finish(state, id, Next::ForOthers);
         Some(result)
     }
 
@@ -335,7 +344,7 @@ impl<W: Work> Scheduler<W> {
         let released: Vec<StreamId> = state.paused.drain().map(|(_, id)| id).collect();
         drop(state);
         for id in released {
-            self.shared.finish(self.shared.state.lock(), id);
+            self.shared.finish(self.shared.state.lock(), id, Next::ForOthers);
         }
     }
 
@@ -407,13 +416,13 @@ impl<W: Work> Shared<W> {
             if state.queued <= MAX_QUEUED / 2 || state.held_bytes <= MAX_HELD_BYTES / 2 {
                 self.room.notify_all();
             }
-            self.run_task(state, id, task);
+            self.run_task(state, id, task, Next::Taken);
             state = self.state.lock();
         }
     }
 
     /// Runs one task of a stream that is marked busy, and ends it.
-    fn run_task(&self, mut state: MutexGuard<'_, State>, id: StreamId, task: Task) {
+    fn run_task(&self, mut state: MutexGuard<'_, State>, id: StreamId, task: Task, next: Next) {
         let Task { tag, device, job, start, stop, .. } = task;
         let fault = state.fault.clone();
         if let Job::Host(token) = job {
@@ -426,13 +435,13 @@ impl<W: Work> Shared<W> {
             }
             drop(state);
             self.work.host_function(token, fault.as_ref());
-            return self.finish(self.state.lock(), id);
+            return self.finish(self.state.lock(), id, next);
         }
         let Job::Run(command) = job else {
             if let Job::Stamp(record) = job {
                 record.stamp(self.origin);
             }
-            return self.finish(state, id);
+            return self.finish(state, id, next);
         };
         state.begin(device);
         drop(state);
@@ -468,7 +477,7 @@ impl<W: Work> Shared<W> {
             self.work.failed(tag, &error);
             state = self.state.lock();
         }
-        self.finish(state, id);
+        self.finish(state, id, next);
     }
 
     fn host_function_done(&self, token: u64) -> Result<(), DeviceError> {
@@ -476,26 +485,26 @@ impl<W: Work> Shared<W> {
         let Some(id) = state.paused.remove(&token) else {
             return Err(DeviceError::invalid_value(format!("no stream waits for host function {token:#x}")));
         };
-        self.finish(state, id);
+        self.finish(state, id, Next::ForOthers);
         Ok(())
     }
 
     /// Counts a command as ended and starts what waited for it.
-    fn finish(&self, mut state: MutexGuard<'_, State>, id: StreamId) {
+    fn finish(&self, mut state: MutexGuard<'_, State>, id: StreamId, next: Next) {
         let Some(stream) = state.streams.get_mut(&id) else { return };
         let progress = Arc::clone(&stream.progress);
         progress.advance();
         stream.busy = false;
         let idle = progress.reached(stream.submitted);
-        let next = stream.queue.front_mut().map(|head| std::mem::take(&mut head.needs));
-        if next.is_none() && stream.destroyed {
+        let head = stream.queue.front_mut().map(|head| std::mem::take(&mut head.needs));
+        if head.is_none() && stream.destroyed {
             state.streams.remove(&id);
         }
         if idle {
             state.pending.remove(&id);
         }
         let mut free = state.waiting.reached(&progress);
-        free.extend(next.and_then(|needs| state.waiting.add(needs, Then::Start(id))));
+        free.extend(head.and_then(|needs| state.waiting.add(needs, Then::Start(id))));
         let mut done = Vec::new();
         for then in free {
             match then {
@@ -503,7 +512,8 @@ impl<W: Work> Shared<W> {
                 Then::Call(call) => done.push(call),
             }
         }
-        for _ in 0..state.ready.len().min(state.sleeping) {
+        let taken = usize::from(next == Next::Taken && done.is_empty());
+        for _ in 0..state.ready.len().saturating_sub(taken).min(state.sleeping) {
             self.wake.notify_one();
         }
         if done.is_empty() {

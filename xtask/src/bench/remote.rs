@@ -259,7 +259,7 @@ impl Bench<'_> {
         let mut program = self.remote(relay)?;
         let (mut posting, mut all, mut pairs) = (Sample::default(), Sample::default(), Sample::default());
         program.ask(&format!("storm {STORM}"))?;
-        for _ in 0..self.often(delay + Duration::from_millis(20), 2 * self.effort.rounds as u64).max(6) {
+        for _ in 0..self.often(delay + Duration::from_millis(20), 2 * self.effort.rounds as u64).max(20) {
             // Few enough that none waits for the window, then a whole storm.
             let [few, _] = program.ask("storm 1000")?[..] else { bail!("a storm was answered strangely") };
             posting.push(few as f64 * 1e-9 / 1000.0);
@@ -438,11 +438,13 @@ impl Bench<'_> {
         const BANDWIDTH: u64 = 100_000_000;
         let delay = Duration::from_millis(5);
         let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
-        let start = |compression| {
-            let variables = [("REMORA_COMPRESSION", compression), ("REMORA_UPLOAD_CACHE", "never")];
-            let address = relay.address().to_string();
-            let variables = if compression.is_empty() { &variables[1..] } else { &variables[..] };
-            self.programs.start_so(&self.programs.remote, &address, variables)
+        let start = |compression: &'static str| {
+            // The relay grants each connection its bandwidth; here one is meant.
+            let mut variables = vec![("REMORA_UPLOAD_CACHE", "never"), ("REMORA_LINKS", "1")];
+            if !compression.is_empty() {
+                variables.push(("REMORA_COMPRESSION", compression));
+            }
+            self.programs.start_so(&self.programs.remote, &relay.address().to_string(), &variables)
         };
         let (mut plain, mut measured) = (start("never")?, start("")?);
         let contents = [
