@@ -1,0 +1,330 @@
+//! Comparison of what came out with what is right. Not-a-number is never right, whatever was expected.
+
+use crate::case::Case;
+use crate::dtype::Dtype;
+use crate::problem::Problem;
+use serde::{Deserialize, Serialize};
+
+/// How many of the worst differences are shown.
+const WORST: usize = 5;
+/// How many of the first differences are shown.
+const FIRST: usize = 20;
+
+/// An element `a` passes for `e` if `|a - e| <= atol + rtol * |e|`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tolerance {
+    pub rtol: f64,
+    pub atol: f64,
+}
+
+impl Tolerance {
+    /// What holds where a problem says nothing: a few roundings of the type.
+    pub(crate) fn usual(dtype: Dtype) -> Self {
+        let both = |tolerance| Self { rtol: tolerance, atol: tolerance };
+        match dtype {
+            Dtype::Float16 => both(2e-3),
+            Dtype::Bfloat16 => both(1.6e-2),
+            Dtype::Float32 => both(1e-5),
+            Dtype::Float64 => both(1e-11),
+            _ => both(0.0),
+        }
+    }
+
+    pub fn accepts(self, expected: f64, actual: f64) -> bool {
+        expected.is_finite() && (actual - expected).abs() <= self.atol + self.rtol * expected.abs()
+    }
+}
+
+/// The right contents of an output, more exact than its type can hold where that is a floating-point one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    Floats(Vec<f64>),
+    Integers(Vec<i64>),
+    /// For what 63 bits do not hold.
+    Naturals(Vec<u64>),
+}
+
+impl Values {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Integers(values) => values.len(),
+            Self::Naturals(values) => values.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As bytes of a type.
+    pub fn encode(&self, element: Dtype) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len() * element.size());
+        match self {
+            Self::Floats(values) => values.iter().for_each(|value| element.encode(*value, &mut bytes)),
+            Self::Integers(values) => {
+                values.iter().for_each(|value| element.encode_integer((*value).into(), &mut bytes));
+            }
+            Self::Naturals(values) => {
+                values.iter().for_each(|value| element.encode_integer((*value).into(), &mut bytes));
+            }
+        }
+        bytes
+    }
+}
+
+/// What an output has to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    pub name: String,
+    pub element: Dtype,
+    pub shape: Vec<usize>,
+    pub values: Values,
+}
+
+/// One element that is wrong. Numbers are text, because some have more bits than JSON keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mismatch {
+    pub index: Vec<usize>,
+    pub expected: String,
+    pub actual: String,
+    pub difference: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub passed: bool,
+    /// Over the elements that are numbers.
+    pub max_difference: f64,
+    pub mean_difference: f64,
+    pub mismatches: u64,
+    pub total: u64,
+    /// Elements that are infinite or no number.
+    pub not_finite: u64,
+    /// The worst and the first, in order of their place.
+    pub samples: Vec<Mismatch>,
+}
+
+impl Problem {
+    pub fn compare(&self, case: &Case, dtype: Dtype, expected: &Expected, actual: &[u8]) -> Comparison {
+        compare(self.tolerance_of(case, dtype), expected, actual)
+    }
+}
+
+/// What is known of one element.
+struct Element {
+    wrong: bool,
+    finite: bool,
+    difference: f64,
+}
+
+fn compare(tolerance: Tolerance, expected: &Expected, actual: &[u8]) -> Comparison {
+    let total = expected.values.len();
+    match &expected.values {
+        Values::Floats(values) => {
+            let actual = expected.element.decode(actual);
+            let judge = |index: usize| {
+                let (right, found) = (values[index], *actual.get(index)?);
+                Some(Element {
+                    wrong: !tolerance.accepts(right, found),
+                    finite: found.is_finite(),
+                    difference: (found - right).abs(),
+                })
+            };
+            let show = |index: usize| (number(values[index]), actual.get(index).map(|found| number(*found)));
+            summarise(expected, total, judge, show)
+        }
+        Values::Integers(values) => {
+            integers(tolerance, expected, actual, &|index| values[index].into(), total)
+        }
+        Values::Naturals(values) => {
+            integers(tolerance, expected, actual, &|index| values[index].into(), total)
+        }
+    }
+}
+
+fn integers(
+    tolerance: Tolerance,
+    expected: &Expected,
+    actual: &[u8],
+    right: &dyn Fn(usize) -> i128,
+    total: usize,
+) -> Comparison {
+    if expected.element.is_float() {
+        // Whole numbers in a floating-point output: halves are not to be cut off.
+        let values = Values::Floats((0..total).map(|index| right(index) as f64).collect());
+        return compare(tolerance, &Expected { values, ..expected.clone() }, actual);
+    }
+    let actual = expected.element.decode_integers(actual);
+    let judge = |index: usize| {
+        let difference = (actual.get(index)? - right(index)).abs();
+        let allowed = tolerance.atol + tolerance.rtol * right(index).abs() as f64;
+        Some(Element { wrong: difference as f64 > allowed, finite: true, difference: difference as f64 })
+    };
+    let show = |index: usize| (right(index).to_string(), actual.get(index).map(i128::to_string));
+    summarise(expected, total, judge, show)
+}
+
+fn summarise(
+    expected: &Expected,
+    total: usize,
+    judge: impl Fn(usize) -> Option<Element>,
+    show: impl Fn(usize) -> (String, Option<String>),
+) -> Comparison {
+    let (mut mismatches, mut not_finite, mut sum, mut max) = (0, 0, 0.0, 0.0f64);
+    let mut first: Vec<usize> = Vec::new();
+    // The worst few, the worst first; what is no number is worse than any difference.
+    let mut worst: Vec<(f64, usize)> = Vec::new();
+    for index in 0..total {
+        let element =
+            judge(index).unwrap_or(Element { wrong: true, finite: true, difference: f64::INFINITY });
+        not_finite += u64::from(!element.finite);
+        if element.difference.is_finite() {
+            sum += element.difference;
+            max = max.max(element.difference);
+        }
+        if !element.wrong {
+            continue;
+        }
+        mismatches += 1;
+        if first.len() < FIRST {
+            first.push(index);
+        }
+        let rank = if element.difference.is_nan() { f64::INFINITY } else { element.difference };
+        if worst.len() < WORST || worst.last().is_some_and(|(least, _)| rank > *least) {
+            let place = worst.partition_point(|(other, _)| *other >= rank);
+            worst.insert(place, (rank, index));
+            worst.truncate(WORST);
+        }
+    }
+    let mut shown: Vec<usize> = worst.into_iter().map(|(_, index)| index).chain(first).collect();
+    shown.sort_unstable();
+    shown.dedup();
+    let sample = |index: usize| {
+        let (right, found) = show(index);
+        let difference = judge(index).map_or("missing".to_owned(), |element| number(element.difference));
+        Mismatch {
+            index: coordinates(index, &expected.shape),
+            expected: right,
+            actual: found.unwrap_or_else(|| "missing".to_owned()),
+            difference,
+        }
+    };
+    Comparison {
+        passed: mismatches == 0,
+        max_difference: max,
+        mean_difference: if total == 0 { 0.0 } else { sum / total as f64 },
+        mismatches,
+        total: total as u64,
+        not_finite,
+        samples: shown.into_iter().map(sample).collect(),
+    }
+}
+
+/// Where an element is in its row-major array.
+fn coordinates(index: usize, shape: &[usize]) -> Vec<usize> {
+    let mut rest = index;
+    let mut place: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|extent| {
+            let along = rest % extent.max(&1);
+            rest /= extent.max(&1);
+            along
+        })
+        .collect();
+    place.reverse();
+    place
+}
+
+/// Nine digits tell any two floats apart; trailing zeros tell nothing.
+fn number(value: f64) -> String {
+    if value == 0.0 || (1e-4..1e9).contains(&value.abs()) {
+        let text = format!("{value:.9}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        return if text == "-0" { "0".to_owned() } else { text.to_owned() };
+    }
+    if value.is_finite() { format!("{value:.8e}") } else { value.to_string().to_lowercase() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLERANCE: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-3 };
+
+    fn floats(values: &[f64], shape: &[usize]) -> Expected {
+        Expected {
+            name: "output".to_owned(),
+            element: Dtype::Float32,
+            shape: shape.to_vec(),
+            values: Values::Floats(values.to_vec()),
+        }
+    }
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn what_is_near_enough_passes_and_differences_are_counted() {
+        let right = floats(&[1.0, 2.0, 3.0, 4.0], &[2, 2]);
+        assert!(compare(TOLERANCE, &right, &bytes(&[1.0005, 2.0, 3.0, 4.0])).passed);
+        let found = compare(TOLERANCE, &right, &bytes(&[1.0, 2.5, 3.0, 3.0]));
+        assert!(!found.passed);
+        assert_eq!((found.mismatches, found.total, found.not_finite), (2, 4, 0));
+        assert_eq!(found.max_difference, 1.0);
+        assert_eq!(found.mean_difference, 1.5 / 4.0);
+        assert_eq!(found.samples[0].index, [0, 1]);
+        assert_eq!(found.samples[1].index, [1, 1]);
+        assert_eq!((found.samples[1].expected.as_str(), found.samples[1].actual.as_str()), ("4", "3"));
+    }
+
+    #[test]
+    fn no_number_passes_for_anything_and_nothing_passes_for_no_number() {
+        let found = compare(TOLERANCE, &floats(&[1.0, 2.0], &[2]), &bytes(&[f32::NAN, f32::INFINITY]));
+        assert_eq!((found.mismatches, found.not_finite), (2, 2));
+        assert_eq!(found.samples[0].actual, "nan");
+        assert!(!compare(TOLERANCE, &floats(&[f64::NAN], &[1]), &bytes(&[f32::NAN])).passed);
+        assert!(!compare(TOLERANCE, &floats(&[f64::INFINITY], &[1]), &bytes(&[f32::INFINITY])).passed);
+    }
+
+    #[test]
+    fn an_output_cut_short_is_wrong_where_it_is_missing() {
+        let found = compare(TOLERANCE, &floats(&[1.0, 2.0, 3.0], &[3]), &bytes(&[1.0, 2.0]));
+        assert_eq!(found.mismatches, 1);
+        assert_eq!(found.samples[0].actual, "missing");
+    }
+
+    #[test]
+    fn the_worst_are_shown_with_the_first() {
+        let right = floats(&vec![0.0; 1000], &[1000]);
+        let mut wrong = vec![1.0; 1000];
+        wrong[700] = 9.0;
+        let found = compare(TOLERANCE, &right, &bytes(&wrong));
+        assert_eq!(found.mismatches, 1000);
+        assert!(found.samples.len() <= WORST + FIRST);
+        assert_eq!(found.samples.iter().filter(|sample| sample.index == [700]).count(), 1);
+        assert_eq!(
+            found.samples[..FIRST].iter().map(|s| s.index[0]).collect::<Vec<_>>(),
+            (0..20).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn integers_are_compared_whole() {
+        let exact = Tolerance { rtol: 0.0, atol: 0.0 };
+        let right = Expected {
+            name: "output".to_owned(),
+            element: Dtype::Uint64,
+            shape: vec![1],
+            values: Values::Naturals(vec![u64::MAX]),
+        };
+        assert!(compare(exact, &right, &u64::MAX.to_le_bytes()).passed);
+        let found = compare(exact, &right, &(u64::MAX - 1).to_le_bytes());
+        assert!(!found.passed);
+        assert_eq!(found.samples[0].expected, "18446744073709551615");
+        let halves = Expected { element: Dtype::Float32, values: Values::Integers(vec![2]), ..right };
+        assert!(!compare(exact, &halves, &2.5f32.to_le_bytes()).passed);
+    }
+}

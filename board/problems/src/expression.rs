@@ -1,0 +1,336 @@
+//! Small formulas in the sizes of a case: `(n*m+255)/256`, `2*m*n*k`, `sqrt(k)`.
+//!
+//! One grammar, two readings: whole numbers (shapes, grids; division rounds down) and real numbers (FLOPs, bytes, scales).
+//! Every step is checked: nothing wraps, nothing divides by zero, nothing nests without end.
+
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Longest formula that is read.
+const LENGTH: usize = 512;
+/// Deepest nesting that is read.
+const DEPTH: usize = 32;
+
+/// The named sizes of a case.
+pub type Sizes = BTreeMap<String, i64>;
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ExpressionError {
+    #[error("`{text}` is longer than {LENGTH} bytes")]
+    Long { text: String },
+    #[error("`{text}` nests deeper than {DEPTH}")]
+    Deep { text: String },
+    #[error("`{text}` cannot be read at byte {at}: {expected} was expected")]
+    Syntax { text: String, at: usize, expected: &'static str },
+    #[error("`{name}` is not a size of this case")]
+    Unknown { name: String },
+    #[error("`{text}` divides by zero")]
+    Division { text: String },
+    #[error("`{text}` leaves the numbers of 64 bits")]
+    Overflow { text: String },
+}
+
+/// A formula that has been read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expression {
+    text: String,
+    root: Node,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Number(i64),
+    Size(String),
+    Binary(Operator, Box<Node>, Box<Node>),
+    Minimum(Box<Node>, Box<Node>),
+    Maximum(Box<Node>, Box<Node>),
+    /// Rounded down among whole numbers.
+    Root(Box<Node>),
+    /// Rounded up among whole numbers: the passes that halving needs.
+    Logarithm(Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Power,
+}
+
+impl Expression {
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        let text = text.trim();
+        if text.len() > LENGTH {
+            return Err(ExpressionError::Long { text: text.chars().take(40).collect() });
+        }
+        let mut reader = Reader { text, at: 0, depth: 0 };
+        let root = reader.sum()?;
+        reader.space();
+        if reader.at < text.len() {
+            return Err(reader.syntax("the end"));
+        }
+        Ok(Self { text: text.to_owned(), root })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The value among whole numbers.
+    pub fn integer(&self, sizes: &Sizes) -> Result<i64, ExpressionError> {
+        self.whole(&self.root, sizes)
+    }
+
+    /// The value among real numbers.
+    pub fn real(&self, sizes: &Sizes) -> Result<f64, ExpressionError> {
+        let value = self.fraction(&self.root, sizes)?;
+        if value.is_finite() { Ok(value) } else { Err(self.overflow()) }
+    }
+
+    /// The sizes it speaks of.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        let mut nodes = vec![&self.root];
+        while let Some(node) = nodes.pop() {
+            match node {
+                Node::Number(_) => {}
+                Node::Size(name) => names.push(name.as_str()),
+                Node::Binary(_, left, right) | Node::Minimum(left, right) | Node::Maximum(left, right) => {
+                    nodes.extend([right.as_ref(), left.as_ref()]);
+                }
+                Node::Root(inner) | Node::Logarithm(inner) => nodes.push(inner),
+            }
+        }
+        names
+    }
+
+    fn whole(&self, node: &Node, sizes: &Sizes) -> Result<i64, ExpressionError> {
+        let value = match node {
+            Node::Number(value) => Some(*value),
+            Node::Size(name) => Some(size(name, sizes)?),
+            Node::Minimum(left, right) => Some(self.whole(left, sizes)?.min(self.whole(right, sizes)?)),
+            Node::Maximum(left, right) => Some(self.whole(left, sizes)?.max(self.whole(right, sizes)?)),
+            Node::Root(inner) => self.whole(inner, sizes)?.checked_isqrt(),
+            Node::Logarithm(inner) => match self.whole(inner, sizes)? {
+                ..=0 => None,
+                value => Some(i64::from(64 - (value - 1).leading_zeros())),
+            },
+            Node::Binary(operator, left, right) => {
+                let (left, right) = (self.whole(left, sizes)?, self.whole(right, sizes)?);
+                match operator {
+                    Operator::Add => left.checked_add(right),
+                    Operator::Subtract => left.checked_sub(right),
+                    Operator::Multiply => left.checked_mul(right),
+                    Operator::Divide if right == 0 => {
+                        return Err(ExpressionError::Division { text: self.text.clone() });
+                    }
+                    Operator::Divide => left.checked_div_euclid(right),
+                    Operator::Power => u32::try_from(right).ok().and_then(|power| left.checked_pow(power)),
+                }
+            }
+        };
+        value.ok_or_else(|| self.overflow())
+    }
+
+    fn fraction(&self, node: &Node, sizes: &Sizes) -> Result<f64, ExpressionError> {
+        Ok(match node {
+            Node::Number(value) => *value as f64,
+            Node::Size(name) => size(name, sizes)? as f64,
+            Node::Minimum(left, right) => self.fraction(left, sizes)?.min(self.fraction(right, sizes)?),
+            Node::Maximum(left, right) => self.fraction(left, sizes)?.max(self.fraction(right, sizes)?),
+            Node::Root(inner) => self.fraction(inner, sizes)?.sqrt(),
+            Node::Logarithm(inner) => self.fraction(inner, sizes)?.log2(),
+            Node::Binary(operator, left, right) => {
+                let (left, right) = (self.fraction(left, sizes)?, self.fraction(right, sizes)?);
+                match operator {
+                    Operator::Add => left + right,
+                    Operator::Subtract => left - right,
+                    Operator::Multiply => left * right,
+                    Operator::Divide if right == 0.0 => {
+                        return Err(ExpressionError::Division { text: self.text.clone() });
+                    }
+                    Operator::Divide => left / right,
+                    Operator::Power => left.powf(right),
+                }
+            }
+        })
+    }
+
+    fn overflow(&self) -> ExpressionError {
+        ExpressionError::Overflow { text: self.text.clone() }
+    }
+}
+
+fn size(name: &str, sizes: &Sizes) -> Result<i64, ExpressionError> {
+    sizes.get(name).copied().ok_or_else(|| ExpressionError::Unknown { name: name.to_owned() })
+}
+
+/// Reads by descent: a sum of products of powers of atoms.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn sum(&mut self) -> Result<Node, ExpressionError> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err(ExpressionError::Deep { text: self.text.to_owned() });
+        }
+        let mut left = self.product()?;
+        loop {
+            let operator = match self.peek() {
+                Some(b'+') => Operator::Add,
+                Some(b'-') => Operator::Subtract,
+                _ => break,
+            };
+            self.at += 1;
+            left = Node::Binary(operator, Box::new(left), Box::new(self.product()?));
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Node, ExpressionError> {
+        let mut left = self.power()?;
+        loop {
+            let operator = match self.peek() {
+                Some(b'*') => Operator::Multiply,
+                Some(b'/') => Operator::Divide,
+                _ => return Ok(left),
+            };
+            self.at += 1;
+            left = Node::Binary(operator, Box::new(left), Box::new(self.power()?));
+        }
+    }
+
+    fn power(&mut self) -> Result<Node, ExpressionError> {
+        let base = self.atom()?;
+        if self.peek() != Some(b'^') {
+            return Ok(base);
+        }
+        self.at += 1;
+        let exponent = self.atom()?;
+        Ok(Node::Binary(Operator::Power, Box::new(base), Box::new(exponent)))
+    }
+
+    fn atom(&mut self) -> Result<Node, ExpressionError> {
+        match self.peek() {
+            Some(b'(') => {
+                self.at += 1;
+                let inner = self.sum()?;
+                self.expect(b')', "`)`")?;
+                Ok(inner)
+            }
+            Some(b'0'..=b'9') => {
+                let digits = self.take(|byte| byte.is_ascii_digit());
+                digits.parse().map(Node::Number).map_err(|_| self.syntax("a smaller number"))
+            }
+            Some(byte) if byte.is_ascii_alphabetic() => {
+                let name = self.take(|byte| byte.is_ascii_alphanumeric() || byte == b'_').to_owned();
+                if self.peek() == Some(b'(') { self.function(&name) } else { Ok(Node::Size(name)) }
+            }
+            _ => Err(self.syntax("a number, a size or `(`")),
+        }
+    }
+
+    fn function(&mut self, name: &str) -> Result<Node, ExpressionError> {
+        self.at += 1;
+        let first = Box::new(self.sum()?);
+        let node = match name {
+            "sqrt" => Node::Root(first),
+            "log2" => Node::Logarithm(first),
+            "min" | "max" => {
+                self.expect(b',', "`,`")?;
+                let second = Box::new(self.sum()?);
+                if name == "min" { Node::Minimum(first, second) } else { Node::Maximum(first, second) }
+            }
+            _ => return Err(self.syntax("sqrt, log2, min or max")),
+        };
+        self.expect(b')', "`)`")?;
+        Ok(node)
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        self.space();
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while self.text.as_bytes().get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, part: impl Fn(u8) -> bool) -> &str {
+        let start = self.at;
+        while self.text.as_bytes().get(self.at).copied().is_some_and(&part) {
+            self.at += 1;
+        }
+        &self.text[start..self.at]
+    }
+
+    fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), ExpressionError> {
+        if self.peek() != Some(byte) {
+            return Err(self.syntax(expected));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn syntax(&self, expected: &'static str) -> ExpressionError {
+        ExpressionError::Syntax { text: self.text.to_owned(), at: self.at, expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes() -> Sizes {
+        [("n", 1000), ("m", 3), ("big", i64::MAX)].map(|(name, size)| (name.to_owned(), size)).into()
+    }
+
+    fn integer(text: &str) -> Result<i64, ExpressionError> {
+        Expression::parse(text)?.integer(&sizes())
+    }
+
+    #[test]
+    fn whole_numbers_divide_down_and_bind_as_in_c() {
+        assert_eq!(integer("(n*m+255)/256"), Ok(12));
+        assert_eq!(integer("2*n^2 - m*(1+m)"), Ok(2_000_000 - 12));
+        assert_eq!(integer("max(min(n, 7), m) + log2(n) + sqrt(17)"), Ok(7 + 10 + 4));
+        assert_eq!(integer("10 - 4 - 3"), Ok(3));
+    }
+
+    #[test]
+    fn real_numbers_keep_their_fractions() {
+        let value = Expression::parse("m / 2 + sqrt(n)").unwrap().real(&sizes()).unwrap();
+        assert!((value - (1.5 + 1000f64.sqrt())).abs() < 1e-12);
+    }
+
+    #[test]
+    fn mistakes_are_errors_and_never_panics() {
+        assert!(matches!(integer("n +"), Err(ExpressionError::Syntax { at: 3, .. })));
+        assert!(matches!(integer("n m"), Err(ExpressionError::Syntax { expected: "the end", .. })));
+        assert!(matches!(integer("f(n)"), Err(ExpressionError::Syntax { .. })));
+        assert!(matches!(integer("é"), Err(ExpressionError::Syntax { .. })));
+        assert!(matches!(integer("q"), Err(ExpressionError::Unknown { .. })));
+        assert!(matches!(integer("n/(m-3)"), Err(ExpressionError::Division { .. })));
+        assert!(matches!(integer("big*n"), Err(ExpressionError::Overflow { .. })));
+        assert!(matches!(integer("big^big"), Err(ExpressionError::Overflow { .. })));
+        assert!(matches!(integer("sqrt(0-n)"), Err(ExpressionError::Overflow { .. })));
+        assert!(matches!(integer("log2(0)"), Err(ExpressionError::Overflow { .. })));
+        assert!(matches!(integer("99999999999999999999"), Err(ExpressionError::Syntax { .. })));
+        assert!(matches!(integer(&"(".repeat(100)), Err(ExpressionError::Deep { .. })));
+        assert!(matches!(integer(&"1+".repeat(1000)), Err(ExpressionError::Long { .. })));
+    }
+
+    #[test]
+    fn names_are_listed() {
+        assert_eq!(Expression::parse("n*min(m, n)").unwrap().names(), ["n", "m", "n"]);
+    }
+}

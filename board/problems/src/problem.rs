@@ -1,0 +1,168 @@
+//! A problem: everything that is known of it.
+
+use crate::case::{Case, Place, Set};
+use crate::compare::{Expected, Tolerance};
+use crate::dtype::Dtype;
+use crate::expression::Expression;
+use crate::launch::{Formula, Launch, LaunchError};
+use crate::parameter::{Direction, Parameter};
+use crate::prepare::Prepared;
+use crate::reference::{self, Row};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Difficulty {
+    Easy,
+    Medium,
+    Hard,
+}
+
+impl Difficulty {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Easy => "easy",
+            Self::Medium => "medium",
+            Self::Hard => "hard",
+        }
+    }
+}
+
+impl fmt::Display for Difficulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub slug: String,
+    pub title: String,
+    pub difficulty: Difficulty,
+    pub tags: Vec<String>,
+    /// Other names that lead here.
+    pub aliases: Vec<String>,
+    /// Markdown, with formulas between dollar signs.
+    pub statement: String,
+    pub parameters: Vec<Parameter>,
+    /// The types it can be solved in; the first is the usual one.
+    pub dtypes: Vec<Dtype>,
+    pub cases: Vec<Case>,
+    /// Whether every element has to be the very number.
+    pub exact: bool,
+    /// The default launch of the kernel shape.
+    pub launch: Formula,
+    /// Floating-point operations of a case; nothing where counting them makes no sense.
+    pub flops: Option<Expression>,
+    /// Bytes that have to move, in the sizes and `T`, the size of an element; without it every buffer counts once.
+    pub bytes: Option<Expression>,
+    /// What the absolute tolerance is multiplied with: errors of long sums grow with their length.
+    pub scale: Option<Expression>,
+    pub(crate) tolerances: BTreeMap<Dtype, Tolerance>,
+    pub(crate) row: &'static Row,
+}
+
+impl Problem {
+    /// The cases of a set in the order they are run, small ones first.
+    pub fn cases(&self, set: Set, place: Place) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(move |case| case.is_for(set, place))
+    }
+
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.name == name)
+    }
+
+    pub fn outputs(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters
+            .iter()
+            .filter(|parameter| matches!(parameter.direction, Direction::Out | Direction::InOut))
+    }
+
+    /// How near an element has to come; before [`Self::scale`], which a case decides.
+    pub fn tolerance(&self, dtype: Dtype) -> Tolerance {
+        match self.tolerances.get(&dtype) {
+            _ if self.exact => Tolerance { rtol: 0.0, atol: 0.0 },
+            Some(tolerance) => *tolerance,
+            None => Tolerance::usual(dtype),
+        }
+    }
+
+    /// The same for one case.
+    pub fn tolerance_of(&self, case: &Case, dtype: Dtype) -> Tolerance {
+        let Tolerance { rtol, atol } = self.tolerance(dtype);
+        let scale = self.scale.as_ref().map_or(1.0, |scale| known(scale.real(&case.sizes)));
+        Tolerance { rtol, atol: atol * scale }
+    }
+
+    /// The launch of the kernel shape if the source says nothing else.
+    pub fn launch(&self, case: &Case) -> Launch {
+        known(self.launch.launch(&case.sizes))
+    }
+
+    /// The launch of this source.
+    pub fn launch_of(&self, case: &Case, source: &str) -> Result<Launch, LaunchError> {
+        self.launch.overridden(source)?.launch(&case.sizes)
+    }
+
+    pub fn flops(&self, case: &Case) -> Option<f64> {
+        self.flops.as_ref().map(|flops| known(flops.real(&case.sizes)))
+    }
+
+    pub fn bytes(&self, case: &Case, dtype: Dtype) -> f64 {
+        match &self.bytes {
+            Some(bytes) => {
+                let mut sizes = case.sizes.clone();
+                sizes.insert("T".to_owned(), dtype.size() as i64);
+                known(bytes.real(&sizes))
+            }
+            None => self
+                .parameters
+                .iter()
+                .map(|parameter| {
+                    let elements: f64 =
+                        extents(parameter, case).iter().map(|extent| *extent as f64).product();
+                    let passes = match parameter.direction {
+                        Direction::In | Direction::Out => 1.0,
+                        Direction::InOut => 2.0,
+                        Direction::Scalar => 0.0,
+                    };
+                    passes * elements * parameter.element.dtype(dtype).size() as f64
+                })
+                .sum(),
+        }
+    }
+
+    /// What is right: one for each output, in the order of the signature.
+    pub fn expected(&self, case: &Case, dtype: Dtype, prepared: &Prepared) -> Vec<Expected> {
+        let values = (self.row.exact)(&reference::Call::new(case, dtype, prepared));
+        self.expecting(case, dtype, values)
+    }
+
+    pub(crate) fn expecting(
+        &self,
+        case: &Case,
+        dtype: Dtype,
+        values: Vec<crate::compare::Values>,
+    ) -> Vec<Expected> {
+        assert_eq!(values.len(), self.outputs().count(), "{}: one result an output", self.slug);
+        let expect = |(parameter, values): (&Parameter, crate::compare::Values)| {
+            let shape = extents(parameter, case);
+            assert_eq!(shape.iter().product::<usize>(), values.len(), "{}: {}", self.slug, parameter.name);
+            Expected { name: parameter.name.clone(), element: parameter.element.dtype(dtype), shape, values }
+        };
+        self.outputs().zip(values).map(expect).collect()
+    }
+}
+
+/// The extents of a parameter's shape.
+pub(crate) fn extents(parameter: &Parameter, case: &Case) -> Vec<usize> {
+    let extent = |formula: &Expression| usize::try_from(known(formula.integer(&case.sizes))).unwrap_or(0);
+    parameter.shape.iter().map(extent).collect()
+}
+
+/// Formulas were tried with every case when the set was read.
+pub(crate) fn known<T, E: fmt::Display>(value: Result<T, E>) -> T {
+    value.unwrap_or_else(|error| panic!("a formula of the set fails: {error}"))
+}

@@ -1,0 +1,154 @@
+//! What is right, for every problem: one row each, one file a family.
+//!
+//! References are written once over [`Real`], whose [`Mode`] says how every operation is rounded: not at all
+//! (f64, the truth), as honest single precision does in two orders of summation, or as half precision does.
+//! The truth judges submissions; the others judge the tolerances.
+
+mod activation;
+mod matmul;
+mod real;
+mod softmax;
+mod vector;
+
+use crate::case::Case;
+use crate::compare::Values;
+use crate::dtype::Dtype;
+use crate::prepare::{Maker, Prepared, Value};
+pub use real::{Exact, Half, HalfInputs, Mode, Real, Single, SinglePairwise};
+use std::marker::PhantomData;
+
+/// A problem's reference in every mode, and the maker of its inputs if it has one.
+#[derive(Debug)]
+pub struct Row {
+    slug: &'static str,
+    pub(crate) inputs: Option<fn(&mut Maker<'_>)>,
+    pub(crate) exact: fn(&Call<'_, Exact>) -> Vec<Values>,
+    single: fn(&Call<'_, Single>) -> Vec<Values>,
+    pairwise: fn(&Call<'_, SinglePairwise>) -> Vec<Values>,
+    half_inputs: fn(&Call<'_, HalfInputs>) -> Vec<Values>,
+    half: fn(&Call<'_, Half>) -> Vec<Values>,
+}
+
+/// How a result is computed when a tolerance is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// Single precision, one addition after the other.
+    Single,
+    /// Single precision, sums of halves.
+    SinglePairwise,
+    /// Inputs cut to half precision, then exact.
+    HalfInputs,
+    /// Everything in half precision.
+    Half,
+}
+
+/// Writes the rows of a family: `"slug" => function` or `"slug" => function, maker`.
+macro_rules! rows {
+    ($($slug:literal => $compute:path $(, $inputs:path)?;)*) => {
+        &[$($crate::reference::Row {
+            slug: $slug,
+            inputs: $crate::reference::rows!(@inputs $($inputs)?),
+            exact: $compute,
+            single: $compute,
+            pairwise: $compute,
+            half_inputs: $compute,
+            half: $compute,
+        },)*]
+    };
+    (@inputs) => { None };
+    (@inputs $inputs:path) => { Some($inputs) };
+}
+pub(crate) use rows;
+
+const FAMILIES: &[&[Row]] = &[activation::ROWS, matmul::ROWS, softmax::ROWS, vector::ROWS];
+
+pub(crate) fn row(slug: &str) -> Option<&'static Row> {
+    FAMILIES.iter().copied().flatten().find(|row| row.slug == slug)
+}
+
+/// Names of all references.
+pub fn slugs() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().copied().flatten().map(|row| row.slug)
+}
+
+impl crate::problem::Problem {
+    /// What a solution in this arithmetic would give, as bytes of each output.
+    pub fn computed_in(
+        &self,
+        arithmetic: Arithmetic,
+        case: &Case,
+        dtype: Dtype,
+        prepared: &Prepared,
+    ) -> Vec<Vec<u8>> {
+        let values = match arithmetic {
+            Arithmetic::Single => (self.row.single)(&Call::new(case, dtype, prepared)),
+            Arithmetic::SinglePairwise => (self.row.pairwise)(&Call::new(case, dtype, prepared)),
+            Arithmetic::HalfInputs => (self.row.half_inputs)(&Call::new(case, dtype, prepared)),
+            Arithmetic::Half => (self.row.half)(&Call::new(case, dtype, prepared)),
+        };
+        let expected = self.expecting(case, dtype, values);
+        expected.into_iter().map(|output| output.values.encode(output.element)).collect()
+    }
+}
+
+/// One call of a reference: its arguments by name.
+#[derive(Debug)]
+pub struct Call<'a, M> {
+    case: &'a Case,
+    dtype: Dtype,
+    prepared: &'a Prepared,
+    mode: PhantomData<M>,
+}
+
+impl<'a, M: Mode> Call<'a, M> {
+    pub(crate) fn new(case: &'a Case, dtype: Dtype, prepared: &'a Prepared) -> Self {
+        Self { case, dtype, prepared, mode: PhantomData }
+    }
+
+    /// The chosen type.
+    pub(crate) fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// A size of the case.
+    pub(crate) fn size(&self, name: &str) -> usize {
+        usize::try_from(self.case.size(name)).unwrap_or(0)
+    }
+
+    /// A floating-point scalar, as the type of the argument has it.
+    pub(crate) fn scalar(&self, name: &str) -> Real<M> {
+        self.floats(name)[0]
+    }
+
+    /// A buffer of floating-point numbers.
+    pub(crate) fn floats(&self, name: &str) -> Vec<Real<M>> {
+        let (element, bytes) = self.contents(name);
+        element.decode(bytes).into_iter().map(Real::input).collect()
+    }
+
+    /// A buffer of whole numbers.
+    pub(crate) fn integers(&self, name: &str) -> Vec<i64> {
+        let (element, bytes) = self.contents(name);
+        element.decode_integers(bytes).into_iter().map(|value| value as i64).collect()
+    }
+
+    fn contents(&self, name: &str) -> (Dtype, &[u8]) {
+        let argument = self.prepared.argument(name).unwrap_or_else(|| panic!("no argument {name}"));
+        match &argument.value {
+            Value::Input { element, bytes, .. }
+            | Value::InOut { element, bytes, .. }
+            | Value::Scalar { element, bytes } => (*element, bytes),
+            Value::Output { .. } => panic!("{name} is an output"),
+        }
+    }
+}
+
+/// One output of floating-point numbers.
+pub(crate) fn floats<M: Mode>(values: impl IntoIterator<Item = Real<M>>) -> Vec<Values> {
+    vec![Values::Floats(values.into_iter().map(Real::output).collect())]
+}
+
+/// One output of whole numbers.
+pub(crate) fn integers(values: impl IntoIterator<Item = i64>) -> Vec<Values> {
+    vec![Values::Integers(values.into_iter().collect())]
+}

@@ -1,0 +1,190 @@
+//! Real numbers as some arithmetic has them: kept as f64 and rounded after every operation.
+//!
+//! f64 has more than twice the digits of f32, so rounding its sums, products, quotients and roots gives the very f32 results.
+
+use half::f16;
+use std::cmp::Ordering;
+use std::iter::Sum;
+use std::marker::PhantomData;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+/// How operations round.
+pub trait Mode: Copy + std::fmt::Debug + 'static {
+    /// After every operation.
+    fn round(value: f64) -> f64;
+    /// On the way in.
+    fn input(value: f64) -> f64 {
+        Self::round(value)
+    }
+    /// Whether sums are taken of halves.
+    const PAIRWISE: bool = false;
+}
+
+/// f64: the truth.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact;
+/// f32, sums from first to last.
+#[derive(Clone, Copy, Debug)]
+pub struct Single;
+/// f32, sums of halves.
+#[derive(Clone, Copy, Debug)]
+pub struct SinglePairwise;
+/// f64 on inputs that were cut to f16.
+#[derive(Clone, Copy, Debug)]
+pub struct HalfInputs;
+/// f16 throughout.
+#[derive(Clone, Copy, Debug)]
+pub struct Half;
+
+impl Mode for Exact {
+    fn round(value: f64) -> f64 {
+        value
+    }
+}
+
+impl Mode for Single {
+    fn round(value: f64) -> f64 {
+        f64::from(value as f32)
+    }
+}
+
+impl Mode for SinglePairwise {
+    fn round(value: f64) -> f64 {
+        f64::from(value as f32)
+    }
+    const PAIRWISE: bool = true;
+}
+
+impl Mode for HalfInputs {
+    fn round(value: f64) -> f64 {
+        value
+    }
+    fn input(value: f64) -> f64 {
+        f16::from_f64(value).to_f64()
+    }
+}
+
+impl Mode for Half {
+    fn round(value: f64) -> f64 {
+        f16::from_f64(value).to_f64()
+    }
+}
+
+/// A number of an arithmetic.
+#[derive(Debug)]
+pub struct Real<M>(f64, PhantomData<M>);
+
+impl<M> Clone for Real<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Real<M> {}
+
+impl<M> PartialEq for Real<M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<M> PartialOrd for Real<M> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.0.partial_cmp(&other.0)
+    }
+}
+
+/// The number nearest to a constant.
+pub(crate) fn real<M: Mode>(value: f64) -> Real<M> {
+    Real(M::round(value), PhantomData)
+}
+
+impl<M: Mode> Real<M> {
+    pub(crate) fn zero() -> Self {
+        real(0.0)
+    }
+
+    pub(crate) fn input(value: f64) -> Self {
+        Self(M::input(value), PhantomData)
+    }
+
+    pub(crate) fn output(self) -> f64 {
+        self.0
+    }
+
+    pub(crate) fn exp(self) -> Self {
+        real(self.0.exp())
+    }
+
+    pub(crate) fn max(self, other: Self) -> Self {
+        if other > self { other } else { self }
+    }
+
+    /// The sum of many, in the order of this arithmetic.
+    pub(crate) fn sum_of(values: &[Self]) -> Self {
+        if M::PAIRWISE && values.len() > 2 {
+            let (left, right) = values.split_at(values.len() / 2);
+            return Self::sum_of(left) + Self::sum_of(right);
+        }
+        values.iter().fold(Self::zero(), |sum, value| sum + *value)
+    }
+}
+
+macro_rules! operator {
+    ($($trait:ident $method:ident $sign:tt;)*) => {
+        $(impl<M: Mode> $trait for Real<M> {
+            type Output = Self;
+            fn $method(self, other: Self) -> Self {
+                real(self.0 $sign other.0)
+            }
+        })*
+    };
+}
+
+operator! { Add add +; Sub sub -; Mul mul *; Div div /; }
+
+impl<M: Mode> Neg for Real<M> {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(-self.0, PhantomData)
+    }
+}
+
+impl<M: Mode> AddAssign for Real<M> {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl<M: Mode> Sum for Real<M> {
+    fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+        if M::PAIRWISE {
+            Self::sum_of(&values.collect::<Vec<_>>())
+        } else {
+            values.fold(Self::zero(), Add::add)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_precision_rounds_as_f32_does() {
+        let (a, b) = (1.0f32 / 3.0, 16_777_217.0f64);
+        let product = Real::<Single>::input(a.into()) * Real::input(b);
+        assert_eq!(product.output(), f64::from(a * b as f32));
+    }
+
+    #[test]
+    fn the_order_of_a_sum_is_the_mode_s() {
+        let values = vec![0.1; 4096];
+        let sequential: f32 = values.iter().map(|v| *v as f32).sum();
+        let single: Real<Single> = values.iter().map(|v| Real::input(*v)).sum();
+        assert_eq!(single.output(), f64::from(sequential));
+        let pairwise: Real<SinglePairwise> = values.iter().map(|v| Real::input(*v)).sum();
+        let truth: Real<Exact> = values.iter().map(|v| Real::input(*v)).sum();
+        assert!((pairwise.output() - truth.output()).abs() < (single.output() - truth.output()).abs());
+    }
+}

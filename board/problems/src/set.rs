@@ -1,0 +1,70 @@
+//! The set as it is in the binary, read once.
+
+use crate::definition::{self, DefinitionError};
+use crate::problem::Problem;
+use include_dir::{Dir, include_dir};
+use std::sync::LazyLock;
+
+static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/set");
+
+/// A test reads the same set, so what is in a binary can be read.
+static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| read().unwrap_or_else(|error| panic!("{error}")));
+
+/// All problems, by difficulty and then by title.
+pub fn all() -> &'static [Problem] {
+    &PROBLEMS
+}
+
+/// A problem by its slug or by another name it has.
+pub fn find(slug: &str) -> Option<&'static Problem> {
+    let named =
+        |problem: &&Problem| problem.slug == slug || problem.aliases.iter().any(|alias| alias == slug);
+    all().iter().find(named)
+}
+
+fn read() -> Result<Vec<Problem>, DefinitionError> {
+    let text = |folder: &Dir<'_>, name: &str| {
+        let file = folder.get_file(folder.path().join(name));
+        file.and_then(include_dir::File::contents_utf8).unwrap_or_default().to_owned()
+    };
+    let mut problems = Vec::new();
+    for folder in FOLDER.dirs() {
+        let slug = folder.path().to_string_lossy().into_owned();
+        problems.push(definition::read(&slug, &text(folder, "problem.toml"), &text(folder, "statement.md"))?);
+    }
+    problems.sort_by(|a, b| (a.difficulty, &a.title).cmp(&(b.difficulty, &b.title)));
+    Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_problem_of_the_set_can_be_read() {
+        let problems = read().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(problems.len(), FOLDER.dirs().count());
+    }
+
+    #[test]
+    fn every_reference_has_its_problem() {
+        for slug in reference::slugs() {
+            assert!(find(slug).is_some(), "{slug}");
+        }
+    }
+
+    #[test]
+    fn names_and_other_names_are_all_different() {
+        let mut names = BTreeSet::new();
+        for problem in all() {
+            assert!(names.insert(&problem.slug), "{}", problem.slug);
+            for alias in &problem.aliases {
+                assert!(names.insert(alias), "{alias}");
+            }
+        }
+        assert_eq!(find("matmul").unwrap().slug, "matrix-multiplication");
+        assert!(find("no-such-problem").is_none());
+    }
+}
