@@ -162,7 +162,7 @@ impl Gpu {
         let start = Instant::now();
         let id = self.dispatches.fetch_add(1, Ordering::Relaxed);
         let grid = Grid::new(self, dispatch, id)?;
-        let grid = self.pool.run(grid);
+        self.pool.run(&grid);
         if let Some(fault) = grid.fault.lock().take() {
             if let Some(launch) = &grid.observed {
                 launch.end(Err(&fault), &grid.memory);
@@ -246,7 +246,7 @@ mod place {
 }
 
 impl Grid {
-    fn new(gpu: &Gpu, dispatch: &Dispatch, id: u64) -> Result<Grid, Fault> {
+    fn new(gpu: &Gpu, dispatch: &Dispatch, id: u64) -> Result<Arc<Grid>, Fault> {
         let loaded = &dispatch.kernel;
         let kernel = &loaded.kernel;
         let descriptor = &kernel.descriptor;
@@ -377,7 +377,7 @@ impl Grid {
         });
         // Observers look at every instruction; native code has none.
         let compilation = if observed.is_some() { Compilation::Never } else { gpu.config.compilation };
-        Ok(Grid {
+        Ok(Arc::new(Grid {
             id,
             kernel: loaded.clone(),
             memory: dispatch.memory.clone(),
@@ -409,7 +409,7 @@ impl Grid {
             counts: Mutex::default(),
             observed,
             _arguments: arguments,
-        })
+        }))
     }
 
     pub fn entry(&self) -> &Program {

@@ -258,8 +258,7 @@ impl Pool {
     }
 
     /// Runs a grid to its end on this thread and those of the pool that are free.
-    pub fn run(&self, grid: Grid) -> Arc<Grid> {
-        let grid = Arc::new(grid);
+    pub fn run(&self, grid: &Arc<Grid>) {
         let shared = &self.shared;
         let waves = grid.schedule.total.saturating_mul(grid.schedule.waves);
         let helpers = (self.threads.len() as u64).min(grid.schedule.total - 1);
@@ -272,7 +271,7 @@ impl Pool {
         }
         grid.work(&shared.spares);
         if with_help {
-            shared.state.lock().grids.retain(|other| !Arc::ptr_eq(other, &grid));
+            shared.state.lock().grids.retain(|other| !Arc::ptr_eq(other, grid));
             let mut state = grid.schedule.state.lock();
             while state.active > 0 {
                 grid.schedule.ended.wait(&mut state);
@@ -281,7 +280,6 @@ impl Pool {
         // What an abort left parked refers to the grid.
         let left = std::mem::take(&mut grid.schedule.state.lock().parked);
         drop(left);
-        grid
     }
 }
 

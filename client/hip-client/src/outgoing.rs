@@ -33,6 +33,8 @@ pub struct Outgoing {
     /// The links to spread over once the unsequenced frames under way are sent, the last of which says so.
     spreading: Option<Vec<Link>>,
     lengths: Vec<u64>,
+    /// Of what the socket had no room for at once.
+    pace: Pace,
     /// The connection failed; nothing is sent until it is replaced.
     pub broken: bool,
 }
@@ -50,6 +52,7 @@ impl Outgoing {
             control_sent: 0,
             spreading: None,
             lengths: Vec::new(),
+            pace: Pace::default(),
             broken: false,
         }
     }
@@ -159,8 +162,8 @@ impl Shared {
     }
 
     fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
-        // Seen once the socket takes no more: before that, bytes go no farther than the system's buffer.
-        let (mut pace, mut full_since) = (Pace::default(), None::<Instant>);
+        // Bytes that go no farther than the system's buffer say nothing of the link.
+        let mut full_since = None::<Instant>;
         loop {
             if outgoing.broken {
                 return Err(Broken);
@@ -194,7 +197,7 @@ impl Shared {
                     Counters::add(&self.counters.bytes_sent, sent as u64);
                     if let Some(since) = &mut full_since {
                         let before = std::mem::replace(since, Instant::now());
-                        if pace.is_slow(sent as u64, *since - before) {
+                        if outgoing.pace.is_slow(sent as u64, *since - before) {
                             self.is_too_slow();
                         }
                     }

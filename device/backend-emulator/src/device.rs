@@ -101,6 +101,7 @@ impl Emulator {
             watchdog: options.watchdog,
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
             notifier: std::sync::OnceLock::new(),
+            outputs: std::sync::OnceLock::new(),
             observation: options.observe.as_ref().map(Observation::open).transpose()?,
             waits: Arc::default(),
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use backend::{Command, DeviceError, Extent, Launch, ModuleId, Notifier, Pitched, ReadSink, Span, Tag};
 use code_object::ArgKind;
-use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel};
+use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel, Output};
 use isa::Arch;
 use parking_lot::Mutex;
 
@@ -66,6 +66,8 @@ pub(crate) struct Runner {
     /// Ends the kernels that run now; replaced when the device is reset.
     pub(crate) cancel: Mutex<Arc<AtomicBool>>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
+    /// Where kernels print, and where they complain.
+    pub(crate) outputs: OnceLock<(Output, Output)>,
     pub(crate) observation: Option<Observation>,
     pub(crate) waits: Arc<ValueWaits>,
 }
@@ -135,6 +137,17 @@ impl Runner {
         }
     }
 
+    fn outputs(&self) -> Option<&(Output, Output)> {
+        let notifier = self.notifier.get()?;
+        Some(self.outputs.get_or_init(|| {
+            let (printed, complaints) = (Arc::clone(notifier), Arc::clone(notifier));
+            (
+                Arc::new(move |text: &[u8]| printed.output(text)),
+                Arc::new(move |text: &[u8]| complaints.error_output(text)),
+            )
+        }))
+    }
+
     fn launch(&self, device: u32, launch: Launch) -> Result<(), Failure> {
         let (module, kernel) = self.modules.lock().function(launch.function)?;
         let engine = &self.engines[device as usize];
@@ -147,11 +160,9 @@ impl Runner {
         dispatch.heap = heap;
         dispatch.deadline = self.watchdog.map(|limit| Instant::now() + limit);
         dispatch.cancel = Some(Arc::clone(&self.cancel.lock()));
-        if let Some(notifier) = self.notifier.get() {
-            let complaints = Arc::clone(notifier);
-            dispatch.error_output = Some(Arc::new(move |text: &[u8]| complaints.error_output(text)));
-            let notifier = Arc::clone(notifier);
-            dispatch.output = Some(Arc::new(move |text: &[u8]| notifier.output(text)));
+        if let Some(outputs) = self.outputs() {
+            dispatch.output = Some(Arc::clone(&outputs.0));
+            dispatch.error_output = Some(Arc::clone(&outputs.1));
         }
         let stack = engine.stack_bytes.load(Ordering::Relaxed);
         dispatch.stack_bytes = u32::try_from(stack).ok().filter(|stack| *stack > 0);
