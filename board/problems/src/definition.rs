@@ -302,6 +302,17 @@ fn try_case(problem: &Problem, case: &Case) -> Result<(), Mistake> {
                 });
             }
         }
+        if let Fill::Integers { low, high } = &parameter.fill {
+            let bound = |bound: &Expression| {
+                bound.integer(&case.sizes).map_err(|source| tried(&parameter.name, source))
+            };
+            if bound(low)? > bound(high)? {
+                return Err(Mistake::Parameter {
+                    parameter: parameter.name.clone(),
+                    what: "there are no numbers from the first to the last of its filling",
+                });
+            }
+        }
         let known = case.sizes.contains_key(&parameter.name) || case.values.contains_key(&parameter.name);
         match &parameter.value {
             Some(value) => {

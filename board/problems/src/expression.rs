@@ -225,6 +225,16 @@ impl Reader<'_> {
                 self.expect(b')', "`)`")?;
                 Ok(inner)
             }
+            Some(b'-') => {
+                self.at += 1;
+                self.depth += 1;
+                if self.depth > DEPTH {
+                    return Err(ExpressionError::Deep { text: self.text.to_owned() });
+                }
+                let inner = self.atom()?;
+                self.depth -= 1;
+                Ok(Node::Binary(Operator::Subtract, Box::new(Node::Number(0)), Box::new(inner)))
+            }
             Some(b'0'..=b'9') => {
                 let digits = self.take(|byte| byte.is_ascii_digit());
                 digits.parse().map(Node::Number).map_err(|_| self.syntax("a smaller number"))
@@ -304,6 +314,7 @@ mod tests {
         assert_eq!(integer("2*n^2 - m*(1+m)"), Ok(2_000_000 - 12));
         assert_eq!(integer("max(min(n, 7), m) + log2(n) + sqrt(17)"), Ok(7 + 10 + 4));
         assert_eq!(integer("10 - 4 - 3"), Ok(3));
+        assert_eq!(integer("-n + 2*-m"), Ok(-1006));
     }
 
     #[test]
@@ -326,6 +337,7 @@ mod tests {
         assert!(matches!(integer("log2(0)"), Err(ExpressionError::Overflow { .. })));
         assert!(matches!(integer("99999999999999999999"), Err(ExpressionError::Syntax { .. })));
         assert!(matches!(integer(&"(".repeat(100)), Err(ExpressionError::Deep { .. })));
+        assert!(matches!(integer(&"-".repeat(100)), Err(ExpressionError::Deep { .. })));
         assert!(matches!(integer(&"1+".repeat(1000)), Err(ExpressionError::Long { .. })));
     }
 

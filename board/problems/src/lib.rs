@@ -10,10 +10,8 @@ mod dtype;
 mod expression;
 mod launch;
 mod parameter;
-#[allow(dead_code, reason = "families that come next use it")]
 mod prepare;
 mod problem;
-#[allow(dead_code, reason = "families that come next use it")]
 pub mod reference;
 mod set;
 mod shape;

@@ -54,12 +54,12 @@ impl Element {
 }
 
 /// Where the contents of an input come from.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Fill {
     /// Real numbers from `[low, high)`; for types that have none, whole numbers from a thousand times that.
     Uniform { low: f64, high: f64 },
     /// Whole numbers from `low` to `high`, both included.
-    Integers { low: i64, high: i64 },
+    Integers { low: Expression, high: Expression },
     /// Any bits.
     Bits,
     /// The problem has its own maker, because the numbers have to fit together.
@@ -67,7 +67,7 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// Reads `uniform -1 1`, `integers 0 9`, `bits` or `made`.
+    /// Reads `uniform -1 1`, `integers 0 n-1`, `bits` or `made`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
@@ -75,10 +75,10 @@ impl Fill {
                 let (low, high) = (low.parse::<f64>().ok()?, high.parse::<f64>().ok()?);
                 (low < high && low.is_finite() && high.is_finite()).then_some(Self::Uniform { low, high })
             }
-            ["integers", low, high] => {
-                let (low, high) = (low.parse().ok()?, high.parse().ok()?);
-                (low <= high).then_some(Self::Integers { low, high })
-            }
+            ["integers", low, high] => Some(Self::Integers {
+                low: Expression::parse(low).ok()?,
+                high: Expression::parse(high).ok()?,
+            }),
             ["bits"] => Some(Self::Bits),
             ["made"] => Some(Self::Made),
             _ => None,

@@ -85,7 +85,13 @@ impl Problem {
             let contents = |made: &mut BTreeMap<String, Vec<u8>>| {
                 let count = shape.iter().product();
                 let bytes = made.remove(&parameter.name).unwrap_or_else(|| {
-                    fill(parameter.fill, element, count, &mut Random::new(self, case, seed, &parameter.name))
+                    fill(
+                        &parameter.fill,
+                        case,
+                        element,
+                        count,
+                        &mut Random::new(self, case, seed, &parameter.name),
+                    )
                 });
                 assert_eq!(bytes.len(), count * element.size(), "{}: {}", self.slug, parameter.name);
                 bytes
@@ -119,18 +125,19 @@ fn scalar(parameter: &Parameter, case: &Case, element: Dtype) -> Vec<u8> {
     bytes
 }
 
-fn fill(fill: Fill, element: Dtype, count: usize, random: &mut Random) -> Vec<u8> {
+fn fill(fill: &Fill, case: &Case, element: Dtype, count: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(count * element.size());
     match fill {
         // Whole numbers of about as many digits where the chosen type has no others.
         Fill::Uniform { low, high } if !element.is_float() => {
             let (low, high) = ((low * 1000.0) as i64, (high * 1000.0) as i64);
-            return self::fill(Fill::Integers { low, high }, element, count, random);
+            (0..count).for_each(|_| element.encode_integer(random.integer(low, high).into(), &mut bytes));
         }
         Fill::Uniform { low, high } => {
-            (0..count).for_each(|_| element.encode(random.uniform(low, high), &mut bytes));
+            (0..count).for_each(|_| element.encode(random.uniform(*low, *high), &mut bytes));
         }
         Fill::Integers { low, high } => {
+            let (low, high) = (known(low.integer(&case.sizes)), known(high.integer(&case.sizes)));
             (0..count).for_each(|_| element.encode_integer(random.integer(low, high).into(), &mut bytes));
         }
         Fill::Bits => {

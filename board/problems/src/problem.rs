@@ -136,7 +136,7 @@ impl Problem {
 
     /// What is right: one for each output, in the order of the signature.
     pub fn expected(&self, case: &Case, dtype: Dtype, prepared: &Prepared) -> Vec<Expected> {
-        let values = (self.row.exact)(&reference::Call::new(case, dtype, prepared));
+        let values = (self.row.exact)(&reference::Call::new(case, prepared));
         self.expecting(case, dtype, values)
     }
 

@@ -1,7 +1,7 @@
 //! Tolerances let honest single precision pass, in any order of summation, and do not let half precision pass for it.
 
 use board_problems::reference::Arithmetic;
-use board_problems::{Case, Comparison, Dtype, Place, Problem, Set, all};
+use board_problems::{Case, Comparison, Direction, Dtype, Place, Problem, Set, all};
 
 const SEEDS: [u64; 3] = [11, 12, 13];
 
@@ -42,7 +42,12 @@ fn honest_single_precision_passes_in_any_order() {
 fn half_precision_never_passes_for_single() {
     let mut passed = Vec::new();
     for problem in single_precision_problems().filter(|problem| !problem.exact) {
-        for arithmetic in [Arithmetic::HalfInputs, Arithmetic::Half] {
+        // Half precision loses nothing of inputs that are no single-precision numbers to begin with.
+        let loses = problem.parameters.iter().any(|parameter| {
+            parameter.direction != Direction::Out && parameter.element.dtype(Dtype::Float32) == Dtype::Float32
+        });
+        let ways = if loses { &[Arithmetic::HalfInputs, Arithmetic::Half][..] } else { &[Arithmetic::Half] };
+        for arithmetic in ways.iter().copied() {
             for seed in SEEDS {
                 let caught = problem
                     .cases(Set::Check, Place::Emulated)

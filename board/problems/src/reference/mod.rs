@@ -5,9 +5,22 @@
 //! The truth judges submissions; the others judge the tolerances.
 
 mod activation;
+mod attention;
+mod convolution;
+mod field;
+mod graph;
+mod image;
+mod loss;
 mod matmul;
+mod norm;
+mod numeric;
+mod pooling;
+mod quantised;
 mod real;
+mod reduction;
+mod scan;
 mod softmax;
+mod sorting;
 mod vector;
 
 use crate::case::Case;
@@ -60,7 +73,25 @@ macro_rules! rows {
 }
 pub(crate) use rows;
 
-const FAMILIES: &[&[Row]] = &[activation::ROWS, matmul::ROWS, softmax::ROWS, vector::ROWS];
+const FAMILIES: &[&[Row]] = &[
+    activation::ROWS,
+    attention::ROWS,
+    convolution::ROWS,
+    field::ROWS,
+    graph::ROWS,
+    image::ROWS,
+    loss::ROWS,
+    matmul::ROWS,
+    norm::ROWS,
+    numeric::ROWS,
+    pooling::ROWS,
+    quantised::ROWS,
+    reduction::ROWS,
+    scan::ROWS,
+    softmax::ROWS,
+    sorting::ROWS,
+    vector::ROWS,
+];
 
 pub(crate) fn row(slug: &str) -> Option<&'static Row> {
     FAMILIES.iter().copied().flatten().find(|row| row.slug == slug)
@@ -81,10 +112,10 @@ impl crate::problem::Problem {
         prepared: &Prepared,
     ) -> Vec<Vec<u8>> {
         let values = match arithmetic {
-            Arithmetic::Single => (self.row.single)(&Call::new(case, dtype, prepared)),
-            Arithmetic::SinglePairwise => (self.row.pairwise)(&Call::new(case, dtype, prepared)),
-            Arithmetic::HalfInputs => (self.row.half_inputs)(&Call::new(case, dtype, prepared)),
-            Arithmetic::Half => (self.row.half)(&Call::new(case, dtype, prepared)),
+            Arithmetic::Single => (self.row.single)(&Call::new(case, prepared)),
+            Arithmetic::SinglePairwise => (self.row.pairwise)(&Call::new(case, prepared)),
+            Arithmetic::HalfInputs => (self.row.half_inputs)(&Call::new(case, prepared)),
+            Arithmetic::Half => (self.row.half)(&Call::new(case, prepared)),
         };
         let expected = self.expecting(case, dtype, values);
         expected.into_iter().map(|output| output.values.encode(output.element)).collect()
@@ -95,19 +126,13 @@ impl crate::problem::Problem {
 #[derive(Debug)]
 pub struct Call<'a, M> {
     case: &'a Case,
-    dtype: Dtype,
     prepared: &'a Prepared,
     mode: PhantomData<M>,
 }
 
 impl<'a, M: Mode> Call<'a, M> {
-    pub(crate) fn new(case: &'a Case, dtype: Dtype, prepared: &'a Prepared) -> Self {
-        Self { case, dtype, prepared, mode: PhantomData }
-    }
-
-    /// The chosen type.
-    pub(crate) fn dtype(&self) -> Dtype {
-        self.dtype
+    pub(crate) fn new(case: &'a Case, prepared: &'a Prepared) -> Self {
+        Self { case, prepared, mode: PhantomData }
     }
 
     /// A size of the case.

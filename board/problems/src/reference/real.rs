@@ -116,8 +116,43 @@ impl<M: Mode> Real<M> {
         real(self.0.exp())
     }
 
+    /// The natural logarithm.
+    pub(crate) fn ln(self) -> Self {
+        real(self.0.ln())
+    }
+
+    /// `ln(1 + x)` without the loss of a small `x`.
+    pub(crate) fn ln_1p(self) -> Self {
+        real(self.0.ln_1p())
+    }
+
+    /// `e^x - 1` without the loss of a small `x`.
+    pub(crate) fn exp_m1(self) -> Self {
+        real(self.0.exp_m1())
+    }
+
+    pub(crate) fn tanh(self) -> Self {
+        real(self.0.tanh())
+    }
+
+    pub(crate) fn sqrt(self) -> Self {
+        real(self.0.sqrt())
+    }
+
+    pub(crate) fn abs(self) -> Self {
+        Self(self.0.abs(), PhantomData)
+    }
+
     pub(crate) fn max(self, other: Self) -> Self {
         if other > self { other } else { self }
+    }
+
+    pub(crate) fn min(self, other: Self) -> Self {
+        if other < self { other } else { self }
+    }
+
+    pub(crate) fn square(self) -> Self {
+        self * self
     }
 
     /// The sum of many, in the order of this arithmetic.

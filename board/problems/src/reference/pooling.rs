@@ -1,0 +1,89 @@
+//! Pooling over windows of one, two and three axes, all axes alike.
+
+use super::{Call, Mode, Real, Row, floats, real::real, rows};
+use crate::compare::Values;
+
+pub(super) const ROWS: &[Row] = rows! {
+    "avg-pool-1d" => average_1d;
+    "avg-pool-2d" => average_2d;
+    "avg-pool-3d" => average_3d;
+    "max-pool-1d" => max_1d;
+    "max-pool-2d" => max_2d;
+    "max-pool-3d" => max_3d;
+};
+
+fn average_1d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
+    average(call, [1, 1, call.size("H")], 1)
+}
+
+fn average_2d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
+    average(call, [1, call.size("H"), call.size("W")], 2)
+}
+
+fn average_3d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
+    average(call, [call.size("H"), call.size("W"), call.size("D")], 3)
+}
+
+fn max_1d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
+    max(call, [1, 1, call.size("H")], 1)
+}
+
+fn max_2d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
+    max(call, [1, call.size("H"), call.size("W")], 2)
+}
+
+fn max_3d<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
+    max(call, [call.size("H"), call.size("W"), call.size("D")], 3)
+}
+
+/// Padding counts as zeros.
+fn average<M: Mode>(call: &Call<'_, M>, size: [usize; 3], axes: u32) -> Vec<Values> {
+    let count = real::<M>(call.size("kernel_size").pow(axes) as f64);
+    floats(windows(call, size, axes, 1, |window| Real::sum_of(window) / count))
+}
+
+/// Padding counts for nothing.
+fn max<M: Mode>(call: &Call<'_, M>, size: [usize; 3], axes: u32) -> Vec<Values> {
+    let largest = |window: &[Real<M>]| window.iter().copied().reduce(Real::max).unwrap_or(Real::zero());
+    floats(windows(call, size, axes, call.size("dilation"), largest))
+}
+
+/// `pool` of what every window holds of the input. Only the last `axes` of the three have windows wider than one.
+fn windows<M: Mode>(
+    call: &Call<'_, M>,
+    size: [usize; 3],
+    axes: u32,
+    dilation: usize,
+    pool: impl Fn(&[Real<M>]) -> Real<M>,
+) -> Vec<Real<M>> {
+    let (kernel, stride, padding) = (call.size("kernel_size"), call.size("stride"), call.size("padding"));
+    let input = call.floats("input");
+    // For each axis and each place of the output, the places of the input that its window covers.
+    let covered = |axis: usize| -> Vec<Vec<usize>> {
+        if axis + (axes as usize) < 3 {
+            return vec![vec![0]];
+        }
+        let count = (size[axis] + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+        let place = |at: usize, tap: usize| {
+            (at * stride + tap * dilation).checked_sub(padding).filter(|place| *place < size[axis])
+        };
+        (0..count).map(|at| (0..kernel).filter_map(|tap| place(at, tap)).collect()).collect()
+    };
+    let [zs, ys, xs] = [covered(0), covered(1), covered(2)];
+    let mut output = Vec::with_capacity(zs.len() * ys.len() * xs.len());
+    let mut window = Vec::new();
+    for z in &zs {
+        for y in &ys {
+            for x in &xs {
+                window.clear();
+                for pz in z {
+                    for py in y {
+                        window.extend(x.iter().map(|px| input[(pz * size[1] + py) * size[2] + px]));
+                    }
+                }
+                output.push(pool(&window));
+            }
+        }
+    }
+    output
+}
