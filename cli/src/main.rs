@@ -15,9 +15,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Runs unmodified HIP programs on a GPU in another process: on another machine, or emulated on this one.
 #[derive(Debug, Parser)]
 #[command(name = "remora", version, max_term_width = 110, disable_help_subcommand = true)]

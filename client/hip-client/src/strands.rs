@@ -22,8 +22,9 @@ use crate::trace;
 const WORTH_BYTES: usize = 4 << 20;
 /// So many bytes have to be seen moving before one link is said to be slow, more than the systems' buffers take in at once.
 const SEEN_BYTES: u64 = 12 << 20;
-/// Bytes a second that a link must stay below to be called slow: what several would do better at.
-const SLOW: f64 = 500e6;
+/// Bytes a second that a link must stay below to be called slow: windows of some megabytes let no more pass from tens of
+/// milliseconds away, and a machine that is only busy moves more.
+const SLOW: f64 = 250e6;
 /// A worker nearer than this is not held up by windows: they let some gigabytes a second pass.
 const WORTH_DISTANCE: Duration = Duration::from_millis(2);
 /// As many links as browsers are wont to open, and enough for a gigabyte a second from another continent.
