@@ -23,6 +23,7 @@ pub struct Environment {
     pub loader_path: Option<OsString>,
     pub search_path: Option<OsString>,
     cache_home: Option<PathBuf>,
+    data_home: Option<PathBuf>,
     home: Option<PathBuf>,
 }
 
@@ -44,6 +45,7 @@ impl Environment {
             loader_path: std::env::var_os("LD_LIBRARY_PATH"),
             search_path: std::env::var_os("PATH"),
             cache_home: path("XDG_CACHE_HOME"),
+            data_home: path("XDG_DATA_HOME"),
             home: path("HOME"),
         }
     }
@@ -107,6 +109,13 @@ impl Environment {
     /// Where uploads are kept.
     pub fn upload_cache(&self) -> Option<PathBuf> {
         Some(self.cache()?.join("uploads"))
+    }
+
+    /// Where a board keeps its database.
+    pub fn board_data(&self) -> Option<PathBuf> {
+        let base =
+            self.data_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/share")));
+        base.map(|base| base.join("remora/board"))
     }
 
     fn cache(&self) -> Option<PathBuf> {

@@ -1,5 +1,6 @@
 //! `remora`: run HIP programs on GPUs that are somewhere else, or nowhere.
 
+mod board;
 mod devices;
 mod doctor;
 mod emulate;
@@ -8,6 +9,7 @@ mod impair;
 mod inspect;
 mod library;
 mod run;
+mod serve;
 mod top;
 mod worker;
 
@@ -42,6 +44,10 @@ enum Command {
     Emulate(emulate::Arguments),
     /// Offer GPUs to programs on this machine or others
     Worker(worker::Arguments),
+    /// Run the board: submit HIP kernels, have them checked and measured, in a browser or by HTTP
+    Serve(serve::Arguments),
+    /// Administer a board: users, keys, bans, judging again, draining devices
+    Board(board::Arguments),
     /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
     Devices(devices::Arguments),
     /// Watch a worker at work: devices, sessions, memory, calls, round trips and bytes a second
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments, &environment),
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
         Command::Worker(arguments) => worker::work(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Serve(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Board(arguments) => board::administer(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
@@ -82,7 +90,7 @@ fn main() -> ExitCode {
 /// Logs go to standard error: a worker says what it does, other commands only what goes wrong.
 fn start_log(environment: &env::Environment, command: &Command) {
     let quiet = match command {
-        Command::Worker(_) | Command::Executor => "info",
+        Command::Worker(_) | Command::Executor | Command::Serve(_) => "info",
         _ => "warn",
     };
     let filter = environment.log.as_deref().unwrap_or(quiet);

@@ -1,0 +1,192 @@
+//! What `remora board` does: changes to the database that a running server notices by itself.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use tokio::runtime::Runtime;
+
+use crate::accounts;
+use crate::event::Event;
+use crate::serve::ServeError;
+use crate::store::{Filter, State, Store, StoreError, User, now, today};
+
+/// Why an administrator's command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Runtime(#[from] ServeError),
+    #[error("\"{0}\" is no name: up to 40 letters, digits, dots, dashes and underscores")]
+    Name(String),
+    #[error("\"{0}\" is the user of requests without a key")]
+    Reserved(String),
+}
+
+type Result<T> = std::result::Result<T, AdminError>;
+
+/// What a user may do; nothing said leaves it as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UserLimits {
+    pub daily_budget_usd: Option<f64>,
+    pub max_price_usd: Option<f64>,
+    pub per_minute: Option<i64>,
+    pub per_day: Option<i64>,
+    pub concurrency: Option<i64>,
+}
+
+/// An open database.
+#[derive(Debug)]
+pub struct Admin {
+    runtime: Runtime,
+    store: Store,
+}
+
+impl Admin {
+    /// The database file in a board's folder.
+    pub fn file_url(folder: &Path) -> String {
+        Store::file_url(&folder.join("board.sqlite"))
+    }
+
+    pub fn open(url: &str) -> Result<Admin> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ServeError::Runtime)?;
+        let store = runtime.block_on(Store::open(url))?;
+        Ok(Admin { runtime, store })
+    }
+
+    pub fn add_user(&self, name: &str, limits: &UserLimits) -> Result<()> {
+        if !accounts::valid_name(name) {
+            return Err(AdminError::Name(name.to_owned()));
+        }
+        if name == accounts::LOCAL {
+            return Err(AdminError::Reserved(name.to_owned()));
+        }
+        let user = limits.over(accounts::new_user(name));
+        Ok(self.runtime.block_on(self.store.add_user(&user))?)
+    }
+
+    pub fn set_user(&self, name: &str, limits: &UserLimits) -> Result<()> {
+        self.runtime.block_on(async {
+            let user = limits.over(self.store.user_named(name).await?);
+            Ok(self.store.set_limits(&user).await?)
+        })
+    }
+
+    /// A table of users.
+    pub fn users(&self) -> Result<String> {
+        self.runtime.block_on(async {
+            let mut text = format!(
+                "{:<20} {:>7} {:>12} {:>10} {:>12} {:>7}\n",
+                "NAME", "BANNED", "BUDGET/DAY", "SPENT", "MAX PRICE/H", "KEYS"
+            );
+            let usd = |amount: Option<f64>| amount.map_or("-".to_owned(), |usd| format!("${usd:.2}"));
+            for user in self.store.users().await? {
+                let spent = self.store.spent(&user.id, today(now())).await?;
+                let keys = self.store.keys_of(&user.id).await?;
+                let keys = keys.iter().filter(|key| key.revoked_at.is_none()).count();
+                let _ = writeln!(
+                    text,
+                    "{:<20} {:>7} {:>12} {:>10} {:>12} {keys:>7}",
+                    user.name,
+                    if user.banned { "yes" } else { "no" },
+                    usd(user.daily_budget_usd),
+                    format!("${spent:.4}"),
+                    usd(user.max_price_usd),
+                );
+            }
+            Ok(text)
+        })
+    }
+
+    pub fn create_key(&self, name: &str) -> Result<String> {
+        self.runtime.block_on(async {
+            let user = self.store.user_named(name).await?;
+            Ok(accounts::create_key(&self.store, &user).await?)
+        })
+    }
+
+    pub fn revoke_key(&self, prefix: &str) -> Result<()> {
+        Ok(self.runtime.block_on(self.store.revoke_key(prefix))?)
+    }
+
+    /// A table of a user's keys.
+    pub fn keys(&self, name: &str) -> Result<String> {
+        self.runtime.block_on(async {
+            let user = self.store.user_named(name).await?;
+            let mut text = String::new();
+            for key in self.store.keys_of(&user.id).await? {
+                let state = if key.revoked_at.is_some() { "revoked" } else { "in use" };
+                let _ = writeln!(text, "rmr_{}_...  {state}", key.prefix);
+            }
+            Ok(text)
+        })
+    }
+
+    pub fn ban(&self, name: &str, banned: bool) -> Result<()> {
+        Ok(self.runtime.block_on(self.store.set_banned(name, banned))?)
+    }
+
+    /// Judges again what is named, or everything finished of a problem. Returns how many.
+    pub fn rejudge(&self, ids: &[String], problem: Option<&str>) -> Result<usize> {
+        self.runtime.block_on(async {
+            let mut ids = ids.to_vec();
+            if let Some(problem) = problem {
+                let filter =
+                    Filter { problem: Some(problem.to_owned()), limit: i64::MAX, ..Filter::default() };
+                let found = self.store.list(&filter).await?;
+                ids.extend(found.into_iter().filter(|one| one.state == State::Done).map(|one| one.id));
+            }
+            for id in &ids {
+                self.store.rejudge(id, &Event::in_queue("It is judged again", 1, 0.0)).await?;
+            }
+            Ok(ids.len())
+        })
+    }
+
+    /// False if it has ended already.
+    pub fn cancel(&self, id: &str) -> Result<bool> {
+        self.runtime.block_on(async {
+            self.store.submission(id).await?;
+            Ok(self.store.ask_to_cancel(id).await?)
+        })
+    }
+
+    pub fn drain(&self, gpu: &str, drained: bool) -> Result<()> {
+        Ok(self.runtime.block_on(self.store.set_drained(&gpu.to_uppercase(), drained))?)
+    }
+
+    /// What there is, in a few lines.
+    pub fn stats(&self) -> Result<String> {
+        self.runtime.block_on(async {
+            let store = &self.store;
+            let mut text = String::new();
+            let _ = writeln!(text, "users        {}", store.users().await?.len());
+            let _ = writeln!(text, "waiting      {}", store.queue_length().await?);
+            let _ = writeln!(text, "running      {}", store.interrupted().await?.len());
+            let _ = writeln!(text, "spent        ${:.4}", store.total_spent().await?);
+            let drained = store.drained().await?;
+            let drained = if drained.is_empty() { "none".to_owned() } else { drained.join(", ") };
+            let _ = writeln!(text, "draining     {drained}");
+            for (status, count) in store.status_counts().await? {
+                let _ = writeln!(text, "{count:>8}  {status}");
+            }
+            Ok(text)
+        })
+    }
+}
+
+impl UserLimits {
+    fn over(&self, user: User) -> User {
+        User {
+            daily_budget_usd: self.daily_budget_usd.or(user.daily_budget_usd),
+            max_price_usd: self.max_price_usd.or(user.max_price_usd),
+            per_minute: self.per_minute.or(user.per_minute),
+            per_day: self.per_day.or(user.per_day),
+            concurrency: self.concurrency.or(user.concurrency),
+            ..user
+        }
+    }
+}

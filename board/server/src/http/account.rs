@@ -1,0 +1,96 @@
+//! Who the caller is and may do; whether the server is well.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::Caller;
+use crate::accounts;
+use crate::app::App;
+use crate::error::{ErrorBody, Refusal};
+use crate::metrics as figures;
+use crate::store::{now, today};
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Me {
+    pub user: String,
+    pub budget: Budget,
+    pub limits: MyLimits,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Budget {
+    /// None: no limit.
+    pub daily_usd: Option<f64>,
+    pub spent_usd: f64,
+    /// Held back for what waits and runs.
+    pub reserved_usd: f64,
+    /// The dearest device, in dollars an hour.
+    pub max_price_usd: Option<f64>,
+}
+
+/// None: no limit.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct MyLimits {
+    pub per_minute: Option<i64>,
+    pub per_day: Option<i64>,
+    pub concurrency: i64,
+    pub source_bytes: usize,
+    pub body_bytes: usize,
+    pub queue: i64,
+}
+
+/// Who the caller is, and what is left of the day's budget.
+#[utoipa::path(get, path = "/api/me", tag = "account", responses((status = 200, body = Me), (status = 401, body = ErrorBody)))]
+pub async fn me(State(app): State<Arc<App>>, Caller(user): Caller) -> Result<Json<Me>, Refusal> {
+    let limits = &app.config.limits;
+    let limited = user.name != accounts::LOCAL;
+    Ok(Json(Me {
+        budget: Budget {
+            daily_usd: user.daily_budget_usd,
+            spent_usd: app.store.spent(&user.id, today(now())).await?,
+            reserved_usd: app.store.reserved(&user.id).await?,
+            max_price_usd: user.max_price_usd,
+        },
+        limits: MyLimits {
+            per_minute: limited.then(|| user.per_minute.unwrap_or(limits.per_minute)),
+            per_day: limited.then(|| user.per_day.unwrap_or(limits.per_day)),
+            concurrency: user.concurrency.unwrap_or(limits.concurrency as i64),
+            source_bytes: limits.source_bytes,
+            body_bytes: limits.body_bytes,
+            queue: limits.queue,
+        },
+        user: user.name,
+    }))
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Health {
+    /// ok
+    pub status: String,
+    pub version: String,
+    pub uptime_s: u64,
+}
+
+/// Whether the server and its database answer.
+#[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, body = Health), (status = 503, body = ErrorBody)))]
+pub async fn health(State(app): State<Arc<App>>) -> Result<Json<Health>, Refusal> {
+    app.store.ping().await?;
+    Ok(Json(Health {
+        status: "ok".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_s: app.started.elapsed().as_secs(),
+    }))
+}
+
+/// Figures for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "operation",
+    responses((status = 200, content_type = "text/plain", body = String)))]
+pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    let text = figures::text(&app).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}

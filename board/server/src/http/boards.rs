@@ -1,0 +1,105 @@
+//! Leaderboards, one for each problem and GPU.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::{Query, cell, csv};
+use crate::app::App;
+use crate::error::{ErrorBody, Refusal};
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub struct BoardQuery {
+    /// The first device of the server if nothing is said.
+    gpu: Option<String>,
+    dtype: Option<String>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Place {
+    pub rank: usize,
+    pub user: String,
+    pub submission_id: String,
+    pub dtype: String,
+    pub avg_runtime_ms: f64,
+    pub avg_gflops: Option<f64>,
+    /// Of all measured cases together, on a software GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
+    pub created_at: i64,
+    pub public: bool,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Leaderboard {
+    pub problem: String,
+    pub gpu: String,
+    /// Whether these are results of a software GPU. They never stand beside those of a real one.
+    pub emulated: bool,
+    pub entries: Vec<Place>,
+}
+
+/// The best submission of each user, fastest first. With `.csv` after the slug it is a table.
+#[utoipa::path(get, path = "/api/leaderboards/{slug}", params(("slug" = String, Path), BoardQuery), tag = "problems",
+    responses((status = 200, body = Leaderboard), (status = 404, body = ErrorBody)))]
+pub async fn leaderboard(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    Query(query): Query<BoardQuery>,
+) -> Result<Response, Refusal> {
+    let (slug, table) = match name.strip_suffix(".csv") {
+        Some(slug) => (slug, true),
+        None => (name.as_str(), false),
+    };
+    let problem = board_problems::find(slug)
+        .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
+    let device = match query.gpu.as_deref().filter(|gpu| !gpu.is_empty()) {
+        Some(gpu) => app.device(gpu)?,
+        None => app.devices.first().ok_or_else(|| Refusal::not_found("this server has no devices"))?,
+    };
+    let dtype = query.dtype.as_deref().filter(|dtype| !dtype.is_empty());
+    let (gpu, emulated) = (&device.config.gpu_type, device.config.emulated);
+    let entries = app.store.leaderboard(&problem.slug, gpu, dtype, emulated).await?;
+    let entries: Vec<Place> = entries
+        .into_iter()
+        .zip(1..)
+        .map(|(entry, rank)| Place {
+            rank,
+            user: entry.user,
+            submission_id: entry.submission_id,
+            dtype: entry.dtype,
+            avg_runtime_ms: entry.avg_runtime_ms,
+            avg_gflops: entry.avg_gflops,
+            instructions: entry.instructions,
+            created_at: entry.created_at,
+            public: entry.public,
+        })
+        .collect();
+    if !table {
+        let board = Leaderboard { problem: problem.slug.clone(), gpu: gpu.clone(), emulated, entries };
+        return Ok(Json(board).into_response());
+    }
+    let mut text =
+        "rank,user,submission_id,dtype,avg_runtime_ms,avg_gflops,instructions,created_at,emulated\n"
+            .to_owned();
+    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for place in entries {
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{},{},{},{emulated}",
+            place.rank,
+            cell(&place.user),
+            place.submission_id,
+            place.dtype,
+            place.avg_runtime_ms,
+            number(place.avg_gflops),
+            number(place.instructions),
+            place.created_at
+        );
+    }
+    Ok(csv(&format!("{}-{gpu}.csv", problem.slug), text))
+}

@@ -1,0 +1,157 @@
+//! Devices, their queues, and what a submission would cost.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::{JsonBody, Visitor};
+use crate::app::App;
+use crate::error::{ErrorBody, Refusal};
+use crate::places::DeviceState;
+use crate::submit::{self, ENDPOINTS, Estimate};
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct DeviceView {
+    /// What submissions ask for.
+    pub gpu_type: String,
+    pub name: String,
+    /// embedded, worker or dstack.
+    pub place: String,
+    pub emulated: bool,
+    pub price_per_hour: f64,
+    pub queue_length: usize,
+    pub running: usize,
+    pub slots: usize,
+    pub expected_wait_s: f64,
+    pub state: DeviceState,
+    pub warm: bool,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Devices {
+    pub devices: Vec<DeviceView>,
+}
+
+/// The devices submissions can ask for.
+#[utoipa::path(get, path = "/api/devices", tag = "devices", responses((status = 200, body = Devices)))]
+pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Devices>, Refusal> {
+    let mut devices = Vec::new();
+    for device in &app.devices {
+        let gpu = &device.config.gpu_type;
+        let queue_length = app.line(gpu).await?.len();
+        let running = app.running.lock().values().filter(|one| &one.gpu == gpu).count();
+        devices.push(DeviceView {
+            gpu_type: gpu.clone(),
+            name: device.config.name.clone(),
+            place: device.place_name().to_owned(),
+            emulated: device.config.emulated,
+            price_per_hour: device.price_per_hour(),
+            queue_length,
+            running,
+            slots: device.config.slots,
+            expected_wait_s: app.wait_at(gpu, queue_length + 1).await? + device.start_seconds(),
+            state: device.state(),
+            warm: device.is_warm(),
+        });
+    }
+    Ok(Json(Devices { devices }))
+}
+
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub struct EstimateBody {
+    #[serde(alias = "problemSlug")]
+    #[allow(
+        dead_code,
+        reason = "accepted and named in the document; what is known of costs does not depend on it"
+    )]
+    problem: Option<String>,
+    #[serde(alias = "gpuType")]
+    gpu_type: String,
+    endpoint: Option<String>,
+}
+
+/// What a submission would cost, before anything is run.
+#[utoipa::path(post, path = "/api/estimate", request_body = EstimateBody, tag = "devices",
+    responses((status = 200, body = Estimate), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]
+pub async fn estimate(
+    State(app): State<Arc<App>>,
+    Visitor(user): Visitor,
+    JsonBody(body): JsonBody,
+) -> Result<Json<Estimate>, Refusal> {
+    let body: EstimateBody = serde_json::from_slice(&body).map_err(|error| {
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "this says not what to estimate")
+            .details(error.to_string())
+    })?;
+    let device = app.device(&body.gpu_type)?;
+    let endpoint = body.endpoint.as_deref().unwrap_or("full");
+    if !ENDPOINTS.contains(&endpoint) {
+        return Err(Refusal::bad_request(format!("there is no endpoint \"{endpoint}\"")));
+    }
+    let user = user.map(|user| user.id).unwrap_or_default();
+    let (_, queue_s) = app.next_position(&user, &device.config.gpu_type).await?;
+    Ok(Json(submit::estimate(&app, device, endpoint, queue_s).await?))
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct QueueEntry {
+    pub id: String,
+    pub user: String,
+    pub problem: String,
+    pub gpu: String,
+    pub endpoint: String,
+    /// 0 for what runs.
+    pub position: usize,
+    pub expected_wait_s: f64,
+    pub queued_at: i64,
+    pub running: bool,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Queue {
+    pub entries: Vec<QueueEntry>,
+    pub running: usize,
+    pub waiting: usize,
+}
+
+/// What runs and what waits, in the order it will start.
+#[utoipa::path(get, path = "/api/queue", tag = "devices", responses((status = 200, body = Queue)))]
+pub async fn queue(State(app): State<Arc<App>>) -> Result<Json<Queue>, Refusal> {
+    let mut entries = Vec::new();
+    let ids: Vec<String> = app.running.lock().keys().cloned().collect();
+    for id in &ids {
+        let one = app.store.submission(id).await?;
+        entries.push(QueueEntry {
+            id: one.id,
+            user: one.user,
+            problem: one.problem,
+            gpu: one.gpu,
+            endpoint: one.endpoint,
+            position: 0,
+            expected_wait_s: 0.0,
+            queued_at: one.created_at,
+            running: true,
+        });
+    }
+    entries.sort_by_key(|entry| entry.queued_at);
+    let running = entries.len();
+    for device in &app.devices {
+        let gpu = &device.config.gpu_type;
+        for (one, position) in app.line(gpu).await?.into_iter().zip(1..) {
+            entries.push(QueueEntry {
+                expected_wait_s: app.wait_at(gpu, position).await?,
+                id: one.id,
+                user: one.user,
+                problem: one.problem,
+                gpu: one.gpu,
+                endpoint: one.endpoint,
+                position,
+                queued_at: one.queued_at,
+                running: false,
+            });
+        }
+    }
+    Ok(Json(Queue { waiting: entries.len() - running, running, entries }))
+}

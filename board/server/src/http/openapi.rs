@@ -1,0 +1,47 @@
+//! The interface described for machines, derived from the handlers.
+
+use axum::Json;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+use super::{account, boards, devices, problems, submissions};
+
+#[derive(Debug, OpenApi)]
+#[openapi(
+    info(title = "Remora board", description = "Submit a HIP kernel, have it checked and measured."),
+    paths(
+        submissions::stream_submit,
+        submissions::submit,
+        submissions::list,
+        submissions::detail,
+        submissions::events,
+        submissions::cancel,
+        submissions::set_public,
+        submissions::isa,
+        submissions::export_json,
+        submissions::export_csv,
+        submissions::compare,
+        problems::list,
+        problems::detail,
+        boards::leaderboard,
+        devices::list,
+        devices::estimate,
+        devices::queue,
+        account::me,
+        account::health,
+        account::metrics,
+        document,
+    )
+)]
+struct Document;
+
+/// This document.
+#[utoipa::path(get, path = "/api/openapi.json", tag = "operation", responses((status = 200, content_type = "application/json", body = serde_json::Value)))]
+pub async fn document() -> Json<utoipa::openapi::OpenApi> {
+    let mut document = Document::openapi();
+    let key = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme("key", key);
+    document.security =
+        Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
+    Json(document)
+}

@@ -1,0 +1,222 @@
+//! Problems: the list, and everything a solver is told of one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use board_problems::{Direction, Dtype, Problem, Set, Shape};
+use serde::{Deserialize, Serialize};
+
+use super::{Query, Visitor};
+use crate::app::App;
+use crate::error::{ErrorBody, Refusal};
+use crate::statement;
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+pub struct ProblemsQuery {
+    /// Part of a title, slug or tag.
+    search: Option<String>,
+    /// easy, medium or hard.
+    difficulty: Option<String>,
+    tag: Option<String>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ProblemSummary {
+    pub slug: String,
+    pub title: String,
+    pub difficulty: String,
+    pub tags: Vec<String>,
+    pub dtypes: Vec<String>,
+    /// By the caller.
+    pub solved: bool,
+    pub submissions: i64,
+    pub accepted: i64,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Problems {
+    pub problems: Vec<ProblemSummary>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ProblemParameter {
+    pub name: String,
+    /// in, out, inout or scalar.
+    pub direction: String,
+    /// Its type in C, for the problem's first dtype.
+    pub c_type: String,
+    /// As formulas in the sizes of a case.
+    pub shape: Vec<String>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Starter {
+    pub kernel: String,
+    pub host: String,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ProblemCase {
+    pub name: String,
+    pub sizes: BTreeMap<String, i64>,
+    pub values: BTreeMap<String, f64>,
+    /// check, sample or bench.
+    pub set: String,
+    /// real or emulated; none for both.
+    pub place: Option<String>,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ProblemTolerance {
+    pub rtol: f64,
+    pub atol: f64,
+}
+
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct ProblemDetail {
+    #[serde(flatten)]
+    pub summary: ProblemSummary,
+    /// HTML without scripts; formulas are MathML.
+    pub statement_html: String,
+    pub parameters: Vec<ProblemParameter>,
+    /// Of the kernel shape, for the first dtype.
+    pub signature: String,
+    /// What the editor starts with, for each dtype.
+    pub starters: BTreeMap<String, Starter>,
+    pub cases: Vec<ProblemCase>,
+    /// Whether every element has to be the very number.
+    pub exact: bool,
+    /// For each dtype.
+    pub tolerance: BTreeMap<String, ProblemTolerance>,
+    pub flops_formula: Option<String>,
+    pub bytes_formula: Option<String>,
+}
+
+/// All problems.
+#[utoipa::path(get, path = "/api/problems", params(ProblemsQuery), tag = "problems", responses((status = 200, body = Problems)))]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Visitor(user): Visitor,
+    Query(query): Query<ProblemsQuery>,
+) -> Result<Json<Problems>, Refusal> {
+    let user = user.map(|user| user.id).unwrap_or_default();
+    let wanted = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().to_lowercase();
+    let (search, difficulty, tag) = (wanted(&query.search), wanted(&query.difficulty), wanted(&query.tag));
+    let matches = |problem: &Problem| {
+        let found = search.is_empty()
+            || problem.slug.contains(&search)
+            || problem.title.to_lowercase().contains(&search)
+            || problem.tags.iter().any(|tag| tag.to_lowercase().contains(&search));
+        found
+            && (difficulty.is_empty() || problem.difficulty.name() == difficulty)
+            && (tag.is_empty() || problem.tags.iter().any(|own| own.to_lowercase() == tag))
+    };
+    let counts = app.store.problem_counts(&user).await?;
+    let counts: BTreeMap<&str, _> = counts.iter().map(|count| (count.problem.as_str(), count)).collect();
+    let problems = board_problems::all()
+        .iter()
+        .filter(|problem| matches(problem))
+        .map(|problem| {
+            let count = counts.get(problem.slug.as_str());
+            let mut summary = summary(problem);
+            summary.solved = count.is_some_and(|count| count.solved);
+            summary.submissions = count.map_or(0, |count| count.submissions);
+            summary.accepted = count.map_or(0, |count| count.accepted);
+            summary
+        })
+        .collect();
+    Ok(Json(Problems { problems }))
+}
+
+fn summary(problem: &Problem) -> ProblemSummary {
+    ProblemSummary {
+        slug: problem.slug.clone(),
+        title: problem.title.clone(),
+        difficulty: problem.difficulty.name().to_owned(),
+        tags: problem.tags.clone(),
+        dtypes: problem.dtypes.iter().map(|dtype| dtype.name().to_owned()).collect(),
+        solved: false,
+        submissions: 0,
+        accepted: 0,
+    }
+}
+
+/// One problem.
+#[utoipa::path(get, path = "/api/problems/{slug}", params(("slug" = String, Path)), tag = "problems",
+    responses((status = 200, body = ProblemDetail), (status = 404, body = ErrorBody)))]
+pub async fn detail(
+    State(app): State<Arc<App>>,
+    Visitor(user): Visitor,
+    Path(slug): Path<String>,
+) -> Result<Json<ProblemDetail>, Refusal> {
+    let problem = board_problems::find(&slug)
+        .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
+    let user = user.map(|user| user.id).unwrap_or_default();
+    let counts = app.store.problem_counts(&user).await?;
+    let mut detail = describe(problem);
+    if let Some(count) = counts.iter().find(|count| count.problem == problem.slug) {
+        detail.summary.solved = count.solved;
+        detail.summary.submissions = count.submissions;
+        detail.summary.accepted = count.accepted;
+    }
+    Ok(Json(detail))
+}
+
+fn describe(problem: &Problem) -> ProblemDetail {
+    let first = problem.dtypes.first().copied().unwrap_or(Dtype::Float32);
+    let parameters = problem.parameters.iter().map(|parameter| ProblemParameter {
+        name: parameter.name.clone(),
+        direction: match parameter.direction {
+            Direction::In => "in",
+            Direction::Out => "out",
+            Direction::InOut => "inout",
+            Direction::Scalar => "scalar",
+        }
+        .to_owned(),
+        c_type: parameter.element.c_name(first).to_owned(),
+        shape: parameter.shape.iter().map(|extent| extent.text().to_owned()).collect(),
+    });
+    let starters = problem.dtypes.iter().map(|dtype| {
+        let starter = Starter {
+            kernel: problem.starter(*dtype, Shape::Kernel),
+            host: problem.starter(*dtype, Shape::Host),
+        };
+        (dtype.name().to_owned(), starter)
+    });
+    let cases = problem.cases.iter().map(|case| ProblemCase {
+        name: case.name.clone(),
+        sizes: case.sizes.iter().map(|(name, size)| (name.clone(), *size)).collect(),
+        values: case.values.clone(),
+        set: match case.set {
+            Set::Sample => "sample",
+            Set::Check => "check",
+            Set::Bench => "bench",
+        }
+        .to_owned(),
+        place: case.place.map(|place| {
+            match place {
+                board_problems::Place::Real => "real",
+                board_problems::Place::Emulated => "emulated",
+            }
+            .to_owned()
+        }),
+    });
+    let tolerance = problem.dtypes.iter().map(|dtype| {
+        let tolerance = problem.tolerance(*dtype);
+        (dtype.name().to_owned(), ProblemTolerance { rtol: tolerance.rtol, atol: tolerance.atol })
+    });
+    ProblemDetail {
+        summary: summary(problem),
+        statement_html: statement::html(&problem.statement),
+        parameters: parameters.collect(),
+        signature: problem.signature(first, Shape::Kernel),
+        starters: starters.collect(),
+        cases: cases.collect(),
+        exact: problem.exact,
+        tolerance: tolerance.collect(),
+        flops_formula: problem.flops.as_ref().map(|formula| formula.text().to_owned()),
+        bytes_formula: problem.bytes.as_ref().map(|formula| formula.text().to_owned()),
+    }
+}

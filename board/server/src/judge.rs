@@ -1,0 +1,137 @@
+//! The process that judges one submission.
+//!
+//! A job goes in on standard input, events come out on standard output, one a line. The process is not trusted to end, to be
+//! brief or to make sense: it is given a time, a number of bytes, and is ended with all its children.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::event::Event;
+
+/// The longest event: a disassembly.
+const LINE: u64 = 32 << 20;
+/// All events of a submission together.
+const OUTPUT: usize = 256 << 20;
+/// What is shown of what a judge that failed had to say.
+const LAST_WORDS: u64 = 4096;
+
+/// What goes wrong with a judge.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    #[error("{program} does not start")]
+    Start { program: String, source: std::io::Error },
+    #[error("the judge cannot be talked to")]
+    Talk(#[from] std::io::Error),
+    #[error("the judge says more than {OUTPUT} bytes")]
+    TooMuch,
+    #[error("the judge ended ({status}) without a verdict{words}")]
+    NoVerdict { status: String, words: String },
+    #[error("the judge took longer than {0:?}")]
+    TooLong(Duration),
+}
+
+/// A judge at work. Dropping it ends it.
+#[derive(Debug)]
+pub struct Judge {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    deadline: tokio::time::Instant,
+    limit: Duration,
+    taken: usize,
+}
+
+impl Judge {
+    pub async fn start(command: &[OsString], job: &Value, limit: Duration) -> Result<Judge, JudgeError> {
+        let nothing = OsString::from("(no judge is configured)");
+        let program = command.first().unwrap_or(&nothing);
+        let named = |source| JudgeError::Start { program: Path::new(program).display().to_string(), source };
+        let mut builder = Command::new(program);
+        builder.args(command.get(1..).unwrap_or_default());
+        builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        builder.process_group(0).kill_on_drop(true);
+        // SAFETY: between fork and exec only a system call that touches no memory of ours.
+        unsafe {
+            builder.pre_exec(|| {
+                // A server that is killed takes its judges with it: their submissions are run again.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let mut child = builder.spawn().map_err(named)?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(JudgeError::NoVerdict { status: "no pipes".to_owned(), words: String::new() });
+        };
+        let mut text = job.to_string();
+        text.push('\n');
+        // A judge that does not read is found out when it gives no verdict.
+        let _ = input.write_all(text.as_bytes()).await;
+        drop(input);
+        let deadline = tokio::time::Instant::now() + limit;
+        Ok(Judge { child, lines: BufReader::new(output), deadline, limit, taken: 0 })
+    }
+
+    /// The next event. That there is none although nothing ended the submission is an error.
+    pub async fn next(&mut self) -> Result<Event, JudgeError> {
+        loop {
+            let mut line = Vec::new();
+            let mut limited = (&mut self.lines).take(LINE);
+            let read = limited.read_until(b'\n', &mut line);
+            let read = match tokio::time::timeout_at(self.deadline, read).await {
+                Ok(read) => read?,
+                Err(_) => return Err(JudgeError::TooLong(self.limit)),
+            };
+            self.taken += read;
+            if self.taken > OUTPUT || read as u64 >= LINE {
+                return Err(JudgeError::TooMuch);
+            }
+            if read == 0 {
+                return Err(self.last_words().await);
+            }
+            if let Some(event) = std::str::from_utf8(&line).ok().and_then(Event::from_line) {
+                return Ok(event);
+            }
+            tracing::warn!("the judge says what is no event: {}", String::from_utf8_lossy(&line).trim_end());
+        }
+    }
+
+    async fn last_words(&mut self) -> JudgeError {
+        let status = match tokio::time::timeout_at(self.deadline, self.child.wait()).await {
+            Ok(Ok(status)) => status.to_string(),
+            _ => "still running".to_owned(),
+        };
+        let mut words = Vec::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            let mut limited = stderr.take(LAST_WORDS);
+            let read = limited.read_to_end(&mut words);
+            let _ = tokio::time::timeout(Duration::from_secs(1), read).await;
+        }
+        let words = String::from_utf8_lossy(&words).trim().to_owned();
+        let words = if words.is_empty() { words } else { format!(": {words}") };
+        JudgeError::NoVerdict { status, words }
+    }
+
+    /// Ends the judge and everything it started.
+    pub async fn end(mut self) {
+        self.kill();
+        let _ = self.child.wait().await;
+    }
+
+    fn kill(&self) {
+        if let Some(pid) = self.child.id() {
+            // SAFETY: the process is our child, not yet waited for, and the leader of a group of its own.
+            unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGKILL) };
+        }
+    }
+}
+
+impl Drop for Judge {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

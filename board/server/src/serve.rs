@@ -1,0 +1,129 @@
+//! A server from its start to its end.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::accounts;
+use crate::app::App;
+use crate::config::Config;
+use crate::http;
+use crate::places::Device;
+use crate::scheduler;
+use crate::store::{Store, StoreError};
+
+/// Why a server does not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("{path} cannot be used: {source}")]
+    Folder { path: PathBuf, source: std::io::Error },
+    #[error("another server is using {0}")]
+    InUse(PathBuf),
+    #[error("{address} cannot be listened on: {source}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the server failed: {0}")]
+    Serve(std::io::Error),
+    #[error("no runtime: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    pub address: SocketAddr,
+    app: Arc<App>,
+    http: JoinHandle<std::io::Result<()>>,
+    scheduler: JoinHandle<()>,
+    _folder: File,
+    _database: Option<crate::store::ServerLock>,
+}
+
+impl Server {
+    /// Opens the database, takes up what was left, starts the devices and listens.
+    pub async fn start(config: Config) -> Result<Server, ServeError> {
+        let folder = take_folder(&config.data)?;
+        let file = Store::file_url(&config.data.join("board.sqlite"));
+        let store = Store::open(config.database.as_deref().unwrap_or(&file)).await?;
+        let database = store.serve_alone().await?;
+        match store.add_user(&accounts::new_user(accounts::LOCAL)).await {
+            Ok(()) | Err(StoreError::Exists(..)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let address = config.listen;
+        let listener =
+            TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+        let address = listener.local_addr().map_err(ServeError::Serve)?;
+        let devices = Device::all(&config);
+        let app = Arc::new(App::new(config, store, devices));
+        let again = scheduler::recover(&app).await?;
+        if again > 0 {
+            tracing::info!("{again} submissions were running when the last server ended; they run again");
+        }
+        let scheduler = tokio::spawn(scheduler::run(Arc::clone(&app)));
+        let mut stopping = app.stopping.subscribe();
+        let service = axum::serve(listener, http::router(Arc::clone(&app)));
+        let http = tokio::spawn(async move {
+            let stop = async move {
+                let _ = stopping.wait_for(|stop| *stop).await;
+            };
+            service.with_graceful_shutdown(stop).await
+        });
+        Ok(Server { address, app, http, scheduler, _folder: folder, _database: database })
+    }
+
+    /// Stops taking requests and starting work, ends judges and devices. What was running runs again with the next server.
+    pub async fn stop(self) {
+        let _ = self.app.stopping.send(true);
+        let _ = self.scheduler.await;
+        for device in &self.app.devices {
+            device.stop().await;
+        }
+        // Connections that stay open longer than this are cut.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), self.http).await;
+    }
+}
+
+/// Serves until told to stop by a signal. `ready` is called once requests are answered.
+pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
+    let done = runtime.block_on(async {
+        let server = Server::start(config).await?;
+        ready(server.address);
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+            .map_err(ServeError::Serve)?;
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        server.stop().await;
+        Ok(())
+    });
+    // Judges are ended when their tasks are dropped.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    done
+}
+
+/// Makes the folder and locks it: two servers in one folder would run everything twice.
+fn take_folder(path: &Path) -> Result<File, ServeError> {
+    let wrong = |source| ServeError::Folder { path: path.to_owned(), source };
+    std::fs::create_dir_all(path).map_err(wrong)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path.join("server.lock"))
+        .map_err(wrong)?;
+    // SAFETY: a plain system call on a descriptor we own.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(file),
+        _ => Err(ServeError::InUse(path.to_owned())),
+    }
+}

@@ -1,0 +1,226 @@
+//! Users, their keys, and what they spent.
+
+use sqlx::any::AnyRow;
+
+use super::{Result, Store, StoreError, integer, maybe_integer, maybe_real, now, real, text};
+
+/// Who submits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct User {
+    pub id: String,
+    pub name: String,
+    pub created_at: i64,
+    pub banned: bool,
+    /// What may be spent in a day; nothing said is no limit.
+    pub daily_budget_usd: Option<f64>,
+    /// The dearest device this user may use, in dollars an hour.
+    pub max_price_usd: Option<f64>,
+    /// Submissions a minute, a day and at one time, where they differ from the server's.
+    pub per_minute: Option<i64>,
+    pub per_day: Option<i64>,
+    pub concurrency: Option<i64>,
+}
+
+/// An API key as it is kept: never the secret itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub prefix: String,
+    pub user_id: String,
+    pub hash: String,
+    pub created_at: i64,
+    pub revoked_at: Option<i64>,
+}
+
+impl Store {
+    pub async fn add_user(&self, user: &User) -> Result<()> {
+        let done = sqlx::query(
+            "INSERT INTO users (id, name, created_at, daily_budget_usd, max_price_usd, per_minute, per_day, concurrency)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+        )
+        .bind(&user.id)
+        .bind(&user.name)
+        .bind(user.created_at)
+        .bind(user.daily_budget_usd)
+        .bind(user.max_price_usd)
+        .bind(user.per_minute)
+        .bind(user.per_day)
+        .bind(user.concurrency)
+        .execute(&self.pool)
+        .await?;
+        if done.rows_affected() == 0 {
+            return Err(StoreError::Exists("user", user.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// Sets what a user may do.
+    pub async fn set_limits(&self, user: &User) -> Result<()> {
+        let done = sqlx::query(
+            "UPDATE users SET daily_budget_usd = $2, max_price_usd = $3, per_minute = $4, per_day = $5, concurrency = $6
+             WHERE id = $1",
+        )
+        .bind(&user.id)
+        .bind(user.daily_budget_usd)
+        .bind(user.max_price_usd)
+        .bind(user.per_minute)
+        .bind(user.per_day)
+        .bind(user.concurrency)
+        .execute(&self.pool)
+        .await?;
+        found(done.rows_affected(), "user", &user.name)
+    }
+
+    pub async fn users(&self) -> Result<Vec<User>> {
+        let rows = sqlx::query("SELECT * FROM users ORDER BY name").fetch_all(&self.pool).await?;
+        rows.iter().map(|row| user(row).map_err(StoreError::from)).collect()
+    }
+
+    pub async fn user_named(&self, name: &str) -> Result<User> {
+        let row =
+            sqlx::query("SELECT * FROM users WHERE name = $1").bind(name).fetch_optional(&self.pool).await?;
+        let row = row.ok_or_else(|| StoreError::Missing("user", name.to_owned()))?;
+        Ok(user(&row)?)
+    }
+
+    pub async fn user(&self, id: &str) -> Result<User> {
+        let row =
+            sqlx::query("SELECT * FROM users WHERE id = $1").bind(id).fetch_optional(&self.pool).await?;
+        let row = row.ok_or_else(|| StoreError::Missing("user", id.to_owned()))?;
+        Ok(user(&row)?)
+    }
+
+    pub async fn set_banned(&self, name: &str, banned: bool) -> Result<()> {
+        let done = sqlx::query("UPDATE users SET banned = $2 WHERE name = $1")
+            .bind(name)
+            .bind(i64::from(banned))
+            .execute(&self.pool)
+            .await?;
+        found(done.rows_affected(), "user", name)
+    }
+
+    /// Whether anybody was given a key: until then a local server asks nobody for one.
+    pub async fn has_keys(&self) -> Result<bool> {
+        let row = sqlx::query("SELECT COUNT(*) AS n FROM keys WHERE revoked_at IS NULL")
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(integer(&row, "n")? > 0)
+    }
+
+    pub async fn add_key(&self, key: &Key) -> Result<()> {
+        sqlx::query("INSERT INTO keys (prefix, user_id, hash, created_at) VALUES ($1, $2, $3, $4)")
+            .bind(&key.prefix)
+            .bind(&key.user_id)
+            .bind(&key.hash)
+            .bind(key.created_at)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    pub async fn key(&self, prefix: &str) -> Result<Option<Key>> {
+        let row = sqlx::query("SELECT * FROM keys WHERE prefix = $1")
+            .bind(prefix)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(row.as_ref().map(key).transpose()?)
+    }
+
+    pub async fn keys_of(&self, user: &str) -> Result<Vec<Key>> {
+        let rows = sqlx::query("SELECT * FROM keys WHERE user_id = $1 ORDER BY created_at, prefix")
+            .bind(user)
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| key(row).map_err(StoreError::from)).collect()
+    }
+
+    pub async fn revoke_key(&self, prefix: &str) -> Result<()> {
+        let done = sqlx::query("UPDATE keys SET revoked_at = $2 WHERE prefix = $1 AND revoked_at IS NULL")
+            .bind(prefix)
+            .bind(now())
+            .execute(&self.pool)
+            .await?;
+        found(done.rows_affected(), "key in use with the prefix", prefix)
+    }
+
+    /// What a user spent since a moment.
+    pub async fn spent(&self, user: &str, since: i64) -> Result<f64> {
+        let row = sqlx::query(
+            "SELECT CAST(COALESCE(SUM(usd), 0) AS DOUBLE PRECISION) AS usd FROM charges
+             WHERE user_id = $1 AND created_at >= $2",
+        )
+        .bind(user)
+        .bind(since)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(real(&row, "usd")?)
+    }
+
+    /// What a user's unfinished submissions may still cost.
+    pub async fn reserved(&self, user: &str) -> Result<f64> {
+        let row = sqlx::query(
+            "SELECT CAST(COALESCE(SUM(reserved_usd), 0) AS DOUBLE PRECISION) AS usd FROM submissions
+             WHERE user_id = $1 AND state <> 'done'",
+        )
+        .bind(user)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(real(&row, "usd")?)
+    }
+
+    /// How many submissions a user made since a moment, and when the first of these was made.
+    pub async fn submitted(&self, user: &str, since: i64) -> Result<(i64, Option<i64>)> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS n, MIN(created_at) AS first FROM submissions WHERE user_id = $1 AND created_at > $2",
+        )
+        .bind(user)
+        .bind(since)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok((integer(&row, "n")?, maybe_integer(&row, "first")?))
+    }
+
+    pub async fn set_drained(&self, gpu: &str, drained: bool) -> Result<()> {
+        let query = if drained {
+            sqlx::query("INSERT INTO drained (gpu, since) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+                .bind(gpu)
+                .bind(now())
+        } else {
+            sqlx::query("DELETE FROM drained WHERE gpu = $1").bind(gpu)
+        };
+        query.execute(&self.pool).await?;
+        Ok(())
+    }
+
+    pub async fn drained(&self) -> Result<Vec<String>> {
+        let rows = sqlx::query("SELECT gpu FROM drained ORDER BY gpu").fetch_all(&self.pool).await?;
+        rows.iter().map(|row| text(row, "gpu").map_err(StoreError::from)).collect()
+    }
+}
+
+fn found(rows: u64, what: &'static str, name: &str) -> Result<()> {
+    if rows == 0 { Err(StoreError::Missing(what, name.to_owned())) } else { Ok(()) }
+}
+
+fn user(row: &AnyRow) -> sqlx::Result<User> {
+    Ok(User {
+        id: text(row, "id")?,
+        name: text(row, "name")?,
+        created_at: integer(row, "created_at")?,
+        banned: integer(row, "banned")? != 0,
+        daily_budget_usd: maybe_real(row, "daily_budget_usd")?,
+        max_price_usd: maybe_real(row, "max_price_usd")?,
+        per_minute: maybe_integer(row, "per_minute")?,
+        per_day: maybe_integer(row, "per_day")?,
+        concurrency: maybe_integer(row, "concurrency")?,
+    })
+}
+
+fn key(row: &AnyRow) -> sqlx::Result<Key> {
+    Ok(Key {
+        prefix: text(row, "prefix")?,
+        user_id: text(row, "user_id")?,
+        hash: text(row, "hash")?,
+        created_at: integer(row, "created_at")?,
+        revoked_at: maybe_integer(row, "revoked_at")?,
+    })
+}

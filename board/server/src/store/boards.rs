@@ -1,0 +1,127 @@
+//! What is asked across submissions: leaderboards, counts, durations.
+
+use sqlx::any::AnyRow;
+
+use super::{Result, Store, StoreError, integer, maybe_real, real, text};
+
+/// A place on a leaderboard: a user's best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub user: String,
+    pub submission_id: String,
+    pub gpu: String,
+    pub dtype: String,
+    pub avg_runtime_ms: f64,
+    pub avg_gflops: Option<f64>,
+    pub instructions: Option<f64>,
+    pub created_at: i64,
+    pub public: bool,
+}
+
+/// How often a problem was tried, and how often solved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProblemCount {
+    pub problem: String,
+    pub submissions: i64,
+    pub accepted: i64,
+    /// By the user who asks.
+    pub solved: bool,
+}
+
+impl Store {
+    /// The best measured submission of each user that nobody flagged, fastest first.
+    pub async fn leaderboard(
+        &self,
+        problem: &str,
+        gpu: &str,
+        dtype: Option<&str>,
+        emulated: bool,
+    ) -> Result<Vec<Entry>> {
+        let and_dtype = if dtype.is_some() { "AND s.dtype = $4" } else { "" };
+        let sql = format!(
+            "SELECT * FROM (
+                SELECT u.name AS user_name, s.id, s.gpu, s.dtype, s.avg_runtime_ms, s.avg_gflops, s.instructions,
+                       s.created_at, s.public,
+                       ROW_NUMBER() OVER (PARTITION BY s.user_id ORDER BY s.avg_runtime_ms, s.created_at) AS place
+                FROM submissions s JOIN users u ON u.id = s.user_id
+                WHERE s.problem = $1 AND s.gpu = $2 AND s.emulated = $3 AND s.status = 'BENCHMARKED' AND s.endpoint = 'full'
+                      AND s.avg_runtime_ms IS NOT NULL AND s.flags = '[]' AND u.banned = 0 {and_dtype}
+             ) best WHERE place = 1 ORDER BY avg_runtime_ms, created_at LIMIT 500"
+        );
+        let mut query = sqlx::query(&sql).bind(problem).bind(gpu).bind(i64::from(emulated));
+        if let Some(dtype) = dtype {
+            query = query.bind(dtype);
+        }
+        let rows = query.fetch_all(&self.pool).await?;
+        rows.iter().map(|row| entry(row).map_err(StoreError::from)).collect()
+    }
+
+    /// Tries and solutions of every problem.
+    pub async fn problem_counts(&self, user: &str) -> Result<Vec<ProblemCount>> {
+        let rows = sqlx::query(
+            "SELECT problem, COUNT(*) AS n,
+                    COUNT(CASE WHEN status IN ('CHECKED', 'BENCHMARKED') THEN 1 END) AS accepted,
+                    COUNT(CASE WHEN status IN ('CHECKED', 'BENCHMARKED') AND user_id = $1 THEN 1 END) AS mine
+             FROM submissions WHERE endpoint IN ('checker', 'full', 'benchmark') GROUP BY problem",
+        )
+        .bind(user)
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(ProblemCount {
+                    problem: text(row, "problem")?,
+                    submissions: integer(row, "n")?,
+                    accepted: integer(row, "accepted")?,
+                    solved: integer(row, "mine")? > 0,
+                })
+            })
+            .collect()
+    }
+
+    /// How many submissions ended, or are, how.
+    pub async fn status_counts(&self) -> Result<Vec<(String, i64)>> {
+        let rows =
+            sqlx::query("SELECT status, COUNT(*) AS n FROM submissions GROUP BY status ORDER BY status")
+                .fetch_all(&self.pool)
+                .await?;
+        rows.iter().map(|row| Ok((text(row, "status")?, integer(row, "n")?))).collect()
+    }
+
+    /// How long the last submissions of this kind ran, on average, in seconds.
+    pub async fn usual_seconds(&self, gpu: &str, endpoint: &str) -> Result<Option<f64>> {
+        let row = sqlx::query(
+            "SELECT CAST(AVG(execution_time) AS DOUBLE PRECISION) AS seconds FROM (
+                SELECT execution_time FROM submissions WHERE gpu = $1 AND endpoint = $2 AND state = 'done'
+                AND execution_time > 0 ORDER BY created_at DESC LIMIT 20
+             ) latest",
+        )
+        .bind(gpu)
+        .bind(endpoint)
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(maybe_real(&row, "seconds")?)
+    }
+
+    /// All that was ever spent.
+    pub async fn total_spent(&self) -> Result<f64> {
+        let row = sqlx::query("SELECT CAST(COALESCE(SUM(usd), 0) AS DOUBLE PRECISION) AS usd FROM charges")
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(real(&row, "usd")?)
+    }
+}
+
+fn entry(row: &AnyRow) -> sqlx::Result<Entry> {
+    Ok(Entry {
+        user: text(row, "user_name")?,
+        submission_id: text(row, "id")?,
+        gpu: text(row, "gpu")?,
+        dtype: text(row, "dtype")?,
+        avg_runtime_ms: real(row, "avg_runtime_ms")?,
+        avg_gflops: maybe_real(row, "avg_gflops")?,
+        instructions: maybe_real(row, "instructions")?,
+        created_at: integer(row, "created_at")?,
+        public: integer(row, "public")? != 0,
+    })
+}

@@ -1,0 +1,129 @@
+//! A submission's events as they happen, from any of them on.
+//!
+//! Everything with a number comes from the database, so what was missed is sent again and nothing is sent twice. In between go
+//! signs of life, and to those who wait their place in the queue; these have no number and are not repeated.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::sse::{self, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::event::Event;
+use crate::store::{State, StoreError, now};
+
+/// How often the database is asked although nobody said that something changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Streams the events of a submission after a number until it is done.
+pub fn respond(app: Arc<App>, id: String, after: i64) -> Response {
+    let mut response = Sse::new(events(app, id, after)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+fn events(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Result<sse::Event, Infallible>> {
+    let watcher = Watcher {
+        changed: app.hub.watch(&id),
+        stopping: app.stopping.subscribe(),
+        beat: Instant::now() + app.config.heartbeat,
+        app,
+        id,
+        after,
+        pending: VecDeque::new(),
+        place: None,
+        done: false,
+    };
+    stream::unfold(watcher, async |mut watcher| watcher.next().await.map(|event| (Ok(event), watcher)))
+}
+
+struct Watcher {
+    app: Arc<App>,
+    id: String,
+    /// The number of the last event sent.
+    after: i64,
+    changed: watch::Receiver<i64>,
+    stopping: watch::Receiver<bool>,
+    /// When the next sign of life is due.
+    beat: Instant,
+    pending: VecDeque<sse::Event>,
+    /// The place in the queue last told.
+    place: Option<usize>,
+    done: bool,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Option<sse::Event> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Some(event);
+            }
+            if self.done {
+                return None;
+            }
+            self.changed.mark_unchanged();
+            if let Err(error) = self.look().await {
+                tracing::error!("events of {}: {error}", self.id);
+                return None;
+            }
+            if !self.pending.is_empty() || self.done {
+                continue;
+            }
+            if Instant::now() >= self.beat {
+                self.beat = Instant::now() + self.app.config.heartbeat;
+                let data = json!({ "ts": now() }).to_string();
+                return Some(sse::Event::default().event("heartbeat").data(data));
+            }
+            let wake = (Instant::now() + LOOK).min(self.beat);
+            tokio::select! {
+                _ = self.changed.changed() => {}
+                () = tokio::time::sleep_until(wake) => {}
+                // The client comes back, to the next server, with the number of the last event it has seen.
+                _ = self.stopping.wait_for(|stop| *stop) => return None,
+            }
+        }
+    }
+
+    /// Takes new events from the database.
+    async fn look(&mut self) -> Result<(), StoreError> {
+        // First the state, then the events: one that is done has all of them.
+        let submission = self.app.store.submission(&self.id).await?;
+        let events = if submission.last_event > self.after {
+            self.app.store.events_after(&self.id, self.after).await?
+        } else {
+            Vec::new()
+        };
+        for event in events {
+            self.after = event.number;
+            self.pending.push_back(
+                sse::Event::default().event(event.status).id(event.number.to_string()).data(event.data),
+            );
+        }
+        self.done = submission.state == State::Done && self.after >= submission.last_event;
+        if submission.state != State::Queued {
+            return Ok(());
+        }
+        let line = self.app.line(&submission.gpu).await?;
+        let Some(place) = line.iter().position(|one| one.id == self.id).map(|index| index + 1) else {
+            return Ok(());
+        };
+        if self.place.replace(place).is_some_and(|told| told != place) {
+            let wait = self.app.wait_at(&submission.gpu, place).await?;
+            let message = format!("Place {place} in the queue for {}", submission.gpu);
+            let event = Event::in_queue(&message, place, wait);
+            let data = event.to_json(&self.id, None, now());
+            self.pending.push_back(sse::Event::default().event(event.status).data(data));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! A submission on its way in: what is read of a request, and everything that is checked before it may cost anything.
+
+use axum::http::StatusCode;
+use board_problems::{Dtype, Problem};
+use serde::{Deserialize, Serialize};
+
+use crate::accounts;
+use crate::app::App;
+use crate::error::Refusal;
+use crate::event::Event;
+use crate::places::{Device, DeviceState};
+use crate::store::{NewSubmission, User, now, today};
+
+/// What can be asked for.
+pub const ENDPOINTS: &[&str] = &["checker", "benchmark", "full", "sample", "sandbox", "compile"];
+const MINUTE: i64 = 60_000;
+const DAY: i64 = 86_400_000;
+
+/// A submission. The names in camelCase are those of Tensara's routes.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, utoipa::ToSchema)]
+pub struct SubmitBody {
+    /// The source of the kernel, at most 256 KiB.
+    #[serde(alias = "code", alias = "solutionCode")]
+    pub solution_code: Option<String>,
+    /// The slug of a problem; not needed by the endpoint `sandbox`.
+    #[serde(alias = "problemSlug", alias = "problem_slug")]
+    pub problem: Option<String>,
+    /// Ignored: what a problem is, the server knows. Different text gets a WARNING event.
+    #[serde(alias = "problemDef", skip_serializing_if = "Option::is_none")]
+    pub problem_def: Option<String>,
+    /// A device of `/api/devices`.
+    #[serde(alias = "gpuType")]
+    pub gpu_type: Option<String>,
+    /// The problem's first type if nothing is said.
+    pub dtype: Option<String>,
+    /// `hip`, the only one.
+    pub language: Option<String>,
+    /// checker, benchmark, full (the default), sample, sandbox or compile.
+    pub endpoint: Option<String>,
+}
+
+/// A submission that makes sense.
+#[derive(Debug)]
+pub struct Checked<'a> {
+    pub problem: Option<&'static Problem>,
+    pub dtype: String,
+    pub device: &'a Device,
+    pub endpoint: String,
+    pub source: String,
+    pub warning: Option<String>,
+}
+
+/// What a submission would take.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+pub struct Estimate {
+    /// What it will cost, by what such submissions took of late.
+    pub cost_usd: f64,
+    /// Seconds on the device.
+    pub seconds: f64,
+    /// Whether the device is ready now.
+    pub warm: bool,
+    /// Seconds until it starts: others before it, and the device getting ready.
+    pub queue_s: f64,
+}
+
+/// A submission in the queue.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    pub id: String,
+    pub position: usize,
+    pub estimate: Estimate,
+}
+
+impl SubmitBody {
+    /// Reads the body of a request.
+    pub fn parse(bytes: &[u8]) -> Result<SubmitBody, Refusal> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let status = match error.classify() {
+                serde_json::error::Category::Data => StatusCode::UNPROCESSABLE_ENTITY,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            Refusal::new(status, "the body is not a submission").details(error.to_string())
+        })
+    }
+
+    /// Whether it makes sense on this server.
+    pub fn check<'a>(&self, app: &'a App) -> Result<Checked<'a>, Refusal> {
+        let given =
+            |value: &Option<String>| value.as_deref().map(str::trim).is_some_and(|text| !text.is_empty());
+        let endpoint = self.endpoint.as_deref().unwrap_or("full").to_ascii_lowercase();
+        let sandbox = endpoint == "sandbox";
+        let missing: Vec<&str> = [
+            ("solution_code", given(&self.solution_code)),
+            ("problem", given(&self.problem) || sandbox),
+            ("gpu_type", given(&self.gpu_type)),
+        ]
+        .iter()
+        .filter(|(_, given)| !given)
+        .map(|(name, _)| *name)
+        .collect();
+        if !missing.is_empty() {
+            return Err(Refusal::bad_request(format!("Missing required fields: {}", missing.join(", "))));
+        }
+        if !ENDPOINTS.contains(&endpoint.as_str()) {
+            return Err(Refusal::bad_request(format!("there is no endpoint \"{endpoint}\""))
+                .details(format!("There are {}.", ENDPOINTS.join(", "))));
+        }
+        let language = self.language.as_deref().unwrap_or("hip");
+        if !language.eq_ignore_ascii_case("hip") {
+            return Err(Refusal::bad_request(format!("the language \"{language}\" is not spoken here"))
+                .details("There is hip."));
+        }
+        let source = self.solution_code.clone().unwrap_or_default();
+        let limit = app.config.limits.source_bytes;
+        if source.len() > limit {
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the source is too large")
+                .details(format!("It has {} bytes; {limit} are the limit.", source.len())));
+        }
+        if source.contains('\0') {
+            return Err(Refusal::bad_request("the source contains a zero byte"));
+        }
+        let device = app.device(self.gpu_type.as_deref().unwrap_or_default())?;
+        let (problem, dtype) = if sandbox {
+            (None, self.dtype.clone().unwrap_or_else(|| "float32".to_owned()))
+        } else {
+            let (problem, dtype) = self.problem_and_dtype()?;
+            (Some(problem), dtype)
+        };
+        if sandbox && Dtype::from_name(&dtype).is_none() {
+            return Err(Refusal::bad_request(format!("there is no type \"{dtype}\"")));
+        }
+        let differs = |text: &&String| {
+            problem.is_some_and(|problem| {
+                !text.trim().is_empty() && !text.trim().eq_ignore_ascii_case(&problem.title)
+            })
+        };
+        let warning =
+            self.problem_def.as_ref().filter(differs).map(|_| {
+                "problem_def is ignored: what the problem is, the server knows by its name".to_owned()
+            });
+        Ok(Checked { problem, dtype, device, endpoint, source, warning })
+    }
+
+    fn problem_and_dtype(&self) -> Result<(&'static Problem, String), Refusal> {
+        let slug = self.problem.as_deref().unwrap_or_default().trim();
+        let problem = board_problems::find(slug)
+            .ok_or_else(|| Refusal::not_found(format!("there is no problem \"{slug}\"")))?;
+        let names: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
+        let dtype = match self.dtype.as_deref() {
+            None => names.first().copied().unwrap_or_default(),
+            Some(name) => *names.iter().find(|known| **known == name).ok_or_else(|| {
+                Refusal::bad_request(format!("{slug} cannot be solved in \"{name}\""))
+                    .details(format!("It can in {}.", names.join(", ")))
+            })?,
+        };
+        Ok((problem, dtype.to_owned()))
+    }
+}
+
+/// What a submission of this kind takes on this device.
+pub async fn estimate(app: &App, device: &Device, endpoint: &str, queue_s: f64) -> Result<Estimate, Refusal> {
+    let seconds = app.usual_seconds(&device.config.gpu_type, endpoint).await?;
+    Ok(Estimate {
+        cost_usd: device.price_per_hour() * seconds / 3600.0,
+        seconds,
+        warm: device.is_warm(),
+        queue_s: queue_s + device.start_seconds(),
+    })
+}
+
+/// Checks a submission against everything its user may do, and puts it into the queue.
+pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepted, Refusal> {
+    let checked = body.check(app)?;
+    // One after another, so that two requests at the same moment cannot share the last of a budget or a limit.
+    let _gate = app.gate.lock().await;
+    rate(app, user).await?;
+    let device = checked.device;
+    if matches!(device.state(), DeviceState::Draining) {
+        return Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{} takes no new work at the moment", device.config.gpu_type),
+        )
+        .retry_after(300));
+    }
+    let waiting = app.store.queue_length().await?;
+    if waiting >= app.config.limits.queue {
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the queue is full")
+            .details(format!("{waiting} submissions are waiting."))
+            .retry_after(30));
+    }
+    let price = device.price_per_hour();
+    let reserved_usd = afford(app, user, price).await?;
+    let (position, queue_s) = app.next_position(&user.id, &device.config.gpu_type).await?;
+    let estimate = estimate(app, device, &checked.endpoint, queue_s).await?;
+    let new = NewSubmission {
+        id: accounts::random_hex(10),
+        user_id: user.id.clone(),
+        problem: checked.problem.map_or_else(String::new, |problem| problem.slug.clone()),
+        dtype: checked.dtype,
+        gpu: device.config.gpu_type.clone(),
+        endpoint: checked.endpoint,
+        source: checked.source,
+        seed: accounts::random_seed(),
+        emulated: device.config.emulated,
+        price_per_hour: price,
+        reserved_usd,
+    };
+    let place = format!("Place {position} in the queue for {}", new.gpu);
+    let mut events = vec![Event::in_queue(&place, position, estimate.queue_s)];
+    events.extend(
+        checked.warning.map(|message| Event::new("WARNING", serde_json::json!({ "message": message }))),
+    );
+    app.store.enqueue(&new, &events).await?;
+    app.wake.notify_one();
+    Ok(Accepted { id: new.id, position, estimate })
+}
+
+/// Submissions a minute and a day.
+async fn rate(app: &App, user: &User) -> Result<(), Refusal> {
+    if user.name == accounts::LOCAL {
+        return Ok(());
+    }
+    let limits = &app.config.limits;
+    let moment = now();
+    for (span, limit, name) in [
+        (MINUTE, user.per_minute.unwrap_or(limits.per_minute), "a minute"),
+        (DAY, user.per_day.unwrap_or(limits.per_day), "a day"),
+    ] {
+        let (made, first) = app.store.submitted(&user.id, moment - span).await?;
+        if made >= limit {
+            let wait = first.map_or(span, |first| first + span - moment);
+            let error = format!("no more than {limit} submissions {name}");
+            return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, error)
+                .retry_after((wait.max(0) as u64).div_ceil(1000)));
+        }
+    }
+    Ok(())
+}
+
+/// What is held back from the budget for a submission; an error if the user may not spend it.
+async fn afford(app: &App, user: &User, price: f64) -> Result<f64, Refusal> {
+    if let Some(most) = user.max_price_usd.filter(|most| price > *most) {
+        return Err(Refusal::new(
+            StatusCode::PAYMENT_REQUIRED,
+            format!("the device costs ${price:.2} an hour, and your limit is ${most:.2}"),
+        ));
+    }
+    // The most it can cost: its judge is ended when that is used up.
+    let most = price * app.config.limits.job.whole_s / 3600.0;
+    let (Some(budget), true) = (user.daily_budget_usd, price > 0.0) else { return Ok(most) };
+    let moment = now();
+    let gone = app.store.spent(&user.id, today(moment)).await? + app.store.reserved(&user.id).await?;
+    let left = budget - gone;
+    let usual = price * app.usual_seconds("", "").await? / 3600.0;
+    if left <= 0.0 || left < usual {
+        let tomorrow = today(moment) + DAY - moment;
+        return Err(Refusal::new(
+            StatusCode::PAYMENT_REQUIRED,
+            format!("today's budget of ${budget:.2} is spent or held back for what is still running"),
+        )
+        .details(format!("${:.4} is left, and such a submission costs about ${usual:.4}.", left.max(0.0)))
+        .retry_after(tomorrow as u64 / 1000));
+    }
+    Ok(most.min(left))
+}

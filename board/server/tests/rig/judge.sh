@@ -1,0 +1,32 @@
+# Stands for the judge in tests of the server: what it says is written in the source it is given.
+read -r job
+say() { printf '%s\n' "$1"; }
+say '{"status":"COMPILING","message":"Compiling HIP kernel with hipcc..."}'
+case "$job" in
+    *//die*) echo "no toolchain" >&2; exit 3 ;;
+    *//hang*) sleep 1000 & wait ;;
+    *//hold*)
+        gate=${job#*//hold=}; gate=${gate%%//*}
+        while [ ! -e "$gate" ]; do sleep 0.02; done ;;
+esac
+case "$job" in
+    *//error*) say '{"status":"COMPILE_ERROR","message":"It does not compile","details":"line 1: no"}'; exit ;;
+    *//junk*) say 'this is no event'; say '{"status":"bad name\n"}'; say '[1,2]' ;;
+esac
+say '{"status":"COMPILED","compile_ms":12.5,"kernels":[{"name":"solution","vgprs":8}],"warnings":""}'
+say '{"status":"ISA","kernels":[{"kernel":"solution","lines":[{"address":0,"text":"s_endpgm"}]}]}'
+say '{"status":"CHECKING","message":"Checking","total_tests":2}'
+say '{"status":"TEST_RESULT","result":{"test_id":1,"name":"n=1","status":"PASSED","runtime_ms":0.5,"max_difference":0.0},"total_tests":2}'
+case "$job" in
+    *//wrong*)
+        say '{"status":"WRONG_ANSWER","debug_info":{"case":"n=2","max_difference":1.5},"passed_tests":1,"total_tests":2,"test_results":[]}'
+        exit ;;
+esac
+say '{"status":"TEST_RESULT","result":{"test_id":2,"name":"n=2","status":"PASSED","runtime_ms":0.5,"max_difference":0.0},"total_tests":2}'
+say '{"status":"CHECKED","passed_tests":2,"total_tests":2,"test_results":[]}'
+case "$job" in *'"endpoint":"checker"'*) exit ;; esac
+ms=1.25
+case "$job" in *//ms=*) ms=${job#*//ms=}; ms=${ms%%//*} ;; esac
+say '{"status":"BENCHMARKING","message":"Measuring","total_tests":1}'
+say '{"status":"BENCHMARK_RESULT","result":{"test_id":1,"name":"n=4096","runtime_ms":'"$ms"',"gbytes_per_s":2.0},"total_tests":1}'
+say '{"status":"BENCHMARKED","test_results":[{"test_id":1,"runtime_ms":'"$ms"',"counts":{"instructions":640}}],"avg_runtime_ms":'"$ms"',"avg_gflops":3.5,"total_tests":1,"emulated":true,"deterministic":true,"flags":[]}'
