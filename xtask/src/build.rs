@@ -1,8 +1,10 @@
-//! `cargo xtask build`: the `remora` program and every client library. Needs a C compiler and Rust, no setup.
+//! `cargo xtask build`: the `remora` program, the pages inside it, and every client library. Needs a C compiler and Rust,
+//! no setup; without npm the program is built without its pages.
 
 use crate::client_libs;
 use crate::repo::Repo;
 use crate::step;
+use crate::ui;
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -24,6 +26,7 @@ pub struct Built {
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     step::say("building");
+    ui::build(repo)?;
     let mut cargo = repo.cargo();
     cargo.args(["build", "--package", "remora", "--package", "hip-client"]);
     if !arguments.debug {

@@ -24,6 +24,7 @@ mod system;
 mod test;
 mod tidy;
 mod toolchain;
+mod ui;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -24,17 +24,33 @@ const PACKAGES: &[&str] = &[
     // Triton, for conformance
     "python3",
     "python3-venv",
+    // the board's pages are tested in a real browser
+    "chromium",
+    "fonts-dejavu-core",
 ];
+
+/// Packages that are only wanted where their program is not there by other means: Debian's npm and a newer nodejs that
+/// brings its own exclude each other.
+const BY_PROGRAM: &[(&str, &[&str])] = &[("npm", &["nodejs", "npm"])];
 
 /// The packages that are not installed yet.
 pub fn missing() -> Result<Vec<&'static str>> {
+    let mut wanted = PACKAGES.to_vec();
+    wanted.extend(
+        BY_PROGRAM.iter().filter(|(program, _)| !has_program(program)).flat_map(|(_, packages)| *packages),
+    );
     let Ok(output) =
         Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Abbrev} ${Package}\n"]).output()
     else {
-        return Ok(PACKAGES.to_vec());
+        return Ok(wanted);
     };
     let text = String::from_utf8(output.stdout).context("dpkg-query printed something that is not text")?;
-    Ok(not_in(&text, PACKAGES))
+    Ok(not_in(&text, &wanted))
+}
+
+/// Whether a program is on the path.
+pub fn has_program(name: &str) -> bool {
+    env::path().iter().any(|folder| folder.join(name).is_file())
 }
 
 /// Install packages, becoming root where that is possible.
@@ -43,7 +59,7 @@ pub fn install(repo: &Repo, packages: &[&str]) -> Result<()> {
     let become_root = match () {
         // SAFETY: geteuid has no preconditions and cannot fail.
         () if unsafe { libc::geteuid() } == 0 => false,
-        () if env::path().iter().any(|folder| folder.join("sudo").is_file()) => true,
+        () if has_program("sudo") => true,
         () => bail!(
             "some packages are missing and this is neither root nor a machine with sudo. As root, run\n  apt-get update && \
              apt-get install --no-install-recommends {}\nand then this command again.",

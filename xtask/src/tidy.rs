@@ -189,8 +189,17 @@ fn environment(name: &str, text: &str) -> Vec<String> {
 
 /// Every file of the working tree that people write.
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    const SKIPPED: &[&str] =
-        &["target", ".git", "corpus", "artifacts", "__pycache__", "LICENSE-APACHE", "Cargo.lock"];
+    const SKIPPED: &[&str] = &[
+        "target",
+        ".git",
+        "corpus",
+        "artifacts",
+        "__pycache__",
+        "node_modules",
+        "dist",
+        "LICENSE-APACHE",
+        "Cargo.lock",
+    ];
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {

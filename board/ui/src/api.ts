@@ -1,0 +1,127 @@
+/** Asking the server. Every answer that is no success becomes a [`Refusal`] that says what the server said. */
+
+import { key } from "./account";
+import type {
+  Detail,
+  Device,
+  Endpoint,
+  Estimate,
+  IsaKernel,
+  Leaderboard,
+  Me,
+  Problem,
+  ProblemRow,
+  QueueEntry,
+  Summary,
+} from "./contract";
+
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly details: string = "",
+  ) {
+    super(message);
+  }
+}
+
+export function authorization(): Record<string, string> {
+  return key.value === "" ? {} : { authorization: `Bearer ${key.value}` };
+}
+
+async function ask<T>(path: string, body?: unknown): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method: body === undefined ? "GET" : "POST",
+      headers: { ...authorization(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new Refusal(0, "The server cannot be reached.", "It may be restarting; nothing that was submitted is lost.");
+  }
+  const text = await response.text();
+  let answer: unknown;
+  try {
+    answer = text === "" ? null : JSON.parse(text);
+  } catch {
+    throw new Refusal(response.status, `The server answered ${response.status} with something that is no JSON.`);
+  }
+  if (!response.ok) {
+    const said = answer as { error?: unknown; details?: unknown } | null;
+    const message = typeof said?.error === "string" ? said.error : `the server answered ${response.status}`;
+    const after = response.headers.get("retry-after");
+    const details = typeof said?.details === "string" ? said.details : "";
+    throw new Refusal(response.status, message, after === null ? details : `${details} Try again in ${after} s.`.trim());
+  }
+  return answer as T;
+}
+
+/** A file, whatever is in it. */
+export async function file(path: string): Promise<Blob> {
+  const response = await fetch(path, { headers: authorization() }).catch(() => null);
+  if (response === null || !response.ok) throw new Refusal(response?.status ?? 0, "The file cannot be had.");
+  return response.blob();
+}
+
+function query(values: Record<string, string | number | undefined>): string {
+  const set = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== "") set.set(name, String(value));
+  }
+  const text = set.toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+export interface Submission {
+  solution_code: string;
+  problem: string;
+  gpu_type: string;
+  dtype: string;
+  language: "hip";
+  endpoint: Endpoint;
+}
+
+export const problems = async (): Promise<ProblemRow[]> =>
+  (await ask<{ problems: ProblemRow[] }>("/api/problems")).problems;
+
+export const problem = (slug: string): Promise<Problem> => ask(`/api/problems/${encodeURIComponent(slug)}`);
+
+export const submit = (body: Submission): Promise<{ id: string; position?: number }> => ask("/api/submissions", body);
+
+export interface Filter {
+  problem?: string;
+  status?: string;
+  gpu?: string;
+  mine?: string;
+  limit?: number;
+  before?: string;
+}
+
+export const submissions = (filter: Filter): Promise<{ submissions: Summary[]; next: string | null }> =>
+  ask(`/api/submissions${query({ ...filter })}`);
+
+export const submission = (id: string): Promise<Detail> => ask(`/api/submissions/${encodeURIComponent(id)}`);
+
+export const cancel = (id: string): Promise<unknown> => ask(`/api/submissions/${encodeURIComponent(id)}/cancel`, {});
+
+export const publish = (id: string, open: boolean): Promise<unknown> =>
+  ask(`/api/submissions/${encodeURIComponent(id)}/public`, { public: open });
+
+export const isa = async (id: string): Promise<IsaKernel[]> =>
+  (await ask<{ kernels: IsaKernel[] }>(`/api/submissions/${encodeURIComponent(id)}/isa`)).kernels;
+
+export const leaderboard = (slug: string, gpu: string, dtype: string): Promise<Leaderboard> =>
+  ask(`/api/leaderboards/${encodeURIComponent(slug)}${query({ gpu, dtype })}`);
+
+export const devices = async (): Promise<Device[]> => (await ask<{ devices: Device[] }>("/api/devices")).devices;
+
+export const estimate = (problem: string, gpu_type: string, endpoint: Endpoint): Promise<Estimate> =>
+  ask("/api/estimate", { problem, gpu_type, endpoint });
+
+export const queue = async (): Promise<QueueEntry[]> => (await ask<{ entries: QueueEntry[] }>("/api/queue")).entries;
+
+export const compare = async (ids: string[]): Promise<Detail[]> =>
+  (await ask<{ submissions: Detail[] }>(`/api/compare?ids=${ids.map(encodeURIComponent).join(",")}`)).submissions;
+
+export const me = (): Promise<Me> => ask("/api/me");

@@ -1,0 +1,178 @@
+/** The frame: the bar on top, the page that the address names, dialogs and notices. */
+
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { asking, key } from "./account";
+import { offer, shortcuts } from "./keys";
+import mark from "./mark.svg";
+import { dismiss, notices } from "./notice";
+import { ComparePage } from "./page/compare";
+import { LeaderboardPage } from "./page/leaderboard";
+import { ProblemPage } from "./page/problem";
+import { ProblemsPage } from "./page/problems";
+import { QueuePage } from "./page/queue";
+import { SubmissionPage } from "./page/submission";
+import { SubmissionsPage } from "./page/submissions";
+import { Dialog } from "./part/dialog";
+import { Icon } from "./part/icon";
+import { KeyDialog } from "./part/key";
+import { Empty } from "./part/state";
+import { navigate, type Route, route } from "./route";
+import { isDark, toggle } from "./theme";
+
+const helping = signal(false);
+
+export function App() {
+  useEffect(
+    () =>
+      offer([
+        { keys: "?", label: "Show these shortcuts", run: () => (helping.value = true) },
+        { keys: "g p", label: "Go to the problems", run: () => navigate("/") },
+        { keys: "g s", label: "Go to the submissions", run: () => navigate("/submissions") },
+        { keys: "g q", label: "Go to the queue", run: () => navigate("/queue") },
+        { keys: "t", label: "Dark or light", run: toggle },
+      ]),
+    [],
+  );
+  const at = route.value;
+  return (
+    <>
+      <a class="skip" href="#main" onClick={toMain}>
+        Skip to the page
+      </a>
+      <Bar at={at} />
+      <Page at={at} />
+      {helping.value && <Help />}
+      {asking.value && <KeyDialog />}
+      <div class="notices" role="status">
+        {notices.value.map((notice) => (
+          <div key={notice.id} class={notice.bad ? "notice bad" : "notice"}>
+            <span>{notice.text}</span>
+            {notice.action && (
+              <button
+                type="button"
+                onClick={() => {
+                  notice.action?.run();
+                  dismiss(notice.id);
+                }}
+              >
+                {notice.action.label}
+              </button>
+            )}
+            <button type="button" aria-label="Dismiss" onClick={() => dismiss(notice.id)}>
+              <Icon name="cross" />
+            </button>
+          </div>
+        ))}
+      </div>
+    </>
+  );
+}
+
+function toMain(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>("main h1")?.focus();
+}
+
+function Bar({ at }: { at: Route }) {
+  const current = (pages: Route["page"][]) => (pages.includes(at.page) ? "page" : undefined);
+  const dark = isDark();
+  return (
+    <header class="bar">
+      <a class="home" href="/" aria-label="Remora board">
+        <img src={mark} alt="" width="26" height="26" />
+        <span>Remora</span>
+      </a>
+      <nav aria-label="Pages">
+        <a href="/" aria-current={current(["problems", "problem", "leaderboard"])}>
+          Problems
+        </a>
+        <a href="/submissions" aria-current={current(["submissions", "submission", "compare"])}>
+          Submissions
+        </a>
+        <a href="/queue" aria-current={current(["queue"])}>
+          Queue
+        </a>
+      </nav>
+      <span class="space" />
+      <button type="button" class="button plain" onClick={() => (asking.value = true)} title="API key">
+        <Icon name="key" />
+        <span class="key-name">{key.value === "" ? "API key" : key.value.split("_").slice(0, 2).join("_")}</span>
+        <span class="hidden-visually">{key.value === "" ? "Enter an API key" : "Change the API key"}</span>
+      </button>
+      <button
+        type="button"
+        class="button plain icon"
+        aria-label={dark ? "Light colours" : "Dark colours"}
+        title={dark ? "Light colours (t)" : "Dark colours (t)"}
+        onClick={toggle}
+      >
+        <Icon name={dark ? "sun" : "moon"} />
+      </button>
+      <button
+        type="button"
+        class="button plain icon"
+        aria-label="Keyboard shortcuts"
+        title="Keyboard shortcuts (?)"
+        onClick={() => (helping.value = true)}
+      >
+        <Icon name="help" />
+      </button>
+    </header>
+  );
+}
+
+function Page({ at }: { at: Route }) {
+  switch (at.page) {
+    case "problems":
+      return <ProblemsPage />;
+    case "problem":
+      return <ProblemPage key={at.slug} slug={at.slug} />;
+    case "submissions":
+      return <SubmissionsPage />;
+    case "submission":
+      return <SubmissionPage key={at.id} id={at.id} />;
+    case "compare":
+      return <ComparePage />;
+    case "leaderboard":
+      return <LeaderboardPage key={at.slug} slug={at.slug} />;
+    case "queue":
+      return <QueuePage />;
+    case "missing":
+      return (
+        <main class="page">
+          <h1 tabIndex={-1}>Nothing here</h1>
+          <Empty title="This address leads nowhere.">
+            <a href="/">All problems</a>
+          </Empty>
+        </main>
+      );
+  }
+}
+
+function Help() {
+  const list = new Map(shortcuts.value.map((shortcut) => [shortcut.keys, shortcut.label]));
+  return (
+    <Dialog title="Keyboard" close={() => (helping.value = false)}>
+      <dl>
+        {[...list.entries()].map(([keys, label]) => (
+          <>
+            <dt key={keys}>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{label}</dd>
+          </>
+        ))}
+        <dt>
+          <kbd>Esc</kbd> <kbd>Tab</kbd>
+        </dt>
+        <dd>Leave the editor</dd>
+      </dl>
+      <div class="actions">
+        <button type="button" class="button" onClick={() => (helping.value = false)}>
+          Close
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,22 @@
+/** The devices there are, and the one that was chosen last. */
+
+import { signal } from "@preact/signals";
+import type { Device } from "./contract";
+import { stored } from "./stored";
+
+export const chosen = signal(stored.get("gpu") ?? "");
+
+export function choose(gpu: string): void {
+  chosen.value = gpu;
+  stored.set("gpu", gpu);
+}
+
+/** The chosen device if it is there, else one that is ready, else any. */
+export function pick(devices: Device[]): Device | null {
+  return (
+    devices.find((device) => device.gpu_type === chosen.value) ??
+    devices.find((device) => device.state === "ready") ??
+    devices[0] ??
+    null
+  );
+}

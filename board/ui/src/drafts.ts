@@ -1,0 +1,36 @@
+/** What was written and not thrown away: one draft for each problem, dtype and shape. */
+
+import type { KernelShape } from "./contract";
+import { stored } from "./stored";
+
+function name(slug: string, dtype: string, shape: KernelShape): string {
+  return `draft.${slug}.${dtype}.${shape}`;
+}
+
+export function load(slug: string, dtype: string, shape: KernelShape): string | null {
+  return stored.get(name(slug, dtype, shape));
+}
+
+/** Text that is the starter's own is no draft. */
+export function save(slug: string, dtype: string, shape: KernelShape, text: string, starter: string): void {
+  if (text === starter) stored.remove(name(slug, dtype, shape));
+  else stored.set(name(slug, dtype, shape), text);
+}
+
+/** The choices made last, for a problem. */
+export interface Choice {
+  dtype: string;
+  shape: KernelShape;
+}
+
+export function choice(slug: string): Partial<Choice> {
+  try {
+    return JSON.parse(stored.get(`choice.${slug}`) ?? "{}") as Partial<Choice>;
+  } catch {
+    return {};
+  }
+}
+
+export function choose(slug: string, made: Choice): void {
+  stored.set(`choice.${slug}`, JSON.stringify(made));
+}

@@ -1,0 +1,170 @@
+/** Numbers as people read them. */
+
+const MISSING = "–";
+
+function significant(value: number, digits: number): string {
+  if (value === 0) return "0";
+  // Rounded first: 0.9997 has three digits after the point, and 1.00 has two.
+  value = Number(value.toPrecision(digits));
+  const magnitude = Math.floor(Math.log10(Math.abs(value)));
+  const decimals = Math.max(0, Math.min(20, digits - 1 - magnitude));
+  return value.toFixed(decimals);
+}
+
+/** A time in the unit that keeps it between one and a thousand. */
+export function time(ms: number | null | undefined): string {
+  if (ms == null || !Number.isFinite(ms)) return MISSING;
+  const size = Math.abs(Number(ms.toPrecision(3)));
+  if (size === 0) return "0 ms";
+  if (size < 0.001) return `${significant(ms * 1e6, 3)} ns`;
+  if (size < 1) return `${significant(ms * 1e3, 3)} µs`;
+  if (size < 1000) return `${significant(ms, 3)} ms`;
+  if (size < 60_000) return `${significant(ms / 1000, 3)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+/** A time in whole seconds, for waiting. */
+export function wait(seconds: number | null | undefined): string {
+  if (seconds == null || !Number.isFinite(seconds)) return MISSING;
+  if (seconds <= 0) return "none";
+  if (seconds < 1) return "under 1 s";
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+
+/** A count with a prefix: 1.25 G. The unit, if any, follows the prefix. */
+export function metric(value: number | null | undefined, unit = ""): string {
+  if (value == null || !Number.isFinite(value)) return MISSING;
+  let step = 0;
+  let rest = value;
+  while (Math.abs(rest) >= 999.5 && step < PREFIXES.length - 1) {
+    rest /= 1000;
+    step += 1;
+  }
+  const number = step === 0 && Number.isInteger(rest) ? String(rest) : significant(rest, 3);
+  const suffix = `${PREFIXES[step] ?? ""}${unit}`;
+  return suffix === "" ? number : `${number} ${suffix}`;
+}
+
+/** A whole number with thin spaces between thousands. */
+export function whole(value: number | null | undefined): string {
+  if (value == null || !Number.isFinite(value)) return MISSING;
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u2009");
+}
+
+/** Bytes by powers of 1024, as memory is sold. */
+export function bytes(value: number | null | undefined): string {
+  if (value == null || !Number.isFinite(value)) return MISSING;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let step = 0;
+  let rest = value;
+  while (Math.abs(rest) >= 1024 && step < units.length - 1) {
+    rest /= 1024;
+    step += 1;
+  }
+  return `${Number.isInteger(rest) ? rest : significant(rest, 3)} ${units[step]}`;
+}
+
+/** Dollars, with as many places as small sums need. */
+export function money(usd: number | null | undefined): string {
+  if (usd == null || !Number.isFinite(usd)) return MISSING;
+  if (usd === 0) return "$0";
+  if (Math.abs(usd) < 0.0001) return "< $0.0001";
+  if (Math.abs(usd) < 0.1) return `$${usd.toFixed(4)}`;
+  return `$${usd.toFixed(2)}`;
+}
+
+/** A difference or an error bound: few digits, powers of ten when small or large. */
+export function error(value: unknown): string {
+  if (value == null) return MISSING;
+  const number = typeof value === "number" ? value : Number(value);
+  if (typeof value === "string" && Number.isNaN(number)) return value;
+  if (!Number.isFinite(number)) return String(value);
+  if (number === 0) return "0";
+  const size = Math.abs(number);
+  return size >= 0.001 && size < 10_000 ? significant(number, 3) : number.toExponential(1);
+}
+
+/** How long ago a moment was. */
+export function ago(ms: number | null | undefined, now: number = Date.now()): string {
+  if (ms == null || !Number.isFinite(ms)) return MISSING;
+  const seconds = Math.max(0, (now - ms) / 1000);
+  if (seconds < 45) return "just now";
+  if (seconds < 90) return "a minute ago";
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
+  if (seconds < 36 * 3600) return `${Math.round(seconds / 3600)} h ago`;
+  if (seconds < 30 * 86400) return `${Math.round(seconds / 86400)} days ago`;
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/** A share as a percentage. */
+export function percent(share: number | null | undefined): string {
+  if (share == null || !Number.isFinite(share)) return MISSING;
+  const value = share * 100;
+  return `${value < 10 ? significant(value, 2) : Math.round(value)} %`;
+}
+
+/** A status as a person would say it. */
+export function status(name: string): string {
+  const known: Record<string, string> = {
+    IN_QUEUE: "In the queue",
+    PROVISIONING: "Getting a GPU",
+    COMPILING: "Compiling",
+    COMPILED: "Compiled",
+    CHECKING: "Checking",
+    TEST_RESULT: "Checking",
+    CHECKED: "Correct",
+    BENCHMARKING: "Measuring",
+    BENCHMARK_RESULT: "Measuring",
+    BENCHMARKED: "Accepted",
+    WRONG_ANSWER: "Wrong answer",
+    COMPILE_ERROR: "Does not compile",
+    RUNTIME_ERROR: "Run-time error",
+    TIME_LIMIT_EXCEEDED: "Out of time",
+    MEMORY_LIMIT_EXCEEDED: "Out of memory",
+    REJECTED: "Rejected",
+    CANCELLED: "Cancelled",
+    ERROR: "Judge error",
+    PASSED: "Sample passed",
+    FAILED: "Sample failed",
+    SANDBOX_SUCCESS: "Ran",
+    SANDBOX_ERROR: "Failed",
+    SANDBOX_TIMEOUT: "Out of time",
+  };
+  return known[name] ?? name.toLowerCase().replaceAll("_", " ");
+}
+
+export type Tone = "good" | "bad" | "warn" | "busy" | "plain";
+
+/** The colour of a status. */
+export function tone(name: string): Tone {
+  switch (name) {
+    case "CHECKED":
+    case "BENCHMARKED":
+    case "PASSED":
+    case "SANDBOX_SUCCESS":
+      return "good";
+    case "COMPILED":
+    case "CANCELLED":
+      return "plain";
+    case "TIME_LIMIT_EXCEEDED":
+    case "MEMORY_LIMIT_EXCEEDED":
+    case "SANDBOX_TIMEOUT":
+    case "REJECTED":
+      return "warn";
+    case "WRONG_ANSWER":
+    case "COMPILE_ERROR":
+    case "RUNTIME_ERROR":
+    case "ERROR":
+    case "FAILED":
+    case "SANDBOX_ERROR":
+      return "bad";
+    default:
+      return "busy";
+  }
+}

@@ -1,0 +1,138 @@
+/** Who is fastest at a problem, on one GPU at a time. The software GPU has a board of its own, which ranks nothing else. */
+
+import * as api from "../api";
+import type { Device, LeaderboardEntry } from "../contract";
+import * as device from "../device";
+import * as format from "../format";
+import { useLoad } from "../load";
+import { Download } from "../part/download";
+import { Empty, Refused, SkeletonRows } from "../part/state";
+import { Emulated } from "../part/status";
+import { amend, parameter } from "../route";
+import { useTitle } from "../title";
+
+export function LeaderboardPage({ slug }: { slug: string }) {
+  const problem = useLoad(() => api.problem(slug), [slug]).now.value;
+  const devices = useLoad(api.devices, []).now.value;
+  const names = boards(devices.value ?? []);
+  const gpu = parameter("gpu") || (device.pick(devices.value ?? [])?.gpu_type ?? "");
+  const dtype = parameter("dtype");
+  const load = useLoad(async () => (gpu === "" ? null : api.leaderboard(slug, gpu, dtype)), [slug, gpu, dtype]);
+  const title = problem.value?.title ?? slug;
+  useTitle(`${title}, leaderboard`);
+  const now = load.now.value;
+  const board = now.value;
+  return (
+    <main class="page">
+      <div class="page-head">
+        <div>
+          <h1 tabIndex={-1}>{title}</h1>
+          <p>
+            The best of everyone, by the geometric mean of the medians. <a href={`/problems/${slug}`}>Solve it</a>
+          </p>
+        </div>
+        <div class="row">
+          {gpu !== "" && (
+            <Download path={`/api/leaderboards/${slug}.csv?gpu=${encodeURIComponent(gpu)}`} name={`${slug}-${gpu}.csv`} label="CSV" />
+          )}
+        </div>
+      </div>
+      <div class="filters">
+        <div class="segments" role="group" aria-label="Device">
+          {names.map((one) => (
+            <button type="button" key={one.gpu} aria-pressed={gpu === one.gpu} onClick={() => amend({ gpu: one.gpu })}>
+              {one.gpu}
+              {one.emulated ? " (emulated)" : ""}
+            </button>
+          ))}
+        </div>
+        {(problem.value?.dtypes.length ?? 0) > 1 && (
+          <label>
+            <span class="hidden-visually">Element type</span>
+            <select class="field" value={dtype} onChange={(event) => amend({ dtype: event.currentTarget.value })}>
+              <option value="">Any type</option>
+              {problem.value?.dtypes.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+        )}
+      </div>
+      {board?.emulated && (
+        <p class="note emulated-note">
+          <Emulated /> These ran on the software GPU. Instruction counts are exact; times are not those of a GPU, and are
+          never ranked with them.
+        </p>
+      )}
+      <div class={`card${board?.emulated ? " emulated" : ""}`}>
+        {now.state === "refused" ? (
+          <Refused refusal={now.refusal} again={load.again} />
+        ) : board !== null && board.entries.length === 0 ? (
+          <Empty title="Nobody has solved this here yet.">
+            <a href={`/problems/${slug}`}>Be the first</a>
+          </Empty>
+        ) : (
+          <Entries entries={board?.entries ?? null} />
+        )}
+      </div>
+    </main>
+  );
+}
+
+function boards(devices: Device[]): { gpu: string; emulated: boolean }[] {
+  const found = new Map<string, boolean>();
+  for (const one of devices) found.set(one.gpu_type, (found.get(one.gpu_type) ?? true) && one.emulated);
+  return [...found.entries()]
+    .map(([gpu, emulated]) => ({ gpu, emulated }))
+    .sort((one, two) => Number(one.emulated) - Number(two.emulated) || one.gpu.localeCompare(two.gpu));
+}
+
+function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
+  const best = entries?.[0]?.avg_runtime_ms ?? null;
+  const counted = entries?.some((entry) => entry.instructions != null) ?? false;
+  return (
+    <table class="ranking">
+      <thead>
+        <tr>
+          <th class="right rank-column">#</th>
+          <th>by</th>
+          <th class="right">runtime</th>
+          <th class="bar-column">
+            <span class="hidden-visually">speed beside the best</span>
+          </th>
+          <th class="right flops-column">FLOP/s</th>
+          {counted && <th class="right">instructions</th>}
+          <th class="right when-column">when</th>
+        </tr>
+      </thead>
+      <tbody>
+        {entries === null ? (
+          <SkeletonRows rows={6} columns={6} />
+        ) : (
+          entries.map((entry) => (
+            <tr key={entry.submission_id}>
+              <td class="right number rank-column">{entry.rank}</td>
+              <td>
+                <a class="quiet problem-title" href={`/submissions/${entry.submission_id}`}>
+                  {entry.user}
+                </a>
+                {entry.public && <span class="dtypes">code is public</span>}
+              </td>
+              <td class="right number">{format.time(entry.avg_runtime_ms)}</td>
+              <td class="bar-column">
+                {best !== null && entry.avg_runtime_ms != null && (
+                  <span class="speed" style={{ width: `${Math.max(2, (best / entry.avg_runtime_ms) * 100)}%` }} />
+                )}
+              </td>
+              <td class="right number flops-column">
+                {format.metric(entry.avg_gflops == null ? null : entry.avg_gflops * 1e9)}
+              </td>
+              {counted && <td class="right number">{format.whole(entry.instructions)}</td>}
+              <td class="right small dim when-column">{format.ago(entry.created_at)}</td>
+            </tr>
+          ))
+        )}
+      </tbody>
+    </table>
+  );
+}

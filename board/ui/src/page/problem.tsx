@@ -1,0 +1,306 @@
+/** One problem: what is asked, the editor, and what became of what was written. */
+
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import * as api from "../api";
+import { diagnostics } from "../compiler";
+import type { Device, Endpoint, KernelShape, Problem } from "../contract";
+import * as device from "../device";
+import * as drafts from "../drafts";
+import { Followed } from "../follow";
+import * as format from "../format";
+import { offer } from "../keys";
+import { useLoad } from "../load";
+import { tell } from "../notice";
+import { Editor, type EditorHandle } from "../part/editor";
+import { Icon } from "../part/icon";
+import { Outcome } from "../part/outcome";
+import { Split } from "../part/split";
+import { Refused, sentence, Skeleton } from "../part/state";
+import { Statement } from "../part/statement";
+import { amend, parameter } from "../route";
+import { useTitle } from "../title";
+
+type Pane = "statement" | "code" | "result";
+
+export function ProblemPage({ slug }: { slug: string }) {
+  const load = useLoad(() => api.problem(slug), [slug]);
+  const now = load.now.value;
+  useTitle(now.value?.title ?? "");
+  if (now.value === null) {
+    return (
+      <main class={now.state === "refused" ? "page" : "workbench"}>
+        {now.state === "refused" ? (
+          <>
+            <h1 tabIndex={-1}>{now.refusal.status === 404 ? "No such problem" : "Problem"}</h1>
+            <Refused refusal={now.refusal} again={load.again} />
+          </>
+        ) : (
+          <div class="workbench-waiting">
+            <Skeleton width="40%" height="1.8em" />
+            <Skeleton width="90%" />
+            <Skeleton width="82%" />
+            <Skeleton width="60%" />
+          </div>
+        )}
+      </main>
+    );
+  }
+  return <Workbench problem={now.value} />;
+}
+
+const PANES: [Pane, string][] = [
+  ["statement", "Problem"],
+  ["code", "Code"],
+  ["result", "Result"],
+];
+
+function Workbench({ problem }: { problem: Problem }) {
+  const before = drafts.choice(problem.slug);
+  const dtype = useSignal(
+    before.dtype !== undefined && problem.dtypes.includes(before.dtype) ? before.dtype : (problem.dtypes[0] ?? "float32"),
+  );
+  const shape = useSignal<KernelShape>(before.shape === "host" ? "host" : "kernel");
+  const pane = useSignal<Pane>(parameter("run") === "" ? "statement" : "result");
+  const line = useSignal<number | null>(null);
+  const sending = useSignal(false);
+  const followed = useSignal<Followed | null>(null);
+  const editor = useRef<EditorHandle | null>(null);
+  const devices = useLoad(api.devices, [], 15_000).now.value.value ?? [];
+  const chosen = device.pick(devices);
+
+  const starter = () => problem.starters[dtype.value]?.[shape.value] ?? "";
+  const draft = () => drafts.load(problem.slug, dtype.value, shape.value) ?? starter();
+  const switchTo = (next: { dtype?: string; shape?: KernelShape }) => {
+    dtype.value = next.dtype ?? dtype.value;
+    shape.value = next.shape ?? shape.value;
+    drafts.choose(problem.slug, { dtype: dtype.value, shape: shape.value });
+    editor.current?.replace(draft());
+  };
+  const reset = () => {
+    const written = editor.current?.text() ?? "";
+    if (written === starter()) return;
+    editor.current?.replace(starter());
+    tell("The starter code is back.", { action: { label: "Undo", run: () => editor.current?.replace(written) } });
+  };
+
+  const watch = (next: Followed) => {
+    followed.value?.stop();
+    followed.value = next;
+  };
+  const send = async (endpoint: Endpoint) => {
+    const code = editor.current?.text();
+    if (code === undefined || sending.value) return;
+    if (chosen === null) {
+      tell("There is no device to run on.", { bad: true });
+      return;
+    }
+    sending.value = true;
+    try {
+      const made = await api.submit({
+        solution_code: code,
+        problem: problem.slug,
+        gpu_type: chosen.gpu_type,
+        dtype: dtype.value,
+        language: "hip",
+        endpoint,
+      });
+      editor.current?.mark([]);
+      line.value = null;
+      // In the address, so that a reload finds it again.
+      amend({ run: made.id });
+      watch(new Followed(made.id, endpoint, made.position ?? null));
+      pane.value = "result";
+    } catch (cause) {
+      const refusal = cause instanceof api.Refusal ? cause : new api.Refusal(0, String(cause));
+      tell(sentence([refusal.message, refusal.details].filter((text) => text !== "").join(". ")), { bad: true });
+    } finally {
+      sending.value = false;
+    }
+  };
+
+  const actions = useRef({ send, reset });
+  actions.current = { send, reset };
+  useEffect(
+    () =>
+      offer([
+        { keys: "Ctrl+Enter", label: "Submit", run: () => void actions.current.send("full") },
+        { keys: "Ctrl+'", label: "Run the sample", run: () => void actions.current.send("sample") },
+        { keys: "Ctrl+;", label: "Compile only", run: () => void actions.current.send("compile") },
+      ]),
+    [],
+  );
+
+  // A submission that the address names is found again: the events are told from the first one on.
+  useEffect(() => {
+    const id = parameter("run");
+    if (id === "") return;
+    let gone = false;
+    api
+      .submission(id)
+      .then((detail) => {
+        if (!gone && followed.value === null) watch(new Followed(id, detail.endpoint));
+      })
+      .catch(() => amend({ run: "" }));
+    return () => {
+      gone = true;
+    };
+  }, []);
+  useEffect(() => () => followed.value?.stop(), []);
+
+  const run = followed.value?.run.value ?? null;
+  const said = run?.end?.status === "COMPILE_ERROR" ? (run.end.details ?? "") : (run?.warnings ?? "");
+  useEffect(() => {
+    if (said !== "") editor.current?.mark(diagnostics(said));
+  }, [said, run?.id]);
+
+  const choose = (number: number) => {
+    line.value = number;
+    editor.current?.light([number]);
+  };
+  const goTo = (number: number, column: number) => {
+    pane.value = "code";
+    editor.current?.goTo(number, column);
+  };
+  const busy = sending.value || (run !== null && run.end === null);
+
+  const code = (
+    <section class="code-pane" aria-label="Solution">
+      <div class="toolbar">
+        <label>
+          <span class="hidden-visually">Element type</span>
+          <select class="field" value={dtype.value} onChange={(event) => switchTo({ dtype: event.currentTarget.value })}>
+            {problem.dtypes.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <div class="segments" role="group" aria-label="Shape of the solution">
+          <button
+            type="button"
+            aria-pressed={shape.value === "kernel"}
+            title="extern &quot;C&quot; __global__ void solution(…): grid and block are the problem's"
+            onClick={() => switchTo({ shape: "kernel" })}
+          >
+            Kernel
+          </button>
+          <button
+            type="button"
+            aria-pressed={shape.value === "host"}
+            title="extern &quot;C&quot; void solution(…): launches what it likes"
+            onClick={() => switchTo({ shape: "host" })}
+          >
+            Host
+          </button>
+        </div>
+        <button type="button" class="button plain icon" aria-label="Back to the starter code" title="Back to the starter code" onClick={reset}>
+          <Icon name="reset" />
+        </button>
+        <span class="space" />
+        <DeviceChoice devices={devices} chosen={chosen} />
+      </div>
+      <Editor
+        initial={draft()}
+        changed={(text) => drafts.save(problem.slug, dtype.value, shape.value, text, starter())}
+        cursor={(number) => {
+          line.value = number;
+        }}
+        ready={(handle) => {
+          editor.current = handle;
+          if (said !== "") handle.mark(diagnostics(said));
+        }}
+      />
+      <div class="toolbar actions">
+        <Cost problem={problem.slug} device={chosen} />
+        <span class="space" />
+        <button type="button" class="button plain" disabled={busy} onClick={() => void send("compile")} title="Compile only (Ctrl+;)">
+          <Icon name="chip" />
+          <span class="wide-only">Compile</span>
+        </button>
+        <button type="button" class="button" disabled={busy} onClick={() => void send("sample")}>
+          <Icon name="play" />
+          Sample <kbd class="wide-only">Ctrl '</kbd>
+        </button>
+        <button type="button" class="button primary" disabled={busy} onClick={() => void send("full")}>
+          <Icon name="up" />
+          Submit <kbd class="wide-only">Ctrl ⏎</kbd>
+        </button>
+      </div>
+    </section>
+  );
+  return (
+    <main class={`workbench show-${pane.value}`}>
+      <div class="pane-choice" role="tablist" aria-label="Parts of the page">
+        {PANES.map(([name, label]) => (
+          <button type="button" role="tab" key={name} aria-selected={pane.value === name} onClick={() => (pane.value = name)}>
+            {label}
+            {name === "result" && run !== null && <span class={`pane-dot ${format.tone(run.end?.status ?? run.status)}`} />}
+          </button>
+        ))}
+      </div>
+      <Split
+        name="problem"
+        label="Width of the problem"
+        direction="across"
+        start={0.42}
+        first={<Statement
+            problem={problem}
+            dtype={dtype.value}
+            shape={shape.value}
+            emulated={chosen?.emulated ?? false}
+          />}
+        second={
+          <Split
+            name="result"
+            label="Height of the editor"
+            direction="down"
+            start={0.56}
+            first={code}
+            second={<Outcome followed={followed.value} line={line.value} choose={choose} goTo={goTo} />}
+          />
+        }
+      />
+    </main>
+  );
+}
+
+function DeviceChoice({ devices, chosen }: { devices: Device[]; chosen: Device | null }) {
+  if (devices.length === 0) return <Skeleton width="9em" height="34px" />;
+  return (
+    <label class="device-choice">
+      <span class="hidden-visually">Device</span>
+      <select
+        class={`field${chosen?.emulated ? " emulated" : ""}`}
+        value={chosen?.gpu_type}
+        onChange={(event) => device.choose(event.currentTarget.value)}
+      >
+        {devices.map((one) => (
+          <option key={`${one.gpu_type} ${one.name}`} value={one.gpu_type} disabled={one.state === "offline"}>
+            {one.gpu_type}
+            {one.emulated ? ", emulated" : ""}
+            {one.state === "ready" ? "" : `, ${one.state}`}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** What a submission would cost and how long it would wait, before it is made. */
+function Cost({ problem, device: chosen }: { problem: string; device: Device | null }) {
+  const gpu = chosen?.gpu_type ?? "";
+  const now = useLoad(
+    async () => (gpu === "" ? null : api.estimate(problem, gpu, "full")),
+    [problem, gpu, chosen?.queue_length],
+  ).now.value;
+  if (now.value == null) return <span class="small dim">{"\u00a0"}</span>;
+  const { cost_usd, seconds, queue_s, warm } = now.value;
+  return (
+    <span class="small dim cost">
+      {cost_usd > 0 ? `about ${format.money(cost_usd)}, ` : ""}
+      {format.wait(seconds)}
+      {queue_s >= 1 ? ` after ${format.wait(queue_s)} in the queue` : ""}
+      {warm ? "" : ", cold start"}
+    </span>
+  );
+}

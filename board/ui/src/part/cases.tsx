@@ -1,0 +1,116 @@
+/** The cases of a submission, row by row as they are done. Rows to come are there from the start, so nothing jumps. */
+
+import type { BenchmarkResult, TestResult } from "../contract";
+import * as format from "../format";
+import { Icon } from "./icon";
+import { Skeleton } from "./state";
+
+interface TestProperties {
+  tests: TestResult[];
+  total: number | null;
+  busy: boolean;
+}
+
+export function Tests({ tests, total, busy }: TestProperties) {
+  const missing = busy ? Math.max(0, (total ?? 0) - tests.length) : 0;
+  if (tests.length === 0 && missing === 0) return null;
+  return (
+    <div class="scroll-x">
+      <table class="cases" aria-label="Checked cases">
+        <thead>
+          <tr>
+            <th>checked</th>
+            <th class="right">largest difference</th>
+            <th class="right">time</th>
+          </tr>
+        </thead>
+        <tbody>
+          {tests.map((test) => (
+            <tr key={test.test_id} class={test.status === "PASSED" ? "good" : "bad"}>
+              <td>
+                <span class="verdict">
+                  <Icon name={test.status === "PASSED" ? "check" : "cross"} />
+                  <span class="hidden-visually">{test.status === "PASSED" ? "passed" : "failed"}</span>
+                </span>
+                {test.name}
+                {test.message !== undefined && <span class="dtypes">{test.message}</span>}
+              </td>
+              <td class="right number">{format.error(test.max_difference)}</td>
+              <td class="right number">{format.time(test.runtime_ms)}</td>
+            </tr>
+          ))}
+          {Array.from({ length: missing }, (_, row) => (
+            <tr key={`to-come-${row}`} aria-hidden="true">
+              <td>
+                <Skeleton width="9em" />
+              </td>
+              <td />
+              <td />
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface BenchProperties {
+  benches: BenchmarkResult[];
+  total: number | null;
+  busy: boolean;
+}
+
+export function Benches({ benches, total, busy }: BenchProperties) {
+  const missing = busy ? Math.max(0, (total ?? 0) - benches.length) : 0;
+  if (benches.length === 0 && missing === 0) return null;
+  const counted = benches.some((bench) => bench.counts != null);
+  const flops = benches.some((bench) => bench.gflops != null);
+  return (
+    <div class="scroll-x">
+      <table class="cases" aria-label="Measured cases">
+        <thead>
+          <tr>
+            <th>measured</th>
+            <th class="right">median</th>
+            <th class="right" title="95 % confidence interval of the median">
+              interval
+            </th>
+            {flops && <th class="right">FLOP/s</th>}
+            <th class="right">bytes/s</th>
+            <th class="right" title="The time that the device's roofs allow at best, over the time taken">
+              of the roof
+            </th>
+            {counted && <th class="right">instructions</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {benches.map((bench) => (
+            <tr key={bench.test_id}>
+              <td>{bench.name}</td>
+              <td class="right number">{format.time(bench.runtime_ms)}</td>
+              <td class="right number dim">
+                {format.time(bench.ci_low_ms)} – {format.time(bench.ci_high_ms)}
+              </td>
+              {flops && (
+                <td class="right number">{format.metric(bench.gflops == null ? null : bench.gflops * 1e9)}</td>
+              )}
+              <td class="right number">{format.metric(bench.gbytes_per_s * 1e9)}</td>
+              <td class="right number">
+                {bench.runtime_ms > 0 && bench.floor_ms > 0 ? format.percent(bench.floor_ms / bench.runtime_ms) : "–"}
+              </td>
+              {counted && <td class="right number">{format.whole(bench.counts?.instructions)}</td>}
+            </tr>
+          ))}
+          {Array.from({ length: missing }, (_, row) => (
+            <tr key={`to-come-${row}`} aria-hidden="true">
+              <td>
+                <Skeleton width="9em" />
+              </td>
+              <td colSpan={counted ? 5 : 4} />
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

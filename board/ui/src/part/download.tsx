@@ -1,0 +1,24 @@
+/** A file from the server. A plain link would not carry the API key. */
+
+import * as api from "../api";
+import { tell } from "../notice";
+
+export function Download({ path, name, label }: { path: string; name: string; label: string }) {
+  const take = async () => {
+    try {
+      const address = URL.createObjectURL(await api.file(path));
+      const link = document.createElement("a");
+      link.href = address;
+      link.download = name;
+      link.click();
+      URL.revokeObjectURL(address);
+    } catch (cause) {
+      tell((cause as Error).message, { bad: true });
+    }
+  };
+  return (
+    <button type="button" class="button" onClick={() => void take()}>
+      {label}
+    </button>
+  );
+}

@@ -1,0 +1,59 @@
+/** The editor. Loaded when first needed; it lives in a shadow root, where its styles need no inline style elements. */
+
+import type { ComponentChild } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { Diagnostic } from "../compiler";
+import type { Surface } from "../surface";
+import { Skeleton } from "./state";
+
+/** What the page may ask of the editor. */
+export interface EditorHandle {
+  text(): string;
+  /** Replace the text, as one step that can be undone. */
+  replace(text: string): void;
+  goTo(line: number, column?: number): void;
+  mark(diagnostics: Diagnostic[]): void;
+  /** Light up lines, and show the first of them. */
+  light(lines: number[]): void;
+}
+
+interface Properties {
+  initial: string;
+  changed: (text: string) => void;
+  cursor: (line: number) => void;
+  ready: (handle: EditorHandle) => void;
+}
+
+export function Editor(properties: Properties): ComponentChild {
+  const place = useRef<HTMLDivElement>(null);
+  const latest = useRef(properties);
+  latest.current = properties;
+  useEffect(() => {
+    let surface: Surface | null = null;
+    let gone = false;
+    void import("../surface").then(({ create }) => {
+      if (gone || place.current === null) return;
+      const root = place.current.shadowRoot ?? place.current.attachShadow({ mode: "open" });
+      surface = create(root, latest.current.initial, {
+        changed: (text) => latest.current.changed(text),
+        cursor: (line) => latest.current.cursor(line),
+      });
+      place.current.dataset.ready = "true";
+      latest.current.ready(surface);
+    });
+    return () => {
+      gone = true;
+      surface?.destroy();
+    };
+  }, []);
+  return (
+    <div class="editor-box">
+      <div class="editor-waiting" aria-hidden="true">
+        {[62, 48, 70, 30, 55].map((width) => (
+          <Skeleton key={width} width={`${width}%`} />
+        ))}
+      </div>
+      <div class="editor" ref={place} />
+    </div>
+  );
+}

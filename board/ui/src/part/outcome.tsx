@@ -1,0 +1,112 @@
+/** What became of a submission, beside the editor: stepper, verdict, cases, differences, compiler output, instructions. */
+
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import * as api from "../api";
+import type { Followed } from "../follow";
+import { useLoad } from "../load";
+import { tell } from "../notice";
+import type { Run } from "../run";
+import { Benches, Tests } from "./cases";
+import { Isa } from "./isa";
+import { Empty, Refused, Skeleton } from "./state";
+import { Stepper } from "./stepper";
+import { Verdict } from "./verdict";
+
+interface Properties {
+  followed: Followed | null;
+  line: number | null;
+  choose: (line: number) => void;
+  goTo: (line: number, column: number) => void;
+}
+
+export function Outcome({ followed, line, choose, goTo }: Properties) {
+  const tab = useSignal<"result" | "isa">("result");
+  const run = followed?.run.value ?? null;
+  useEffect(() => {
+    tab.value = run?.endpoint === "compile" ? "isa" : "result";
+  }, [run?.id]);
+  if (followed === null || run === null) {
+    return (
+      <section class="outcome" aria-label="Result">
+        <Empty title="Nothing has run yet.">
+          <p>
+            <kbd>Ctrl '</kbd> runs the sample, <kbd>Ctrl ⏎</kbd> submits: compile, check, measure.
+          </p>
+        </Empty>
+      </section>
+    );
+  }
+  const compiled = run.kernels.length > 0;
+  const shown = compiled ? tab.value : "result";
+  return (
+    <section class="outcome" aria-label="Result">
+      <div class="outcome-head">
+        <Stepper run={run} connected={followed.connected.value} />
+      </div>
+      <div class="outcome-tabs">
+        <div class="segments" role="tablist" aria-label="Views of the result">
+          <button type="button" role="tab" aria-selected={shown === "result"} onClick={() => (tab.value = "result")}>
+            Result
+          </button>
+          <button
+            type="button"
+            role="tab"
+            aria-selected={shown === "isa"}
+            disabled={!compiled}
+            onClick={() => (tab.value = "isa")}
+          >
+            Instructions
+          </button>
+        </div>
+        {!followed.connected.value && run.end === null && <span class="chip warn">reconnecting</span>}
+        <span class="space" />
+        {run.end === null ? (
+          <button
+            type="button"
+            class="button small"
+            onClick={() => api.cancel(run.id).catch((cause: Error) => tell(cause.message, { bad: true }))}
+          >
+            Cancel
+          </button>
+        ) : (
+          <a class="button small" href={`/submissions/${run.id}`}>
+            Details
+          </a>
+        )}
+      </div>
+      <div class="outcome-body">
+        {followed.failure.value !== "" ? (
+          <Refused refusal={new api.Refusal(0, followed.failure.value)} />
+        ) : shown === "isa" ? (
+          <IsaOf run={run} line={line} choose={choose} />
+        ) : (
+          <>
+            <Verdict run={run} goTo={goTo} />
+            <Benches benches={run.benches} total={run.totalBenches} busy={run.end === null} />
+            <Tests tests={run.tests} total={run.totalTests} busy={run.end === null && run.reached !== "bench"} />
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function IsaOf({ run, line, choose }: { run: Run; line: number | null; choose: (line: number) => void }) {
+  const load = useLoad(async () => run.end?.isa ?? (await api.isa(run.id)), [run.id, run.end !== null]);
+  const now = load.now.value;
+  if (now.value === null) {
+    // The instructions are kept when the submission has ended; until then a refusal says nothing.
+    return now.state === "refused" && run.end !== null ? (
+      <Refused refusal={now.refusal} again={load.again} />
+    ) : (
+      <div class="isa-waiting">
+        {[30, 44, 38, 52, 35].map((width) => (
+          <Skeleton key={width} width={`${width}%`} />
+        ))}
+      </div>
+    );
+  }
+  if (now.value.length === 0) return <Empty title="No instructions were kept for this submission." />;
+  return <Isa isa={now.value} kernels={run.kernels} chosen={line} choose={choose} />;
+}

@@ -1,0 +1,62 @@
+/** What a page shows when what it is about is on its way, empty or refused. */
+
+import type { ComponentChildren } from "preact";
+import { asking } from "../account";
+import type { Refusal } from "../api";
+
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="state">
+      <strong>{title}</strong>
+      {children}
+    </div>
+  );
+}
+
+export function Refused({ refusal, again }: { refusal: Refusal; again?: () => void }) {
+  const locked = refusal.status === 401 || refusal.status === 403;
+  return (
+    <div class="state bad" role="alert">
+      <strong>{sentence(refusal.message)}</strong>
+      {refusal.details !== "" && <p>{sentence(refusal.details)}</p>}
+      <div class="row">
+        {locked && (
+          <button type="button" class="button" onClick={() => (asking.value = true)}>
+            Enter an API key
+          </button>
+        )}
+        {again && (
+          <button type="button" class="button" onClick={again}>
+            Try again
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** Errors are lower case where they are made; here they stand alone. */
+export function sentence(text: string): string {
+  return text === "" ? text : text[0]!.toUpperCase() + text.slice(1);
+}
+
+export function Skeleton({ width, height }: { width: string; height?: string }) {
+  return <span class="skeleton" aria-hidden="true" style={{ width, ...(height ? { height } : {}) }} />;
+}
+
+/** Rows of nothing yet, as tall as the rows to come. */
+export function SkeletonRows({ rows, columns }: { rows: number; columns: number }) {
+  return (
+    <>
+      {Array.from({ length: rows }, (_, row) => (
+        <tr key={row} aria-hidden="true">
+          {Array.from({ length: columns }, (_, column) => (
+            <td key={column}>
+              <Skeleton width={column === 0 ? `${45 + ((row * 17) % 40)}%` : "3.5em"} />
+            </td>
+          ))}
+        </tr>
+      ))}
+    </>
+  );
+}

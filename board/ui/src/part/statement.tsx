@@ -1,0 +1,79 @@
+/** What a problem asks: the statement, and what it is checked and measured on. */
+
+import type { KernelShape, Problem } from "../contract";
+import * as format from "../format";
+import { Icon } from "./icon";
+import { Depth } from "./status";
+
+interface Properties {
+  problem: Problem;
+  dtype: string;
+  shape: KernelShape;
+  emulated: boolean;
+}
+
+export function Statement({ problem, dtype, shape, emulated }: Properties) {
+  const tolerance = tolerances(problem, dtype);
+  const place = emulated ? "emulated" : "real";
+  const measured = problem.cases.filter((one) => one.set === "bench" && (one.place === null || one.place === place));
+  return (
+    <section class="statement-pane" aria-label="Problem">
+      <header>
+        <h1 tabIndex={-1}>{problem.title}</h1>
+        <div class="row">
+          <Depth difficulty={problem.difficulty} />
+          {problem.solved && (
+            <span class="chip good">
+              <Icon name="check" /> solved
+            </span>
+          )}
+          {problem.tags.map((tag) => (
+            <a key={tag} class="chip quiet" href={`/?tag=${encodeURIComponent(tag)}`}>
+              {tag}
+            </a>
+          ))}
+        </div>
+      </header>
+      {/* The server renders the statement from files of its own; no user's text comes this way. */}
+      <div class="prose" dangerouslySetInnerHTML={{ __html: problem.statement_html }} />
+      <div class="prose">
+        <h2>Signature</h2>
+        <pre class="block">{signature(problem.starters[dtype]?.[shape]) ?? problem.signature}</pre>
+        <h2>Judged by</h2>
+        <ul>
+          {tolerance !== "" && <li>{tolerance}</li>}
+          {measured.length > 0 && <li>Measured on {measured.map((one) => one.name).join("; ")}.</li>}
+          {problem.flops_formula && (
+            <li>
+              Operations: <code>{problem.flops_formula}</code>
+            </li>
+          )}
+          {problem.bytes_formula && (
+            <li>
+              Bytes: <code>{problem.bytes_formula}</code>
+            </li>
+          )}
+        </ul>
+      </div>
+      <nav class="row" aria-label="More about this problem">
+        <a href={`/leaderboard/${problem.slug}`}>Leaderboard</a>
+        <a href={`/submissions?problem=${problem.slug}`}>Submissions</a>
+        <span class="dim small number">
+          {format.whole(problem.accepted)} of {format.whole(problem.submissions)} accepted
+        </span>
+      </nav>
+    </section>
+  );
+}
+
+/** What the starter code declares: the signature for the type and shape that are chosen. */
+export function signature(starter: string | undefined): string | null {
+  const found = /extern\s+"C"[^{;]*\)/.exec(starter ?? "");
+  return found === null ? null : found[0].replace(/\s+/g, " ");
+}
+
+function tolerances(problem: Problem, dtype: string): string {
+  const found = problem.tolerance[dtype];
+  if (problem.exact || found === undefined) return "Every element has to be the very number.";
+  return `Every element within ${format.error(found.atol)} + ${format.error(found.rtol)} × |expected|.`;
+}

@@ -1,0 +1,40 @@
+/** How a submission stands, in a word and a colour. */
+
+import * as format from "../format";
+
+export function Status({ name }: { name: string }) {
+  return <span class={`chip ${format.tone(name)}`}>{format.status(name)}</span>;
+}
+
+export function Emulated() {
+  return (
+    <span class="chip emulated" title="Run on the software GPU: counts are exact, times are not those of a GPU.">
+      emulated
+    </span>
+  );
+}
+
+const LEVELS = ["easy", "medium", "hard"];
+
+/** Difficulty as depth: one, two or three strokes down. */
+export function Depth({ difficulty }: { difficulty: string }) {
+  const level = LEVELS.indexOf(difficulty.toLowerCase()) + 1;
+  return (
+    <span class={`depth level-${level}`}>
+      <svg width="18" height="14" viewBox="0 0 18 14" aria-hidden="true">
+        {[0, 1, 2].map((row) => (
+          <path
+            key={row}
+            class={row < level ? "on" : "off"}
+            d={`M1 ${2.5 + row * 4.500}q2 -2 4 0t4 0t4 0t4 0`}
+            fill="none"
+            stroke-width="1.6"
+            stroke-linecap="round"
+          />
+        ))}
+      </svg>
+      {difficulty[0]?.toUpperCase()}
+      {difficulty.slice(1).toLowerCase()}
+    </span>
+  );
+}

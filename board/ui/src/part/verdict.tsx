@@ -1,0 +1,116 @@
+/** How a submission ended, in words, and whatever helps with it. */
+
+import * as format from "../format";
+import type { Run } from "../run";
+import { Console } from "./console";
+import { Differences } from "./difference";
+import { Sample } from "./sample";
+import { sentence } from "./state";
+import { Emulated } from "./status";
+
+interface Properties {
+  run: Run;
+  goTo?: (line: number, column: number) => void;
+}
+
+const HINTS: Record<string, string> = {
+  TIME_LIMIT_EXCEEDED: "A loop that does not end, a barrier that not every thread reaches, or simply too much work.",
+  MEMORY_LIMIT_EXCEEDED: "The program asked for more memory than a submission may have.",
+  RUNTIME_ERROR: "Often an address outside a buffer: check the bounds of the last block.",
+};
+
+export function Verdict({ run, goTo }: Properties) {
+  const end = run.end;
+  return (
+    <>
+      {run.notes.map((note) => (
+        <p key={note} class="small note">
+          {sentence(note)}
+        </p>
+      ))}
+      {end === null ? (
+        <p class="verdict-line dim" aria-hidden="true">
+          {run.message !== "" ? run.message : `${format.status(run.status)} …`}
+        </p>
+      ) : (
+        <Ended run={run} goTo={goTo} />
+      )}
+      {end?.status !== "COMPILE_ERROR" && run.warnings.trim() !== "" && (
+        <details class="warnings">
+          <summary>Compiler warnings</summary>
+          <Console text={run.warnings} label="Compiler warnings" goTo={goTo} />
+        </details>
+      )}
+    </>
+  );
+}
+
+function Ended({ run, goTo }: Properties) {
+  const end = run.end!;
+  const tone = format.tone(end.status);
+  const failed = run.tests.filter((test) => test.status === "FAILED").length;
+  const explained = end.status === "WRONG_ANSWER" || end.status === "PASSED" || end.status === "FAILED";
+  const hint = HINTS[end.status];
+  return (
+    <>
+      <div class={`verdict-line ${tone}`}>
+        <strong>{format.status(end.status)}</strong>
+        {end.status === "BENCHMARKED" && (
+          <>
+            <span class="big number">{format.time(end.avg_runtime_ms)}</span>
+            {end.avg_gflops != null && <span class="number">{format.metric(end.avg_gflops * 1e9, "FLOP/s")}</span>}
+            <span class="small dim">geometric mean</span>
+          </>
+        )}
+        {end.status === "WRONG_ANSWER" && failed > 0 && (
+          <span>
+            {failed} of {run.tests.length} cases
+          </span>
+        )}
+        {end.emulated && <Emulated />}
+        {end.deterministic === false && (
+          <span class="chip warn" title="Two runs on the same inputs gave different bits.">
+            not deterministic
+          </span>
+        )}
+        {(end.flags ?? []).map((flag) => (
+          <span key={flag} class="chip warn">
+            {flag}
+          </span>
+        ))}
+        <span class="space" />
+        <span class="small dim number">
+          {end.execution_time !== undefined ? format.time(end.execution_time * 1000) : ""}
+          {end.cost_usd !== undefined && end.cost_usd > 0 ? ` · ${format.money(end.cost_usd)}` : ""}
+        </span>
+      </div>
+      {!explained && end.status !== "BENCHMARKED" && end.status !== "COMPILE_ERROR" && (end.message ?? end.error) && (
+        <p>{sentence(end.message ?? end.error ?? "")}</p>
+      )}
+      {hint !== undefined && <p class="dim">{hint}</p>}
+      {end.rule !== undefined && (
+        <p class="dim">
+          Rule: <code>{end.rule}</code>
+        </p>
+      )}
+      {end.details !== undefined && end.details.trim() !== "" && (
+        <Console
+          text={end.details}
+          label={end.status === "COMPILE_ERROR" ? "Compiler output" : "Details"}
+          goTo={end.status === "COMPILE_ERROR" ? goTo : undefined}
+        />
+      )}
+      {(end.status === "PASSED" || end.status === "FAILED") && <Sample event={end} />}
+      {run.wrong !== null && <Differences info={run.wrong} />}
+      {(["stdout", "stderr"] as const).map((name) => {
+        const text = end[name];
+        return text === undefined || text.trim() === "" ? null : (
+          <section key={name}>
+            <h3>{name}</h3>
+            <Console text={text} label={name} />
+          </section>
+        );
+      })}
+    </>
+  );
+}

@@ -1,0 +1,38 @@
+/** Which page a path means. */
+
+export type Route =
+  | { page: "problems" }
+  | { page: "problem"; slug: string }
+  | { page: "submissions" }
+  | { page: "submission"; id: string }
+  | { page: "compare" }
+  | { page: "leaderboard"; slug: string }
+  | { page: "queue" }
+  | { page: "missing" };
+
+export function parse(path: string): Route {
+  const parts = path.split("/").filter((part) => part !== "");
+  const [first, second] = parts;
+  if (parts.length === 0) return { page: "problems" };
+  if (parts.length === 1) {
+    if (first === "problems") return { page: "problems" };
+    if (first === "submissions") return { page: "submissions" };
+    if (first === "compare") return { page: "compare" };
+    if (first === "queue") return { page: "queue" };
+  }
+  if (parts.length === 2 && second !== undefined) {
+    const name = decode(second);
+    if (first === "problems") return { page: "problem", slug: name };
+    if (first === "submissions") return { page: "submission", id: name };
+    if (first === "leaderboard") return { page: "leaderboard", slug: name };
+  }
+  return { page: "missing" };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

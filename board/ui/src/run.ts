@@ -1,0 +1,318 @@
+/** One submission as its events tell it: a pure fold from events to what the pages show. */
+
+import type { BenchmarkResult, BoardEvent, DebugInfo, Detail, Endpoint, Kernel, TestResult } from "./contract";
+import * as format from "./format";
+
+export type StepName = "queue" | "compile" | "check" | "bench" | "run";
+export type StepState = "waiting" | "active" | "done" | "failed" | "skipped";
+
+export interface Step {
+  name: StepName;
+  label: string;
+  state: StepState;
+  detail: string;
+}
+
+export interface Run {
+  id: string;
+  endpoint: Endpoint;
+  /** The number of the last event, from which a cut stream goes on. */
+  lastEvent: number;
+  status: string;
+  message: string;
+  position: number | null;
+  expectedWait: number | null;
+  compileMs: number | null;
+  kernels: Kernel[];
+  warnings: string;
+  /** The step that was reached; the steps before it are done. */
+  reached: StepName;
+  tests: TestResult[];
+  totalTests: number | null;
+  benches: BenchmarkResult[];
+  totalBenches: number | null;
+  wrong: DebugInfo | null;
+  output: { stream: string; line: string }[];
+  notes: string[];
+  end: BoardEvent | null;
+}
+
+const ENDINGS = new Set([
+  "WRONG_ANSWER",
+  "BENCHMARKED",
+  "PASSED",
+  "FAILED",
+  "SANDBOX_SUCCESS",
+  "SANDBOX_ERROR",
+  "SANDBOX_TIMEOUT",
+  "COMPILE_ERROR",
+  "RUNTIME_ERROR",
+  "TIME_LIMIT_EXCEEDED",
+  "MEMORY_LIMIT_EXCEEDED",
+  "REJECTED",
+  "ERROR",
+  "CANCELLED",
+]);
+
+const GOOD = new Set(["BENCHMARKED", "CHECKED", "PASSED", "SANDBOX_SUCCESS", "COMPILED"]);
+
+/** Sandbox programs may print a lot; what a page keeps of it is bounded. */
+const LINES_KEPT = 2000;
+
+export function begin(id: string, endpoint: Endpoint): Run {
+  return {
+    id,
+    endpoint,
+    lastEvent: 0,
+    status: "IN_QUEUE",
+    message: "",
+    position: null,
+    expectedWait: null,
+    compileMs: null,
+    kernels: [],
+    warnings: "",
+    reached: "queue",
+    tests: [],
+    totalTests: null,
+    benches: [],
+    totalBenches: null,
+    wrong: null,
+    output: [],
+    notes: [],
+    end: null,
+  };
+}
+
+/** Whether an event is the last one of its submission. */
+export function ends(event: BoardEvent, endpoint: Endpoint): boolean {
+  if (ENDINGS.has(event.status)) return true;
+  if (event.status === "CHECKED") return endpoint === "checker";
+  if (event.status === "COMPILED") return endpoint === "compile";
+  return false;
+}
+
+/** A submission after one more event. Events that were already seen change nothing, so that replays are harmless. */
+export function advance(run: Run, event: BoardEvent): Run {
+  if (event.id !== undefined && event.id <= run.lastEvent) return run;
+  const next: Run = { ...run, lastEvent: event.id ?? run.lastEvent };
+  if (event.status === "WARNING") {
+    next.notes = [...run.notes, event.message ?? ""];
+    return next;
+  }
+  next.status = event.status;
+  next.message = event.message ?? event.error ?? "";
+  switch (event.status) {
+    case "IN_QUEUE":
+    case "PROVISIONING":
+      next.position = event.position ?? null;
+      next.expectedWait = event.expected_wait_s ?? null;
+      // A job that lost its worker comes back here and starts again.
+      next.reached = "queue";
+      next.tests = [];
+      next.benches = [];
+      break;
+    case "COMPILING":
+      next.reached = "compile";
+      next.position = null;
+      break;
+    case "COMPILED":
+      next.reached = "compile";
+      next.compileMs = event.compile_ms ?? null;
+      next.kernels = event.kernels ?? [];
+      next.warnings = event.warnings ?? "";
+      break;
+    case "CHECKING":
+      next.reached = run.endpoint === "sample" ? "run" : "check";
+      next.totalTests = event.total_tests ?? null;
+      break;
+    case "TEST_RESULT":
+      next.reached = run.endpoint === "sample" ? "run" : "check";
+      next.totalTests = event.total_tests ?? run.totalTests;
+      next.tests = replace(run.tests, event.result as TestResult);
+      break;
+    case "CHECKED":
+      next.reached = "check";
+      next.tests = (event.test_results as TestResult[] | undefined) ?? run.tests;
+      next.totalTests = event.total_tests ?? run.totalTests;
+      break;
+    case "WRONG_ANSWER":
+      next.reached = "check";
+      next.tests = (event.test_results as TestResult[] | undefined) ?? run.tests;
+      next.totalTests = event.total_tests ?? run.totalTests;
+      next.wrong = debugInfo(event.debug_info);
+      break;
+    case "BENCHMARKING":
+      next.reached = "bench";
+      next.totalBenches = event.total_tests ?? null;
+      break;
+    case "BENCHMARK_RESULT":
+      next.reached = "bench";
+      next.totalBenches = event.total_tests ?? run.totalBenches;
+      next.benches = replace(run.benches, event.result as BenchmarkResult);
+      break;
+    case "BENCHMARKED":
+      next.reached = "bench";
+      next.benches = (event.test_results as BenchmarkResult[] | undefined) ?? run.benches;
+      next.totalBenches = event.total_tests ?? run.totalBenches;
+      break;
+    case "PASSED":
+    case "FAILED":
+      next.reached = "run";
+      next.wrong = debugInfo(event.debug_info);
+      break;
+    case "COMPILE_ERROR":
+      next.reached = "compile";
+      break;
+    case "SANDBOX_OUTPUT":
+      next.reached = "run";
+      next.output = [...run.output, { stream: event.stream ?? "stdout", line: event.line ?? "" }].slice(-LINES_KEPT);
+      break;
+    case "SANDBOX_SUCCESS":
+    case "SANDBOX_ERROR":
+    case "SANDBOX_TIMEOUT":
+      next.reached = "run";
+      break;
+  }
+  if (ends(event, run.endpoint)) {
+    next.end = event;
+    next.position = null;
+  }
+  return next;
+}
+
+export function fold(id: string, endpoint: Endpoint, events: BoardEvent[]): Run {
+  return events.reduce(advance, begin(id, endpoint));
+}
+
+/** A submission as it was when the server was asked. Of somebody else's, only results are told and no events. */
+export function recall(detail: Detail): Run {
+  if (detail.events.length > 0) return fold(detail.id, detail.endpoint, detail.events);
+  const tests = detail.results.filter((result): result is TestResult & { kind: "check" } => result.kind === "check");
+  const benches = detail.results.filter((result): result is BenchmarkResult & { kind: "bench" } => result.kind === "bench");
+  const run = begin(detail.id, detail.endpoint);
+  return {
+    ...run,
+    status: detail.status,
+    reached: benches.length > 0 ? "bench" : tests.length > 0 ? "check" : detail.state === "queued" ? "queue" : "compile",
+    tests,
+    totalTests: tests.length > 0 ? tests.length : null,
+    benches,
+    totalBenches: benches.length > 0 ? benches.length : null,
+    end:
+      detail.state === "done"
+        ? {
+            status: detail.status,
+            emulated: detail.emulated,
+            flags: detail.flags,
+            avg_runtime_ms: detail.avg_runtime_ms ?? undefined,
+            avg_gflops: detail.avg_gflops,
+            execution_time: detail.execution_time ?? undefined,
+            cost_usd: detail.cost_usd ?? undefined,
+          }
+        : null,
+  };
+}
+
+export function succeeded(run: Run): boolean {
+  return run.end !== null && GOOD.has(run.end.status);
+}
+
+const LABELS: Record<StepName, string> = {
+  queue: "Queue",
+  compile: "Compile",
+  check: "Check",
+  bench: "Measure",
+  run: "Run",
+};
+
+/** The steps that this kind of submission goes through, in order. */
+function plan(run: Run): StepName[] {
+  switch (run.endpoint) {
+    case "compile":
+      return ["queue", "compile"];
+    case "checker":
+      return ["queue", "compile", "check"];
+    case "sample":
+    case "sandbox":
+      return ["queue", "compile", "run"];
+    case "benchmark":
+    case "full":
+      return ["queue", "compile", "check", "bench"];
+  }
+}
+
+/** What the stepper shows. */
+export function steps(run: Run): Step[] {
+  const names = plan(run);
+  const at = Math.max(0, names.indexOf(run.reached));
+  return names.map((name, index) => {
+    let state: StepState;
+    if (index < at) state = "done";
+    else if (index > at) state = run.end === null ? "waiting" : "skipped";
+    else if (run.end === null) state = "active";
+    else state = succeeded(run) ? "done" : "failed";
+    return { name, label: LABELS[name], state, detail: detail(run, name, state) };
+  });
+}
+
+function detail(run: Run, name: StepName, state: StepState): string {
+  if (state === "waiting" || state === "skipped") return "";
+  if (state === "failed" && name !== "check") return format.status(run.end?.status ?? run.status);
+  switch (name) {
+    case "queue":
+      return state === "active" ? queueDetail(run) : "";
+    case "compile":
+      return run.compileMs === null ? "" : format.time(run.compileMs);
+    case "check":
+      return run.totalTests === null
+        ? state === "failed"
+          ? format.status(run.end?.status ?? run.status)
+          : ""
+        : `${run.tests.filter((test) => test.status === "PASSED").length} of ${run.totalTests}`;
+    case "bench": {
+      if (run.end?.status === "BENCHMARKED" && run.end.avg_runtime_ms !== undefined) {
+        return format.time(run.end.avg_runtime_ms);
+      }
+      return run.totalBenches === null ? "" : `${run.benches.length} of ${run.totalBenches}`;
+    }
+    case "run":
+      return run.end === null ? "" : format.status(run.end.status);
+  }
+}
+
+function queueDetail(run: Run): string {
+  if (run.status === "PROVISIONING") return "getting a GPU";
+  if (run.position === null) return "";
+  if (run.position <= 0) return "next";
+  const place = `${ordinal(run.position)} in line`;
+  return run.expectedWait !== null && run.expectedWait > 0 ? `${place}, ${format.wait(run.expectedWait)}` : place;
+}
+
+export function ordinal(n: number): string {
+  const tens = n % 100;
+  if (tens >= 11 && tens <= 13) return `${n}th`;
+  return `${n}${["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
+}
+
+/** One sentence for those who hear the page rather than see it. */
+export function spoken(run: Run): string {
+  if (run.end !== null) {
+    const parts = [format.status(run.end.status)];
+    if (run.totalTests !== null) {
+      parts.push(`${run.tests.filter((test) => test.status === "PASSED").length} of ${run.totalTests} cases passed`);
+    }
+    if (run.end.avg_runtime_ms !== undefined) parts.push(`runtime ${format.time(run.end.avg_runtime_ms)}`);
+    return `${parts.join(", ")}.`;
+  }
+  if (run.reached === "queue") return `In the queue, ${queueDetail(run) || "waiting"}.`;
+  return `${format.status(run.status)}.`;
+}
+
+function replace<T extends { test_id: number }>(list: T[], item: T): T[] {
+  return [...list.filter((other) => other.test_id !== item.test_id), item].sort((a, b) => a.test_id - b.test_id);
+}
+
+function debugInfo(info: DebugInfo | string | null | undefined): DebugInfo | null {
+  if (info == null) return null;
+  return typeof info === "string" ? { message: info } : info;
+}

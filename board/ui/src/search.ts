@@ -1,0 +1,24 @@
+/** Finding problems. */
+
+import type { ProblemRow } from "./contract";
+
+export interface Choice {
+  search: string;
+  difficulty: string;
+  tag: string;
+  unsolved: boolean;
+}
+
+/** The problems that fit: every word of the search is somewhere in the title, the name or the tags. */
+export function fitting(problems: ProblemRow[], choice: Choice): ProblemRow[] {
+  const words = choice.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  return problems.filter((problem) => {
+    const text = `${problem.title} ${problem.slug} ${problem.tags.join(" ")}`.toLowerCase();
+    return (
+      words.every((word) => text.includes(word)) &&
+      (choice.difficulty === "" || problem.difficulty.toLowerCase() === choice.difficulty) &&
+      (choice.tag === "" || problem.tags.includes(choice.tag)) &&
+      (!choice.unsolved || !problem.solved)
+    );
+  });
+}

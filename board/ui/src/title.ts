@@ -1,0 +1,9 @@
+/** What the browser's tab says. */
+
+import { useEffect } from "preact/hooks";
+
+export function useTitle(text: string): void {
+  useEffect(() => {
+    document.title = text === "" ? "Remora board" : `${text} · Remora board`;
+  }, [text]);
+}

@@ -1,0 +1,111 @@
+//! The board's pages: built by npm into `board/ui/dist`, from where the program takes them in.
+
+use crate::lock::Lock;
+use crate::repo::Repo;
+use crate::stamp::{Inputs, Stamp};
+use crate::step;
+use crate::system;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What decides which packages are installed.
+const PACKAGES: &[&str] = &["package.json", "package-lock.json", ".npmrc"];
+
+/// What the pages are made from, beside the packages.
+const SOURCES: &[&str] = &["src", "build", "index.html", "tsconfig.json", "vite.config.ts"];
+
+/// Build the pages, unless they are there already for exactly these sources. Without npm the program is built without
+/// pages, and says so to whoever opens one.
+pub fn build(repo: &Repo) -> Result<()> {
+    if !system::has_program("npm") {
+        step::detail(
+            "the board's pages are left out: there is no npm here (`cargo xtask setup` installs it)",
+        );
+        return Ok(());
+    }
+    let _lock = Lock::take(&repo.downloads.join("ui.lock"))?;
+    let ui = folder(repo);
+    let stamp = Stamp::new(repo.downloads.join("ui.stamp"), hash(&ui, PACKAGES)?.text(&tree(&ui, SOURCES)?));
+    if stamp.is_fresh() && ui.join("dist/index.html").exists() {
+        return Ok(());
+    }
+    install(repo)?;
+    step::quiet("the board's pages", npm(&ui).args(["run", "build"]), &repo.logs().join("ui.log"))?;
+    stamp.write()
+}
+
+/// Where the pages' sources are.
+pub fn folder(repo: &Repo) -> PathBuf {
+    repo.root.join("board/ui")
+}
+
+/// npm in the folder of the pages.
+pub fn npm(folder: &Path) -> Command {
+    let mut command = Command::new("npm");
+    command.current_dir(folder).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
+    command
+}
+
+/// Install exactly the packages that the lock file names.
+fn install(repo: &Repo) -> Result<()> {
+    let ui = folder(repo);
+    let stamp = Stamp::new(repo.downloads.join("ui-packages.stamp"), hash(&ui, PACKAGES)?);
+    if stamp.is_fresh() && ui.join("node_modules").exists() {
+        return Ok(());
+    }
+    let arguments = ["ci", "--no-audit", "--no-fund"];
+    step::quiet("npm packages", npm(&ui).args(arguments), &repo.logs().join("ui-packages.log"))?;
+    stamp.write()
+}
+
+fn hash(folder: &Path, names: &[&str]) -> Result<Inputs> {
+    names.iter().try_fold(Inputs::new(), |inputs, name| inputs.text(name).file(&folder.join(name)))
+}
+
+/// A hash over files, and over everything below folders.
+fn tree(root: &Path, names: &[&str]) -> Result<String> {
+    let mut files = Vec::new();
+    let mut open: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            for entry in fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))? {
+                open.push(entry?.path());
+            }
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let inputs = files.iter().try_fold(Inputs::new(), |inputs, file| {
+        inputs.text(&file.strip_prefix(root).unwrap_or(file).to_string_lossy()).file(file)
+    })?;
+    Ok(inputs.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_a_tree_sees_names_and_contents() {
+        let root = std::env::temp_dir().join(format!("xtask-ui-{}", std::process::id()));
+        fs::create_dir_all(root.join("src/part")).unwrap();
+        fs::write(root.join("src/part/a.ts"), "one").unwrap();
+        let first = tree(&root, &["src"]).unwrap();
+        assert_eq!(tree(&root, &["src"]).unwrap(), first);
+        fs::write(root.join("src/part/a.ts"), "two").unwrap();
+        let second = tree(&root, &["src"]).unwrap();
+        assert_ne!(second, first);
+        fs::rename(root.join("src/part/a.ts"), root.join("src/part/b.ts")).unwrap();
+        assert_ne!(tree(&root, &["src"]).unwrap(), second);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn the_lock_file_names_no_place_to_download_from() {
+        let text = fs::read_to_string(folder(&Repo::find().unwrap()).join("package-lock.json")).unwrap();
+        assert!(!text.contains("\"resolved\""));
+    }
+}
