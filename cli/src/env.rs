@@ -22,6 +22,9 @@ pub struct Environment {
     pub log: Option<String>,
     pub loader_path: Option<OsString>,
     pub search_path: Option<OsString>,
+    /// The board that `remora submit` talks to, and the key it shows there.
+    pub board: Option<String>,
+    pub board_key: Option<String>,
     cache_home: Option<PathBuf>,
     data_home: Option<PathBuf>,
     home: Option<PathBuf>,
@@ -44,6 +47,8 @@ impl Environment {
             log: text("REMORA_LOG"),
             loader_path: std::env::var_os("LD_LIBRARY_PATH"),
             search_path: std::env::var_os("PATH"),
+            board: text("REMORA_BOARD"),
+            board_key: text("REMORA_BOARD_KEY"),
             cache_home: path("XDG_CACHE_HOME"),
             data_home: path("XDG_DATA_HOME"),
             home: path("HOME"),

@@ -10,6 +10,7 @@ mod inspect;
 mod library;
 mod run;
 mod serve;
+mod submit;
 mod top;
 mod worker;
 
@@ -46,6 +47,8 @@ enum Command {
     Worker(worker::Arguments),
     /// Run the board: submit HIP kernels, have them checked and measured, in a browser or by HTTP
     Serve(serve::Arguments),
+    /// Send a kernel to a board and watch it being checked and measured
+    Submit(submit::Arguments),
     /// Administer a board: users, keys, bans, judging again, draining devices
     Board(board::Arguments),
     /// Show the GPUs of a worker: name, architecture, memory, compute units, clocks, load
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
         Command::Worker(arguments) => worker::work(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Submit(arguments) => submit::submit(&arguments, &environment),
         Command::Board(arguments) => board::administer(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),

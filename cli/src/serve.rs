@@ -60,6 +60,9 @@ pub struct Arguments {
     /// Submissions that may wait
     #[arg(long, value_name = "N", default_value_t = 1000)]
     queue: i64,
+    /// Another judge than this program's own; each word of the command by itself
+    #[arg(long, hide = true, value_name = "WORD")]
+    judge: Vec<OsString>,
     /// Print `listening on http://ADDRESS` to standard output when requests are answered
     #[arg(long)]
     ready: bool,
@@ -80,7 +83,10 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
         data,
         database: arguments.database.clone(),
         require_key: arguments.require_key || !arguments.listen.ip().is_loopback(),
-        judge: vec![program.clone(), "judge".into()],
+        judge: match &arguments.judge[..] {
+            [] => vec![program.clone(), "judge".into()],
+            command => command.to_vec(),
+        },
         worker: vec![program, "worker".into()],
         devices: devices(arguments, environment)?,
         limits,

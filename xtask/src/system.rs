@@ -21,6 +21,8 @@ const PACKAGES: &[&str] = &[
     "libamdhip64-5",
     "libamdhip64-dev",
     "rocm-device-libs",
+    // the board's other database
+    "postgresql",
     // Triton, for conformance
     "python3",
     "python3-venv",

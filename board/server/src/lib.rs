@@ -5,6 +5,7 @@
 pub mod accounts;
 pub mod admin;
 mod app;
+pub mod client;
 pub mod config;
 mod error;
 pub mod event;

@@ -117,7 +117,7 @@ mod tests {
     fn formulas_become_mathml() {
         let page = html("The sum $\\sum_{i=0}^{n} x_i^2$ and\n\n$$\\frac{a}{b} \\ge \\sqrt{c}$$\n");
         assert!(page.contains("<math"), "{page}");
-        for tag in ["<mfrac>", "<msqrt>", "<msup>", "display=\"block\""] {
+        for tag in ["<mfrac>", "<msqrt>", "<msubsup>", "display=\"block\""] {
             assert!(page.contains(tag), "{tag} in {page}");
         }
         assert!(!page.contains('$'), "{page}");

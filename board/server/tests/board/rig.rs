@@ -1,7 +1,5 @@
 //! A server in this process, with a judge that says what the submitted source tells it to.
 
-#![allow(dead_code, reason = "every test file uses another part of it")]
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +10,7 @@ use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig};
 use board_server::store::{Store, User};
 use serde_json::{Value, json};
 
-pub const JUDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rig/judge.sh");
+pub const JUDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/board/rig/judge.sh");
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 

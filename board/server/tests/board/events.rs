@@ -1,10 +1,8 @@
 //! What a submission says from the first event to the last.
 
-mod rig;
-
 use std::time::Duration;
 
-use rig::{Rig, names, read};
+use crate::rig::{Rig, names, read};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,8 +80,13 @@ async fn streams_show_signs_of_life_and_closing_one_cancels_nothing() {
     let rig = Rig::with(|config| config.heartbeat = Duration::from_millis(30)).await;
     let gate = rig.folder.path().join("gate");
     let source = format!("//hold={}//", gate.display());
-    let mut response =
-        rig.http.post(rig.url("/api/amd/submit")).json(&rig::body(&source, "checker")).send().await.unwrap();
+    let mut response = rig
+        .http
+        .post(rig.url("/api/amd/submit"))
+        .json(&crate::rig::body(&source, "checker"))
+        .send()
+        .await
+        .unwrap();
     let location = response.headers()["content-location"].to_str().unwrap().to_owned();
     let mut text = String::new();
     while text.matches("event: heartbeat").count() < 3 {

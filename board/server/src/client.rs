@@ -1,0 +1,196 @@
+//! A submission from the other side: sent to a server, followed to its end, cancelled when the person at the terminal says so.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use crate::event::Event;
+pub use crate::submit::SubmitBody;
+
+/// How long a server may be away before a submission counts as lost.
+const AWAY: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(300);
+/// No event is longer.
+const LONGEST: usize = 64 << 20;
+
+/// Why a submission could not be made or followed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("{url} is no address: {source}")]
+    Address { url: String, source: reqwest::Error },
+    #[error("no answer from {url}; is `remora serve` running there? ({source})")]
+    Connection { url: String, source: reqwest::Error },
+    #[error("{error}{}", details.as_ref().map(|text| format!("\n  {text}")).unwrap_or_default())]
+    Refused { status: u16, error: String, details: Option<String> },
+    #[error("the server says something that is not understood: {0}")]
+    Nonsense(String),
+    #[error("no runtime: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// What is told while a submission is followed.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    Accepted {
+        id: &'a str,
+    },
+    Event {
+        status: &'a str,
+        data: &'a Value,
+    },
+    /// The connection is gone and tried again.
+    Away,
+    /// The person asked for an end, and the server was told.
+    Cancelling,
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Client {
+    url: String,
+    key: Option<String>,
+    http: reqwest::Client,
+}
+
+impl Client {
+    pub fn new(url: &str, key: Option<&str>) -> Result<Client, ClientError> {
+        let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(10)).build();
+        let http = http.map_err(|source| ClientError::Address { url: url.to_owned(), source })?;
+        Ok(Client { url: url.trim_end_matches('/').to_owned(), key: key.map(str::to_owned), http })
+    }
+
+    /// Submits and follows to the end; returns the event that ended it. Ctrl-C cancels.
+    pub fn run(&self, body: &SubmitBody, tell: impl FnMut(Progress)) -> Result<Value, ClientError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(self.submit_and_follow(body, tell))
+    }
+
+    async fn submit_and_follow(
+        &self,
+        body: &SubmitBody,
+        mut tell: impl FnMut(Progress),
+    ) -> Result<Value, ClientError> {
+        let answer = self.send(self.http.post(self.at("/api/submissions")).json(body)).await?;
+        let answer: Value = answer.json().await.map_err(|error| ClientError::Nonsense(error.to_string()))?;
+        let Some(id) = answer["id"].as_str() else { return Err(ClientError::Nonsense(answer.to_string())) };
+        tell(Progress::Accepted { id });
+        let endpoint = body.endpoint.as_deref().unwrap_or("full");
+        let mut follower = Follower { client: self, id, endpoint, seen: 0, tell: &mut tell };
+        let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+        let mut cancelled = false;
+        let mut since: Option<std::time::Instant> = None;
+        loop {
+            let end = if cancelled {
+                follower.follow().await
+            } else {
+                tokio::select! {
+                    end = follower.follow() => end,
+                    _ = &mut interrupt => {
+                        cancelled = true;
+                        (follower.tell)(Progress::Cancelling);
+                        match self.send(self.http.post(self.at(&format!("/api/submissions/{id}/cancel")))).await {
+                            // It ended in the same moment: its own last event says how.
+                            Ok(_) | Err(ClientError::Refused { status: 409, .. }) => continue,
+                            Err(error) => return Err(error),
+                        }
+                    }
+                }
+            };
+            match end {
+                Ok(Some(last)) => return Ok(last),
+                // The stream ended early: the server is being restarted, perhaps.
+                Ok(None) => since = None,
+                Err(ClientError::Connection { url, source }) => {
+                    let started = *since.get_or_insert_with(std::time::Instant::now);
+                    if started.elapsed() > AWAY {
+                        return Err(ClientError::Connection { url, source });
+                    }
+                    (follower.tell)(Progress::Away);
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, ClientError> {
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        let response = request
+            .send()
+            .await
+            .map_err(|source| ClientError::Connection { url: self.url.clone(), source })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = response.text().await.unwrap_or_default();
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        let error = body["error"].as_str().map_or_else(|| default_words(status), str::to_owned);
+        let details = body["details"].as_str().map(str::to_owned);
+        Err(ClientError::Refused { status: status.as_u16(), error, details })
+    }
+}
+
+fn default_words(status: StatusCode) -> String {
+    format!("the server answers {status}")
+}
+
+struct Follower<'a, F> {
+    client: &'a Client,
+    id: &'a str,
+    endpoint: &'a str,
+    /// The number of the last event that was told.
+    seen: i64,
+    tell: &'a mut F,
+}
+
+impl<F: FnMut(Progress)> Follower<'_, F> {
+    /// Follows until the stream ends; returns the event that ended the submission, if it did.
+    async fn follow(&mut self) -> Result<Option<Value>, ClientError> {
+        let url = self.client.at(&format!("/api/submissions/{}/events", self.id));
+        let request = self.client.http.get(url).header("Last-Event-ID", self.seen.to_string());
+        let mut response = self.client.send(request).await?;
+        let mut buffer: Vec<u8> = Vec::new();
+        loop {
+            let chunk = match response.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                // Cut off in the middle is as good as ended: what is missing is asked for again.
+                Ok(None) | Err(_) => return Ok(None),
+            };
+            buffer.extend_from_slice(&chunk);
+            if buffer.len() > LONGEST {
+                return Err(ClientError::Nonsense("an event without an end".to_owned()));
+            }
+            while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
+                let block: Vec<u8> = buffer.drain(..end + 2).collect();
+                if let Some(last) = self.take(&String::from_utf8_lossy(&block))? {
+                    return Ok(Some(last));
+                }
+            }
+        }
+    }
+
+    /// Takes one event in; returns it if it is the last.
+    fn take(&mut self, block: &str) -> Result<Option<Value>, ClientError> {
+        let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let (Some(status), Some(data)) = (field("event:"), field("data:")) else { return Ok(None) };
+        if status == "heartbeat" {
+            return Ok(None);
+        }
+        let data: Value =
+            serde_json::from_str(data).map_err(|error| ClientError::Nonsense(error.to_string()))?;
+        if let Some(number) = field("id:").and_then(|id| id.parse().ok()) {
+            self.seen = number;
+        }
+        (self.tell)(Progress::Event { status, data: &data });
+        let terminal = Event::new(status, Value::Null).is_terminal(self.endpoint);
+        Ok(terminal.then_some(data))
+    }
+}

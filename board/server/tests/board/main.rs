@@ -1,0 +1,8 @@
+//! The service as its users and operators meet it. One program, because linking it takes longer than running it.
+
+mod events;
+mod queue;
+mod refusals;
+mod rig;
+mod site;
+mod store;

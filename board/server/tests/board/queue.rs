@@ -1,0 +1,167 @@
+//! Many submissions: fair, complete, and there again after a restart.
+
+use std::collections::BTreeSet;
+
+use crate::rig::{Rig, device, names};
+use board_server::config::{DeviceConfig, PlaceConfig};
+use board_server::store::Filter;
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_submissions_of_twenty_users_take_turns_and_all_finish() {
+    let rig = Rig::with(|config| config.devices = vec![device("MI300X", 1, 0.0, true)]).await;
+    let mut keys = Vec::new();
+    for user in 0..20 {
+        keys.push(rig.user(&format!("user{user:02}"), |_| {}).await);
+    }
+    // Nothing starts until everything waits.
+    let gate = rig.folder.path().join("gate");
+    let first = rig.submit(&keys[0], &format!("//hold={}//", gate.display()), "checker").await;
+    rig.wait_for(&first, "COMPILING").await;
+    // One user after another, as unfair as can be.
+    let mut ids = Vec::new();
+    for key in &keys {
+        for _ in 0..10 {
+            ids.push(rig.submit(key, "//", "checker").await);
+        }
+    }
+    let (_, queue) = rig.get("/api/queue").await;
+    assert_eq!((&queue["running"], &queue["waiting"]), (&json!(1), &json!(200)));
+    std::fs::write(&gate, "").unwrap();
+    for id in &ids {
+        rig.wait_for(id, "CHECKED").await;
+    }
+    let mut all = rig.store.list(&Filter { limit: 1000, ..Filter::default() }).await.unwrap();
+    all.retain(|one| one.id != first);
+    assert_eq!(all.len(), 200);
+    all.sort_by_key(|one| (one.started_at, one.finished_at));
+    for (round, started) in all.chunks(20).enumerate() {
+        let users: BTreeSet<&str> = started.iter().map(|one| one.user.as_str()).collect();
+        assert_eq!(users.len(), 20, "round {round} served somebody twice");
+    }
+    // Each user's own keep their order.
+    for key in 0..20 {
+        let name = format!("user{key:02}");
+        let started: Vec<&String> = all.iter().filter(|one| one.user == name).map(|one| &one.id).collect();
+        assert_eq!(started, ids[key * 10..][..10].iter().collect::<Vec<_>>());
+    }
+    for one in &all {
+        assert_eq!(one.attempt, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_loses_nothing_and_repeats_no_verdict() {
+    let mut rig = Rig::start().await;
+    let gate = rig.folder.path().join("gate");
+    let held = format!("//hold={}//", gate.display());
+    let done = rig.submit("", "//", "checker").await;
+    rig.wait_for(&done, "CHECKED").await;
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        ids.push(rig.submit("", &held, "checker").await);
+    }
+    rig.wait_for(&ids[0], "COMPILING").await;
+    rig.wait_for(&ids[1], "COMPILING").await;
+    rig.restart().await;
+    std::fs::write(&gate, "").unwrap();
+    for id in &ids {
+        rig.wait_for(id, "CHECKED").await;
+    }
+    for (id, attempts) in ids.iter().zip([2, 2, 1, 1, 1, 1]).chain([(&done, 1)]) {
+        assert_eq!(rig.store.submission(id).await.unwrap().attempt, attempts);
+        let events = rig.events("", id).await;
+        let ends = names(&events).iter().filter(|name| **name == "CHECKED").count();
+        assert_eq!(ends, 1, "{id}");
+        let numbers: Vec<i64> = events.iter().filter_map(|event| event.id).collect();
+        assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_interrupted_too_often_ends_with_an_error() {
+    let mut rig = Rig::start().await;
+    let id = rig.submit("", "//hang", "checker").await;
+    for attempt in 1..=3 {
+        loop {
+            let submission = rig.store.submission(&id).await.unwrap();
+            if submission.attempt == attempt && submission.status == "COMPILING" {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        rig.restart().await;
+    }
+    let events = rig.events("", &id).await;
+    assert_eq!(names(&events).last(), Some(&"ERROR"));
+    assert_eq!(names(&events).iter().filter(|name| **name == "PROVISIONING").count(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_device_starts_nothing_until_it_is_used_again() {
+    let rig = Rig::start().await;
+    let gate = rig.folder.path().join("gate");
+    let id = rig.submit("", &format!("//hold={}//", gate.display()), "checker").await;
+    rig.wait_for(&id, "COMPILING").await;
+    rig.store.set_drained("MI300X", true).await.unwrap();
+    let drained = async |drained: bool| {
+        let state = if drained { "draining" } else { "ready" };
+        while rig.get("/api/devices").await.1["devices"][0]["state"] != state {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    drained(true).await;
+    let (status, _) = rig.post_as("", "/api/submissions", &crate::rig::body("//", "checker")).await;
+    assert_eq!(status, 503);
+    std::fs::write(&gate, "").unwrap();
+    rig.wait_for(&id, "CHECKED").await;
+    rig.store.set_drained("MI300X", false).await.unwrap();
+    drained(false).await;
+    let id = rig.submit("", "//", "checker").await;
+    rig.wait_for(&id, "CHECKED").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn judging_again_replaces_the_verdict() {
+    let rig = Rig::start().await;
+    let id = rig.submit("", "//", "checker").await;
+    let before = rig.events("", &id).await;
+    let event = board_server::event::Event::in_queue("It is judged again", 1, 0.0);
+    rig.store.rejudge(&id, &event).await.unwrap();
+    rig.wait_for(&id, "CHECKED").await;
+    let after = rig.events("", &id).await;
+    assert_eq!(names(&before), names(&after));
+    assert_eq!(after[0].id, Some(before.len() as i64 + 1), "numbers go on");
+}
+
+/// A worker that says where it listens, and lives until a file is there.
+const WORKER: &str =
+    r#"echo "listening on $1 $2 $3 $4"; while [ ! -e "$GATE" ]; do sleep 0.02; done; rm "$GATE""#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_ends_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("worker-gate");
+    let script = WORKER.replace("$GATE", &gate.display().to_string());
+    let rig = Rig::with(|config| {
+        config.worker = vec!["/bin/sh".into(), "-c".into(), script.into()];
+        config.devices = vec![DeviceConfig {
+            place: PlaceConfig::Embedded { model: "mi300x".to_owned() },
+            ..device("MI300X", 1, 0.0, true)
+        }];
+    })
+    .await;
+    let id = rig.submit("", "//", "checker").await;
+    rig.wait_for(&id, "CHECKED").await;
+    std::fs::write(&gate, "").unwrap();
+    let restarts = async || {
+        let text = rig.http.get(rig.url("/metrics")).send().await.unwrap().text().await.unwrap();
+        let line = text.lines().find(|line| line.starts_with("remora_board_worker_restarts_total{")).unwrap();
+        line.split_whitespace().last().unwrap().parse::<f64>().unwrap()
+    };
+    while restarts().await < 1.0 {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let id = rig.submit("", "//", "checker").await;
+    rig.wait_for(&id, "CHECKED").await;
+}

@@ -1,0 +1,342 @@
+//! What the database promises, held against SQLite and against PostgreSQL.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use board_server::accounts;
+use board_server::event::Event;
+use board_server::store::{Filter, NewSubmission, State, Store, StoreError, User};
+use serde_json::json;
+
+/// Every promise, by name.
+async fn all(store: &Store, case: &str) {
+    match case {
+        "a submission is claimed once" => claimed_once(store).await,
+        "a submission ends once" => ends_once(store).await,
+        "an old attempt changes nothing" => old_attempts(store).await,
+        "what was interrupted is found" => interrupted(store).await,
+        "names are unique" => unique(store).await,
+        "keys are recognised and revoked" => keys(store).await,
+        "money adds up" => money(store).await,
+        "nothing said stays nothing" => nothing(store).await,
+        "text survives" => text(store).await,
+        _ => panic!("{case}"),
+    }
+}
+
+const CASES: &[&str] = &[
+    "a submission is claimed once",
+    "a submission ends once",
+    "an old attempt changes nothing",
+    "what was interrupted is found",
+    "names are unique",
+    "keys are recognised and revoked",
+    "money adds up",
+    "nothing said stays nothing",
+    "text survives",
+];
+
+async fn user(store: &Store, name: &str) -> User {
+    let user = accounts::new_user(name);
+    store.add_user(&user).await.unwrap();
+    user
+}
+
+async fn enqueue(store: &Store, user: &User, source: &str) -> String {
+    let new = NewSubmission {
+        id: accounts::random_hex(8),
+        user_id: user.id.clone(),
+        problem: "relu".to_owned(),
+        dtype: "float32".to_owned(),
+        gpu: "MI300X".to_owned(),
+        endpoint: "full".to_owned(),
+        source: source.to_owned(),
+        seed: u64::MAX,
+        emulated: true,
+        price_per_hour: 1.99,
+        reserved_usd: 0.25,
+    };
+    store.enqueue(&new, &[Event::in_queue("Place 1", 1, 0.5)]).await.unwrap();
+    new.id
+}
+
+fn ended() -> Event {
+    Event::new("BENCHMARKED", json!({ "avg_runtime_ms": 1.5, "total_tests": 3, "flags": [] }))
+}
+
+async fn claimed_once(store: &Store) {
+    let user = user(store, "claims").await;
+    let id = enqueue(store, &user, "//").await;
+    let tries = (0..8).map(|_| {
+        let (store, id) = (store.clone(), id.clone());
+        tokio::spawn(async move { store.claim(&id).await.unwrap().is_some() })
+    });
+    let mut claimed = 0;
+    for one in tries.collect::<Vec<_>>() {
+        claimed += usize::from(one.await.unwrap());
+    }
+    assert_eq!(claimed, 1);
+    assert!(store.waiting().await.unwrap().is_empty());
+}
+
+async fn ends_once(store: &Store) {
+    let user = user(store, "ends").await;
+    let id = enqueue(store, &user, "//").await;
+    store.claim(&id).await.unwrap().unwrap();
+    let tries = (0..8).map(|_| {
+        let (store, id) = (store.clone(), id.clone());
+        tokio::spawn(async move {
+            let event = ended();
+            store.finish(&id, 1, &event.finish(36.0, 0.02), &event).await.unwrap().is_some()
+        })
+    });
+    let mut finished = 0;
+    for one in tries.collect::<Vec<_>>() {
+        finished += usize::from(one.await.unwrap());
+    }
+    assert_eq!(finished, 1);
+    let events = store.events_after(&id, 0).await.unwrap();
+    let statuses: Vec<&str> = events.iter().map(|event| event.status.as_str()).collect();
+    assert_eq!(statuses, ["IN_QUEUE", "BENCHMARKED"]);
+    assert_eq!(store.spent(&user.id, 0).await.unwrap(), 0.02);
+    let done = store.submission(&id).await.unwrap();
+    assert_eq!((done.state, done.avg_runtime_ms, done.total_tests), (State::Done, Some(1.5), Some(3)));
+    assert!(store.append(&id, 1, &Event::new("LATE", json!({}))).await.unwrap().is_none());
+}
+
+async fn old_attempts(store: &Store) {
+    let user = user(store, "old").await;
+    let id = enqueue(store, &user, "//").await;
+    store.claim(&id).await.unwrap().unwrap();
+    store.requeue(&id, 1, &Event::in_queue("again", 1, 0.0)).await.unwrap().unwrap();
+    store.claim(&id).await.unwrap().unwrap();
+    let event = ended();
+    assert!(store.append(&id, 1, &event).await.unwrap().is_none());
+    assert!(store.finish(&id, 1, &event.finish(1.0, 0.0), &event).await.unwrap().is_none());
+    assert!(store.requeue(&id, 1, &event).await.unwrap().is_none());
+    assert_eq!(store.append(&id, 2, &Event::new("COMPILING", json!({}))).await.unwrap(), Some(3));
+    assert!(store.finish(&id, 2, &event.finish(1.0, 0.0), &event).await.unwrap().is_some());
+}
+
+async fn interrupted(store: &Store) {
+    let user = user(store, "cut").await;
+    let (waiting, running) = (enqueue(store, &user, "//").await, enqueue(store, &user, "//").await);
+    store.claim(&running).await.unwrap().unwrap();
+    let found: Vec<String> = store.interrupted().await.unwrap().into_iter().map(|one| one.id).collect();
+    assert_eq!(found, [running.clone()]);
+    assert!(store.ask_to_cancel(&waiting).await.unwrap());
+    assert!(store.claim(&waiting).await.unwrap().is_none(), "what is to be cancelled does not start");
+    assert_eq!(store.to_cancel().await.unwrap().len(), 1);
+    store.keep_artefact(&running, "isa", "one").await.unwrap();
+    store.keep_artefact(&running, "isa", "two").await.unwrap();
+    assert_eq!(store.artefact(&running, "isa").await.unwrap().as_deref(), Some("two"));
+}
+
+async fn unique(store: &Store) {
+    user(store, "once").await;
+    let again = store.add_user(&accounts::new_user("once")).await;
+    assert!(matches!(again, Err(StoreError::Exists("user", _))), "{again:?}");
+    assert!(matches!(store.user_named("never").await, Err(StoreError::Missing("user", _))));
+    assert!(matches!(store.submission("never").await, Err(StoreError::Missing("submission", _))));
+}
+
+async fn keys(store: &Store) {
+    let user = user(store, "keys").await;
+    let key = accounts::create_key(store, &user).await.unwrap();
+    assert_eq!(accounts::owner(store, &key).await.unwrap().unwrap().name, "keys");
+    let mut wrong = key.clone();
+    let last = if wrong.pop() == Some('0') { '1' } else { '0' };
+    wrong.push(last);
+    for text in [wrong.as_str(), "", "rmr_", "rmr__", "rmr_a_b", "Bearer", &key[4..]] {
+        assert!(accounts::owner(store, text).await.unwrap().is_none(), "{text}");
+    }
+    let kept = store.keys_of(&user.id).await.unwrap();
+    assert!(!key.contains(&kept[0].hash), "the secret is not kept");
+    store.revoke_key(&kept[0].prefix).await.unwrap();
+    assert!(accounts::owner(store, &key).await.unwrap().is_none());
+    assert!(store.revoke_key(&kept[0].prefix).await.is_err());
+}
+
+async fn money(store: &Store) {
+    let user = user(store, "money").await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(enqueue(store, &user, "//").await);
+    }
+    assert_eq!(store.reserved(&user.id).await.unwrap(), 0.75);
+    store.claim(&ids[0]).await.unwrap().unwrap();
+    let event = ended();
+    store.finish(&ids[0], 1, &event.finish(100.0, 0.125), &event).await.unwrap().unwrap();
+    assert_eq!(store.reserved(&user.id).await.unwrap(), 0.5);
+    assert_eq!(store.spent(&user.id, 0).await.unwrap(), 0.125);
+    assert_eq!(store.spent(&user.id, i64::MAX).await.unwrap(), 0.0);
+    assert_eq!(store.submitted(&user.id, 0).await.unwrap().0, 3);
+    assert_eq!(store.submitted(&user.id, i64::MAX).await.unwrap(), (0, None));
+    assert_eq!(store.usual_seconds("MI300X", "full").await.unwrap(), Some(100.0));
+    assert_eq!(store.usual_seconds("MI300X", "sample").await.unwrap(), None);
+    // Judging it again costs again.
+    store.rejudge(&ids[0], &Event::in_queue("again", 1, 0.0)).await.unwrap();
+    store.claim(&ids[0]).await.unwrap().unwrap();
+    store.finish(&ids[0], 1, &event.finish(100.0, 0.125), &event).await.unwrap().unwrap();
+    assert_eq!(store.total_spent().await.unwrap(), 0.25);
+}
+
+async fn nothing(store: &Store) {
+    let mut limited = accounts::new_user("limited");
+    limited.daily_budget_usd = Some(2.5);
+    limited.per_day = Some(7);
+    store.add_user(&limited).await.unwrap();
+    assert_eq!(store.user(&limited.id).await.unwrap(), limited);
+    let free = user(store, "free").await;
+    assert_eq!(store.user_named("free").await.unwrap(), free);
+    let id = enqueue(store, &free, "//").await;
+    let one = store.submission(&id).await.unwrap();
+    assert_eq!((one.avg_runtime_ms, one.finished_at, one.seed, one.cost_usd), (None, None, u64::MAX, None));
+    let listed = store.list(&Filter { limit: 10, ..Filter::default() }).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let counts = store.problem_counts(&free.id).await.unwrap();
+    assert_eq!((counts[0].submissions, counts[0].accepted, counts[0].solved), (1, 0, false));
+    store.set_drained("MI210", true).await.unwrap();
+    store.set_drained("MI210", true).await.unwrap();
+    assert_eq!(store.drained().await.unwrap(), ["MI210"]);
+    store.set_drained("MI210", false).await.unwrap();
+    assert!(store.drained().await.unwrap().is_empty());
+}
+
+async fn text(store: &Store) {
+    let user = user(store, "text").await;
+    let source = format!("// '\"; DROP TABLE users; -- ${{1}} $1 ? \u{1f980} \\ {}\n", "x".repeat(200_000));
+    let id = enqueue(store, &user, &source).await;
+    assert_eq!(store.submission(&id).await.unwrap().source, source);
+    let hostile = Filter { problem: Some("' OR 1=1 --".to_owned()), limit: 10, ..Filter::default() };
+    assert!(store.list(&hostile).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_keeps_every_promise() {
+    for case in CASES {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&Store::file_url(&folder.path().join("board.sqlite"))).await.unwrap();
+        eprintln!("{case}");
+        all(&store, case).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgresql_keeps_every_promise() {
+    let Some(programs) = postgresql() else {
+        eprintln!("not tried: PostgreSQL is not installed (`cargo xtask setup` does)");
+        return;
+    };
+    let postgres = Postgres::start(&programs);
+    for (case, number) in CASES.iter().zip(0..) {
+        let name = format!("case{number}");
+        postgres.run(&programs, "createdb", &[&name]);
+        let url = postgres.url(&name);
+        let store = Store::open(&url).await.unwrap();
+        eprintln!("{case}");
+        all(&store, case).await;
+        if number == 0 {
+            // Two servers on one database would run everything twice.
+            let lock = store.serve_alone().await.unwrap();
+            let other = Store::open(&url).await.unwrap();
+            assert!(matches!(other.serve_alone().await, Err(StoreError::InUse)));
+            drop(lock);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused() {
+    for url in ["", "mysql://x", "/path/only", "postgres//x"] {
+        assert!(matches!(Store::open(url).await, Err(StoreError::Url(_))), "{url}");
+    }
+}
+
+/// Where Debian keeps PostgreSQL's programs.
+fn postgresql() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    let programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    programs.filter(|programs| programs.join("initdb").is_file()).max()
+}
+
+/// A server of its own in a folder of its own.
+struct Postgres {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Postgres {
+    fn start(programs: &Path) -> Postgres {
+        let folder = tempfile::tempdir().unwrap();
+        if is_root() {
+            std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let data = folder.path().join("data");
+        let made = command(programs, "initdb")
+            .args(["--no-sync", "--auth=trust", "--username=board", "--encoding=UTF8", "--pgdata"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let child = command(programs, "postgres")
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(folder.path())
+            .args(["-c", "listen_addresses=", "-c", "fsync=off"])
+            .spawn()
+            .unwrap();
+        let postgres = Postgres { child, folder };
+        for _ in 0..600 {
+            let socket = postgres.folder.path().display().to_string();
+            let ready = command(programs, "pg_isready").args(["-h", &socket]).status().unwrap();
+            if ready.success() {
+                return postgres;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("PostgreSQL does not come up");
+    }
+
+    fn run(&self, programs: &Path, name: &str, arguments: &[&str]) {
+        let socket = self.folder.path().display().to_string();
+        let mut command = command(programs, name);
+        let done = command.args(["-h", &socket, "-U", "board"]).args(arguments).status().unwrap();
+        assert!(done.success(), "{name}");
+    }
+
+    fn url(&self, name: &str) -> String {
+        format!("postgres://board@localhost/{name}?host={}", self.folder.path().display())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // SAFETY: the process is our child and has not been waited for. SIGQUIT ends all its children at once.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGQUIT) };
+        let _ = self.child.wait();
+    }
+}
+
+const NOBODY: u32 = 65534;
+
+fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// One of PostgreSQL's programs, which refuse to run as root.
+fn command(programs: &Path, name: &str) -> Command {
+    let mut command = Command::new(programs.join(name));
+    command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::piped());
+    if name != "initdb" {
+        command.stderr(Stdio::null());
+    }
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}

@@ -1,0 +1,126 @@
+//! `remora submit`: a kernel to a board, its progress in the terminal, its verdict as exit status.
+
+mod report;
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use board_server::client::{Client, Progress, SubmitBody};
+use serde_json::Value;
+
+use crate::env::Environment;
+use report::Report;
+
+/// What the server would refuse anyway.
+const LARGEST: u64 = 1 << 20;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 accepted, 1 not accepted (wrong, does not compile, too slow, ...), 2 could not be judged,
+130 cancelled. Ctrl-C cancels the submission.
+
+Environment:
+  REMORA_BOARD       the board's address, if --server is not given
+  REMORA_BOARD_KEY   your key for it (rmr_...)
+
+Examples:
+  remora submit kernel.hip --problem leaky-relu --gpu MI300X
+  remora submit kernel.hip --problem softmax --endpoint checker --server http://board.example:3000"
+)]
+pub struct Arguments {
+    /// The kernel's source; - reads standard input
+    source: PathBuf,
+    /// The problem it solves; not needed for --endpoint sandbox
+    #[arg(long, value_name = "SLUG")]
+    problem: Option<String>,
+    /// The GPU to run it on
+    #[arg(long, default_value = "MI300X")]
+    gpu: String,
+    /// The type of its elements [default: the problem's first]
+    #[arg(long)]
+    dtype: Option<String>,
+    /// What to do with it: checker, benchmark, full, sample, sandbox or compile
+    #[arg(long, default_value = "full")]
+    endpoint: String,
+    /// The board [default: REMORA_BOARD, else http://127.0.0.1:3000]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// Print the events as they come, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn submit(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
+    ensure!(
+        arguments.problem.is_some() || arguments.endpoint == "sandbox",
+        "which problem does it solve? Say --problem SLUG"
+    );
+    let server = arguments.server.as_deref().or(environment.board.as_deref());
+    let client = Client::new(server.unwrap_or("http://127.0.0.1:3000"), environment.board_key.as_deref())?;
+    let body = SubmitBody {
+        solution_code: Some(read(&arguments.source)?),
+        problem: arguments.problem.clone(),
+        problem_def: None,
+        gpu_type: Some(arguments.gpu.clone()),
+        dtype: arguments.dtype.clone(),
+        language: Some("hip".to_owned()),
+        endpoint: Some(arguments.endpoint.clone()),
+    };
+    let mut report = Report::new(std::io::stdout().is_terminal() && !arguments.json);
+    let last = client.run(&body, |progress| {
+        let text = match progress {
+            Progress::Event { data, .. } if arguments.json => format!("{data}\n"),
+            _ if arguments.json => String::new(),
+            Progress::Accepted { id } => report.accepted(id),
+            Progress::Event { status, data } => report.event(status, data),
+            Progress::Away => report.note("the server is away, trying again"),
+            Progress::Cancelling => report.note("cancelling"),
+        };
+        let mut out = std::io::stdout().lock();
+        // A reader that left does not stop a submission.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    })?;
+    Ok(ExitCode::from(exit_status(&last)))
+}
+
+fn read(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    if path == Path::new("-") {
+        std::io::stdin().take(LARGEST).read_to_string(&mut text).context("standard input")?;
+    } else {
+        let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        file.take(LARGEST).read_to_string(&mut text).with_context(|| path.display().to_string())?;
+    }
+    Ok(text)
+}
+
+fn exit_status(last: &Value) -> u8 {
+    match last["status"].as_str().unwrap_or_default() {
+        "CHECKED" | "BENCHMARKED" | "PASSED" | "COMPILED" | "SANDBOX_SUCCESS" => 0,
+        "ERROR" => 2,
+        "CANCELLED" => 130,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_become_exit_statuses() {
+        for (status, code) in [
+            ("BENCHMARKED", 0),
+            ("CHECKED", 0),
+            ("WRONG_ANSWER", 1),
+            ("COMPILE_ERROR", 1),
+            ("TIME_LIMIT_EXCEEDED", 1),
+            ("ERROR", 2),
+            ("CANCELLED", 130),
+        ] {
+            assert_eq!(exit_status(&serde_json::json!({ "status": status })), code, "{status}");
+        }
+    }
+}
