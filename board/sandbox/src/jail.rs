@@ -1,0 +1,465 @@
+//! The processes of a sandbox, from the fork to the command.
+//!
+//! Three of them. The *warden* makes the namespaces and the file system and collects what is left at the end; the *first* is process 1
+//! of the sandbox, and with its end everything in there ends; the third becomes the command. All of this runs after a fork of a process that may have
+//! threads: system calls only, no allocation, no locks, no unwinding.
+
+use std::ffi::CStr;
+use std::io;
+
+use crate::NOBODY;
+use crate::descriptor::{check, check_long, close_others, raise, write_all};
+use crate::level::Level;
+use crate::plan::{Plan, ROOTS, Step};
+use crate::report::{Record, Stage};
+
+/// The ends of pipes that the warden gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub input: i32,
+    pub output: i32,
+    pub error: i32,
+    /// What is told to the caller.
+    pub report: i32,
+    /// Closed by the caller to end everything.
+    pub leash: i32,
+    /// Landlock's rules; negative where there are none.
+    pub rules: i32,
+}
+
+type Staged<T> = Result<T, (Stage, i32)>;
+
+/// The most descriptors a warden keeps track of.
+const MOST: usize = 64;
+
+/// Space for pointers to arguments and variables, made before the fork.
+#[derive(Debug)]
+pub(crate) struct Pointers {
+    pub arguments: Vec<*const libc::c_char>,
+    pub environment: Vec<*const libc::c_char>,
+    pub chunk: Vec<u8>,
+}
+
+/// The warden. Never returns.
+pub(crate) fn warden(plan: &Plan, mut ends: Ends, pointers: &mut Pointers) -> ! {
+    if let Err((stage, error)) = guard(plan, &mut ends, pointers) {
+        let _ = write_all(ends.report, &Record::Failed(stage, error).bytes());
+    }
+    exit(0)
+}
+
+fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
+    // SAFETY: signals of the caller's terminal and mask are none of the command's.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::setsid();
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        libc::umask(0o022);
+    }
+    let mut given = [(0, 0); MOST];
+    let given = arrange(plan, ends, &mut given)?;
+    if plan.level == Level::Namespaces {
+        namespaces(plan)?;
+        mounts(plan)?;
+    } else {
+        // SAFETY: a path that ends in zero.
+        check(unsafe { libc::chdir(plan.work.as_ptr()) }).map_err(|error| at(Stage::Files, &error))?;
+    }
+    put_files(plan)?;
+    // SAFETY: the child only makes system calls, below.
+    let first = check(unsafe { libc::fork() }).map_err(|error| at(Stage::Processes, &error))?;
+    if first == 0 {
+        self::first(plan, *ends, given, pointers);
+    }
+    let ended = wait_on_leash(ends.leash, first);
+    // SAFETY: a process group that our child made, if it came so far.
+    unsafe { libc::kill(-first, libc::SIGKILL) };
+    reap();
+    if ended {
+        collect(plan, ends.report, &mut pointers.chunk);
+    }
+    Ok(())
+}
+
+/// Keeps what is needed, under numbers that the command's cannot collide with, and closes all else.
+fn arrange<'a>(plan: &Plan, ends: &mut Ends, given: &'a mut [(i32, i32); MOST]) -> Staged<&'a [(i32, i32)]> {
+    let failed = |error: &io::Error| at(Stage::Descriptors, error);
+    let too_many = (Stage::Descriptors, libc::EMFILE);
+    let mut kept = [0; MOST + 8];
+    let mut count = 0;
+    let mut keep = |descriptor: i32| {
+        if let Some(place) = kept.get_mut(count) {
+            *place = descriptor;
+            count += 1;
+        }
+    };
+    for end in [&mut ends.report, &mut ends.input, &mut ends.output, &mut ends.error, &mut ends.leash] {
+        *end = raise(*end).map_err(|error| failed(&error))?;
+        keep(*end);
+    }
+    let used = given.get_mut(..plan.descriptors.len()).ok_or(too_many)?;
+    for (place, (descriptor, number)) in used.iter_mut().zip(&plan.descriptors) {
+        *place = (raise(*descriptor).map_err(|error| failed(&error))?, *number);
+        keep(place.0);
+    }
+    if ends.rules >= 0 {
+        ends.rules = raise(ends.rules).map_err(|error| failed(&error))?;
+        keep(ends.rules);
+    }
+    let kept = &mut kept[..count];
+    kept.sort_unstable();
+    close_others(kept);
+    Ok(used)
+}
+
+fn namespaces(plan: &Plan) -> Staged<()> {
+    if !plan.root {
+        // SAFETY: only this process, which has one thread, changes its namespaces.
+        check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }).map_err(|error| at(Stage::Users, &error))?;
+        let map = |file: &CStr, text: &str| -> io::Result<()> {
+            // SAFETY: a path that ends in zero.
+            let descriptor = check(unsafe { libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) })?;
+            let written = write_all(descriptor, text.as_bytes());
+            // SAFETY: opened above.
+            unsafe { libc::close(descriptor) };
+            written
+        };
+        map(c"/proc/self/setgroups", "deny")
+            .and_then(|()| map(c"/proc/self/uid_map", &plan.uid_map))
+            .and_then(|()| map(c"/proc/self/gid_map", &plan.gid_map))
+            .map_err(|error| at(Stage::Users, &error))?;
+    }
+    let kinds = libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    // SAFETY: as above.
+    check(unsafe { libc::unshare(kinds) }).map_err(|error| at(Stage::Namespaces, &error))?;
+    let name = c"sandbox";
+    // SAFETY: the name of our own namespace.
+    unsafe { libc::sethostname(name.as_ptr(), 7) };
+    Ok(())
+}
+
+/// As the kernel wants it for mount_setattr.
+#[repr(C)]
+#[derive(Default)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+const READ_ONLY: u64 = 0x1;
+const NO_SUID: u64 = 0x2;
+const NO_DEVICES: u64 = 0x4;
+
+fn mounts(plan: &Plan) -> Staged<()> {
+    make_mounts(plan).map_err(|error| at(Stage::Mounts, &error))
+}
+
+fn make_mounts(plan: &Plan) -> io::Result<()> {
+    let null = std::ptr::null();
+    // SAFETY: constants that end in zero; changes only the namespace made above.
+    check(unsafe { libc::mount(null, c"/".as_ptr(), null, libc::MS_REC | libc::MS_PRIVATE, null.cast()) })?;
+    // Taken before a root is mounted over the folder some of them may be in.
+    let mut taken = [-1; 128];
+    let mut shown = taken.iter_mut();
+    for step in &plan.steps {
+        if let Step::Show { source, .. } = step {
+            let place = shown.next().ok_or_else(|| io::Error::from_raw_os_error(libc::E2BIG))?;
+            *place = open_tree(source)?;
+        }
+    }
+    let flags = libc::MS_NOSUID | libc::MS_NODEV;
+    let mut rooted = Err(io::Error::from_raw_os_error(libc::ENOENT));
+    for place in ROOTS {
+        // SAFETY: constants that end in zero.
+        rooted = check(unsafe {
+            libc::mount(
+                c"root".as_ptr(),
+                place.as_ptr(),
+                c"tmpfs".as_ptr(),
+                flags,
+                c"mode=0755,size=1m".as_ptr().cast(),
+            )
+        })
+        // SAFETY: as above.
+        .and_then(|_| check(unsafe { libc::chdir(place.as_ptr()) }));
+        if rooted.is_ok() {
+            break;
+        }
+    }
+    rooted?;
+    let mut taken = taken.iter();
+    for step in &plan.steps {
+        match step {
+            // SAFETY: paths that end in zero, in a root that is ours.
+            Step::Folder { target } => check(unsafe { libc::mkdir(target.as_ptr(), 0o755) }).map(drop)?,
+            Step::Link { target, to } => {
+                // SAFETY: as above.
+                check(unsafe { libc::symlink(to.as_ptr(), target.as_ptr()) }).map(drop)?;
+            }
+            Step::Show { target, folder, .. } => show(*taken.next().unwrap_or(&-1), target, *folder)?,
+        }
+    }
+    let work = &plan.work.to_bytes_with_nul()[1..];
+    // SAFETY: the path of the private folder without its first slash, and options that end in zero.
+    check(unsafe {
+        libc::mount(
+            c"work".as_ptr(),
+            work.as_ptr().cast(),
+            c"tmpfs".as_ptr(),
+            flags,
+            plan.work_options.as_ptr().cast(),
+        )
+    })?;
+    let here = c".".as_ptr();
+    // SAFETY: the old root is put under the new one, at the same place, and then let go.
+    check_long(unsafe { libc::syscall(libc::SYS_pivot_root, here, here) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::umount2(here, libc::MNT_DETACH) })?;
+    set_attributes(c"/", READ_ONLY | NO_SUID | NO_DEVICES, 0)?;
+    // SAFETY: a path that ends in zero.
+    check(unsafe { libc::chdir(plan.work.as_ptr()) }).map(drop)
+}
+
+fn open_tree(source: &CStr) -> io::Result<i32> {
+    const CLONE: libc::c_int = 1;
+    let flags = CLONE | libc::O_CLOEXEC | libc::AT_RECURSIVE;
+    // SAFETY: a path that ends in zero.
+    check_long(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags) })
+}
+
+/// Puts a tree taken earlier at its place, read-only.
+fn show(tree: i32, target: &CStr, folder: bool) -> io::Result<()> {
+    if folder {
+        // SAFETY: a path that ends in zero.
+        let made = check(unsafe { libc::mkdir(target.as_ptr(), 0o755) });
+        // There already, for something in it: that is in what is put there now too.
+        made.map(drop).or_else(|error| match error.raw_os_error() {
+            Some(libc::EEXIST) => Ok(()),
+            _ => Err(error),
+        })?;
+    } else {
+        let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC;
+        // SAFETY: as above.
+        let file = check(unsafe { libc::open(target.as_ptr(), flags, 0o644) })?;
+        // SAFETY: opened above.
+        unsafe { libc::close(file) };
+    }
+    const EMPTY_PATH: libc::c_uint = 4;
+    // SAFETY: the tree is open, and both paths end in zero.
+    check_long(unsafe {
+        libc::syscall(libc::SYS_move_mount, tree, c"".as_ptr(), libc::AT_FDCWD, target.as_ptr(), EMPTY_PATH)
+    })?;
+    // SAFETY: not used any more.
+    unsafe { libc::close(tree) };
+    // A device could not be opened where devices are ignored; a null device harms nobody.
+    let device = target.to_bytes().starts_with(b"dev/");
+    let flags = if device { NO_SUID } else { READ_ONLY | NO_SUID | NO_DEVICES };
+    set_attributes(target, flags, libc::AT_RECURSIVE)
+}
+
+fn set_attributes(target: &CStr, set: u64, flags: libc::c_int) -> io::Result<()> {
+    let attributes = MountAttributes { set, ..MountAttributes::default() };
+    // SAFETY: the path ends in zero, the attributes are as long as said.
+    check_long(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            target.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<MountAttributes>(),
+        )
+    })
+    .map(drop)
+}
+
+/// Writes the files the command is given, in the private folder, which is where this process is.
+fn put_files(plan: &Plan) -> Staged<()> {
+    for file in &plan.files {
+        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        // SAFETY: a name that ends in zero.
+        let opened = check(unsafe { libc::open(file.name.as_ptr(), flags, 0o755) });
+        let written = opened.and_then(|descriptor| {
+            let written = write_all(descriptor, &file.content);
+            // SAFETY: opened above.
+            unsafe { libc::close(descriptor) };
+            written
+        });
+        written.map_err(|error| at(Stage::Files, &error))?;
+    }
+    Ok(())
+}
+
+/// Waits for a process, or for the caller to let go; whether it was the process. Lets nothing outlive the caller.
+fn wait_on_leash(leash: i32, first: libc::pid_t) -> bool {
+    // SAFETY: our own child, not yet waited for.
+    let ending = unsafe { libc::syscall(libc::SYS_pidfd_open, first, 0) } as i32;
+    let mut watched = [
+        libc::pollfd { fd: leash, events: libc::POLLIN, revents: 0 },
+        libc::pollfd { fd: ending, events: libc::POLLIN, revents: 0 },
+    ];
+    loop {
+        // SAFETY: two entries, as said.
+        let ready = unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) };
+        if ready < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
+            continue;
+        }
+        let ended = ending >= 0 && watched[1].revents != 0;
+        if !ended {
+            // SAFETY: our own child, not yet waited for.
+            unsafe { libc::kill(first, libc::SIGKILL) };
+        }
+        return ended;
+    }
+}
+
+/// Waits for every child, those that were left to us too.
+fn reap() {
+    // SAFETY: waits for our children.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0
+        || io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+    {}
+}
+
+/// Sends what the command left in files it was asked for. Nobody writes to them any more.
+fn collect(plan: &Plan, report: i32, chunk: &mut [u8]) {
+    for name in &plan.collected {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        // SAFETY: a name that ends in zero.
+        let file = unsafe { libc::open(name.as_ptr(), flags) };
+        // SAFETY: filled in by fstat, which is asked whether it did.
+        let length = unsafe {
+            let mut data: libc::stat = std::mem::zeroed();
+            let regular = file >= 0
+                && libc::fstat(file, &mut data) == 0
+                && data.st_mode & libc::S_IFMT == libc::S_IFREG
+                && data.st_size as u64 <= plan.largest_file;
+            if regular { data.st_size as i32 } else { -1 }
+        };
+        if write_all(report, &Record::File(length).bytes()).is_err() {
+            return;
+        }
+        let mut left = length.max(0) as usize;
+        while left > 0 {
+            let part = left.min(chunk.len());
+            // SAFETY: the chunk has room for that many bytes.
+            let read = unsafe { libc::read(file, chunk.as_mut_ptr().cast(), part) };
+            if read <= 0 || write_all(report, &chunk[..read as usize]).is_err() {
+                return;
+            }
+            left -= read as usize;
+        }
+        // SAFETY: opened above.
+        unsafe { libc::close(file) };
+    }
+}
+
+/// Process 1 of the sandbox: starts the command, takes in what is orphaned, and ends when the command does.
+fn first(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &mut Pointers) -> ! {
+    // SAFETY: our own process group, so that it can be ended as a whole, and an end with the warden's.
+    unsafe {
+        libc::setsid();
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+        libc::close(ends.leash);
+    }
+    let failed = |(stage, error): (Stage, i32)| -> ! {
+        let _ = write_all(ends.report, &Record::Failed(stage, error).bytes());
+        exit(1)
+    };
+    // SAFETY: the child only makes system calls, below.
+    let command = match check(unsafe { libc::fork() }) {
+        Err(error) => failed(at(Stage::Processes, &error)),
+        Ok(0) => match become_command(plan, ends, given, pointers) {
+            Err(error) => failed(error),
+            Ok(never) => match never {},
+        },
+        Ok(command) => command,
+    };
+    close_others(&[ends.report]);
+    let mut status = 0;
+    loop {
+        // SAFETY: waits for our children, among them those that were left to us.
+        let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
+        if ended == command {
+            break;
+        }
+        if ended < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            exit(1);
+        }
+    }
+    let _ = write_all(ends.report, &Record::Ended(status).bytes());
+    exit(0)
+}
+
+enum Never {}
+
+fn become_command(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &Pointers) -> Staged<Never> {
+    let descriptors = [(ends.input, 0), (ends.output, 1), (ends.error, 2)];
+    for (from, to) in descriptors.iter().chain(given) {
+        // SAFETY: our own descriptors; the numbers below a hundred are the command's.
+        check(unsafe { libc::dup2(*from, *to) }).map_err(|error| at(Stage::Descriptors, &error))?;
+    }
+    drop_privileges(plan).map_err(|error| at(Stage::Credentials, &error))?;
+    // SAFETY: as for the first process; it was forgotten with the credentials.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    for (which, limit) in &plan.limits {
+        // SAFETY: a limit that lives as long as the plan.
+        check(unsafe { libc::setrlimit(*which, limit) }).map_err(|error| at(Stage::Limits, &error))?;
+    }
+    if ends.rules >= 0 {
+        // SAFETY: an open ruleset and no flags.
+        check_long(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ends.rules, 0) })
+            .map_err(|error| at(Stage::Landlock, &error))?;
+    }
+    seccompiler::apply_filter(&plan.filter).map_err(|_| at(Stage::Filter, &io::Error::last_os_error()))?;
+    write_all(ends.report, &Record::Started.bytes()).map_err(|error| at(Stage::Execute, &error))?;
+    // SAFETY: lists that end in null, of strings that end in zero, all kept by the plan.
+    unsafe {
+        libc::execve(plan.program.as_ptr(), pointers.arguments.as_ptr(), pointers.environment.as_ptr())
+    };
+    Err(at(Stage::Execute, &io::Error::last_os_error()))
+}
+
+fn drop_privileges(plan: &Plan) -> io::Result<()> {
+    if plan.root {
+        // By number: the C library's functions would tell other threads, which are none of this process's.
+        let nobody = NOBODY as libc::c_long;
+        // SAFETY: only this process is changed.
+        unsafe {
+            check_long(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
+            check_long(libc::syscall(libc::SYS_setresgid, nobody, nobody, nobody))?;
+            check_long(libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody))?;
+            // A user namespace of its own, with nobody in it: processes are counted there. Where it is denied they are counted with
+            // everything else of this user.
+            libc::unshare(libc::CLONE_NEWUSER);
+        }
+    }
+    // SAFETY: asks for less.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none = [0_u32; 6];
+    // SAFETY: version 3 of the call, whose sets are six words.
+    check_long(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
+    Ok(())
+}
+
+fn at(stage: Stage, error: &io::Error) -> (Stage, i32) {
+    (stage, error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn exit(code: i32) -> ! {
+    // SAFETY: ends this process alone, without running anything of the caller's.
+    unsafe { libc::_exit(code) }
+}

@@ -1,0 +1,339 @@
+//! Everything the processes of a sandbox need, made ready beforehand: after the fork nothing is allocated.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use seccompiler::BpfProgram;
+
+use crate::command::Command;
+use crate::descriptor::FIRST_OWN;
+use crate::level::Level;
+use crate::report::SandboxError;
+use crate::{NOBODY, WORK};
+
+/// Devices that every program expects.
+pub(crate) const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"];
+
+/// Folders on which a root can be mounted, in a mount namespace of our own; one of them is everywhere.
+pub(crate) const ROOTS: [&std::ffi::CStr; 3] = [c"/tmp", c"/var", c"/usr"];
+
+/// A step in making the file system. Targets are relative to the new root.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Folder {
+        target: CString,
+    },
+    Link {
+        target: CString,
+        to: CString,
+    },
+    /// Shows a file or folder of the machine.
+    Show {
+        source: CString,
+        target: CString,
+        folder: bool,
+    },
+}
+
+/// A file in the private folder.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub name: CString,
+    pub content: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub level: Level,
+    /// We are root, and can become nobody; else only a user namespace makes us that.
+    pub root: bool,
+    /// Contents for the maps of users and groups.
+    pub uid_map: String,
+    pub gid_map: String,
+    pub steps: Vec<Step>,
+    /// Options of the private folder's file system, and where it is.
+    pub work_options: CString,
+    pub work: CString,
+    pub files: Vec<Given>,
+    pub collected: Vec<CString>,
+    pub largest_file: u64,
+    pub program: CString,
+    /// Pointers into these are made before the fork; the strings live as long as the plan.
+    pub arguments: Vec<CString>,
+    pub environment: Vec<CString>,
+    pub descriptors: Vec<(i32, i32)>,
+    pub limits: Vec<(u32, libc::rlimit)>,
+    pub landlock: Option<OwnedFd>,
+    pub filter: BpfProgram,
+}
+
+impl Plan {
+    /// `folder` is the private folder on the machine's file system, where the level has no file system of its own.
+    pub fn new(command: &Command, level: Level, folder: Option<&Path>) -> Result<Plan, SandboxError> {
+        // SAFETY: asks for a number.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let work = folder.unwrap_or_else(|| Path::new(WORK));
+        let landlock = match level {
+            Level::Namespaces => crate::rules::border().unwrap_or_default(),
+            Level::Restricted => {
+                crate::rules::files(&command.visible, work).map_err(|error| SandboxError::Io {
+                    what: "Landlock's rules could not be made",
+                    source: std::io::Error::other(error),
+                })?
+            }
+            Level::Limited => None,
+        };
+        if level == Level::Restricted && landlock.is_none() {
+            let why = "this kernel has no Landlock".to_owned();
+            return Err(SandboxError::TooWeak { found: Level::Limited, least: Level::Restricted, why });
+        }
+        let filter =
+            crate::filter::program(command.sockets, level == Level::Namespaces).map_err(|error| {
+                SandboxError::Io {
+                    what: "the filter of system calls could not be made",
+                    source: std::io::Error::other(error),
+                }
+            })?;
+        let arguments = std::iter::once(command.program.as_os_str())
+            .chain(command.arguments.iter().map(OsString::as_os_str))
+            .map(|argument| text(argument.as_bytes()))
+            .collect::<Result<_, _>>()?;
+        let variable =
+            |(name, value): &(OsString, OsString)| text(&[name.as_bytes(), b"=", value.as_bytes()].concat());
+        let files = command
+            .files
+            .iter()
+            .map(|(name, content)| Ok(Given { name: single(name)?, content: content.clone() }));
+        Ok(Plan {
+            level,
+            root: uid == 0,
+            uid_map: format!("{NOBODY} {uid} 1\n"),
+            gid_map: format!("{NOBODY} {gid} 1\n"),
+            steps: if level == Level::Namespaces { steps(command)? } else { Vec::new() },
+            work_options: text(
+                format!("mode=0700,uid={NOBODY},gid={NOBODY},size={}", command.limits.folder).as_bytes(),
+            )?,
+            work: text(work.as_os_str().as_bytes())?,
+            files: files.collect::<Result<_, SandboxError>>()?,
+            collected: command.collected.iter().map(|name| single(name)).collect::<Result<_, _>>()?,
+            largest_file: command.limits.file.min(i32::MAX as u64),
+            program: text(command.program.as_os_str().as_bytes())?,
+            arguments,
+            environment: command.environment.iter().map(variable).collect::<Result<_, _>>()?,
+            descriptors: descriptors(command)?,
+            limits: limits(command, level),
+            landlock,
+            filter,
+        })
+    }
+}
+
+/// Source and target of each descriptor handed over.
+fn descriptors(command: &Command) -> Result<Vec<(i32, i32)>, SandboxError> {
+    let mut pairs = Vec::new();
+    for (descriptor, number) in &command.descriptors {
+        if !(3..FIRST_OWN).contains(number) || pairs.iter().any(|(_, taken)| taken == number) {
+            return Err(SandboxError::Name(format!("descriptor {number}")));
+        }
+        pairs.push((descriptor.as_raw_fd(), *number));
+    }
+    Ok(pairs)
+}
+
+fn limits(command: &Command, level: Level) -> Vec<(u32, libc::rlimit)> {
+    let limits = &command.limits;
+    let both = |value: u64| libc::rlimit { rlim_cur: value, rlim_max: value };
+    let seconds = limits.cpu.as_secs() + u64::from(limits.cpu.subsec_nanos() > 0);
+    let mut list = vec![
+        // The second signal, if the first is not heeded, cannot be.
+        (libc::RLIMIT_CPU, libc::rlimit { rlim_cur: seconds.max(1), rlim_max: seconds.max(1) + 1 }),
+        // Not what is mapped: programs reserve addresses by the terabyte.
+        (libc::RLIMIT_DATA, both(limits.memory)),
+        (libc::RLIMIT_FSIZE, both(limits.file)),
+        (libc::RLIMIT_NOFILE, both(256)),
+        (libc::RLIMIT_CORE, both(0)),
+        (libc::RLIMIT_MSGQUEUE, both(0)),
+        (libc::RLIMIT_MEMLOCK, both(64 << 10)),
+        // Deep recursion is a fault of the program, not of the machine.
+        (libc::RLIMIT_STACK, both(64 << 20)),
+    ];
+    // The number counts all processes of a user on the machine, unless the command has a user of its own: an ordinary
+    // user would be counted with everything else that user runs.
+    // SAFETY: asks for a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if level == Level::Namespaces || is_root {
+        list.push((libc::RLIMIT_NPROC, both(limits.processes)));
+    }
+    list
+}
+
+/// The steps that make what the command sees, folders before what is in them.
+fn steps(command: &Command) -> Result<Vec<Step>, SandboxError> {
+    let mut tree = Tree { made: vec![PathBuf::from("/")], steps: Vec::new() };
+    tree.folder(Path::new(WORK))?;
+    for device in DEVICES {
+        tree.show(Path::new(device), 0)?;
+    }
+    for item in &command.visible {
+        tree.show(&item.path, 0)?;
+    }
+    Ok(tree.steps)
+}
+
+/// The new root as far as it is planned.
+struct Tree {
+    made: Vec<PathBuf>,
+    steps: Vec<Step>,
+}
+
+impl Tree {
+    /// Shows what is at a path, and whatever links lead to it. What is not there, or is in sight already, is left out.
+    fn show(&mut self, path: &Path, depth: usize) -> Result<(), SandboxError> {
+        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+            return Err(SandboxError::Name(path.display().to_string()));
+        }
+        if depth > 16 {
+            return Ok(());
+        }
+        // A link on the way is made as it is, and what it leads to is shown instead.
+        let mut so_far = PathBuf::from("/");
+        let parts: Vec<Component> = path.components().skip(1).collect();
+        for (index, part) in parts.iter().enumerate() {
+            let place = so_far.join(part);
+            let Ok(data) = std::fs::symlink_metadata(&place) else { return Ok(()) };
+            if data.file_type().is_symlink() {
+                let Ok(to) = std::fs::read_link(&place) else { return Ok(()) };
+                if !self.is_inside_shown(&place) && !self.made.contains(&place) {
+                    self.folder(&so_far)?;
+                    self.steps
+                        .push(Step::Link { target: relative(&place)?, to: text(to.as_os_str().as_bytes())? });
+                    self.made.push(place);
+                }
+                let mut onward = normal(&so_far.join(to));
+                onward.extend(&parts[index + 1..]);
+                return self.show(&onward, depth + 1);
+            }
+            so_far = place;
+        }
+        if self.is_inside_shown(path) || self.is_shown(path) {
+            return Ok(());
+        }
+        let folder = path.is_dir();
+        match path.parent() {
+            Some(parent) => self.folder(parent)?,
+            None => return Err(SandboxError::Name("/".to_owned())),
+        }
+        self.steps.push(Step::Show {
+            source: text(path.as_os_str().as_bytes())?,
+            target: relative(path)?,
+            folder,
+        });
+        self.made.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Whether a folder that is shown as a whole holds this.
+    fn is_inside_shown(&self, path: &Path) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Show { source, folder: true, .. } => {
+                let shown = Path::new(OsStr::from_bytes(source.as_bytes()));
+                path != shown && path.starts_with(shown)
+            }
+            _ => false,
+        })
+    }
+
+    fn is_shown(&self, path: &Path) -> bool {
+        let bytes = path.as_os_str().as_bytes();
+        self.steps.iter().any(|step| matches!(step, Step::Show { source, .. } if source.as_bytes() == bytes))
+    }
+
+    fn folder(&mut self, path: &Path) -> Result<(), SandboxError> {
+        if self.made.iter().any(|made| made == path) || self.is_inside_shown(path) {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            self.folder(parent)?;
+        }
+        self.steps.push(Step::Folder { target: relative(path)? });
+        self.made.push(path.to_owned());
+        Ok(())
+    }
+}
+
+/// A path without `.` and `..`, taken literally.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+fn relative(path: &Path) -> Result<CString, SandboxError> {
+    let rest = path.strip_prefix("/").unwrap_or(path);
+    text(rest.as_os_str().as_bytes())
+}
+
+/// A name that stays in its folder.
+fn single(name: &str) -> Result<CString, SandboxError> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == name => text(name.as_bytes()),
+        _ => Err(SandboxError::Name(name.to_owned())),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<CString, SandboxError> {
+    CString::new(bytes)
+        .map_err(|_| SandboxError::Name(OsString::from_vec(bytes.to_vec()).to_string_lossy().into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_the_private_folder_are_refused() {
+        for name in ["", ".", "..", "a/b", "/a", "../a", "a/", "a\0b"] {
+            assert!(single(name).is_err(), "{name:?}");
+        }
+        assert!(single("solution.hip").is_ok());
+    }
+
+    #[test]
+    fn a_folder_is_shown_whatever_of_it_was_shown_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), "").unwrap();
+        let steps = steps(&Command::new(root.join("a/b/file")).visible(root.join("a"))).unwrap();
+        let shown = |path: &Path| {
+            steps.iter().any(|step| matches!(step, Step::Show { source, .. } if source.as_bytes() == path.as_os_str().as_bytes()))
+        };
+        assert!(shown(&root.join("a")), "{steps:?}");
+    }
+
+    #[test]
+    fn links_on_the_way_are_made_and_what_they_lead_to_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/file"), "").unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        let steps = steps(&Command::new(root.join("link/file"))).unwrap();
+        let shown = |path: &Path| {
+            steps.iter().any(|step| matches!(step, Step::Show { source, .. } if source.as_bytes() == path.as_os_str().as_bytes()))
+        };
+        assert!(shown(&root.join("real/file")), "{steps:?}");
+        assert!(steps.iter().any(|step| matches!(step, Step::Link { to, .. } if to.as_bytes() == b"real")));
+    }
+}

@@ -1,0 +1,141 @@
+//! What the processes of the sandbox tell the one that asked for it, through a pipe: fixed records, then collected files.
+
+use std::io;
+
+use crate::level::Level;
+
+/// Bytes of a record: kind, value, error number, as three 32-bit words.
+pub(crate) const RECORD: usize = 12;
+
+/// A step on the way to the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Stage {
+    Descriptors = 1,
+    Users,
+    Namespaces,
+    Mounts,
+    Files,
+    Processes,
+    Credentials,
+    Limits,
+    Landlock,
+    Filter,
+    Execute,
+}
+
+impl Stage {
+    const ALL: [Stage; 11] = [
+        Stage::Descriptors,
+        Stage::Users,
+        Stage::Namespaces,
+        Stage::Mounts,
+        Stage::Files,
+        Stage::Processes,
+        Stage::Credentials,
+        Stage::Limits,
+        Stage::Landlock,
+        Stage::Filter,
+        Stage::Execute,
+    ];
+
+    fn of(value: i32) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|stage| *stage as i32 == value)
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Stage::Descriptors => "its descriptors could not be arranged",
+            Stage::Users => "no user namespace could be made",
+            Stage::Namespaces => "no namespaces could be made",
+            Stage::Mounts => "its file system could not be made",
+            Stage::Files => "its files could not be written",
+            Stage::Processes => "no process could be made",
+            Stage::Credentials => "its privileges could not be dropped",
+            Stage::Limits => "its limits could not be set",
+            Stage::Landlock => "Landlock could not be applied",
+            Stage::Filter => "its system calls could not be filtered",
+            Stage::Execute => "the program could not be executed",
+        }
+    }
+}
+
+/// Why a command was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("{0:?} is not a name that a sandbox can be given")]
+    Name(String),
+    #[error("{what}")]
+    Io { what: &'static str, source: io::Error },
+    #[error("{}", stage.what())]
+    Setup { stage: Stage, source: io::Error },
+    #[error("commands cannot be kept apart here: {found} is all this machine grants, {least} is needed ({why})", found = found.name(), least = least.name())]
+    TooWeak { found: Level, least: Level, why: String },
+    #[error("the processes of the sandbox ended without a word")]
+    Silent,
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    Failed(Stage, i32),
+    /// All is set up; the command is about to be executed.
+    Started,
+    /// The command ended, with this wait status.
+    Ended(i32),
+    /// A collected file follows, of this many bytes; -1 where there is none or it is too large.
+    File(i32),
+}
+
+const FAILED: i32 = 1;
+const ENDED: i32 = 2;
+const FILE: i32 = 3;
+const STARTED: i32 = 4;
+
+impl Record {
+    pub fn bytes(self) -> [u8; RECORD] {
+        let words = match self {
+            Record::Failed(stage, error) => [FAILED, stage as i32, error],
+            Record::Started => [STARTED, 0, 0],
+            Record::Ended(status) => [ENDED, status, 0],
+            Record::File(length) => [FILE, length, 0],
+        };
+        let mut bytes = [0; RECORD];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub fn of(bytes: &[u8]) -> Option<Record> {
+        let word =
+            |index: usize| Some(i32::from_ne_bytes(bytes.get(index * 4..index * 4 + 4)?.try_into().ok()?));
+        match word(0)? {
+            FAILED => Some(Record::Failed(Stage::of(word(1)?)?, word(2)?)),
+            ENDED => Some(Record::Ended(word(1)?)),
+            STARTED => Some(Record::Started),
+            FILE => Some(Record::File(word(1)?)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        for record in [
+            Record::Failed(Stage::Execute, 2),
+            Record::Started,
+            Record::Ended(9),
+            Record::File(-1),
+            Record::File(1 << 20),
+        ] {
+            assert_eq!(Record::of(&record.bytes()), Some(record));
+        }
+        assert_eq!(Record::of(&[0; RECORD]), None);
+        assert_eq!(Record::of(&[1]), None);
+    }
+}

@@ -1,0 +1,489 @@
+//! The caller's side: starts a command, reads what it prints and tells, and ends it when it has had enough of anything.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::NOBODY;
+use crate::command::{Command, Limits, Listener, Stream};
+use crate::descriptor::{pipe, set_nonblocking};
+use crate::jail::{self, Ends, Pointers};
+use crate::level::Level;
+use crate::plan::Plan;
+use crate::report::{RECORD, Record, SandboxError, Stage};
+
+/// How often memory and files are looked at.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// Standard input has to fit into a pipe.
+const MOST_INPUT: usize = 64 << 10;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    Exited(i32),
+    Signalled(i32),
+    /// It took too long, or too much processor time.
+    Time,
+    Memory,
+    Output,
+    /// Its files took too much room.
+    Folder,
+    /// The caller had enough.
+    Cancelled,
+}
+
+/// What is left of a command.
+#[derive(Debug)]
+pub struct Ended {
+    pub stop: Stop,
+    pub output: Vec<u8>,
+    pub error: Vec<u8>,
+    /// The files asked for, in that order; `None` where there was none, or too large a one.
+    pub collected: Vec<Option<Vec<u8>>>,
+    /// How far apart it was.
+    pub level: Level,
+    /// From the start to the end.
+    pub wall: Duration,
+    /// The most bytes in memory that were seen.
+    pub peak_memory: u64,
+}
+
+impl Ended {
+    pub fn success(&self) -> bool {
+        self.stop == Stop::Exited(0)
+    }
+}
+
+/// A command that runs. Dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    watcher: Option<JoinHandle<Result<Ended, SandboxError>>>,
+    cancel: Option<OwnedFd>,
+}
+
+impl Running {
+    /// Waits for its end.
+    pub fn wait(mut self) -> Result<Ended, SandboxError> {
+        let watcher = self.watcher.take().ok_or(SandboxError::Silent)?;
+        let ended = watcher.join().unwrap_or(Err(SandboxError::Silent));
+        self.cancel = None;
+        ended
+    }
+
+    /// Ends it.
+    pub fn stop(mut self) -> Result<Ended, SandboxError> {
+        self.cancel = None;
+        self.wait()
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.watcher.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel = None;
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}
+
+impl Command {
+    /// Runs it to its end.
+    pub fn run(self) -> Result<Ended, SandboxError> {
+        self.start()?.wait()
+    }
+
+    /// Starts it, as far apart as this machine allows and the caller wants.
+    pub fn start(mut self) -> Result<Running, SandboxError> {
+        if self.input.len() > MOST_INPUT {
+            return Err(SandboxError::Name("an input of more than 64 KiB".to_owned()));
+        }
+        let apartness = self.apartness;
+        let mut why = String::new();
+        let levels = [Level::Namespaces, Level::Restricted, Level::Limited];
+        for level in levels.into_iter().filter(|level| (apartness.least..=apartness.most).contains(level)) {
+            match Started::new(&self, level) {
+                Ok(started) => {
+                    let (release, cancel) = pipe().map_err(io_error("no pipe"))?;
+                    let listener = self.listener.take();
+                    let limits = self.limits.clone();
+                    let watcher = std::thread::Builder::new()
+                        .name("sandbox".to_owned())
+                        .spawn(move || Watch::new(started, limits, listener, release).run())
+                        .map_err(io_error("no thread to watch a command"))?;
+                    return Ok(Running { watcher: Some(watcher), cancel: Some(cancel) });
+                }
+                Err(error) if is_denied(&error) => why = chain(&error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(SandboxError::TooWeak { found: Level::Limited, least: apartness.least, why })
+    }
+}
+
+/// Whether a machine refused what a level needs, so that a lower one may do.
+fn is_denied(error: &SandboxError) -> bool {
+    match error {
+        SandboxError::TooWeak { .. } => true,
+        SandboxError::Setup { stage, .. } => {
+            matches!(stage, Stage::Users | Stage::Namespaces | Stage::Mounts | Stage::Landlock)
+        }
+        _ => false,
+    }
+}
+
+fn chain(error: &SandboxError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// Processes on their way to the command.
+struct Started {
+    warden: libc::pid_t,
+    /// Let go of to end everything.
+    leash: Option<OwnedFd>,
+    report: OwnedFd,
+    output: OwnedFd,
+    error: OwnedFd,
+    level: Level,
+    collected: usize,
+    /// The private folder, where the machine's file system holds it.
+    folder: Option<tempfile::TempDir>,
+    begun: Instant,
+}
+
+impl Started {
+    fn new(command: &Command, level: Level) -> Result<Started, SandboxError> {
+        let folder = match level {
+            Level::Namespaces => None,
+            _ => Some(private_folder()?),
+        };
+        let plan = Plan::new(command, level, folder.as_ref().map(tempfile::TempDir::path))?;
+        let terminated = |texts: &[std::ffi::CString]| -> Vec<*const libc::c_char> {
+            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let mut pointers = Pointers {
+            arguments: terminated(&plan.arguments),
+            environment: terminated(&plan.environment),
+            chunk: vec![0; 64 << 10],
+        };
+        let pipe = || pipe().map_err(io_error("no pipe"));
+        let (input, give) = pipe()?;
+        crate::descriptor::write_all(give.as_raw_fd(), &command.input).map_err(io_error("no input"))?;
+        drop(give);
+        let (output, output_end) = pipe()?;
+        let (error, error_end) = pipe()?;
+        let (report, report_end) = pipe()?;
+        let (leash_end, leash) = pipe()?;
+        let ends = Ends {
+            input: input.as_raw_fd(),
+            output: output_end.as_raw_fd(),
+            error: error_end.as_raw_fd(),
+            report: report_end.as_raw_fd(),
+            leash: leash_end.as_raw_fd(),
+            rules: plan.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+        };
+        let begun = Instant::now();
+        // SAFETY: the child makes system calls only and never returns; all it reads was made above.
+        let warden = unsafe { libc::fork() };
+        match warden {
+            0 => jail::warden(&plan, ends, &mut pointers),
+            number if number < 0 => {
+                return Err(SandboxError::Io {
+                    what: "no process for a sandbox",
+                    source: io::Error::last_os_error(),
+                });
+            }
+            _ => {}
+        }
+        let collected = command.collected.len();
+        let started =
+            Started { warden, leash: Some(leash), report, output, error, level, collected, folder, begun };
+        // Only the sandbox's processes hold these now, so that their end is seen.
+        drop((input, output_end, error_end, report_end, leash_end));
+        started.await_start()?;
+        for descriptor in [&started.output, &started.error, &started.report] {
+            set_nonblocking(descriptor).map_err(io_error("no pipe"))?;
+        }
+        Ok(started)
+    }
+
+    /// Waits until the command is about to run, or could not be.
+    fn await_start(&self) -> Result<(), SandboxError> {
+        let mut bytes = [0; RECORD];
+        let mut file = fs::File::from(self.report.try_clone().map_err(io_error("no pipe"))?);
+        file.read_exact(&mut bytes).map_err(|_| SandboxError::Silent)?;
+        match Record::of(&bytes) {
+            Some(Record::Started) => Ok(()),
+            Some(Record::Failed(stage, error)) => {
+                Err(SandboxError::Setup { stage, source: io::Error::from_raw_os_error(error) })
+            }
+            _ => Err(SandboxError::Silent),
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // The warden ends everything when its leash is let go; it is our own code and does not tarry.
+        self.leash = None;
+        // SAFETY: our child, not waited for before.
+        unsafe { libc::waitpid(self.warden, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// A folder that only the command's user can look into.
+fn private_folder() -> Result<tempfile::TempDir, SandboxError> {
+    let folder = tempfile::Builder::new()
+        .prefix("sandbox-")
+        .tempdir()
+        .map_err(io_error("no private folder for a command"))?;
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } == 0 {
+        std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY))
+            .map_err(io_error("no private folder for a command"))?;
+    }
+    Ok(folder)
+}
+
+fn io_error(what: &'static str) -> impl Fn(io::Error) -> SandboxError {
+    move |source| SandboxError::Io { what, source }
+}
+
+/// A command that is being watched.
+struct Watch {
+    started: Started,
+    limits: Limits,
+    listener: Option<Listener>,
+    /// Hangs up when the caller has had enough.
+    release: OwnedFd,
+    output: Vec<u8>,
+    error: Vec<u8>,
+    report: Vec<u8>,
+    peak_memory: u64,
+    /// Why it was ended, if it was.
+    ended_for: Option<Stop>,
+}
+
+impl Watch {
+    fn new(started: Started, limits: Limits, listener: Option<Listener>, release: OwnedFd) -> Watch {
+        Watch {
+            started,
+            limits,
+            listener,
+            release,
+            output: Vec::new(),
+            error: Vec::new(),
+            report: Vec::new(),
+            peak_memory: 0,
+            ended_for: None,
+        }
+    }
+
+    fn run(mut self) -> Result<Ended, SandboxError> {
+        let deadline = self.started.begun + self.limits.wall;
+        let mut next_round = Instant::now() + ROUND;
+        let mut open = [true; 3];
+        // The report closes with the warden, which is the last to end.
+        while open[2] {
+            let now = Instant::now();
+            if now >= deadline {
+                self.end_for(Stop::Time);
+            }
+            if now >= next_round {
+                self.look();
+                next_round = now + ROUND;
+            }
+            let until = deadline.min(next_round).saturating_duration_since(now);
+            let timeout = if self.ended_for.is_some() { 1000 } else { until.as_millis() as i32 + 1 };
+            let descriptor = |index: usize| match index {
+                0 => self.started.output.as_raw_fd(),
+                1 => self.started.error.as_raw_fd(),
+                2 => self.started.report.as_raw_fd(),
+                _ => self.release.as_raw_fd(),
+            };
+            let mut watched = [0, 1, 2, 3].map(|index| {
+                let wanted = match index {
+                    3 => self.ended_for.is_none(),
+                    stream => open[stream],
+                };
+                let fd = if wanted { descriptor(index) } else { -1 };
+                libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+            });
+            // SAFETY: four entries, as said.
+            unsafe { libc::poll(watched.as_mut_ptr(), 4, timeout) };
+            for (index, is_open) in open.iter_mut().enumerate() {
+                if watched[index].revents != 0 {
+                    *is_open = self.read(index);
+                }
+            }
+            if watched[3].revents != 0 {
+                self.end_for(Stop::Cancelled);
+            }
+        }
+        while open[0] && self.read(0) && !self.drained(0) {}
+        while open[1] && self.read(1) && !self.drained(1) {}
+        self.finish()
+    }
+
+    /// Whether nothing more is to be had from a stream now.
+    fn drained(&self, index: usize) -> bool {
+        let fd = if index == 0 { self.started.output.as_raw_fd() } else { self.started.error.as_raw_fd() };
+        let mut watched = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, as said.
+        unsafe { libc::poll(&mut watched, 1, 0) };
+        watched.revents & libc::POLLIN == 0
+    }
+
+    /// Reads what is there; whether there may be more.
+    fn read(&mut self, index: usize) -> bool {
+        let mut chunk = [0; 64 << 10];
+        let fd = match index {
+            0 => self.started.output.as_raw_fd(),
+            1 => self.started.error.as_raw_fd(),
+            _ => self.started.report.as_raw_fd(),
+        };
+        // SAFETY: the chunk has room for that many bytes.
+        let count = unsafe { libc::read(fd, chunk.as_mut_ptr().cast(), chunk.len()) };
+        if count < 0 {
+            let error = io::Error::last_os_error().raw_os_error();
+            return matches!(error, Some(libc::EAGAIN | libc::EINTR));
+        }
+        let bytes = &chunk[..count as usize];
+        if index == 2 {
+            self.report.extend_from_slice(bytes);
+            return count > 0;
+        }
+        let room = self.limits.output.saturating_sub((self.output.len() + self.error.len()) as u64);
+        let taken = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let stream = if index == 0 { Stream::Output } else { Stream::Error };
+        if let Some(listener) = self.listener.as_mut().filter(|_| !taken.is_empty()) {
+            listener(stream, taken);
+        }
+        let kept = if index == 0 { &mut self.output } else { &mut self.error };
+        kept.extend_from_slice(taken);
+        if taken.len() < bytes.len() {
+            self.end_for(Stop::Output);
+        }
+        count > 0
+    }
+
+    /// Lets go of the leash.
+    fn end_for(&mut self, stop: Stop) {
+        if self.ended_for.is_none() {
+            self.ended_for = Some(stop);
+            self.started.leash = None;
+        }
+    }
+
+    /// Looks at memory, and at files where the machine's file system has them.
+    fn look(&mut self) {
+        let memory = memory_of_tree(self.started.warden);
+        self.peak_memory = self.peak_memory.max(memory);
+        if memory > self.limits.memory {
+            self.end_for(Stop::Memory);
+        }
+        if let Some(folder) = &self.started.folder
+            && size_of_folder(folder.path().to_owned(), self.limits.folder) > self.limits.folder
+        {
+            self.end_for(Stop::Folder);
+        }
+    }
+
+    fn finish(self) -> Result<Ended, SandboxError> {
+        let wall = self.started.begun.elapsed();
+        let mut rest = self.report.as_slice();
+        let mut status = None;
+        let mut collected = Vec::new();
+        while let Some(record) = rest.get(..RECORD).and_then(Record::of) {
+            rest = &rest[RECORD..];
+            match record {
+                Record::Failed(stage, error) => {
+                    return Err(SandboxError::Setup { stage, source: io::Error::from_raw_os_error(error) });
+                }
+                Record::Started => {}
+                Record::Ended(value) => status = Some(value),
+                Record::File(length) => {
+                    let content = usize::try_from(length).ok().and_then(|length| rest.get(..length));
+                    rest = &rest[content.map_or(0, <[u8]>::len)..];
+                    collected.push(content.map(<[u8]>::to_vec));
+                }
+            }
+        }
+        collected.resize(self.started.collected, None);
+        let stop = match (self.ended_for, status) {
+            (Some(stop), _) => stop,
+            (None, Some(status)) if libc::WIFEXITED(status) => Stop::Exited(libc::WEXITSTATUS(status)),
+            (None, Some(status)) => match libc::WTERMSIG(status) {
+                libc::SIGXCPU => Stop::Time,
+                libc::SIGXFSZ => Stop::Folder,
+                signal => Stop::Signalled(signal),
+            },
+            // The first process itself ended: only the machine does that, when it has no memory left.
+            (None, None) => Stop::Memory,
+        };
+        Ok(Ended {
+            stop,
+            output: self.output,
+            error: self.error,
+            collected,
+            level: self.started.level,
+            wall,
+            peak_memory: self.peak_memory,
+        })
+    }
+}
+
+/// Bytes in memory of all descendants of a process.
+fn memory_of_tree(root: libc::pid_t) -> u64 {
+    // SAFETY: asks for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as u64;
+    let mut bytes = 0;
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&process) = found.get(next) {
+        next += 1;
+        if next > 1 {
+            let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+            let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+            bytes += pages * page;
+        }
+        // Children belong to threads.
+        let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for thread in threads.flatten() {
+            let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(text.split_whitespace().filter_map(|number| number.parse::<libc::pid_t>().ok()));
+        }
+    }
+    bytes
+}
+
+/// Bytes of the files below a folder, as far as it takes to know that they are too many.
+fn size_of_folder(folder: PathBuf, enough: u64) -> u64 {
+    let mut bytes = 0;
+    let mut folders = vec![folder];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(data) = entry.metadata() else { continue };
+            // An empty file takes room too.
+            bytes += data.len().max(4096);
+            if data.is_dir() {
+                folders.push(entry.path());
+            }
+            if bytes > enough {
+                return bytes;
+            }
+        }
+    }
+    bytes
+}

@@ -1,0 +1,365 @@
+//! Programs that try to get out of the sandbox, or to take more than they are given.
+//!
+//! Everything is tried with namespaces and without them; as root if the tests are run as root, and then as an ordinary user too.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use board_sandbox::{Apartness, Command, Ended, Level, Limits, NOBODY, SandboxError, Stop};
+
+const LEVELS: [Level; 2] = [Level::Namespaces, Level::Restricted];
+
+/// The compiled intruder, in a folder everybody can reach.
+fn intruder() -> &'static Path {
+    static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, program) = BUILT.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.path().join("intruder");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/intruder.c");
+        let source = std::env::var_os("INTRUDER_SOURCE").map_or(source, PathBuf::from);
+        let mut compiler = std::process::Command::new("cc");
+        let status = compiler.arg("-O1").arg("-w").arg(source).arg("-o").arg(&program).status().unwrap();
+        assert!(status.success());
+        (folder, program)
+    });
+    program
+}
+
+fn command(how: &[&str], level: Level) -> Command {
+    Command::new(intruder())
+        .arguments(how.iter().copied())
+        .visible("/lib64")
+        .visible("/lib")
+        .visible("/usr/lib")
+        .apartness(Apartness { least: level, most: level })
+}
+
+fn run(how: &[&str], level: Level) -> Ended {
+    command(how, level).run().unwrap_or_else(|error| panic!("{how:?}: {error:?}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asserts that the intruder got nothing, at any level.
+fn gets_nothing(how: &[&str]) {
+    for level in LEVELS {
+        let ended = run(how, level);
+        assert_eq!(ended.stop, Stop::Exited(1), "{how:?} at {level:?}: {ended:?}");
+        assert_eq!(ended.level, level);
+    }
+}
+
+#[test]
+fn files_that_are_not_visible_cannot_be_read() {
+    for file in ["/etc/shadow", "/etc/passwd", "/etc/hostname", "/proc/1/environ", "/proc/self/status"] {
+        gets_nothing(&["read", file]);
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::set_permissions(secret.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    gets_nothing(&["read", secret.path().to_str().unwrap()]);
+}
+
+#[test]
+fn nothing_outside_the_private_folder_can_be_written() {
+    let open = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let file = open.path().join("file");
+    for path in ["/file", "/usr/lib/file", "/dev/shm/file", "/lib64/file", file.to_str().unwrap()] {
+        gets_nothing(&["write", path]);
+    }
+    // Not even where everybody may, and it is shown.
+    for level in LEVELS {
+        let ended = command(&["write", file.to_str().unwrap()], level).visible(open.path()).run().unwrap();
+        assert_eq!(ended.stop, Stop::Exited(1), "{ended:?}");
+    }
+    assert!(!file.exists());
+    for level in LEVELS {
+        assert_eq!(run(&["write", "file"], level).stop, Stop::Exited(0));
+    }
+}
+
+#[test]
+fn there_is_no_network() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    gets_nothing(&["internet", &listener.local_addr().unwrap().port().to_string()]);
+}
+
+#[test]
+fn unix_sockets_are_reached_only_if_they_were_granted() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let [granted, other] = ["granted", "other"].map(|name| folder.path().join(name));
+    let _listeners = [&granted, &other].map(|path| {
+        let listener = UnixListener::bind(path).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        listener
+    });
+    gets_nothing(&["local", granted.to_str().unwrap()]);
+    let granting = |path: &Path, level| {
+        command(&["local", path.to_str().unwrap()], level).socket(&granted).run().unwrap().stop
+    };
+    assert_eq!(granting(&granted, Level::Namespaces), Stop::Exited(0));
+    assert_eq!(granting(&granted, Level::Restricted), Stop::Exited(0));
+    // Landlock has no say over sockets in the file system; only a file system of its own hides them.
+    assert_eq!(granting(&other, Level::Namespaces), Stop::Exited(1));
+}
+
+#[test]
+fn other_processes_are_neither_seen_nor_signalled() {
+    let own = std::process::id().to_string();
+    gets_nothing(&["others", &own]);
+}
+
+#[test]
+fn the_parent_cannot_be_traced() {
+    gets_nothing(&["trace"]);
+}
+
+#[test]
+fn privileges_and_namespaces_are_not_to_be_had() {
+    gets_nothing(&["privileges"]);
+}
+
+#[test]
+fn no_descriptor_of_ours_is_inherited() {
+    let _held = std::fs::File::open("/dev/null").unwrap();
+    for level in LEVELS {
+        assert_eq!(text(&run(&["descriptors"], level).output), "0\n");
+    }
+}
+
+#[test]
+fn the_command_is_nobody_in_a_folder_of_its_own() {
+    let ended = run(&["identity"], Level::Namespaces);
+    assert_eq!(text(&ended.output), format!("{NOBODY} {NOBODY} 2 /box\n"));
+}
+
+#[test]
+fn a_fork_bomb_is_stopped_and_leaves_nothing() {
+    let limits = Limits { processes: 20, ..Limits::default() };
+    let ended = command(&["forks"], Level::Namespaces).limits(limits).run().unwrap();
+    assert_eq!(ended.stop, Stop::Exited(0));
+    let made: u32 = text(&ended.output).trim().parse().unwrap();
+    assert!((1..=20).contains(&made), "{made}");
+}
+
+#[test]
+fn two_commands_are_counted_apart() {
+    let limits = Limits { processes: 20, ..Limits::default() };
+    let start = || command(&["forks"], Level::Namespaces).limits(limits.clone()).start().unwrap();
+    let both = [start(), start(), start()].map(|running| running.wait().unwrap());
+    for ended in both {
+        let made: u32 = text(&ended.output).trim().parse().unwrap();
+        assert!(made >= 10, "{made}");
+    }
+}
+
+#[test]
+fn memory_is_limited() {
+    let limits = Limits { memory: 128 << 20, ..Limits::default() };
+    for level in LEVELS {
+        let ended = command(&["memory"], level).limits(limits.clone()).run().unwrap();
+        // It is refused, or ended, whichever is noticed first.
+        assert!(matches!(ended.stop, Stop::Exited(1) | Stop::Memory), "{ended:?}");
+        let ended = command(&["shared-memory"], level).limits(limits.clone()).run().unwrap();
+        assert_eq!(ended.stop, Stop::Memory);
+        assert!(ended.peak_memory > 128 << 20);
+    }
+}
+
+#[test]
+fn the_private_folder_cannot_be_filled_beyond_its_size() {
+    let limits = Limits { folder: 16 << 20, ..Limits::default() };
+    let ended = command(&["folder"], Level::Namespaces).limits(limits.clone()).run().unwrap();
+    assert_eq!(ended.stop, Stop::Exited(1));
+    let written: u64 = text(&ended.error).trim().parse().unwrap();
+    assert!(written <= 16 << 20, "{written}");
+    let ended = command(&["folder"], Level::Restricted).limits(limits).run().unwrap();
+    assert_eq!(ended.stop, Stop::Folder);
+}
+
+#[test]
+fn output_is_cut_off() {
+    let limits = Limits { output: 10_000, ..Limits::default() };
+    for level in LEVELS {
+        let ended = command(&["output"], level).limits(limits.clone()).run().unwrap();
+        assert_eq!(ended.stop, Stop::Output);
+        assert_eq!(ended.output.len(), 10_000);
+    }
+}
+
+#[test]
+fn time_is_limited_whether_it_is_slept_or_burnt() {
+    for level in LEVELS {
+        let limits = Limits { wall: Duration::from_millis(300), ..Limits::default() };
+        assert_eq!(command(&["sleep"], level).limits(limits).run().unwrap().stop, Stop::Time);
+        let limits = Limits { cpu: Duration::from_secs(1), ..Limits::default() };
+        assert_eq!(command(&["spin"], level).limits(limits).run().unwrap().stop, Stop::Time);
+    }
+}
+
+#[test]
+fn a_daemon_ends_with_the_command() {
+    for level in LEVELS {
+        // A mark that no other process has among its arguments.
+        let mark = format!("{}", 1_000_000_000 + std::process::id() * 10 + level as u32);
+        let ended = run(&["daemon", &mark], level);
+        assert_eq!(ended.stop, Stop::Exited(0));
+        // The end of the command is told after the end of all its processes.
+        assert_eq!(processes_with(&mark), Vec::<String>::new(), "{level:?}");
+    }
+}
+
+fn processes_with(argument: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if line.split(|byte| *byte == 0).any(|part| part == argument.as_bytes()) {
+            found.push(text(&line));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_command_that_is_dropped_is_ended() {
+    for level in LEVELS {
+        let mark = format!("{}", 2_000_000_000 + u64::from(std::process::id()) * 10 + level as u64);
+        let running = command(&["sleep", &mark], level).start().unwrap();
+        assert!(!running.is_finished());
+        drop(running);
+        assert_eq!(processes_with(&mark), Vec::<String>::new());
+        let stopped = command(&["sleep"], level).start().unwrap().stop().unwrap();
+        assert_eq!(stopped.stop, Stop::Cancelled);
+    }
+}
+
+#[test]
+fn files_go_in_and_come_out_and_links_do_not() {
+    for level in LEVELS {
+        let ended = command(&["copy"], level)
+            .input("from input, ")
+            .file("given", "from a file")
+            .collect("made")
+            .collect("missing")
+            .collect("link")
+            .run()
+            .unwrap();
+        assert_eq!(ended.stop, Stop::Exited(0), "{ended:?}");
+        assert_eq!(ended.collected, [Some(b"from input, from a file".to_vec()), None, None]);
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_handed_over_works_both_ways() {
+    for level in LEVELS {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let running = command(&["talk"], level).descriptor(theirs.into(), 7).start().unwrap();
+        ours.write_all(b"a").unwrap();
+        let mut answer = [0];
+        ours.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"b");
+        assert_eq!(running.wait().unwrap().stop, Stop::Exited(0));
+    }
+}
+
+#[test]
+fn output_is_told_while_it_is_printed() {
+    static HEARD: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    let ended = command(&["identity"], Level::Namespaces)
+        .listener(|_, bytes| HEARD.lock().unwrap().extend_from_slice(bytes))
+        .run()
+        .unwrap();
+    assert_eq!(*HEARD.lock().unwrap(), ended.output);
+    assert!(!ended.output.is_empty());
+}
+
+#[test]
+fn a_fault_is_told_as_the_signal_it_was() {
+    for level in LEVELS {
+        assert_eq!(run(&["fault"], level).stop, Stop::Signalled(libc::SIGSEGV));
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    let error = Command::new("/no/such/program").run().unwrap_err();
+    assert!(matches!(error, SandboxError::Setup { .. }), "{error:?}");
+}
+
+/// Run by the next test as another user.
+#[test]
+fn the_same_holds_for_an_ordinary_user() {
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let [own, source] = ["tests", "intruder.c"].map(|name| folder.path().join(name));
+    std::fs::copy(std::env::current_exe().unwrap(), &own).unwrap();
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/intruder.c"), &source).unwrap();
+    for path in [&own, &source] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut again = std::process::Command::new(&own);
+    // Another than nobody, so that the mapping is seen to be made.
+    again.uid(54_321).gid(54_321).env("INTRUDER_SOURCE", &source).env_remove("TMPDIR").current_dir("/");
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// What a container often denies, as a filter that its processes inherit.
+fn deny(calls: &[libc::c_long]) -> seccompiler::BpfProgram {
+    use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+    let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let arch = if cfg!(target_arch = "x86_64") { TargetArch::x86_64 } else { TargetArch::aarch64 };
+    SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).unwrap().try_into().unwrap()
+}
+
+/// Runs one test of this file again, where some calls are denied.
+fn again_without(test: &str, calls: &[libc::c_long]) {
+    let filter = deny(calls);
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", test, "--nocapture"]).env("DENIED", test);
+    // SAFETY: between fork and exec only the filter is applied, which was made before.
+    unsafe { again.pre_exec(move || seccompiler::apply_filter(&filter).map_err(std::io::Error::other)) };
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn where_namespaces_are_denied_the_rest_is_used_and_told() {
+    let name = "where_namespaces_are_denied_the_rest_is_used_and_told";
+    if std::env::var_os("DENIED").is_none_or(|denied| denied != name) {
+        return again_without(name, &[libc::SYS_unshare]);
+    }
+    let command = |how: &[&str]| command(how, Level::Restricted).apartness(Apartness::default());
+    let ended = command(&["read", "/etc/passwd"]).run().unwrap();
+    assert_eq!((ended.stop, ended.level), (Stop::Exited(1), Level::Restricted));
+}
+
+#[test]
+fn where_nothing_is_granted_a_command_is_refused_unless_that_is_asked_for() {
+    let name = "where_nothing_is_granted_a_command_is_refused_unless_that_is_asked_for";
+    if std::env::var_os("DENIED").is_none_or(|denied| denied != name) {
+        return again_without(name, &[libc::SYS_unshare, libc::SYS_landlock_create_ruleset]);
+    }
+    let command = |least| {
+        command(&["identity"], Level::Restricted).apartness(Apartness { least, most: Level::Namespaces })
+    };
+    let error = command(Level::Restricted).run().unwrap_err();
+    assert!(matches!(error, SandboxError::TooWeak { .. }), "{error:?}");
+    assert!(error.to_string().contains("cannot be kept apart"), "{error}");
+    assert_eq!(command(Level::Limited).run().unwrap().level, Level::Limited);
+}
