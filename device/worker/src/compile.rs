@@ -20,7 +20,7 @@ use wire::{Field, Reader};
 
 use crate::name_expression;
 use crate::prelude;
-use crate::toolchain::{Toolchain, ToolchainProblem};
+use toolchain::{Toolchain, ToolchainProblem};
 
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 const MAX_LOG_BYTES: u64 = 1 << 20;

@@ -29,7 +29,6 @@ mod spans;
 mod status;
 mod store;
 mod supervisor;
-mod toolchain;
 mod virtual_memory;
 mod watches;
 

@@ -1,4 +1,6 @@
-//! The parts the run-time compiler needs: clang with the AMDGPU target, HIP headers, device libraries.
+//! The parts a compiler of kernels needs, and where they are: clang with the AMDGPU target, HIP headers, device libraries.
+//!
+//! Runs none of them.
 
 use std::path::{Path, PathBuf};
 
