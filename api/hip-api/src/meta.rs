@@ -268,9 +268,16 @@ pub fn exports(soname: &str) -> Vec<(&'static str, &'static str)> {
         .filter(|row| library.exports(row))
         .map(|row| (row.name, if library == Library::Rtc { "" } else { row.node }))
         .collect();
+    if matches!(library, Library::Runtime(_)) {
+        exports.extend(EXTENSIONS.map(|name| (name, EXTENSION_NODE)));
+    }
     exports.sort_unstable();
     exports
 }
+
+/// Functions of our own that the runtime exports beside AMD's, and the version node they have to themselves.
+const EXTENSIONS: [&str; 2] = ["remoraCountersBegin", "remoraCountersEnd"];
+const EXTENSION_NODE: &str = "remora_1";
 
 /// The linker's version script of a library, by its soname: `libamdhip64.so.6`, `libhiprtc.so.7`.
 ///
@@ -285,10 +292,10 @@ pub fn version_script(soname: &str) -> String {
     };
     let mut script = String::new();
     let mut parent = None;
-    for node in runtime.nodes() {
+    for node in runtime.nodes().iter().copied().chain([EXTENSION_NODE]) {
         script += &format!("{node} {{\n");
         let symbols: Vec<&str> =
-            exports.iter().filter(|(_, of)| of == node).map(|(symbol, _)| *symbol).collect();
+            exports.iter().filter(|(_, of)| *of == node).map(|(symbol, _)| *symbol).collect();
         if !symbols.is_empty() {
             script += "global:\n";
         }

@@ -49,6 +49,8 @@ impl Opcode {
             | Opcode::ReadClock
             | Opcode::RecordSpans
             | Opcode::Spans
+            | Opcode::BeginCounting
+            | Opcode::EndCounting
             | Opcode::MemoryInfo
             | Opcode::QueryLink
             | Opcode::Link

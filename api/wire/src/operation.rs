@@ -197,6 +197,11 @@ macro_rules! for_each_operation {
                 spans: Vec<Span>,
             } => {};
 
+            /// From now on the device counts what kernels execute, which makes them slower. Devices that cannot count refuse.
+            0x0720 Call BeginCounting { device: u32 } => {};
+            /// Counting ends; the numbers since it began, in the order of `backend::Counters`. More may follow those known today.
+            0x0721 Call EndCounting { device: u32 } => { numbers: Vec<u64> };
+
             /// Physical memory that is mapped nowhere yet.
             0x0800 Post CreateMemory { device: u32, memory: u64, bytes: u64 } => {};
             /// The memory itself goes with its last mapping.

@@ -19,6 +19,7 @@ const PINNED: &str = "\
 0x0305 QueryEvent 0x0306 ElapsedTime \
 0x0400 LoadModule 0x0401 UnloadModule 0x0402 ModuleGlobal 0x0403 DefineFunction 0x0500 Launch 0x0600 Compile \
 0x0700 ResetDevice 0x0701 SetLimit 0x0710 ReadClock 0x0711 RecordSpans 0x0712 Spans \
+0x0720 BeginCounting 0x0721 EndCounting \
 0x0800 CreateMemory 0x0801 ReleaseMemory 0x0802 MapMemory 0x0803 UnmapMemory 0x0804 SetAccess 0x0805 ShareMemory \
 0x0806 ShareAllocation 0x0807 OpenMemory \
 0x0900 DefineGraph 0x0901 AddGraphNodes 0x0902 UpdateGraphNodes 0x0903 DestroyGraph 0x0904 LaunchGraph \

@@ -29,6 +29,7 @@ mod clock;
 mod credit;
 mod descriptor;
 pub mod exports;
+mod extensions;
 mod fence;
 mod graph;
 mod handles;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backend::{
-    Arena, Capabilities, Command, Completion, Device, DeviceError, DeviceInfo, EventId, FunctionId,
+    Arena, Capabilities, Command, Completion, Counters, Device, DeviceError, DeviceInfo, EventId, FunctionId,
     MemoryKind, MemoryUse, ModuleId, Notifier, Placement, Scope, StreamId, Tag,
 };
 use hip_api::types::{
@@ -286,6 +286,15 @@ impl Device for Emulator {
 
     fn define_function(&self, function: FunctionId, module: ModuleId, name: &str) -> Result<(), DeviceError> {
         self.runner().modules.lock().define(function, module, name)
+    }
+
+    fn begin_counting(&self, device: u32) -> Result<(), DeviceError> {
+        self.engine(device)?.counting.begin();
+        Ok(())
+    }
+
+    fn end_counting(&self, device: u32) -> Result<Counters, DeviceError> {
+        self.engine(device)?.counting.end()
     }
 
     fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError> {

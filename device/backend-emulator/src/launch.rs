@@ -10,6 +10,7 @@ use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel, Output};
 use isa::Arch;
 use parking_lot::Mutex;
 
+use crate::counting::Counting;
 use crate::env;
 use crate::error::{Failure, from_fault};
 use crate::heap::DeviceHeap;
@@ -27,12 +28,20 @@ pub(crate) struct Engine {
     /// The stack limit a program has set; 0 for the device's own.
     pub(crate) stack_bytes: AtomicU64,
     pub(crate) heap: Arc<DeviceHeap>,
+    pub(crate) counting: Counting,
 }
 
 impl Engine {
     /// A GPU that runs on `threads` threads, or on as many as there are processors.
     pub(crate) fn new(arch: Arch, threads: Option<usize>, heap: DeviceHeap) -> Engine {
-        Engine { arch, threads, gpu: OnceLock::new(), stack_bytes: AtomicU64::new(0), heap: Arc::new(heap) }
+        Engine {
+            arch,
+            threads,
+            gpu: OnceLock::new(),
+            stack_bytes: AtomicU64::new(0),
+            heap: Arc::new(heap),
+            counting: Counting::default(),
+        }
     }
 
     /// The heap for a kernel that may ask the host for memory. Its books are in the device's block, if the kernel takes one,
@@ -166,7 +175,9 @@ impl Runner {
         }
         let stack = engine.stack_bytes.load(Ordering::Relaxed);
         dispatch.stack_bytes = u32::try_from(stack).ok().filter(|stack| *stack > 0);
-        dispatch.observer = self.observation.as_ref().map(|observation| Arc::clone(&observation.observer));
+        let observation = self.observation.as_ref().map(|observation| Arc::clone(&observation.observer));
+        // Whoever started the worker to look at its kernels comes first.
+        dispatch.observer = observation.or_else(|| engine.counting.observer());
         match engine.gpu().launch(&dispatch) {
             Ok(_) => Ok(()),
             Err(fault) => Err(from_fault(&fault, launch.cooperative)),

@@ -3,6 +3,7 @@
 //! Owns order (what may run when), addresses (what is mapped where) and the description of each model; refuses to know of
 //! instructions, which are the emulator's, and of clients, which are the worker's.
 
+mod counting;
 mod device;
 mod env;
 mod error;

@@ -4,7 +4,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::{
-    Command, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, Span, StreamId, Tag, VirtualMemory,
+    Command, Counters, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, Span, StreamId, Tag,
+    VirtualMemory,
 };
 
 /// A range of addresses that a session owns. Device addresses are native: a pointer means the same to every kernel, copy and
@@ -171,6 +172,14 @@ pub trait Device: VirtualMemory + Send + Sync {
     /// Times the commands that are queued from now on, for [`Notifier::spent`], or no longer. Turned off, it returns when all
     /// that has ended was told. Writes through [`Device::direct`] are the caller's to time.
     fn record_spans(&self, on: bool);
+    /// Counts what kernels execute that run from now on, which makes them slower.
+    fn begin_counting(&self, _device: u32) -> Result<(), DeviceError> {
+        Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "this device counts no instructions"))
+    }
+    /// Ends that, and tells. Kernels that still run are not in it.
+    fn end_counting(&self, _device: u32) -> Result<Counters, DeviceError> {
+        Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "this device counts no instructions"))
+    }
     /// Nanoseconds a device has been busy so far.
     fn busy_ns(&self, device: u32) -> u64;
     /// The session is over: what there is to tell about it is told before this returns. May be called more than once.

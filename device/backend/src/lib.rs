@@ -4,6 +4,7 @@
 //! back end must pass. Refuses to know of frames, sockets and HIP handles: objects are named by numbers minted elsewhere.
 
 mod command;
+mod counters;
 mod device;
 mod error;
 mod info;
@@ -16,6 +17,7 @@ mod virtual_memory;
 pub use command::{
     Command, Comparison, EventId, FunctionId, Launch, ModuleId, ReadSink, StreamId, Tag, ValueWait,
 };
+pub use counters::Counters;
 pub use device::{
     Arena, Capabilities, Completion, Device, MemoryKind, MemoryUse, Notifier, Placement, Scope,
 };

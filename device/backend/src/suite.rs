@@ -14,11 +14,13 @@ use hip_api::types::{
 
 use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, Span, StreamId, Tag};
 
+mod counting;
 mod region;
 mod span;
 mod value_wait;
 mod virtual_memory;
 
+pub use counting::*;
 pub use region::*;
 pub use span::*;
 pub use value_wait::*;
@@ -67,6 +69,7 @@ macro_rules! device_suite {
             a_stream_waits_for_a_value_that_another_writes
             waits_for_values_compare_as_asked
             commands_are_timed_while_someone_wants_to_know
+            what_kernels_execute_is_counted_while_it_is_asked_for_or_refused
             mapped_memory_is_zero_and_works_like_any_other
             neighbouring_mappings_are_one_range_for_copies
             a_write_to_a_mapping_for_reading_is_a_fault

@@ -422,6 +422,13 @@ impl Dispatcher {
             Opcode::SetLimit => self.now::<wire::SetLimit>(header, payload, |it, _| {
                 Ok(wire::reply::SetLimit { value: device.set_limit(it.device, it.limit, it.value)? })
             }),
+            Opcode::BeginCounting => self.now::<wire::BeginCounting>(header, payload, |it, _| {
+                device.begin_counting(it.device)?;
+                Ok(Default::default())
+            }),
+            Opcode::EndCounting => self.now::<wire::EndCounting>(header, payload, |it, _| {
+                Ok(wire::reply::EndCounting { numbers: device.end_counting(it.device)?.numbers() })
+            }),
             Opcode::ReadClock => self.now::<wire::ReadClock>(header, payload, |_, _| {
                 Ok(wire::reply::ReadClock { nanoseconds: self.outbox.spans().clock() })
             }),
