@@ -123,6 +123,11 @@ impl Environment {
         base.map(|base| base.join("remora/board"))
     }
 
+    /// Where the board keeps what it compiled.
+    pub fn board_cache(&self) -> Option<PathBuf> {
+        Some(self.cache()?.join("board"))
+    }
+
     fn cache(&self) -> Option<PathBuf> {
         let base = self.cache_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
         base.map(|base| base.join("remora"))

@@ -7,6 +7,7 @@ mod emulate;
 mod env;
 mod impair;
 mod inspect;
+mod judge;
 mod library;
 mod run;
 mod serve;
@@ -59,6 +60,9 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Forward to a worker over a network made bad on purpose: delay, little bandwidth, connections that break
     Impair(impair::Arguments),
+    /// Judge one submission, read as JSON from standard input (started by the board)
+    #[command(hide = true)]
+    Judge(judge::Arguments),
     /// Serve one session (started by the worker)
     #[command(hide = true)]
     Executor,
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
         Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Judge(arguments) => judge::judge(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Executor => ::worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
         Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
     };

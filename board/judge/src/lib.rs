@@ -1,3 +1,36 @@
 //! Judges one submission: compiles it, runs it on a device through the client library, compares what comes out and measures how long it takes.
 //!
-//! Knows nothing of users, queues, databases or HTTP.
+//! Knows nothing of users, queues, databases or HTTP. Code of users runs on a device, or in the sandbox, never in this process; what is
+//! expected of it never leaves this process.
+
+mod buffers;
+mod check;
+mod code;
+mod compile;
+mod event;
+mod gpu;
+mod hip;
+mod job;
+mod judge;
+mod measure;
+mod message;
+mod program;
+mod recipe;
+mod rules;
+pub mod runner;
+mod session;
+mod statistics;
+mod tools;
+
+pub use board_sandbox::{Apartness, Level};
+pub use compile::{CompileError, Compiled, Compiler};
+pub use event::{
+    BenchmarkResult, Counts, DebugInfo, Difference, Event, IsaLine, IsaListing, KernelFacts, Roofline,
+    SampleResult, TestResult, Verdict,
+};
+pub use gpu::Gpu;
+pub use job::{Endpoint, Job, Limits};
+pub use judge::run;
+pub use recipe::RecipeError;
+pub use toolchain::{Toolchain, ToolchainProblem};
+pub use tools::Tools;

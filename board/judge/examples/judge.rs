@@ -1,0 +1,32 @@
+//! Judges the job on standard input: the library without the rest of the command. The first argument is the folder of the client
+//! library, the second that of the toolchain, the third one to keep things in.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use board_judge::{Apartness, Job, Toolchain, Tools};
+
+fn main() {
+    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    if let [mode, library] = &arguments[..]
+        && mode.as_os_str() == "--runner"
+    {
+        // SAFETY: the judge below put its socket there, and nothing here has used it.
+        unsafe { board_judge::runner::serve(library) }.expect("a runner");
+        return;
+    }
+    let [libraries, toolchain, cache] = &arguments[..] else { panic!("three folders are needed") };
+    let tools = Tools {
+        toolchain: Toolchain::find(Some(toolchain)).expect("a compiler"),
+        libraries: libraries.clone(),
+        cache: cache.clone(),
+        runner: vec![std::env::current_exe().expect("a name").into(), "--runner".into()],
+        apartness: Apartness::default(),
+    };
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).expect("a job");
+    let job: Job = serde_json::from_str(&text).expect("a job");
+    board_judge::run(&job, &tools, &mut |event| {
+        println!("{}", serde_json::to_string(&event).expect("JSON"));
+    });
+}

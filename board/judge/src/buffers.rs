@@ -1,0 +1,202 @@
+//! The arguments of a case on the device: payloads between guards, outputs poisoned, and what is to be found in them afterwards.
+
+use board_problems::{Prepared, Value};
+
+use crate::message::{Fill, Slot};
+use crate::session::{Fault, Session};
+
+/// Bytes on either side of a payload that no solution has any business with.
+pub(crate) const GUARD: u64 = 4096;
+
+/// A pattern for outputs: no number in any floating-point type of 16, 32 or 64 bits, and different for different rounds.
+pub(crate) fn poison(seed: u64) -> u32 {
+    // Of 64 bits, eleven are the exponent.
+    let (upper, lower) = (0x7ff1 + (seed >> 7) % 15, 0x7fc1 + (seed >> 29) % 0x3e);
+    (upper << 16 | lower) as u32
+}
+
+/// A pattern for guards, which is a number like any other.
+fn guard_pattern(seed: u64) -> u32 {
+    (seed >> 16) as u32 | 1
+}
+
+/// What a solution did that it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trespass {
+    /// Bytes before or behind a buffer changed.
+    Guard { name: String, before: bool, distance: u64 },
+    /// An input changed.
+    Input { name: String, index: usize },
+}
+
+impl Trespass {
+    pub fn message(&self) -> String {
+        match self {
+            Trespass::Guard { name, before: true, distance } => {
+                format!("wrote {distance} bytes before the start of `{name}`")
+            }
+            Trespass::Guard { name, before: false, distance } => {
+                format!("wrote {distance} bytes behind the end of `{name}`")
+            }
+            Trespass::Input { name, index } => format!("changed the input `{name}` at byte {index}"),
+        }
+    }
+}
+
+/// Where an argument is.
+enum Place {
+    Scalar([u8; 8]),
+    Buffer { id: u32, bytes: u64, kind: Kind },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Input,
+    Output,
+    InOut,
+}
+
+/// The arguments of one case, on the device.
+pub(crate) struct Buffers {
+    places: Vec<Place>,
+    names: Vec<String>,
+    /// What inputs hold, and what is put into arguments that are both.
+    contents: Vec<Option<Vec<u8>>>,
+    guard: u32,
+}
+
+impl Buffers {
+    /// Allocates and writes. Buffers are numbered from `first`.
+    pub fn place(
+        session: &mut Session,
+        prepared: &Prepared,
+        first: u32,
+        seed: u64,
+    ) -> Result<Buffers, Fault> {
+        let guard = guard_pattern(seed);
+        let mut it = Buffers { places: Vec::new(), names: Vec::new(), contents: Vec::new(), guard };
+        for (index, argument) in prepared.arguments.iter().enumerate() {
+            it.names.push(argument.name.clone());
+            let kind = match &argument.value {
+                Value::Scalar { bytes, .. } => {
+                    let mut slot = [0; 8];
+                    slot[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
+                    it.places.push(Place::Scalar(slot));
+                    it.contents.push(None);
+                    continue;
+                }
+                Value::Input { .. } => Kind::Input,
+                Value::Output { .. } => Kind::Output,
+                Value::InOut { .. } => Kind::InOut,
+            };
+            let id = first + index as u32;
+            let bytes = argument.value.size() as u64;
+            session.allocate(id, region(bytes))?;
+            session.fill(vec![Fill { buffer: id, offset: 0, words: region(bytes) / 4, pattern: guard }])?;
+            it.places.push(Place::Buffer { id, bytes, kind });
+            it.contents.push(argument.value.bytes().map(<[u8]>::to_vec));
+            if kind == Kind::Input
+                && let Some(content) = it.contents[index].as_deref()
+            {
+                session.write(id, GUARD, content)?;
+            }
+        }
+        Ok(it)
+    }
+
+    pub fn free(&self, session: &mut Session) -> Result<(), Fault> {
+        for (id, _, _) in self.buffers().map(|(_, buffer)| buffer) {
+            session.free(id)?;
+        }
+        Ok(())
+    }
+
+    pub fn slots(&self) -> Vec<Slot> {
+        let slot = |place: &Place| match place {
+            Place::Scalar(bytes) => Slot::Scalar { bytes: *bytes },
+            Place::Buffer { id, .. } => Slot::Buffer { buffer: *id, offset: GUARD },
+        };
+        self.places.iter().map(slot).collect()
+    }
+
+    /// What makes outputs unusable until they are written. Arguments that are both are put back first.
+    pub fn poison(&self, session: &mut Session, pattern: u32) -> Result<Vec<Fill>, Fault> {
+        let mut fills = Vec::new();
+        for (index, (id, bytes, kind)) in self.buffers() {
+            match kind {
+                Kind::Input => {}
+                Kind::Output => {
+                    fills.push(Fill { buffer: id, offset: GUARD, words: bytes / 4, pattern });
+                }
+                Kind::InOut => {
+                    session.write(id, GUARD, self.contents[index].as_deref().unwrap_or_default())?
+                }
+            }
+        }
+        Ok(fills)
+    }
+
+    /// The outputs, in the order of the signature, if everything else is as it was.
+    pub fn outputs(&self, session: &mut Session) -> Result<(Vec<Vec<u8>>, Option<Trespass>), Fault> {
+        let mut outputs = Vec::new();
+        let mut trespass = None;
+        for (index, (id, bytes, kind)) in self.buffers() {
+            let all = session.read(id, 0, region(bytes))?;
+            let payload = &all[GUARD as usize..(GUARD + bytes) as usize];
+            trespass = trespass.or_else(|| self.guards(index, bytes, &all));
+            if kind == Kind::Input {
+                let expected = self.contents[index].as_deref().unwrap_or_default();
+                let changed = payload.iter().zip(expected).position(|(found, expected)| found != expected);
+                let name = || self.names[index].clone();
+                trespass = trespass.or_else(|| changed.map(|index| Trespass::Input { name: name(), index }));
+            } else {
+                outputs.push(payload.to_vec());
+            }
+        }
+        Ok((outputs, trespass))
+    }
+
+    fn guards(&self, index: usize, bytes: u64, all: &[u8]) -> Option<Trespass> {
+        let pattern = self.guard.to_le_bytes();
+        let name = || self.names[index].clone();
+        let whole = |position: usize| all[position] == pattern[position % 4];
+        let (start, end) = (GUARD as usize, (GUARD + bytes) as usize);
+        if let Some(position) = (0..start).rev().find(|&position| !whole(position)) {
+            return Some(Trespass::Guard { name: name(), before: true, distance: (start - position) as u64 });
+        }
+        let position = (end..all.len()).find(|&position| !whole(position))?;
+        Some(Trespass::Guard { name: name(), before: false, distance: (position - end) as u64 })
+    }
+
+    fn buffers(&self) -> impl Iterator<Item = (usize, (u32, u64, Kind))> {
+        self.places.iter().enumerate().filter_map(|(index, place)| match place {
+            Place::Scalar(_) => None,
+            Place::Buffer { id, bytes, kind } => Some((index, (*id, *bytes, *kind))),
+        })
+    }
+}
+
+/// Bytes of a buffer with its guards, in whole words.
+fn region(bytes: u64) -> u64 {
+    GUARD + bytes.next_multiple_of(4) + GUARD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn poison_is_no_number_in_any_floating_point_type() {
+        for seed in 0..10_000_u64 {
+            let pattern = poison(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            assert!(f32::from_bits(pattern).is_nan());
+            assert!(f64::from_bits(u64::from(pattern) << 32 | u64::from(pattern)).is_nan());
+            for half in [pattern >> 16, pattern & 0xffff] {
+                // Exponent all ones and a mantissa, in both formats of 16 bits.
+                assert!(half & 0x7c00 == 0x7c00 && half & 0x03ff != 0, "{half:x}");
+                assert!(half & 0x7f80 == 0x7f80 && half & 0x007f != 0, "{half:x}");
+            }
+        }
+        assert_ne!(poison(1 << 29), poison(2 << 29));
+    }
+}

@@ -1,0 +1,177 @@
+//! Is a solution right? Hidden inputs, poisoned outputs, guards, every case.
+
+use std::collections::BTreeMap;
+
+use board_problems::{Case, Comparison, Dtype, Expected, Launch, Prepared, Problem};
+use sha2::{Digest, Sha256};
+
+use crate::buffers::{self, Buffers, Trespass};
+use crate::event::{DebugInfo, Difference, TestResult, Verdict};
+use crate::message::{Call, Called};
+use crate::session::{Fault, Session};
+
+/// What is asked of a solution.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub problem: &'a Problem,
+    pub dtype: Dtype,
+    pub seed: u64,
+}
+
+impl Question<'_> {
+    /// A number that follows from the submission's secret, the case and the round, and from nothing else.
+    pub fn seed(&self, case: &Case, round: u64) -> u64 {
+        let mut hasher = Sha256::new();
+        hasher.update(self.seed.to_le_bytes());
+        for text in [self.problem.slug.as_str(), case.name.as_str(), self.dtype.name()] {
+            hasher.update((text.len() as u64).to_le_bytes());
+            hasher.update(text);
+        }
+        hasher.update(format!("{:?}", case.set));
+        hasher.update(round.to_le_bytes());
+        let digest = hasher.finalize();
+        u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|index| digest[index]))
+    }
+}
+
+/// A case with inputs, on the device.
+pub(crate) struct Posed<'a> {
+    pub question: Question<'a>,
+    pub case: &'a Case,
+    pub launch: Launch,
+    pub prepared: Prepared,
+    pub seed: u64,
+    pub buffers: Buffers,
+    /// Worked out when it is first asked for; never leaves this process.
+    expected: Option<Vec<Expected>>,
+}
+
+/// What came of one call.
+pub(crate) struct Answer {
+    pub called: Called,
+    pub outputs: Vec<Vec<u8>>,
+    pub trespass: Option<Trespass>,
+}
+
+impl<'a> Posed<'a> {
+    /// Puts a case on the device. `place` tells cases that are there at the same time apart.
+    pub fn new(
+        session: &mut Session,
+        question: Question<'a>,
+        case: &'a Case,
+        launch: Launch,
+        round: u64,
+        place: u32,
+    ) -> Result<Posed<'a>, Fault> {
+        let seed = question.seed(case, round);
+        let prepared = question.problem.prepare(case, question.dtype, seed);
+        let buffers = Buffers::place(session, &prepared, place * 256, seed)?;
+        Ok(Posed { question, case, launch, prepared, seed, buffers, expected: None })
+    }
+
+    /// The call of the solution; rounds differ in what outputs are poisoned with.
+    pub fn call(&self, session: &mut Session, round: u64, flush: u64, count: bool) -> Result<Called, Fault> {
+        let pattern = buffers::poison(self.seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let fills = self.buffers.poison(session, pattern)?;
+        let (called, _) = session.call(Call {
+            grid: self.launch.grid,
+            block: self.launch.block,
+            local: self.launch.dynamic_lds,
+            flush,
+            count,
+            fills,
+            slots: self.buffers.slots(),
+        })?;
+        Ok(called)
+    }
+
+    /// Calls, and reads what came out.
+    pub fn answer(&self, session: &mut Session, round: u64) -> Result<Answer, Fault> {
+        let called = self.call(session, round, 0, false)?;
+        let (outputs, trespass) = self.buffers.outputs(session)?;
+        Ok(Answer { called, outputs, trespass })
+    }
+
+    pub fn expected(&mut self) -> &[Expected] {
+        let Question { problem, dtype, .. } = self.question;
+        let (case, prepared) = (self.case, &self.prepared);
+        self.expected.get_or_insert_with(|| problem.expected(case, dtype, prepared))
+    }
+
+    /// Compares every output.
+    pub fn compare(&mut self, outputs: &[Vec<u8>]) -> Vec<Comparison> {
+        let Question { problem, dtype, .. } = self.question;
+        let case = self.case;
+        let expected = self.expected();
+        expected
+            .iter()
+            .zip(outputs)
+            .map(|(expected, found)| problem.compare(case, dtype, expected, found))
+            .collect()
+    }
+
+    /// What there is to tell of a call, and what to show if it is wrong.
+    pub fn verdict(&mut self, test_id: usize, answer: &Answer) -> (TestResult, Option<DebugInfo>) {
+        let comparisons = self.compare(&answer.outputs);
+        let trespass = answer.trespass.as_ref().map(Trespass::message);
+        let passed = trespass.is_none() && comparisons.iter().all(|comparison| comparison.passed);
+        let largest = comparisons.iter().map(|comparison| comparison.max_difference).fold(0.0, f64::max);
+        let result = TestResult {
+            test_id,
+            name: self.case.name.clone(),
+            status: if passed { Verdict::Passed } else { Verdict::Failed },
+            runtime_ms: answer.called.device_ms,
+            max_difference: finite(largest),
+            message: trespass.clone(),
+        };
+        let debug = (!passed).then(|| self.debug(&comparisons, trespass));
+        (result, debug)
+    }
+
+    fn debug(&mut self, comparisons: &[Comparison], trespass: Option<String>) -> DebugInfo {
+        let wrong = comparisons.iter().position(|comparison| !comparison.passed).unwrap_or(0);
+        let name = self.case.name.clone();
+        let expected = &self.expected()[wrong];
+        let (output, shape) = (expected.name.clone(), expected.shape.clone());
+        let comparison = &comparisons[wrong];
+        let mut samples = BTreeMap::new();
+        for sample in &comparison.samples {
+            let index: Vec<String> = sample.index.iter().map(usize::to_string).collect();
+            let difference = Difference {
+                expected: sample.expected.clone(),
+                actual: sample.actual.clone(),
+                diff: sample.difference.clone(),
+            };
+            samples.insert(format!("({})", index.join(", ")), difference);
+        }
+        let numbers = if comparison.passed {
+            None
+        } else {
+            let Comparison { mismatches, total, not_finite, .. } = comparison;
+            let unwritten = match not_finite {
+                0 => String::new(),
+                count => format!(
+                    "; {count} are no finite numbers, which is what outputs hold before they are written"
+                ),
+            };
+            Some(format!("{mismatches} of {total} elements of `{output}` are wrong{unwritten}"))
+        };
+        let message = [trespass, numbers].into_iter().flatten().collect::<Vec<String>>().join("; ");
+        DebugInfo {
+            case: name,
+            output,
+            shape,
+            max_difference: finite(comparison.max_difference),
+            mean_difference: finite(comparison.mean_difference),
+            mismatches: comparison.mismatches,
+            total_elements: comparison.total,
+            sample_differences: samples,
+            message,
+        }
+    }
+}
+
+/// JSON has no infinities.
+fn finite(value: f64) -> f64 {
+    if value.is_finite() { value } else { f64::MAX }
+}

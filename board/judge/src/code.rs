@@ -1,0 +1,117 @@
+//! What a compiled kernel is like: registers, memory, occupancy, and its instructions with the lines they came from.
+//!
+//! The disassembler is our own (`amdgpu/isa`), the lines are the code's DWARF.
+
+use std::sync::Arc;
+
+use board_problems::{Direction, Dtype, Problem};
+use code_object::{ArgKind, CodeObject, Kernel, SourceLines, SymbolKind};
+
+use crate::event::{IsaLine, IsaListing, KernelFacts};
+use crate::gpu::Gpu;
+use crate::recipe::SOURCE;
+
+/// The most lines of all listings together.
+const MOST_LINES: usize = 50_000;
+
+/// Code that was parsed.
+#[derive(Debug)]
+pub(crate) struct Code {
+    object: CodeObject,
+}
+
+impl Code {
+    pub fn parse(bytes: &[u8]) -> Result<Code, code_object::Error> {
+        Ok(Code { object: CodeObject::parse(Arc::from(bytes))? })
+    }
+
+    /// Every kernel, for workgroups of this size if they may be that large.
+    pub fn facts(&self, gpu: &Gpu, workgroup: u32) -> Vec<KernelFacts> {
+        let facts = |kernel: &Kernel| {
+            let workgroup = workgroup.clamp(1, kernel.max_flat_workgroup_size.max(1));
+            KernelFacts {
+                name: kernel.name.clone(),
+                vgprs: kernel.vgpr_count - kernel.agpr_count.min(kernel.vgpr_count),
+                agprs: kernel.agpr_count,
+                sgprs: kernel.sgpr_count,
+                lds_bytes: kernel.group_size,
+                scratch_bytes: kernel.private_size,
+                waves_per_simd: gpu.waves_per_simd(
+                    kernel.vgpr_count,
+                    kernel.sgpr_count,
+                    kernel.group_size,
+                    workgroup,
+                ),
+                spilled_vgprs: kernel.vgpr_spill_count,
+                spilled_sgprs: kernel.sgpr_spill_count,
+                workgroup,
+            }
+        };
+        self.object.kernels().iter().map(facts).collect()
+    }
+
+    /// What is wrong with the parameters of `solution`, if anything is.
+    pub fn complaint(&self, problem: &Problem, dtype: Dtype) -> Option<String> {
+        let signature = problem.signature(dtype, board_problems::Shape::Kernel);
+        let Some(kernel) = self.object.kernel("solution") else {
+            return Some(format!("there is no kernel named solution; it has to be\n{signature}"));
+        };
+        let found = kernel.explicit();
+        if found.len() != problem.parameters.len() {
+            let (found, wanted) = (found.len(), problem.parameters.len());
+            return Some(format!(
+                "solution takes {found} parameters, not {wanted}; it has to be\n{signature}"
+            ));
+        }
+        for (argument, parameter) in found.iter().zip(&problem.parameters) {
+            let is_scalar = parameter.direction == Direction::Scalar;
+            let size = if is_scalar { parameter.element.dtype(dtype).size() } else { 8 };
+            let is_buffer = argument.kind == ArgKind::GlobalBuffer;
+            if argument.size as usize != size || is_buffer == is_scalar {
+                let name = &parameter.name;
+                return Some(format!(
+                    "the parameter {name} of solution has another type; it has to be\n{signature}"
+                ));
+            }
+        }
+        None
+    }
+
+    /// The instructions of every kernel, and of the functions they call.
+    pub fn listings(&self) -> Vec<IsaListing> {
+        let arch = if self.object.target().processor.starts_with("gfx90a") {
+            isa::Arch::Gfx90a
+        } else {
+            isa::Arch::Gfx942
+        };
+        let lines = SourceLines::parse(self.object.image());
+        let mut left = MOST_LINES;
+        let mut listings = Vec::new();
+        for symbol in self.object.symbols().iter().filter(|symbol| symbol.kind == SymbolKind::Function) {
+            let Some(bytes) = self.object.bytes_at(symbol.value, symbol.size as usize) else { continue };
+            let mut listing = IsaListing { kernel: symbol.name.clone(), lines: Vec::new() };
+            let mut at = 0;
+            while at + 4 <= bytes.len() && left > 0 {
+                let address = symbol.value + at as u64;
+                let (text, size) = match isa::decode(arch, &bytes[at..]) {
+                    Ok(inst) => (isa::disassemble(arch, &inst, address), usize::from(inst.size).max(4)),
+                    Err(_) => {
+                        let word =
+                            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+                        (format!(".long 0x{word:08x}"), 4)
+                    }
+                };
+                let line = lines.find(address).filter(|line| line.file_name() == SOURCE);
+                listing.lines.push(IsaLine {
+                    address: at as u64,
+                    text,
+                    source_line: line.map(|line| line.line),
+                });
+                at += size;
+                left -= 1;
+            }
+            listings.push(listing);
+        }
+        listings
+    }
+}

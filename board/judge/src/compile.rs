@@ -1,0 +1,338 @@
+//! From a source to what a device or this machine runs. Compilers and linkers run in the sandbox; results are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use board_sandbox::{Command, Limits, SandboxError, Stop};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::recipe::{self, Recipe, RecipeError, SOURCE, Side, hex};
+use crate::tools::Tools;
+
+/// What users are shown of what a compiler says.
+const MOST_SAID: usize = 16 << 10;
+/// What a compiler may say before it is stopped.
+const MOST_OUTPUT: u64 = 1 << 20;
+const MOST_RESULT: u64 = 64 << 20;
+/// When kept results exceed this, the oldest go.
+const MOST_KEPT: u64 = 1 << 30;
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The source is at fault.
+    #[error("{message}")]
+    Source { message: String, details: String },
+    #[error("the compiler could not be set up")]
+    Recipe(#[from] RecipeError),
+    #[error("the compiler could not be run")]
+    Sandbox(#[from] SandboxError),
+    #[error("{what}")]
+    Io { what: &'static str, source: std::io::Error },
+}
+
+/// What came of a source.
+#[derive(Clone, Debug, Default)]
+pub struct Compiled {
+    /// What a device loads.
+    pub code: Vec<u8>,
+    /// What this machine executes, if it was asked for.
+    pub program: Option<Vec<u8>>,
+    pub warnings: String,
+    /// Whether it was there already.
+    pub cached: bool,
+    pub took: Duration,
+    /// What its parts took, by name.
+    pub parts: Vec<(&'static str, Duration)>,
+}
+
+/// As it is kept, beside the code and the program.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    warnings: String,
+}
+
+/// Compiles for one target.
+#[derive(Debug)]
+pub struct Compiler<'a> {
+    tools: &'a Tools,
+    target: &'a str,
+    limit: Duration,
+}
+
+impl<'a> Compiler<'a> {
+    pub fn new(tools: &'a Tools, target: &'a str, limit: Duration) -> Compiler<'a> {
+        Compiler { tools, target, limit }
+    }
+
+    /// Makes ready what every compilation needs, so that the first is as fast as the others.
+    pub fn warm_up(&self) -> Result<(), CompileError> {
+        let recipe = Recipe::find(self.tools, self.target)?;
+        recipe.precompiled(self.tools, Side::Device)?;
+        recipe.precompiled(self.tools, Side::Host)?;
+        Ok(())
+    }
+
+    /// Device code alone.
+    pub fn kernel(&self, source: &str) -> Result<Compiled, CompileError> {
+        self.compile(source, None)
+    }
+
+    /// Device code and a program: the source, and what it needs to be one, as C++ that is compiled apart from it.
+    pub fn program(&self, source: &str, main: Option<&str>) -> Result<Compiled, CompileError> {
+        self.compile(source, Some(main))
+    }
+
+    fn compile(&self, source: &str, program: Option<Option<&str>>) -> Result<Compiled, CompileError> {
+        let begun = Instant::now();
+        let recipe = Recipe::find(self.tools, self.target)?;
+        let folder = self.tools.cache.join("code");
+        let key = key(&recipe.key, source, program);
+        if let Some(kept) = kept(&folder, &key, program.is_some()) {
+            return Ok(Compiled { cached: true, took: begun.elapsed(), ..kept });
+        }
+        let mut work = Work { compiler: self, recipe: &recipe, source, said: Vec::new(), parts: Vec::new() };
+        let code = work.device()?;
+        let program = match program {
+            None => None,
+            Some(main) => Some(work.host(&code, main)?),
+        };
+        let compiled = Compiled {
+            code,
+            program,
+            warnings: self.tools.shown(&work.said, MOST_SAID),
+            cached: false,
+            took: begun.elapsed(),
+            parts: work.parts,
+        };
+        // That it cannot be kept is no failure of the compilation.
+        let _ = keep(&folder, &key, &compiled);
+        Ok(compiled)
+    }
+}
+
+/// A compilation under way.
+struct Work<'a> {
+    compiler: &'a Compiler<'a>,
+    recipe: &'a Recipe,
+    source: &'a str,
+    said: Vec<u8>,
+    parts: Vec<(&'static str, Duration)>,
+}
+
+impl Work<'_> {
+    fn precompiled(&self, side: Side) -> Result<Option<PathBuf>, CompileError> {
+        if !recipe::may_use_precompiled(self.source) {
+            return Ok(None);
+        }
+        Ok(Some(self.recipe.precompiled(self.compiler.tools, side)?))
+    }
+
+    fn device(&mut self) -> Result<Vec<u8>, CompileError> {
+        let headers = self.precompiled(Side::Device)?;
+        let command = self.recipe.compile(Side::Device, headers.as_deref(), &[], "device.o");
+        let files = vec![(SOURCE, self.source.as_bytes().to_vec())];
+        let object = self.run("device code", &command, files, headers.as_deref(), "device.o")?;
+        let mut link = self.recipe.device_link.clone();
+        link.extend(["-o", "device.co", "device.o"].map(str::to_owned));
+        self.run("device link", &link, vec![("device.o", object)], None, "device.co")
+    }
+
+    fn host(&mut self, code: &[u8], main: Option<&str>) -> Result<Vec<u8>, CompileError> {
+        let headers = self.precompiled(Side::Host)?;
+        let bundle = bundle(self.compiler.target, code);
+        let extra = ["-fcuda-include-gpubinary", "device.bundle"];
+        let command = self.recipe.compile(Side::Host, headers.as_deref(), &extra, "input.o");
+        let files = vec![(SOURCE, self.source.as_bytes().to_vec()), ("device.bundle", bundle)];
+        let object = self.run("host code", &command, files, headers.as_deref(), "input.o")?;
+        let mut link = self.recipe.host_link.clone();
+        let mut files = vec![("input.o", object)];
+        if let Some(main) = main {
+            files.push(("main.o", self.main(main)?));
+            link.push("main.o".to_owned());
+        }
+        self.run("host link", &link, files, Some(&self.compiler.tools.libraries.clone()), "output")
+    }
+
+    /// Our own part of a program; the same for every source, and so kept.
+    fn main(&mut self, text: &str) -> Result<Vec<u8>, CompileError> {
+        let folder = self.compiler.tools.cache.join("code");
+        let key = key(&self.recipe.key, text, None) + "-main";
+        if let Ok(object) = fs::read(folder.join(&key)) {
+            return Ok(object);
+        }
+        let headers = self.recipe.precompiled(self.compiler.tools, Side::Host)?;
+        // Both parts of a program have a symbol that is named by this.
+        let command = self.recipe.compile(Side::Host, Some(&headers), &["-cuid=harness"], "main.o");
+        let files = vec![(SOURCE, text.as_bytes().to_vec())];
+        let object = self.run("harness", &command, files, Some(&headers), "main.o")?;
+        let _ =
+            fs::create_dir_all(&folder).and_then(|()| recipe::write_atomically(&folder.join(&key), &object));
+        Ok(object)
+    }
+
+    fn run(
+        &mut self,
+        part: &'static str,
+        command: &[String],
+        files: Vec<(&str, Vec<u8>)>,
+        also: Option<&Path>,
+        result: &str,
+    ) -> Result<Vec<u8>, CompileError> {
+        let limits = Limits {
+            wall: self.compiler.limit,
+            cpu: self.compiler.limit,
+            memory: 3 << 30,
+            output: MOST_OUTPUT,
+            file: MOST_RESULT,
+            folder: 2 * MOST_RESULT,
+            processes: 8,
+        };
+        let mut jailed = Command::new(&command[0])
+            .arguments(&command[1..])
+            .limits(limits)
+            .apartness(self.compiler.tools.apartness)
+            .collect(result);
+        for folder in recipe::folders(self.compiler.tools) {
+            jailed = jailed.visible(folder);
+        }
+        // Compiled headers want to see what they were compiled from.
+        if let Some(also) = also {
+            jailed = jailed.visible(if also.is_file() { also.parent().unwrap_or(also) } else { also });
+        }
+        for (name, content) in files {
+            jailed = jailed.file(name, content);
+        }
+        let mut ended = jailed.run()?;
+        self.parts.push((part, ended.wall));
+        let collected = ended.collected.pop().flatten();
+        let failed = |message: &str, said: &[u8]| CompileError::Source {
+            message: message.to_owned(),
+            details: self.compiler.tools.shown(said, MOST_SAID),
+        };
+        match (ended.stop, collected) {
+            (Stop::Exited(0), Some(content)) => {
+                self.said.extend_from_slice(&ended.error);
+                Ok(content)
+            }
+            (Stop::Exited(0), None) => Err(failed("the result is too large", &ended.error)),
+            (Stop::Exited(_), _) => Err(failed("compilation failed", &ended.error)),
+            (Stop::Time, _) => {
+                let seconds = self.compiler.limit.as_secs_f64();
+                Err(failed(&format!("compilation took longer than {seconds} s"), &ended.error))
+            }
+            (Stop::Memory, _) => Err(failed("compilation needs too much memory", &ended.error)),
+            (Stop::Output, _) => Err(failed("the compiler says too much", &ended.error)),
+            (Stop::Folder, _) => Err(failed("the result is too large", &ended.error)),
+            (Stop::Signalled(signal), _) => {
+                Err(failed(&format!("the compiler was ended by signal {signal}"), &ended.error))
+            }
+            (Stop::Cancelled, _) => Err(failed("compilation was cancelled", &[])),
+        }
+    }
+}
+
+fn key(recipe: &str, source: &str, program: Option<Option<&str>>) -> String {
+    let mut hasher = Sha256::new();
+    let main = match program {
+        None => "device".to_owned(),
+        Some(main) => format!("program {}", main.unwrap_or_default()),
+    };
+    for text in [recipe, &main, source] {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text);
+    }
+    hex(&hasher.finalize())
+}
+
+fn kept(folder: &Path, key: &str, program: bool) -> Option<Compiled> {
+    let read = |part: &str| fs::read(folder.join(format!("{key}.{part}"))).ok();
+    let Kept { warnings } = serde_json::from_slice(&read("json")?).ok()?;
+    let program = if program { Some(read("program")?) } else { None };
+    Some(Compiled { code: read("code")?, program, warnings, ..Compiled::default() })
+}
+
+fn keep(folder: &Path, key: &str, compiled: &Compiled) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let write =
+        |part: &str, bytes: &[u8]| recipe::write_atomically(&folder.join(format!("{key}.{part}")), bytes);
+    write("code", &compiled.code)?;
+    if let Some(program) = &compiled.program {
+        write("program", program)?;
+    }
+    // Last: what has it is whole.
+    write("json", &serde_json::to_vec(&Kept { warnings: compiled.warnings.clone() }).unwrap_or_default())?;
+    prune(folder)
+}
+
+/// Lets the oldest go until what is left is not too much.
+fn prune(folder: &Path) -> std::io::Result<()> {
+    let mut files: Vec<(std::time::SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder)?.flatten() {
+        if let Ok(data) = entry.metadata()
+            && let Ok(modified) = data.modified()
+        {
+            files.push((modified, data.len(), entry.path()));
+        }
+    }
+    let mut total: u64 = files.iter().map(|(_, length, _)| length).sum();
+    files.sort();
+    for (_, length, path) in files {
+        if total <= MOST_KEPT {
+            break;
+        }
+        // Others may be doing the same.
+        let _ = fs::remove_file(path);
+        total -= length;
+    }
+    Ok(())
+}
+
+/// Device code as a program carries it: a bundle with one entry for the device and an empty one for the host.
+fn bundle(target: &str, code: &[u8]) -> Vec<u8> {
+    const ALIGNMENT: usize = 4096;
+    let entries = [
+        ("host-x86_64-unknown-linux-gnu-".to_owned(), 0),
+        (format!("hipv4-amdgcn-amd-amdhsa--{target}"), code.len()),
+    ];
+    let mut bytes = b"__CLANG_OFFLOAD_BUNDLE__".to_vec();
+    bytes.extend((entries.len() as u64).to_le_bytes());
+    for (name, size) in &entries {
+        for number in [ALIGNMENT as u64, *size as u64, name.len() as u64] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(name.as_bytes());
+    }
+    bytes.resize(ALIGNMENT, 0);
+    bytes.extend(code);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_holds_the_code_where_it_says() {
+        let bytes = bundle("gfx942", b"code");
+        let entries = code_object::parse_bundle(&bytes).unwrap();
+        let device = entries.iter().find(|entry| format!("{entry:?}").contains("gfx942")).unwrap();
+        assert!(format!("{device:?}").contains('4'));
+        assert_eq!(&bytes[4096..], b"code");
+    }
+
+    #[test]
+    fn what_differs_in_anything_is_kept_apart() {
+        let keys = [
+            key("a", "b", None),
+            key("a", "b", Some(None)),
+            key("a", "b", Some(Some("c"))),
+            key("ab", "", None),
+            key("a", "c", None),
+        ];
+        let different: std::collections::BTreeSet<&String> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len());
+    }
+}

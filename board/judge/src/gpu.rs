@@ -1,0 +1,151 @@
+//! The GPUs of the board: what kernels are compiled for, and what no kernel can beat.
+
+use board_problems::Dtype;
+
+/// A GPU as HIP shows it. Of an MI250X that is one of its two dies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gpu {
+    pub name: &'static str,
+    pub target: &'static str,
+    /// Bytes a second of its memory, as its maker states it.
+    pub bytes_per_s: f64,
+    /// Operations a second, by the fastest units for the type: matrix units where there are some.
+    pub float64: f64,
+    pub float32: f64,
+    pub float16: f64,
+    pub int8: f64,
+    /// Bytes of the last cache before memory.
+    pub last_cache: u64,
+    /// Bytes of local memory of a compute unit.
+    pub local: u32,
+}
+
+const TERA: f64 = 1e12;
+
+/// From AMD's data sheets: peak theoretical, without sparsity. float32 on the MI200 series is packed or matrix, whichever is more.
+const GPUS: &[Gpu] = &[
+    Gpu {
+        name: "MI210",
+        target: "gfx90a",
+        bytes_per_s: 1.6384 * TERA,
+        float64: 45.3 * TERA,
+        float32: 45.3 * TERA,
+        float16: 181.0 * TERA,
+        int8: 181.0 * TERA,
+        last_cache: 8 << 20,
+        local: 64 << 10,
+    },
+    Gpu {
+        name: "MI250X",
+        target: "gfx90a",
+        bytes_per_s: 3.2768 * TERA / 2.0,
+        float64: 95.7 * TERA / 2.0,
+        float32: 95.7 * TERA / 2.0,
+        float16: 383.0 * TERA / 2.0,
+        int8: 383.0 * TERA / 2.0,
+        last_cache: 8 << 20,
+        local: 64 << 10,
+    },
+    Gpu {
+        name: "MI300A",
+        target: "gfx942",
+        bytes_per_s: 5.3 * TERA,
+        float64: 122.6 * TERA,
+        float32: 122.6 * TERA,
+        float16: 980.6 * TERA,
+        int8: 1961.2 * TERA,
+        last_cache: 256 << 20,
+        local: 64 << 10,
+    },
+    Gpu {
+        name: "MI300X",
+        target: "gfx942",
+        bytes_per_s: 5.3 * TERA,
+        float64: 163.4 * TERA,
+        float32: 163.4 * TERA,
+        float16: 1307.4 * TERA,
+        int8: 2614.9 * TERA,
+        last_cache: 256 << 20,
+        local: 64 << 10,
+    },
+    Gpu {
+        name: "MI325X",
+        target: "gfx942",
+        bytes_per_s: 6.0 * TERA,
+        float64: 163.4 * TERA,
+        float32: 163.4 * TERA,
+        float16: 1307.4 * TERA,
+        int8: 2614.9 * TERA,
+        last_cache: 256 << 20,
+        local: 64 << 10,
+    },
+];
+
+impl Gpu {
+    /// By the name people use, whatever its case.
+    pub fn find(name: &str) -> Option<&'static Gpu> {
+        GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
+    }
+
+    pub fn all() -> &'static [Gpu] {
+        GPUS
+    }
+
+    /// Operations a second that nothing exceeds for a problem in this type.
+    pub fn peak_flops(&self, dtype: Dtype) -> f64 {
+        match dtype {
+            Dtype::Float64 => self.float64,
+            // On the MI300 series float32 inputs may go through matrix units of 1/2 the speed of float16 (xf32); a
+            // tolerance that catches float16 catches most of that, and a floor must never be above what is possible.
+            Dtype::Float32 => {
+                if self.target == "gfx942" {
+                    self.float16 / 2.0
+                } else {
+                    self.float32
+                }
+            }
+            Dtype::Float16 | Dtype::Bfloat16 => self.float16,
+            _ => self.int8,
+        }
+    }
+
+    /// Waves on a SIMD at once, given what each needs, for workgroups of this many work-items.
+    pub fn waves_per_simd(&self, registers: u32, scalars: u32, local: u32, workgroup: u32) -> u32 {
+        const MOST: u32 = 8;
+        const SIMDS: u32 = 4;
+        // 512 registers of each lane, given in eights.
+        let by_registers = 512 / registers.max(1).next_multiple_of(8);
+        let by_scalars = if scalars <= 100 { MOST } else { 7 };
+        let waves = workgroup.max(1).div_ceil(64);
+        let by_local = match local {
+            0 => MOST,
+            local => (self.local / local.min(self.local) * waves).div_ceil(SIMDS),
+        };
+        MOST.min(by_registers).min(by_scalars).min(by_local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_found_by_name() {
+        assert_eq!(Gpu::find("mi300x").unwrap().target, "gfx942");
+        assert_eq!(Gpu::find("MI210").unwrap().target, "gfx90a");
+        assert!(Gpu::find("MI100").is_none());
+    }
+
+    #[test]
+    fn occupancy_is_bounded_by_registers_and_by_local_memory() {
+        let gpu = Gpu::find("MI300X").unwrap();
+        assert_eq!(gpu.waves_per_simd(32, 20, 0, 256), 8);
+        assert_eq!(gpu.waves_per_simd(64, 20, 0, 256), 8);
+        assert_eq!(gpu.waves_per_simd(65, 20, 0, 256), 7);
+        assert_eq!(gpu.waves_per_simd(128, 20, 0, 256), 4);
+        assert_eq!(gpu.waves_per_simd(512, 20, 0, 256), 1);
+        // Two workgroups of four waves, on four SIMDs.
+        assert_eq!(gpu.waves_per_simd(32, 20, 32 << 10, 256), 2);
+        assert_eq!(gpu.waves_per_simd(32, 20, 64 << 10, 64), 1);
+    }
+}

@@ -1,0 +1,205 @@
+//! The functions of HIP that a runner needs, from a library opened by its path.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+
+use libloading::Library;
+
+use crate::message::COUNTS;
+
+/// A HIP error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{call}: {name} ({code})")]
+pub(crate) struct HipError {
+    pub code: i32,
+    pub name: String,
+    pub call: &'static str,
+}
+
+pub(crate) type HipResult<T> = Result<T, HipError>;
+
+macro_rules! functions {
+    ($($field:ident = $name:literal: fn($($argument:ty),*) -> $result:ty;)*) => {
+        /// Functions by their address; the library stays open as long as they do.
+        pub(crate) struct Hip {
+            $($field: unsafe extern "C" fn($($argument),*) -> $result,)*
+            begin: Option<unsafe extern "C" fn() -> c_int>,
+            end: Option<unsafe extern "C" fn(*mut u64, usize) -> c_int>,
+            _library: Library,
+        }
+
+        impl Hip {
+            /// Opens a library.
+            pub fn open(path: &Path) -> Result<Hip, libloading::Error> {
+                // SAFETY: our own client library, whose constructors do nothing that could harm us.
+                let library = unsafe { Library::new(path)? };
+                // SAFETY: the types are those of HIP's documentation, and of our own extensions.
+                unsafe {
+                    Ok(Hip {
+                        $($field: *library.get(concat!($name, "\0").as_bytes())?,)*
+                        begin: library.get(b"remoraCountersBegin\0").ok().map(|symbol| *symbol),
+                        end: library.get(b"remoraCountersEnd\0").ok().map(|symbol| *symbol),
+                        _library: library,
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    error_name = "hipGetErrorName": fn(c_int) -> *const c_char;
+    device_name = "hipDeviceGetName": fn(*mut c_char, c_int, c_int) -> c_int;
+    module_load = "hipModuleLoadData": fn(*mut *mut c_void, *const c_void) -> c_int;
+    module_function = "hipModuleGetFunction": fn(*mut *mut c_void, *mut c_void, *const c_char) -> c_int;
+    launch = "hipModuleLaunchKernel": fn(*mut c_void, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, *mut c_void, *mut *mut c_void, *mut *mut c_void) -> c_int;
+    malloc = "hipMalloc": fn(*mut *mut c_void, usize) -> c_int;
+    free = "hipFree": fn(*mut c_void) -> c_int;
+    to_device = "hipMemcpyHtoD": fn(*mut c_void, *const c_void, usize) -> c_int;
+    to_host = "hipMemcpyDtoH": fn(*mut c_void, *const c_void, usize) -> c_int;
+    fill = "hipMemsetD32Async": fn(*mut c_void, c_int, usize, *mut c_void) -> c_int;
+    event_create = "hipEventCreate": fn(*mut *mut c_void) -> c_int;
+    event_record = "hipEventRecord": fn(*mut c_void, *mut c_void) -> c_int;
+    event_elapsed = "hipEventElapsedTime": fn(*mut f32, *mut c_void, *mut c_void) -> c_int;
+    synchronize = "hipDeviceSynchronize": fn() -> c_int;
+}
+
+impl std::fmt::Debug for Hip {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Hip")
+    }
+}
+
+/// An address on the device.
+pub(crate) type Address = u64;
+
+/// A handle of HIP's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handle(*mut c_void);
+
+impl Hip {
+    fn check(&self, call: &'static str, code: c_int) -> HipResult<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: any number has a name, which is a constant of the library.
+        let name = unsafe {
+            let name = (self.error_name)(code);
+            if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        };
+        Err(HipError { code, name, call })
+    }
+
+    pub fn device_name(&self) -> HipResult<String> {
+        let mut name = [0_u8; 256];
+        // SAFETY: the buffer is as long as said, less one, so that it ends in zero.
+        self.check("hipDeviceGetName", unsafe { (self.device_name)(name.as_mut_ptr().cast(), 255, 0) })?;
+        Ok(CStr::from_bytes_until_nul(&name)
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default())
+    }
+
+    /// A kernel of a code object.
+    pub fn load(&self, code: &[u8], kernel: &CStr) -> HipResult<Handle> {
+        let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: a whole code object; the library reads its size from its headers, which were parsed before it came here.
+        self.check("hipModuleLoadData", unsafe { (self.module_load)(&mut module, code.as_ptr().cast()) })?;
+        // SAFETY: a module just loaded and a name that ends in zero.
+        self.check("hipModuleGetFunction", unsafe {
+            (self.module_function)(&mut function, module, kernel.as_ptr())
+        })?;
+        Ok(Handle(function))
+    }
+
+    pub fn allocate(&self, bytes: u64) -> HipResult<Address> {
+        let mut address = std::ptr::null_mut();
+        // SAFETY: gives an address of the device.
+        self.check("hipMalloc", unsafe { (self.malloc)(&mut address, bytes as usize) })?;
+        Ok(address as Address)
+    }
+
+    pub fn free(&self, address: Address) -> HipResult<()> {
+        // SAFETY: an address that was allocated, and is forgotten.
+        self.check("hipFree", unsafe { (self.free)(address as *mut c_void) })
+    }
+
+    pub fn write(&self, address: Address, bytes: &[u8]) -> HipResult<()> {
+        // SAFETY: the library checks addresses of the device; the slice is readable.
+        self.check("hipMemcpyHtoD", unsafe {
+            (self.to_device)(address as *mut c_void, bytes.as_ptr().cast(), bytes.len())
+        })
+    }
+
+    pub fn read(&self, address: Address, bytes: &mut [u8]) -> HipResult<()> {
+        // SAFETY: the library checks addresses of the device; the slice is writable.
+        self.check("hipMemcpyDtoH", unsafe {
+            (self.to_host)(bytes.as_mut_ptr().cast(), address as *const c_void, bytes.len())
+        })
+    }
+
+    /// Sets words, on the null stream.
+    pub fn fill(&self, address: Address, words: u64, pattern: u32) -> HipResult<()> {
+        // SAFETY: the library checks addresses of the device.
+        self.check("hipMemsetD32Async", unsafe {
+            (self.fill)(address as *mut c_void, pattern as c_int, words as usize, std::ptr::null_mut())
+        })
+    }
+
+    pub fn event(&self) -> HipResult<Handle> {
+        let mut event = std::ptr::null_mut();
+        // SAFETY: gives a handle.
+        self.check("hipEventCreate", unsafe { (self.event_create)(&mut event) })?;
+        Ok(Handle(event))
+    }
+
+    pub fn record(&self, event: Handle) -> HipResult<()> {
+        // SAFETY: an event of ours, on the null stream.
+        self.check("hipEventRecord", unsafe { (self.event_record)(event.0, std::ptr::null_mut()) })
+    }
+
+    /// Milliseconds between two events that have happened.
+    pub fn elapsed(&self, from: Handle, to: Handle) -> HipResult<f64> {
+        let mut milliseconds = 0.0;
+        // SAFETY: events of ours.
+        self.check("hipEventElapsedTime", unsafe { (self.event_elapsed)(&mut milliseconds, from.0, to.0) })?;
+        Ok(f64::from(milliseconds))
+    }
+
+    /// Launches on the null stream. The arguments are copied before this returns.
+    pub fn launch(
+        &self,
+        kernel: Handle,
+        grid: [u32; 3],
+        block: [u32; 3],
+        local: u32,
+        arguments: &mut [[u8; 8]],
+    ) -> HipResult<()> {
+        let mut pointers: Vec<*mut c_void> =
+            arguments.iter_mut().map(|argument| argument.as_mut_ptr().cast()).collect();
+        let null = std::ptr::null_mut();
+        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+        // SAFETY: one pointer an argument of the kernel, each to eight bytes, which no scalar of the board exceeds; their number was
+        // held against the kernel's metadata.
+        self.check("hipModuleLaunchKernel", unsafe {
+            (self.launch)(kernel.0, gx, gy, gz, bx, by, bz, local, null, pointers.as_mut_ptr(), null.cast())
+        })
+    }
+
+    pub fn synchronize(&self) -> HipResult<()> {
+        // SAFETY: waits for the device.
+        self.check("hipDeviceSynchronize", unsafe { (self.synchronize)() })
+    }
+
+    /// Counts what kernels execute from now on, on this device; `false` where nothing counts.
+    pub fn begin_counting(&self) -> bool {
+        // SAFETY: our own extension, without arguments.
+        self.begin.is_some_and(|begin| unsafe { begin() } == 0)
+    }
+
+    pub fn end_counting(&self) -> Option<[u64; COUNTS]> {
+        let mut counts = [0; COUNTS];
+        // SAFETY: our own extension, which writes at most as many numbers as it is told there is room for.
+        let code = unsafe { (self.end?)(counts.as_mut_ptr(), COUNTS) };
+        (code == 0).then_some(counts)
+    }
+}

@@ -1,0 +1,260 @@
+//! How fast is a solution? Samples on fresh inputs at fresh addresses, each checked, described by their median.
+
+use std::time::{Duration, Instant};
+
+use board_problems::{Case, Launch};
+
+use crate::check::{Answer, Posed, Question};
+use crate::event::{BenchmarkResult, Counts, Roofline};
+use crate::gpu::Gpu;
+use crate::session::{Fault, Session};
+use crate::statistics;
+
+/// Sets of inputs that take turns. No two are at the same addresses or have the same contents.
+const SETS: u32 = 3;
+/// Samples on a software GPU, whose times mean little.
+const EMULATED_SAMPLES: usize = 6;
+const LEAST_SAMPLES: usize = 10;
+const MOST_SAMPLES: usize = 200;
+/// Device time to gather, unless it takes too long.
+const ENOUGH_MS: f64 = 200.0;
+/// When the mean is known this well, that is enough.
+const ENOUGH_ERROR: f64 = 0.005;
+const WARM_UPS: u64 = 3;
+/// Outputs up to this size are read after every sample, larger ones after some that nobody can foresee.
+const READ_ALWAYS: usize = 16 << 20;
+/// References of more operations than this take too long on a host; those cases are held against a call that is not timed.
+const MOST_REFERENCE_FLOPS: f64 = 2e10;
+
+/// What to measure, and on what.
+pub(crate) struct Measurement<'a> {
+    pub question: Question<'a>,
+    pub gpu: &'a Gpu,
+    pub emulated: bool,
+    pub case: &'a Case,
+    pub launch: Launch,
+    pub test_id: usize,
+    /// Time for all samples.
+    pub time: Duration,
+    /// Solutions of the host shape time themselves; what they say is doubted.
+    pub doubted: bool,
+}
+
+/// Why a case has no time.
+pub(crate) enum Unmeasured {
+    Fault(Fault),
+    /// Wrong on the inputs of the measurement, though right on others.
+    Wrong(Box<(crate::event::TestResult, crate::event::DebugInfo)>),
+    /// Right at first, and not while it was timed.
+    Inconsistent(String),
+}
+
+impl From<Fault> for Unmeasured {
+    fn from(fault: Fault) -> Unmeasured {
+        Unmeasured::Fault(fault)
+    }
+}
+
+/// A time, and what people should look at.
+pub(crate) struct Measured {
+    pub result: BenchmarkResult,
+    pub deterministic: bool,
+    pub flags: Vec<String>,
+}
+
+impl Measurement<'_> {
+    pub fn run(&self, session: &mut Session) -> Result<Measured, Unmeasured> {
+        session.allow(self.time);
+        let mut sets = Vec::new();
+        for set in 0..SETS {
+            let round = 1000 + u64::from(set);
+            sets.push(Posed::new(session, self.question, self.case, self.launch, round, 1 + set)?);
+        }
+        // Right before anything is timed.
+        let mut first = Vec::new();
+        for set in &mut sets {
+            let answer = set.answer(session, 0)?;
+            self.hold_right(set, &answer)?;
+            first.push(answer.outputs);
+        }
+        let counts = if self.emulated {
+            sets[0].call(session, 1, 0, true)?.counts.map(counts)
+        } else {
+            for round in 0..WARM_UPS {
+                sets[(round % u64::from(SETS)) as usize].call(session, 1 + round, 0, false)?;
+            }
+            None
+        };
+        let flush = if self.emulated { 0 } else { 2 * self.gpu.last_cache };
+        let mut samples = Vec::new();
+        let mut host_samples = Vec::new();
+        let mut deterministic = true;
+        let begun = Instant::now();
+        while !self.is_enough(&samples, begun.elapsed()) {
+            let round = samples.len() as u64;
+            // Which set, and whether it is looked at afterwards, follows from the secret.
+            let chance = self.question.seed(self.case, 2000 + round);
+            let index = (chance % u64::from(SETS)) as usize;
+            let called = sets[index].call(session, 100 + round, flush, false)?;
+            samples.push(called.device_ms);
+            host_samples.push(called.host_ms);
+            let size: usize = first[index].iter().map(Vec::len).sum();
+            if size <= READ_ALWAYS || (chance >> 32).is_multiple_of(8) || samples.len() <= 2 {
+                deterministic &= self.look(session, &mut sets[index], &first[index])?;
+            }
+        }
+        // And right after.
+        for (set, first) in sets.iter_mut().zip(&first) {
+            set.call(session, 10_000, 0, false)?;
+            deterministic &= self.look(session, set, first)?;
+        }
+        for set in &sets {
+            set.buffers.free(session)?;
+        }
+        let prepared = &sets[0].prepared;
+        Ok(self.describe(&samples, &host_samples, prepared.flops, prepared.bytes, counts, deterministic))
+    }
+
+    /// Whether outputs of the call just made are those of the first call, to the bit. Others have to be right too.
+    fn look(&self, session: &mut Session, set: &mut Posed, first: &[Vec<u8>]) -> Result<bool, Unmeasured> {
+        let (outputs, trespass) = set.buffers.outputs(session)?;
+        if let Some(trespass) = trespass {
+            return Err(Unmeasured::Inconsistent(trespass.message()));
+        }
+        if outputs == *first {
+            return Ok(true);
+        }
+        if self.has_reference(set) && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
+            let text = "outputs were right when they were checked, and wrong when they were timed";
+            return Err(Unmeasured::Inconsistent(text.to_owned()));
+        }
+        Ok(false)
+    }
+
+    fn has_reference(&self, set: &Posed) -> bool {
+        set.prepared.flops.unwrap_or(0.0) <= MOST_REFERENCE_FLOPS
+    }
+
+    fn hold_right(&self, set: &mut Posed, answer: &Answer) -> Result<(), Unmeasured> {
+        if let Some(trespass) = &answer.trespass {
+            return Err(Unmeasured::Inconsistent(trespass.message()));
+        }
+        if !self.has_reference(set) {
+            return Ok(());
+        }
+        match set.verdict(self.test_id, answer) {
+            (_, None) => Ok(()),
+            (result, Some(debug)) => Err(Unmeasured::Wrong(Box::new((result, debug)))),
+        }
+    }
+
+    fn is_enough(&self, samples: &[f64], elapsed: Duration) -> bool {
+        if self.emulated {
+            return samples.len() >= EMULATED_SAMPLES;
+        }
+        let total: f64 = samples.iter().sum();
+        let long = total >= 5.0 * ENOUGH_MS && samples.len() >= 5;
+        let known = samples.len() >= LEAST_SAMPLES
+            && total >= ENOUGH_MS
+            && statistics::relative_error(samples) < ENOUGH_ERROR;
+        long || known || samples.len() >= MOST_SAMPLES || (elapsed > self.time / 2 && samples.len() >= 3)
+    }
+
+    fn describe(
+        &self,
+        samples: &[f64],
+        host_samples: &[f64],
+        flops: Option<f64>,
+        bytes: f64,
+        counts: Option<Counts>,
+        deterministic: bool,
+    ) -> Measured {
+        let known = |samples: &[f64]| statistics::summary(samples);
+        let Some(summary) = known(samples) else { unreachable!("a loop that ends takes a sample") };
+        let dtype = self.question.dtype;
+        let peak_flops = self.gpu.peak_flops(dtype);
+        let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / peak_flops);
+        let floor_ms = seconds * 1e3;
+        let mut flags = Vec::new();
+        // Times of a software GPU say nothing of hardware.
+        if !self.emulated {
+            if summary.median < 0.9 * floor_ms {
+                flags.push(format!(
+                    "faster-than-hardware: {} took {} ms; {} cannot in less than {floor_ms} ms",
+                    self.case.name, summary.median, self.gpu.name
+                ));
+            }
+            let host = known(host_samples).map_or(0.0, |summary| summary.median);
+            if self.doubted && host > 3.0 * summary.median + 2.0 {
+                flags.push(format!(
+                    "work-outside-events: {} took {host} ms on the host and {} ms by the device's events",
+                    self.case.name, summary.median
+                ));
+            }
+        }
+        if !deterministic {
+            flags.push(format!("not-deterministic: {} gave different bits for equal inputs", self.case.name));
+        }
+        let per_second = |amount: f64| amount / (summary.median.max(1e-9) / 1e3) / 1e9;
+        let result = BenchmarkResult {
+            test_id: self.test_id,
+            name: self.case.name.clone(),
+            runtime_ms: summary.median,
+            ci_low_ms: summary.low,
+            ci_high_ms: summary.high,
+            mean_ms: summary.mean,
+            min_ms: summary.min,
+            p95_ms: summary.p95,
+            samples_ms: samples.to_vec(),
+            rejected: summary.outliers,
+            gflops: flops.map(per_second),
+            gbytes_per_s: per_second(bytes),
+            floor_ms,
+            roofline: Roofline {
+                flops,
+                bytes,
+                intensity: flops.map(|flops| flops / bytes),
+                peak_flops,
+                peak_bytes_per_s: self.gpu.bytes_per_s,
+            },
+            counts,
+            cold_cache: !self.emulated,
+        };
+        Measured { result, deterministic, flags }
+    }
+}
+
+fn counts(numbers: [u64; crate::message::COUNTS]) -> Counts {
+    let [
+        launches,
+        waves,
+        instructions,
+        valu,
+        salu,
+        mfma,
+        vmem,
+        smem,
+        lds,
+        branch,
+        other,
+        bytes_read,
+        bytes_written,
+        bank_conflicts,
+    ] = numbers;
+    Counts {
+        launches,
+        waves,
+        instructions,
+        valu,
+        salu,
+        mfma,
+        vmem,
+        smem,
+        lds,
+        branch,
+        other,
+        bytes_read,
+        bytes_written,
+        bank_conflicts,
+    }
+}

@@ -1,0 +1,343 @@
+//! What the judge and the process that runs a solution say to each other, over a socket: frames of a length and that many bytes.
+//!
+//! Plain enough to be spoken by the C++ that is linked to a solution of the host shape (`host_main.hip`). The process does what it
+//! is told and decides nothing: contents, guards, poison, samples and verdicts are the judge's.
+
+use std::io::{self, Read, Write};
+
+/// The most bytes of one frame.
+pub(crate) const MOST: usize = 72 << 20;
+/// The most bytes of a buffer that travel at once.
+pub(crate) const CHUNK: usize = 64 << 20;
+/// The descriptor that the process finds the socket under.
+pub(crate) const DESCRIPTOR: i32 = 3;
+/// How many numbers the counts of a launch are.
+pub(crate) const COUNTS: usize = 14;
+
+/// Words of a buffer that are set to a pattern before a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fill {
+    pub buffer: u32,
+    pub offset: u64,
+    pub words: u64,
+    pub pattern: u32,
+}
+
+/// An argument of a solution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Buffer { buffer: u32, offset: u64 },
+    Scalar { bytes: [u8; 8] },
+}
+
+/// One call of a solution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub local: u32,
+    /// Bytes to write before the call, so that no cache holds anything of use.
+    pub flush: u64,
+    pub count: bool,
+    pub fills: Vec<Fill>,
+    pub slots: Vec<Slot>,
+}
+
+/// What a call gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Called {
+    /// Between the device's events.
+    pub device_ms: f64,
+    /// On the host, to the end of all work.
+    pub host_ms: f64,
+    pub counts: Option<[u64; COUNTS]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Device,
+    Load { code: Vec<u8>, kernel: String },
+    Allocate { buffer: u32, bytes: u64 },
+    Free { buffer: u32 },
+    Write { buffer: u32, offset: u64, bytes: Vec<u8> },
+    Read { buffer: u32, offset: u64, bytes: u64 },
+    Fill(Vec<Fill>),
+    Call(Call),
+}
+
+const DEVICE: u8 = 1;
+const LOAD: u8 = 2;
+const ALLOCATE: u8 = 3;
+const FREE: u8 = 4;
+const WRITE: u8 = 5;
+const READ: u8 = 6;
+const FILL: u8 = 7;
+const CALL: u8 = 8;
+
+/// How a reply begins.
+pub(crate) const DONE: u8 = 0;
+pub(crate) const HIP_ERROR: u8 = 1;
+pub(crate) const OTHER_ERROR: u8 = 2;
+
+impl Request {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Request::Device => out.push(DEVICE),
+            Request::Load { code, kernel } => {
+                out.push(LOAD);
+                put_bytes(&mut out, kernel.as_bytes());
+                put_bytes(&mut out, code);
+            }
+            Request::Allocate { buffer, bytes } => {
+                out.push(ALLOCATE);
+                out.extend(buffer.to_le_bytes());
+                out.extend(bytes.to_le_bytes());
+            }
+            Request::Free { buffer } => {
+                out.push(FREE);
+                out.extend(buffer.to_le_bytes());
+            }
+            Request::Write { buffer, offset, bytes } => {
+                out.push(WRITE);
+                out.extend(buffer.to_le_bytes());
+                out.extend(offset.to_le_bytes());
+                put_bytes(&mut out, bytes);
+            }
+            Request::Read { buffer, offset, bytes } => {
+                out.push(READ);
+                out.extend(buffer.to_le_bytes());
+                out.extend(offset.to_le_bytes());
+                out.extend(bytes.to_le_bytes());
+            }
+            Request::Fill(fills) => {
+                out.push(FILL);
+                put_fills(&mut out, fills);
+            }
+            Request::Call(call) => {
+                out.push(CALL);
+                for number in call.grid.iter().chain(&call.block).chain([&call.local, &u32::from(call.count)])
+                {
+                    out.extend(number.to_le_bytes());
+                }
+                out.extend(call.flush.to_le_bytes());
+                put_fills(&mut out, &call.fills);
+                out.extend((call.slots.len() as u32).to_le_bytes());
+                for slot in &call.slots {
+                    let (buffer, bytes) = match slot {
+                        Slot::Buffer { buffer, offset } => (*buffer, offset.to_le_bytes()),
+                        Slot::Scalar { bytes } => (u32::MAX, *bytes),
+                    };
+                    out.extend(buffer.to_le_bytes());
+                    out.extend(bytes);
+                }
+            }
+        }
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Request> {
+        let mut fields = Fields(bytes);
+        let request = match fields.byte()? {
+            DEVICE => Request::Device,
+            LOAD => {
+                let kernel = String::from_utf8(fields.bytes()?.to_vec()).ok()?;
+                Request::Load { kernel, code: fields.bytes()?.to_vec() }
+            }
+            ALLOCATE => Request::Allocate { buffer: fields.u32()?, bytes: fields.u64()? },
+            FREE => Request::Free { buffer: fields.u32()? },
+            WRITE => Request::Write {
+                buffer: fields.u32()?,
+                offset: fields.u64()?,
+                bytes: fields.bytes()?.to_vec(),
+            },
+            READ => Request::Read { buffer: fields.u32()?, offset: fields.u64()?, bytes: fields.u64()? },
+            FILL => Request::Fill(fields.fills()?),
+            CALL => {
+                let mut numbers = [0; 8];
+                for number in &mut numbers {
+                    *number = fields.u32()?;
+                }
+                let [gx, gy, gz, bx, by, bz, local, count] = numbers;
+                let flush = fields.u64()?;
+                let fills = fields.fills()?;
+                let mut slots = Vec::new();
+                for _ in 0..fields.u32()?.min(256) {
+                    let buffer = fields.u32()?;
+                    let bytes: [u8; 8] = fields.take(8)?.try_into().ok()?;
+                    slots.push(match buffer {
+                        u32::MAX => Slot::Scalar { bytes },
+                        buffer => Slot::Buffer { buffer, offset: u64::from_le_bytes(bytes) },
+                    });
+                }
+                Request::Call(Call {
+                    grid: [gx, gy, gz],
+                    block: [bx, by, bz],
+                    local,
+                    flush,
+                    count: count != 0,
+                    fills,
+                    slots,
+                })
+            }
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(request)
+    }
+}
+
+impl Called {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend(self.device_ms.to_le_bytes());
+        out.extend(self.host_ms.to_le_bytes());
+        out.push(u8::from(self.counts.is_some()));
+        for number in self.counts.iter().flatten() {
+            out.extend(number.to_le_bytes());
+        }
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Called> {
+        let mut fields = Fields(bytes);
+        let mut called = Called {
+            device_ms: f64::from_bits(fields.u64()?),
+            host_ms: f64::from_bits(fields.u64()?),
+            counts: None,
+        };
+        if fields.byte()? != 0 {
+            let mut counts = [0; COUNTS];
+            for number in &mut counts {
+                *number = fields.u64()?;
+            }
+            called.counts = Some(counts);
+        }
+        let sane = |value: f64| value.is_finite() && value >= 0.0;
+        (fields.0.is_empty() && sane(called.device_ms) && sane(called.host_ms)).then_some(called)
+    }
+}
+
+pub(crate) fn send(stream: &mut impl Write, frame: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(frame.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    stream.write_all(&length.to_le_bytes())?;
+    stream.write_all(frame)
+}
+
+pub(crate) fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MOST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // Grows with what comes, not with what is promised.
+    let mut frame = Vec::new();
+    stream.take(length as u64).read_to_end(&mut frame)?;
+    if frame.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(frame) }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u32).to_le_bytes());
+    out.extend(bytes);
+}
+
+fn put_fills(out: &mut Vec<u8>, fills: &[Fill]) {
+    out.extend((fills.len() as u32).to_le_bytes());
+    for fill in fills {
+        out.extend(fill.buffer.to_le_bytes());
+        out.extend(fill.pattern.to_le_bytes());
+        out.extend(fill.offset.to_le_bytes());
+        out.extend(fill.words.to_le_bytes());
+    }
+}
+
+/// What is left to read of a frame.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()? as usize;
+        self.take(length)
+    }
+
+    fn fills(&mut self) -> Option<Vec<Fill>> {
+        let mut fills = Vec::new();
+        for _ in 0..self.u32()? {
+            let (buffer, pattern) = (self.u32()?, self.u32()?);
+            fills.push(Fill { buffer, pattern, offset: self.u64()?, words: self.u64()? });
+        }
+        Some(fills)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests() -> Vec<Request> {
+        let fill = Fill { buffer: 1, offset: 2, words: 3, pattern: 4 };
+        vec![
+            Request::Device,
+            Request::Load { code: vec![1, 2, 3], kernel: "solution".into() },
+            Request::Allocate { buffer: 7, bytes: 1 << 40 },
+            Request::Free { buffer: 7 },
+            Request::Write { buffer: 7, offset: 9, bytes: vec![5; 100] },
+            Request::Read { buffer: 7, offset: 9, bytes: 100 },
+            Request::Fill(vec![fill; 2]),
+            Request::Call(Call {
+                grid: [1, 2, 3],
+                block: [4, 5, 6],
+                local: 7,
+                flush: 8,
+                count: true,
+                fills: vec![fill],
+                slots: vec![Slot::Buffer { buffer: 1, offset: 4096 }, Slot::Scalar { bytes: [9; 8] }],
+            }),
+        ]
+    }
+
+    #[test]
+    fn requests_are_read_as_they_were_written() {
+        for request in requests() {
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_or_too_long_is_refused() {
+        for request in requests() {
+            let bytes = request.encode();
+            for length in 0..bytes.len() {
+                assert_eq!(Request::decode(&bytes[..length]), None, "{request:?} cut to {length}");
+            }
+            assert_eq!(Request::decode(&[&bytes[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_no_number_is_refused() {
+        let mut out = Vec::new();
+        Called { device_ms: f64::NAN, ..Called::default() }.encode(&mut out);
+        assert_eq!(Called::decode(&out), None);
+        out.clear();
+        let called = Called { device_ms: 1.5, host_ms: 2.0, counts: Some([3; COUNTS]) };
+        called.encode(&mut out);
+        assert_eq!(Called::decode(&out), Some(called));
+    }
+}

@@ -1,0 +1,345 @@
+//! How the compiler is called: its driver is asked once what it would do, and its parts are called directly from then on, with headers
+//! that were compiled beforehand.
+//!
+//! What is learned is kept in the cache folder, by the hash of everything it depends on.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::tools::{LIBRARY, Tools};
+
+/// Part of every hash: what an older version kept is not found.
+const VERSION: &str = "2";
+
+/// The name of a source, as messages show it.
+pub(crate) const SOURCE: &str = "solution.hip";
+
+/// Headers that are compiled beforehand, as far as they are there.
+const HEADERS: &[&str] = &["hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bf16.h", "hip/hip_bfloat16.h"];
+const HOST_HEADERS: &[&str] = &["cmath", "cstdint", "cstdio", "cstdlib", "cstring", "algorithm", "vector"];
+
+/// Why a compiler cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    #[error("{what}")]
+    Io { what: String, source: io::Error },
+    #[error("the compiler's driver gave no command for {what}: {said}")]
+    Driver { what: &'static str, said: String },
+    #[error("the headers do not compile: {0}")]
+    Headers(String),
+}
+
+/// Which side of a source is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Device,
+    Host,
+}
+
+/// Commands of the compiler, as lists of arguments that begin with a program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Recipe {
+    /// From a source to an object, without headers compiled beforehand and without input and output.
+    device: Vec<String>,
+    host: Vec<String>,
+    /// From an object to code a device loads; objects are added.
+    pub device_link: Vec<String>,
+    /// From an object to a program.
+    pub host_link: Vec<String>,
+    pub key: String,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+impl Recipe {
+    /// Reads what was kept, or asks the driver.
+    pub fn find(tools: &Tools, target: &str) -> Result<Recipe, RecipeError> {
+        let key = key(tools, target)?;
+        let folder = tools.cache.join("recipes").join(&key);
+        let file = folder.join("recipe.json");
+        if let Some(mut kept) =
+            fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Recipe>(&text).ok())
+        {
+            kept.folder = folder;
+            return Ok(kept);
+        }
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let recipe = Recipe {
+            device: ask(tools, target, "device code", &["--offload-device-only", "-c"], "\"-cc1\"")?,
+            host: ask(tools, target, "host code", &["--offload-host-only", "-c", "-fPIE"], "\"-cc1\"")?,
+            device_link: device_link(tools)?,
+            host_link: host_link(tools)?,
+            key,
+            folder,
+        };
+        let text = serde_json::to_vec(&recipe).unwrap_or_default();
+        write_atomically(&file, &text).map_err(at(&file))?;
+        Ok(recipe)
+    }
+
+    /// The command that compiles [`SOURCE`] in the folder it runs in to `output`.
+    pub fn compile(
+        &self,
+        side: Side,
+        precompiled: Option<&Path>,
+        extra: &[&str],
+        output: &str,
+    ) -> Vec<String> {
+        let mut command = match side {
+            Side::Device => self.device.clone(),
+            Side::Host => self.host.clone(),
+        };
+        if let Some(headers) = precompiled {
+            // They begin with it.
+            if let Some(place) = command.iter().position(|argument| argument == "-include") {
+                command.drain(place..place + 2);
+            }
+            command.extend(["-include-pch".to_owned(), headers.display().to_string()]);
+        }
+        command.extend(extra.iter().map(|&argument| argument.to_owned()));
+        command.extend(["-o", output, "-x", "hip", SOURCE].map(str::to_owned));
+        command
+    }
+
+    /// Headers compiled beforehand for a side; made if they are not there, which takes seconds.
+    pub fn precompiled(&self, tools: &Tools, side: Side) -> Result<PathBuf, RecipeError> {
+        let name = match side {
+            Side::Device => "device",
+            Side::Host => "host",
+        };
+        let result = self.folder.join(format!("{name}.pch"));
+        if result.is_file() {
+            return Ok(result);
+        }
+        let _alone = lock(&self.folder.join("lock")).map_err(at(&self.folder))?;
+        if result.is_file() {
+            return Ok(result);
+        }
+        let mut text = String::new();
+        let mut include = |header: &str| text.push_str(&format!("#include <{header}>\n"));
+        HEADERS
+            .iter()
+            .filter(|name| tools.toolchain.hip.join("include").join(name).is_file())
+            .for_each(|name| include(name));
+        HOST_HEADERS.iter().for_each(|name| include(name));
+        let header = self.folder.join(format!("{name}.h"));
+        fs::write(&header, text).map_err(at(&header))?;
+        let fresh = self.folder.join(format!("{name}.{}.fresh", std::process::id()));
+        let mut command = match side {
+            Side::Device => self.device.clone(),
+            Side::Host => self.host.clone(),
+        };
+        for argument in &mut command {
+            if argument == "-emit-obj" {
+                *argument = "-emit-pch".to_owned();
+            }
+        }
+        command.extend(["-o".to_owned(), fresh.display().to_string(), "-x".to_owned(), "hip".to_owned()]);
+        command.push(header.display().to_string());
+        let output = Command::new(&command[0]).args(&command[1..]).current_dir(&self.folder).output();
+        let output = output.map_err(at(Path::new(&command[0])))?;
+        if !output.status.success() {
+            return Err(RecipeError::Headers(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
+        fs::rename(&fresh, &result).map_err(at(&result))?;
+        Ok(result)
+    }
+}
+
+/// Whether a source can start from compiled headers: nothing before its last include may change what they mean.
+pub(crate) fn may_use_precompiled(source: &str) -> bool {
+    let directive = |line: &str, name: &str| {
+        line.trim_start().strip_prefix('#').is_some_and(|rest| rest.trim_start().starts_with(name))
+    };
+    let last_include = source.lines().enumerate().filter(|(_, line)| directive(line, "include")).last();
+    let before = last_include.map_or(0, |(index, _)| index);
+    !source.lines().take(before).any(|line| {
+        ["define", "undef", "if", "pragma"].iter().any(|name| directive(line, name)) && !line.contains("once")
+    })
+}
+
+/// The hash of everything the compiler's behaviour depends on.
+fn key(tools: &Tools, target: &str) -> Result<String, RecipeError> {
+    let clang = tools.toolchain.clang.canonicalize().map_err(at(&tools.toolchain.clang))?;
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text);
+    };
+    add(VERSION);
+    add(target);
+    for path in [&clang, &tools.toolchain.hip, &tools.toolchain.device_libs, &tools.libraries] {
+        let data = fs::metadata(path).map_err(at(path))?;
+        add(&path.display().to_string());
+        add(&format!("{} {}", data.size(), data.mtime()));
+    }
+    Ok(hex(&hasher.finalize()))
+}
+
+/// Asks the driver what it would run, and takes the command that has this in it.
+fn ask(
+    tools: &Tools,
+    target: &str,
+    what: &'static str,
+    flags: &[&str],
+    mark: &str,
+) -> Result<Vec<String>, RecipeError> {
+    let Tools { toolchain, .. } = tools;
+    let mut command = Command::new(&toolchain.clang);
+    command
+        .args(["-###", "-x", "hip", "-std=c++17", "-O3", "-gline-tables-only", "-fuse-cuid=none"])
+        // What the device does with a line is known without these.
+        .arg("-fdebug-compilation-dir=.")
+        .arg(format!("--offload-arch={target}"))
+        .arg("--no-gpu-bundle-output")
+        .arg(format!("--rocm-path={}", toolchain.hip.display()))
+        .arg(format!("--rocm-device-lib-path={}", toolchain.device_libs.display()))
+        .arg("-isystem")
+        .arg(toolchain.hip.join("include"))
+        .args(flags)
+        .args([SOURCE, "-o", "output.o"]);
+    let (lines, said) = dry_run(&mut command)?;
+    let line = lines.into_iter().find(|line| line.contains(mark));
+    let mut command = line.map(|line| split(&line)).ok_or(RecipeError::Driver { what, said })?;
+    // Input and output are added later; names of a source that is not there are of no use.
+    for flag in ["-o", "-x", "-main-file-name", "-dumpdir"] {
+        if let Some(place) = command.iter().rposition(|argument| argument == flag) {
+            command.drain(place..(place + 2).min(command.len()));
+        }
+    }
+    command.retain(|argument| argument != SOURCE);
+    command.extend(["-main-file-name".to_owned(), SOURCE.to_owned()]);
+    Ok(command)
+}
+
+fn device_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
+    let linker = linker(tools)?;
+    let arguments = ["-flavor", "gnu", "-m", "elf64_amdgpu", "--no-undefined", "-shared"];
+    Ok([linker].into_iter().chain(arguments.map(str::to_owned)).collect())
+}
+
+/// lld, from beside the compiler.
+fn linker(tools: &Tools) -> Result<String, RecipeError> {
+    let clang = tools.toolchain.clang.canonicalize().map_err(at(&tools.toolchain.clang))?;
+    let beside = clang.parent().unwrap_or(Path::new("/")).join("lld");
+    if beside.is_file() {
+        return Ok(beside.display().to_string());
+    }
+    Err(RecipeError::Driver { what: "the linker", said: format!("{} is not there", beside.display()) })
+}
+
+fn host_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
+    let mut command = Command::new(&tools.toolchain.clang);
+    command.args(["-###", "-fuse-ld=lld", "-pie", "-o", "output", "input.o", "-pthread"]);
+    command.arg(tools.libraries.join(LIBRARY));
+    let (lines, said) = dry_run(&mut command)?;
+    let line = lines.into_iter().find(|line| line.contains("input.o"));
+    let what = "linking programs";
+    let mut link = line.map(|line| split(&line)).ok_or(RecipeError::Driver { what, said })?;
+    link[0] = linker(tools)?;
+    link.splice(1..1, ["-flavor".to_owned(), "gnu".to_owned()]);
+    Ok(link)
+}
+
+fn dry_run(command: &mut Command) -> Result<(Vec<String>, String), RecipeError> {
+    let program = PathBuf::from(command.get_program());
+    // The driver looks whether its inputs are there, not what is in them.
+    let folder = tempfile::tempdir().map_err(at(&program))?;
+    for name in [SOURCE, "input.o"] {
+        fs::write(folder.path().join(name), "").map_err(at(folder.path()))?;
+    }
+    let output = command.current_dir(folder.path()).output().map_err(at(&program))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((said.lines().filter(|line| line.starts_with(" \"")).map(str::to_owned).collect(), said))
+}
+
+/// The arguments of a line that the driver printed: quoted, with backslashes before quotes, backslashes and dollar signs.
+fn split(line: &str) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        if character != '"' {
+            continue;
+        }
+        let mut argument = String::new();
+        while let Some(character) = characters.next() {
+            match character {
+                '"' => break,
+                '\\' => argument.extend(characters.next()),
+                character => argument.push(character),
+            }
+        }
+        arguments.push(argument);
+    }
+    arguments
+}
+
+/// Files that are read by commands of a recipe, as folders of the machine.
+pub(crate) fn folders(tools: &Tools) -> Vec<PathBuf> {
+    let mut folders: BTreeMap<PathBuf, ()> = BTreeMap::new();
+    for folder in ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/include"] {
+        folders.insert(folder.into(), ());
+    }
+    folders.insert(tools.toolchain.hip.clone(), ());
+    folders.insert(tools.toolchain.device_libs.clone(), ());
+    if let Ok(clang) = tools.toolchain.clang.canonicalize()
+        && let Some(root) = clang.parent().and_then(Path::parent)
+    {
+        folders.insert(root.to_owned(), ());
+    }
+    folders.into_keys().collect()
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let file = tempfile::NamedTempFile::new_in(folder)?;
+    fs::write(file.path(), bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> RecipeError {
+    let what = path.display().to_string();
+    move |source| RecipeError::Io { what: what.clone(), source }
+}
+
+/// Held until dropped, between threads and between processes.
+fn lock(path: &Path) -> io::Result<File> {
+    let file = File::options().create(true).append(true).open(path)?;
+    // SAFETY: an open file.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
+        0 => Ok(file),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_driver_are_split_at_their_quotes() {
+        assert_eq!(split(r#" "/usr/bin/ld" "-a b" "q\"\\\$""#), ["/usr/bin/ld", "-a b", "q\"\\$"]);
+        assert!(split("").is_empty());
+    }
+
+    #[test]
+    fn a_source_that_changes_what_headers_mean_reads_them_itself() {
+        assert!(may_use_precompiled("#include <hip/hip_runtime.h>\n#define N 3\n"));
+        assert!(may_use_precompiled("__global__ void f();"));
+        assert!(!may_use_precompiled("#define X\n#include <hip/hip_runtime.h>\n"));
+        assert!(!may_use_precompiled("#include <cmath>\n # define X\n#include <hip/hip_runtime.h>\n"));
+    }
+}

@@ -1,0 +1,493 @@
+//! What no source may contain. A quick no for what would only waste time, never the only defence: the sandbox, hidden inputs and guards are.
+//!
+//! Words are looked for after comments and strings are taken out, so that nobody is turned away for what a comment says; what only
+//! means something inside strings of assembler is looked for there.
+
+/// A rule: a name, what it is about, and the words that break it.
+struct Rule {
+    name: &'static str,
+    about: &'static str,
+    words: &'static [&'static str],
+    /// Every word that begins with one of these breaks it too.
+    beginnings: &'static [&'static str],
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "library",
+        about: "libraries that solve the problem are not a solution",
+        words: &[
+            "thrust",
+            "rocprim",
+            "hipcub",
+            "rocblas",
+            "hipblas",
+            "hipblaslt",
+            "miopen",
+            "rocsparse",
+            "rocfft",
+            "rocsolver",
+            "ck_tile",
+        ],
+        beginnings: &[
+            "rocblas_",
+            "hipblas",
+            "miopen",
+            "rocsparse_",
+            "rocfft_",
+            "rocsolver_",
+            "hipsparse",
+            "hipfft",
+        ],
+    },
+    Rule {
+        name: "stream",
+        about: "work belongs on the default stream, where it is timed",
+        words: &["hipStreamPerThread", "hipExtStreamCreateWithCUMask"],
+        beginnings: &[
+            "hipStreamCreate",
+            "hipGraph",
+            "hipStreamBeginCapture",
+            "hipLaunchHostFunc",
+            "hipStreamAddCallback",
+        ],
+    },
+    Rule {
+        name: "timer",
+        about: "the harness alone measures",
+        words: &["hipProfilerStart", "hipProfilerStop", "hipApiName"],
+        beginnings: &["hipEvent", "hipExtLaunch", "remora"],
+    },
+    Rule {
+        name: "process",
+        about: "a solution is one process and starts none",
+        words: &[
+            "fork",
+            "vfork",
+            "clone",
+            "execve",
+            "execv",
+            "execvp",
+            "execl",
+            "execlp",
+            "system",
+            "popen",
+            "posix_spawn",
+            "posix_spawnp",
+            "daemon",
+            "ptrace",
+            "prctl",
+            "syscall",
+            "kill",
+            "setsid",
+            "dup2",
+            "atexit",
+            "on_exit",
+            "signal",
+            "sigaction",
+            "setitimer",
+            "alarm",
+        ],
+        beginnings: &[],
+    },
+    Rule {
+        name: "thread",
+        about: "what a solution does is done when it returns",
+        words: &["pthread_create", "thread", "jthread", "async", "clone3"],
+        beginnings: &["pthread_"],
+    },
+    Rule {
+        name: "loading",
+        about: "a solution brings its own code",
+        words: &[
+            "dlopen",
+            "dlsym",
+            "dlmopen",
+            "dlvsym",
+            "hipModuleLoad",
+            "hipModuleLoadData",
+            "hipModuleLoadDataEx",
+        ],
+        beginnings: &["hiprtc"],
+    },
+    Rule {
+        name: "memory",
+        about: "memory of the host and of others is not the solution's",
+        words: &[
+            "hipHostRegister",
+            "hipHostUnregister",
+            "mprotect",
+            "mremap",
+            "process_vm_readv",
+            "process_vm_writev",
+        ],
+        beginnings: &["hipIpc", "hipMemImport", "hipMemExport"],
+    },
+    Rule {
+        name: "device",
+        about: "the device is the harness's to set up",
+        words: &["hipDeviceReset", "hipSetDevice", "hipDeviceSetLimit", "hipSetDeviceFlags"],
+        beginnings: &["hipCtx", "hipDevicePrimaryCtx"],
+    },
+    Rule {
+        name: "constructor",
+        about: "nothing of a solution runs before it is called",
+        words: &["constructor", "destructor", "init_priority", "ifunc"],
+        beginnings: &[],
+    },
+    Rule {
+        name: "file",
+        about: "a solution reads and writes its arguments",
+        words: &[
+            "fopen",
+            "open",
+            "openat",
+            "freopen",
+            "fdopen",
+            "ifstream",
+            "ofstream",
+            "fstream",
+            "filesystem",
+            "opendir",
+            "mmap",
+            "socket",
+            "connect",
+            "environ",
+            "getenv",
+            "setenv",
+            "putenv",
+        ],
+        beginnings: &[],
+    },
+];
+
+/// Of whole programs only this much is asked: they are judged by nobody.
+const OF_PROGRAMS: &[&str] = &["constructor"];
+
+/// Headers a source may include, by how they begin: HIP's own, and those of C and C++.
+const HEADERS: &[&str] = &[
+    "hip/hip_runtime",
+    "hip/hip_fp16",
+    "hip/hip_bf16",
+    "hip/hip_bfloat16",
+    "hip/hip_fp8",
+    "hip/hip_vector_types",
+    "hip/hip_complex",
+    "hip/hip_cooperative_groups",
+    "hip/hip_math_constants",
+    "hip/amd_detail/",
+    "hip/hip_ext_ocp",
+];
+
+const STANDARD_HEADERS: &[&str] = &[
+    "algorithm",
+    "array",
+    "assert.h",
+    "bit",
+    "bitset",
+    "cassert",
+    "cfloat",
+    "cinttypes",
+    "climits",
+    "cmath",
+    "complex",
+    "concepts",
+    "cstddef",
+    "cstdint",
+    "cstdio",
+    "cstdlib",
+    "cstring",
+    "float.h",
+    "functional",
+    "initializer_list",
+    "iostream",
+    "iomanip",
+    "iterator",
+    "limits",
+    "limits.h",
+    "map",
+    "math.h",
+    "memory",
+    "new",
+    "numbers",
+    "numeric",
+    "optional",
+    "random",
+    "ratio",
+    "set",
+    "span",
+    "sstream",
+    "stddef.h",
+    "stdexcept",
+    "stdint.h",
+    "stdio.h",
+    "stdlib.h",
+    "string",
+    "string.h",
+    "string_view",
+    "tuple",
+    "type_traits",
+    "unordered_map",
+    "unordered_set",
+    "utility",
+    "vector",
+    "version",
+    "chrono",
+    "queue",
+    "deque",
+    "list",
+    "stack",
+];
+
+/// What a source breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Breach {
+    pub rule: &'static str,
+    about: &'static str,
+    what: String,
+    line: usize,
+}
+
+impl Breach {
+    pub fn message(&self) -> String {
+        format!("`{}` is not allowed: {}", self.what, self.about)
+    }
+
+    pub fn details(&self) -> String {
+        format!("line {}", self.line)
+    }
+}
+
+/// The first rule that a source breaks. Whole programs have fewer.
+pub(crate) fn breach(source: &str, whole_program: bool) -> Option<Breach> {
+    let plain = Plain::of(source);
+    let found = includes(&plain).or_else(|| assembler(&plain));
+    if found.is_some() {
+        return found;
+    }
+    let applies = |rule: &&Rule| !whole_program || OF_PROGRAMS.contains(&rule.name);
+    let breaks = |word: &str| {
+        let rules = RULES.iter().filter(applies);
+        rules.into_iter().find(|rule| {
+            rule.words.contains(&word) || rule.beginnings.iter().any(|beginning| word.starts_with(beginning))
+        })
+    };
+    let mut line = 1;
+    let mut word = String::new();
+    let mut before = ' ';
+    let mut first = ' ';
+    for character in plain.code.chars().chain([' ']) {
+        if character.is_alphanumeric() || character == '_' {
+            if word.is_empty() {
+                first = before;
+            }
+            word.push(character);
+            continue;
+        }
+        if !word.is_empty() {
+            // Members and parameters may have any name: `x.open`, `x->thread`.
+            if first != '.'
+                && first != '>'
+                && let Some(rule) = breaks(&word)
+            {
+                return Some(Breach { rule: rule.name, about: rule.about, what: word, line });
+            }
+            word.clear();
+        }
+        if !character.is_whitespace() || character == '\n' {
+            before = character;
+        }
+        line += usize::from(character == '\n');
+    }
+    // Words that are put together by the preprocessor are not seen above.
+    let paste = plain.code.lines().position(|line| line.contains("##"));
+    paste.filter(|_| !whole_program).map(|index| Breach {
+        rule: "token-paste",
+        about: "words are to be written out",
+        what: "##".to_owned(),
+        line: index + 1,
+    })
+}
+
+fn includes(plain: &Plain) -> Option<Breach> {
+    for (index, line) in plain.with_strings.lines().enumerate() {
+        let Some(rest) = line.trim_start().strip_prefix('#') else { continue };
+        let rest = rest.trim_start();
+        let Some(target) =
+            ["include_next", "include", "import", "embed"].iter().find_map(|name| rest.strip_prefix(name))
+        else {
+            continue;
+        };
+        let target = target.trim();
+        let header = target.strip_prefix('<').and_then(|header| header.split('>').next());
+        let quoted = target.strip_prefix('"').and_then(|header| header.split('"').next());
+        let named = header.or(quoted).unwrap_or(target).trim();
+        let allowed = STANDARD_HEADERS.contains(&named)
+            || (HEADERS.iter().any(|beginning| named.starts_with(beginning)) && !named.contains(".."));
+        if !allowed {
+            let what = format!("#include {target}");
+            return Some(Breach {
+                rule: "include",
+                about: "only headers of HIP and of C++ are",
+                what,
+                line: index + 1,
+            });
+        }
+    }
+    None
+}
+
+/// What assembler does to the compiler's machine rather than to the device.
+fn assembler(plain: &Plain) -> Option<Breach> {
+    for (index, line) in plain.with_strings.lines().enumerate() {
+        let small = line.to_ascii_lowercase();
+        if let Some(what) =
+            [".incbin", ".include", ".section", "#embed"].iter().find(|word| small.contains(**word))
+        {
+            let about = "assembler is for instructions";
+            return Some(Breach { rule: "assembler", about, what: (*what).to_owned(), line: index + 1 });
+        }
+    }
+    None
+}
+
+/// A source without comments, with and without what is in its strings. Lines stay where they are.
+struct Plain {
+    code: String,
+    with_strings: String,
+}
+
+impl Plain {
+    fn of(source: &str) -> Plain {
+        // Lines that are continued are one line to the compiler, wherever they are cut.
+        let joined = source.replace("\\\r\n", "").replace("\\\n", "");
+        let mut plain = Plain { code: String::new(), with_strings: String::new() };
+        let mut rest = joined.as_str();
+        while let Some(character) = rest.chars().next() {
+            let skipped = if rest.starts_with("//") {
+                rest.find('\n').unwrap_or(rest.len())
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                comment.find("*/").map_or(rest.len(), |end| end + 4)
+            } else {
+                0
+            };
+            if skipped > 0 {
+                let lines = rest[..skipped].matches('\n').count();
+                plain.both(" ");
+                plain.both(&"\n".repeat(lines));
+                rest = &rest[skipped..];
+                continue;
+            }
+            if let Some(length) = string(rest) {
+                plain.code.push_str("\"\"");
+                plain.code.push_str(&"\n".repeat(rest[..length].matches('\n').count()));
+                plain.with_strings.push_str(&rest[..length]);
+                rest = &rest[length..];
+                continue;
+            }
+            plain.both(character.encode_utf8(&mut [0; 4]));
+            rest = &rest[character.len_utf8()..];
+        }
+        plain
+    }
+
+    fn both(&mut self, text: &str) {
+        self.code.push_str(text);
+        self.with_strings.push_str(text);
+    }
+}
+
+/// The length of a string or character that begins here.
+fn string(text: &str) -> Option<usize> {
+    if let Some(raw) = text.strip_prefix("R\"") {
+        let open = raw.find('(')?;
+        let end = format!("){}\"", &raw[..open]);
+        return Some(raw.find(&end).map_or(text.len(), |at| 2 + at + end.len()));
+    }
+    let quote = text.chars().next().filter(|character| ['"', '\''].contains(character))?;
+    let mut escaped = false;
+    for (index, character) in text.char_indices().skip(1) {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '\n' => return Some(index),
+            character if character == quote => return Some(index + 1),
+            _ => {}
+        }
+    }
+    Some(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(source: &str) -> Option<&'static str> {
+        breach(source, false).map(|breach| breach.rule)
+    }
+
+    #[test]
+    fn an_honest_kernel_breaks_nothing() {
+        let source = "#include <hip/hip_runtime.h>\n#include <cmath>\n// system(\"fork\") in a comment, and a stream of words\n\
+                      extern \"C\" __global__ void solution(const float* open_mask, float* threads, size_t n) {\n\
+                      size_t i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) threads[i] = open_mask[i]; printf(\"fork %d\", 1); }";
+        assert_eq!(breach(source, false), None);
+    }
+
+    #[test]
+    fn words_are_found_whatever_is_around_them() {
+        for (source, expected) in [
+            ("void f() { system(\"ls\"); }", "process"),
+            ("std::thread t(f);", "thread"),
+            ("hipStreamCreateWithFlags(&s, 1);", "stream"),
+            ("hipEventRecord(e);", "timer"),
+            ("rocblas_sgemm(h);", "library"),
+            ("void* p = dlsym(RTLD_NEXT, \"x\");", "loading"),
+            ("__attribute__((constructor)) void f();", "constructor"),
+            ("sys\\\ntem(\"ls\");", "process"),
+            ("#define G(a, b) a##b\nG(sys, tem)(\"ls\");", "token-paste"),
+            ("FILE* f = fopen(\"/proc/self/maps\", \"r\");", "file"),
+        ] {
+            assert_eq!(rule(source), Some(expected), "{source}");
+        }
+    }
+
+    #[test]
+    fn includes_outside_the_list_are_refused() {
+        for source in [
+            "#include \"/etc/passwd\"",
+            "#include </etc/passwd>",
+            "#include \"../secret.h\"",
+            "# /* x */ include <unistd.h>",
+            "#include <sys/mman.h>",
+            "#include MACRO",
+            "#include <thread>",
+            "#include <hip/hip_runtime/../../../../etc/passwd>",
+            "#embed \"/etc/passwd\"",
+        ] {
+            assert!(rule(source).is_some(), "{source}");
+        }
+        assert_eq!(rule("#include <hip/hip_fp16.h>\n#include<vector>"), None);
+    }
+
+    #[test]
+    fn assembler_may_not_read_files() {
+        assert_eq!(rule("__asm__(\".incbin \\\"/etc/passwd\\\"\");"), Some("assembler"));
+        assert_eq!(rule("asm volatile(\"v_mov_b32 %0, 1\" : \"=v\"(x));"), None);
+    }
+
+    #[test]
+    fn a_breach_names_its_line() {
+        let found = breach("// one\n/* two\n three */\nsystem(0);", false).unwrap();
+        assert_eq!(found.details(), "line 4");
+    }
+
+    #[test]
+    fn strings_of_all_kinds_are_left_alone() {
+        assert_eq!(
+            rule("const char* a = \"fork\\\"fork\"; char b = '\"'; const char* c = R\"x(fork)\" fork)x\";"),
+            None
+        );
+        assert_eq!(rule("const char* a = \"unfinished\nfork();"), Some("process"));
+    }
+}

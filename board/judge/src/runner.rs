@@ -1,0 +1,188 @@
+//! The process that runs solutions of the kernel shape: it talks to the device through the client library, as any program would.
+//!
+//! No code of a user runs in it. It is a process of its own so that a device that hangs, or a library that fails, can be ended and told.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Instant;
+
+use crate::hip::{Address, Handle, Hip, HipError, HipResult};
+use crate::message::{
+    self, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, MOST, OTHER_ERROR, Request, Slot,
+};
+
+/// Why a runner ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    #[error("the client library could not be opened")]
+    Library(#[from] libloading::Error),
+    #[error("the judge cannot be reached")]
+    Link(#[from] std::io::Error),
+}
+
+/// Serves a judge, which is at the other end of descriptor 3, until it has had enough.
+///
+/// # Safety
+/// Descriptor 3 is a socket that nothing else in this process uses.
+pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
+    // SAFETY: promised by the caller.
+    let mut stream = unsafe { UnixStream::from_raw_fd(DESCRIPTOR) };
+    let hip = Hip::open(library)?;
+    let mut runner = Runner { hip, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
+    loop {
+        let frame = match message::receive(&mut stream) {
+            Ok(frame) => frame,
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut reply = vec![DONE];
+        let done = match Request::decode(&frame) {
+            Some(request) => runner.serve(request, &mut reply),
+            None => Err(Refusal::Other("a request that makes no sense".to_owned())),
+        };
+        if let Err(refusal) = done {
+            reply.clear();
+            match refusal {
+                Refusal::Hip(error) => {
+                    reply.push(HIP_ERROR);
+                    reply.extend(error.code.to_le_bytes());
+                    reply.extend(error.to_string().as_bytes());
+                }
+                Refusal::Other(text) => {
+                    reply.push(OTHER_ERROR);
+                    reply.extend(text.as_bytes());
+                }
+            }
+        }
+        message::send(&mut stream, &reply)?;
+    }
+}
+
+enum Refusal {
+    Hip(HipError),
+    Other(String),
+}
+
+impl From<HipError> for Refusal {
+    fn from(error: HipError) -> Refusal {
+        Refusal::Hip(error)
+    }
+}
+
+struct Runner {
+    hip: Hip,
+    kernel: Option<Handle>,
+    buffers: HashMap<u32, (Address, u64)>,
+    /// Written to empty caches.
+    scratch: Option<(Address, u64)>,
+    events: Option<(Handle, Handle)>,
+}
+
+impl Runner {
+    fn serve(&mut self, request: Request, reply: &mut Vec<u8>) -> Result<(), Refusal> {
+        match request {
+            Request::Device => reply.extend(self.hip.device_name()?.as_bytes()),
+            Request::Load { code, kernel } => {
+                let name =
+                    CString::new(kernel).map_err(|_| Refusal::Other("a name with a zero".to_owned()))?;
+                self.kernel = Some(self.hip.load(&code, &name)?);
+            }
+            Request::Allocate { buffer, bytes } => {
+                let address = self.hip.allocate(bytes)?;
+                self.buffers.insert(buffer, (address, bytes));
+            }
+            Request::Free { buffer } => {
+                if let Some((address, _)) = self.buffers.remove(&buffer) {
+                    self.hip.free(address)?;
+                }
+            }
+            Request::Write { buffer, offset, bytes } => {
+                let address = self.place(buffer, offset, bytes.len() as u64)?;
+                self.hip.write(address, &bytes)?;
+            }
+            Request::Read { buffer, offset, bytes } => {
+                let address = self.place(buffer, offset, bytes)?;
+                if bytes as usize > MOST - 1 {
+                    return Err(Refusal::Other("too much to read at once".to_owned()));
+                }
+                reply.resize(1 + bytes as usize, 0);
+                self.hip.read(address, &mut reply[1..])?;
+            }
+            Request::Fill(fills) => self.fill(&fills)?,
+            Request::Call(call) => self.call(&call)?.encode(reply),
+        }
+        Ok(())
+    }
+
+    /// The address of a part of a buffer.
+    fn place(&self, buffer: u32, offset: u64, bytes: u64) -> Result<Address, Refusal> {
+        let inside = self.buffers.get(&buffer).and_then(|(address, size)| {
+            let end = offset.checked_add(bytes)?;
+            (end <= *size).then(|| address + offset)
+        });
+        inside.ok_or_else(|| Refusal::Other("a place outside of every buffer".to_owned()))
+    }
+
+    fn fill(&self, fills: &[Fill]) -> Result<(), Refusal> {
+        for fill in fills {
+            let address = self.place(fill.buffer, fill.offset, fill.words.saturating_mul(4))?;
+            if fill.words > 0 {
+                self.hip.fill(address, fill.words, fill.pattern)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &Call) -> Result<Called, Refusal> {
+        let kernel = self.kernel.ok_or_else(|| Refusal::Other("no kernel is loaded".to_owned()))?;
+        let mut arguments = Vec::new();
+        for slot in &call.slots {
+            arguments.push(match slot {
+                Slot::Scalar { bytes } => *bytes,
+                Slot::Buffer { buffer, offset } => self.place(*buffer, *offset, 0)?.to_le_bytes(),
+            });
+        }
+        self.fill(&call.fills)?;
+        self.flush(call.flush)?;
+        let (from, to) = self.events()?;
+        self.hip.synchronize()?;
+        let counting = call.count && self.hip.begin_counting();
+        let begun = Instant::now();
+        self.hip.record(from)?;
+        let launched = self.hip.launch(kernel, call.grid, call.block, call.local, &mut arguments);
+        let done = launched.and_then(|()| self.hip.record(to)).and_then(|()| self.hip.synchronize());
+        let host_ms = begun.elapsed().as_secs_f64() * 1e3;
+        // Whatever came of it, counting ends.
+        let counts = if counting { self.hip.end_counting() } else { None };
+        done?;
+        Ok(Called { device_ms: self.hip.elapsed(from, to)?, host_ms, counts })
+    }
+
+    fn events(&mut self) -> HipResult<(Handle, Handle)> {
+        if let Some(events) = self.events {
+            return Ok(events);
+        }
+        let events = (self.hip.event()?, self.hip.event()?);
+        self.events = Some(events);
+        Ok(events)
+    }
+
+    /// Writes more than any cache holds.
+    fn flush(&mut self, bytes: u64) -> Result<(), Refusal> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let scratch = match self.scratch {
+            Some((address, size)) if size >= bytes => address,
+            _ => {
+                let address = self.hip.allocate(bytes)?;
+                self.scratch = Some((address, bytes));
+                address
+            }
+        };
+        Ok(self.hip.fill(scratch, bytes / 4, 0x5a5a_5a5a)?)
+    }
+}

@@ -1,0 +1,283 @@
+//! The judge's end of the process that runs a solution: asks it, waits no longer than the limits say, and ends it.
+
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use board_sandbox::{Running, SandboxError, Stop};
+
+use crate::message::{self, CHUNK, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, Request};
+use crate::tools::Tools;
+
+/// Why a process that runs a solution gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// HIP said so.
+    Hip { code: i32, text: String },
+    /// It did not answer in time.
+    Time,
+    /// It ended, or closed its end of the line.
+    Gone,
+    /// It said what makes no sense.
+    Nonsense(String),
+}
+
+/// What a process left behind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Remains {
+    pub output: Vec<u8>,
+    pub error: Vec<u8>,
+    /// How it ended, if it was in a sandbox.
+    pub stop: Option<Stop>,
+}
+
+/// A process that runs a solution.
+pub(crate) struct Session {
+    stream: UnixStream,
+    /// Until it was ended.
+    process: Option<Process>,
+    /// When everything has to be over.
+    end: Instant,
+    /// When what is under way has to be over.
+    until: Instant,
+    /// What has to be there as long as the process is.
+    kept: Option<crate::program::Door>,
+}
+
+enum Process {
+    Own { child: Child, output: JoinHandle<Vec<u8>>, error: JoinHandle<Vec<u8>> },
+    Jailed(Running),
+}
+
+impl Session {
+    /// A process of ours, for the kernel shape.
+    pub fn own(
+        tools: &Tools,
+        worker: &str,
+        token: Option<&str>,
+        limit: u64,
+        whole: Duration,
+    ) -> std::io::Result<Session> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let program = tools.runner.first().ok_or(std::io::ErrorKind::NotFound)?;
+        let mut command = Command::new(program);
+        command.args(&tools.runner[1..]).arg(tools.library()).env_clear().current_dir("/");
+        command.env("REMORA_WORKER", worker).env("REMORA_LOG", "warn");
+        if let Some(token) = token {
+            command.env("REMORA_TOKEN", token);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let descriptor = theirs.as_raw_fd();
+        // SAFETY: between fork and exec only system calls, on a descriptor that is open here until the child runs.
+        unsafe {
+            command.pre_exec(move || {
+                // A copy under the same number would stay closed on exec.
+                let done = match descriptor {
+                    DESCRIPTOR => libc::fcntl(descriptor, libc::F_SETFD, 0),
+                    _ => libc::dup2(descriptor, DESCRIPTOR),
+                };
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+                if done < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+            });
+        }
+        let mut child = command.spawn()?;
+        drop(theirs);
+        let output = drain(child.stdout.take(), limit);
+        let error = drain(child.stderr.take(), limit);
+        Ok(Session::new(ours, Process::Own { child, output, error }, whole))
+    }
+
+    /// A program in the sandbox, for the host shape; it is started by the caller with the other end of the line.
+    pub fn jailed(
+        start: impl FnOnce(OwnedFd, i32) -> Result<Running, SandboxError>,
+        whole: Duration,
+    ) -> Result<Session, SandboxError> {
+        let (ours, theirs) =
+            UnixStream::pair().map_err(|source| SandboxError::Io { what: "no line to a program", source })?;
+        let running = start(theirs.into(), DESCRIPTOR)?;
+        Ok(Session::new(ours, Process::Jailed(running), whole))
+    }
+
+    fn new(stream: UnixStream, process: Process, whole: Duration) -> Session {
+        let end = Instant::now() + whole;
+        Session { stream, process: Some(process), end, until: end, kept: None }
+    }
+
+    /// Keeps what the process needs until it has ended.
+    pub fn keep(&mut self, door: crate::program::Door) {
+        self.kept = Some(door);
+    }
+
+    /// What follows has to be over in this time.
+    pub fn allow(&mut self, time: Duration) {
+        self.until = self.end.min(Instant::now() + time);
+    }
+
+    pub fn device(&mut self) -> Result<String, Fault> {
+        let name = self.ask(&Request::Device)?;
+        Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+
+    pub fn load(&mut self, code: &[u8], kernel: &str) -> Result<(), Fault> {
+        self.ask(&Request::Load { code: code.to_vec(), kernel: kernel.to_owned() }).map(drop)
+    }
+
+    pub fn allocate(&mut self, buffer: u32, bytes: u64) -> Result<(), Fault> {
+        self.ask(&Request::Allocate { buffer, bytes }).map(drop)
+    }
+
+    pub fn free(&mut self, buffer: u32) -> Result<(), Fault> {
+        self.ask(&Request::Free { buffer }).map(drop)
+    }
+
+    pub fn write(&mut self, buffer: u32, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
+        for (index, part) in bytes.chunks(CHUNK).enumerate() {
+            let offset = offset + (index * CHUNK) as u64;
+            self.ask(&Request::Write { buffer, offset, bytes: part.to_vec() })?;
+        }
+        Ok(())
+    }
+
+    pub fn read(&mut self, buffer: u32, offset: u64, bytes: u64) -> Result<Vec<u8>, Fault> {
+        let mut all = Vec::new();
+        while (all.len() as u64) < bytes {
+            let part = (bytes - all.len() as u64).min(CHUNK as u64);
+            let got = self.ask(&Request::Read { buffer, offset: offset + all.len() as u64, bytes: part })?;
+            if got.len() as u64 != part {
+                return Err(Fault::Nonsense(
+                    "a part of a buffer has another size than was asked for".to_owned(),
+                ));
+            }
+            all.extend(got);
+        }
+        Ok(all)
+    }
+
+    pub fn fill(&mut self, fills: Vec<Fill>) -> Result<(), Fault> {
+        self.ask(&Request::Fill(fills)).map(drop)
+    }
+
+    /// Calls the solution. The time is also measured here, where nothing the solution does can change it.
+    pub fn call(&mut self, call: Call) -> Result<(Called, Duration), Fault> {
+        let request = Request::Call(call);
+        let begun = Instant::now();
+        let reply = self.ask(&request)?;
+        let took = begun.elapsed();
+        let called =
+            Called::decode(&reply).ok_or_else(|| Fault::Nonsense("a call without a time".to_owned()))?;
+        Ok((called, took))
+    }
+
+    /// Ends the process and gives what it left behind.
+    pub fn end(&mut self) -> Remains {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let Some(process) = self.process.take() else { return Remains::default() };
+        let _kept = self.kept.take();
+        match process {
+            Process::Own { mut child, output, error } => {
+                // It ends by itself once the line is closed, unless the device keeps it.
+                for _ in 0..20 {
+                    if !matches!(child.try_wait(), Ok(None)) {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                // SAFETY: a group of our own making; its leader was not waited for, or is gone with all its processes.
+                unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+                let _ = child.kill();
+                let _ = child.wait();
+                Remains {
+                    output: output.join().unwrap_or_default(),
+                    error: error.join().unwrap_or_default(),
+                    stop: None,
+                }
+            }
+            Process::Jailed(running) => {
+                // A program that was only waiting for us ends by itself.
+                for _ in 0..40 {
+                    if running.is_finished() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                match running.stop() {
+                    Ok(ended) => Remains { output: ended.output, error: ended.error, stop: Some(ended.stop) },
+                    Err(_) => Remains::default(),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Fault> {
+        self.set_timeout()?;
+        message::send(&mut self.stream, &request.encode()).map_err(|error| fault(&error))?;
+        self.set_timeout()?;
+        let mut limited = Limited { stream: &self.stream, until: self.until };
+        let reply = message::receive(&mut limited).map_err(|error| fault(&error))?;
+        match reply.split_first() {
+            Some((&DONE, rest)) => Ok(rest.to_vec()),
+            Some((&HIP_ERROR, rest)) if rest.len() >= 4 => {
+                let code = i32::from_le_bytes([rest[0], rest[1], rest[2], rest[3]]);
+                Err(Fault::Hip { code, text: String::from_utf8_lossy(&rest[4..]).into_owned() })
+            }
+            Some((_, rest)) => Err(Fault::Nonsense(String::from_utf8_lossy(rest).into_owned())),
+            None => Err(Fault::Nonsense("an empty answer".to_owned())),
+        }
+    }
+
+    fn set_timeout(&self) -> Result<(), Fault> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Fault::Time);
+        }
+        let set =
+            self.stream.set_write_timeout(Some(left)).and_then(|()| self.stream.set_read_timeout(Some(left)));
+        set.map_err(|error| Fault::Nonsense(error.to_string()))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads as long as there is time; one byte now and then does not buy more.
+struct Limited<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        (&mut &*self.stream).read(buffer)
+    }
+}
+
+fn fault(error: &std::io::Error) -> Fault {
+    match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Fault::Time,
+        std::io::ErrorKind::InvalidData => Fault::Nonsense("an answer without end".to_owned()),
+        _ => Fault::Gone,
+    }
+}
+
+/// Keeps the first bytes of what is printed, and reads the rest so that nobody waits.
+fn drain(stream: Option<impl Read + Send + 'static>, limit: u64) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let Some(mut stream) = stream else { return kept };
+        let _ = stream.by_ref().take(limit).read_to_end(&mut kept);
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        kept
+    })
+}

@@ -1,0 +1,98 @@
+//! Numbers that describe samples of a time.
+
+/// What is told of samples.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Summary {
+    pub median: f64,
+    /// Where the true median is with 95 % confidence, whatever the distribution: order statistics.
+    pub low: f64,
+    pub high: f64,
+    pub mean: f64,
+    pub min: f64,
+    pub p95: f64,
+    /// Samples further from the median than five standard deviations as the median absolute deviation estimates them.
+    pub outliers: usize,
+}
+
+/// `None` without samples.
+pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (&min, &last) = (sorted.first()?, sorted.last()?);
+    let count = sorted.len();
+    let median = middle(&sorted);
+    // Binomial ranks of the median, by the normal approximation; with few samples all of them.
+    let half = 0.98 * (count as f64).sqrt();
+    let low = ((count as f64 / 2.0 - half).floor().max(0.0) as usize).min(count - 1);
+    let high = ((count as f64 / 2.0 + half).ceil() as usize).min(count - 1);
+    let mut deviations: Vec<f64> = sorted.iter().map(|sample| (sample - median).abs()).collect();
+    deviations.sort_by(f64::total_cmp);
+    let spread = 1.4826 * middle(&deviations);
+    let outliers = if spread > 0.0 {
+        deviations.iter().filter(|deviation| **deviation > 5.0 * spread).count()
+    } else {
+        0
+    };
+    Some(Summary {
+        median,
+        low: sorted[low],
+        high: sorted[high],
+        mean: sorted.iter().sum::<f64>() / count as f64,
+        min,
+        p95: sorted.get((count * 95).div_ceil(100).saturating_sub(1)).copied().unwrap_or(last),
+        outliers,
+    })
+}
+
+/// The standard error of the mean, as a part of it.
+pub(crate) fn relative_error(samples: &[f64]) -> f64 {
+    let count = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / count;
+    let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    if mean > 0.0 { (variance / count).sqrt() / mean } else { 0.0 }
+}
+
+/// `None` without values, or with one that has no logarithm.
+pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logarithms: Vec<f64> = values.map(f64::ln).collect();
+    let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
+    mean.is_finite().then(|| mean.exp())
+}
+
+fn middle(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_holds_what_the_samples_say() {
+        let samples: Vec<f64> = (1..=100).map(f64::from).collect();
+        let found = summary(&samples).unwrap();
+        assert_eq!((found.median, found.min, found.p95, found.mean), (50.5, 1.0, 95.0, 50.5));
+        assert!(found.low < 50.5 && found.high > 50.5 && found.low > 35.0 && found.high < 65.0);
+        assert_eq!(found.outliers, 0);
+        assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn one_sample_far_out_is_counted_and_moves_no_median() {
+        let mut samples = vec![1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01];
+        let before = summary(&samples).unwrap();
+        samples.push(50.0);
+        let after = summary(&samples).unwrap();
+        assert_eq!((before.outliers, after.outliers), (0, 1));
+        assert!((after.median - before.median).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_geometric_mean_of_ratios_is_their_ratio() {
+        let mean = geometric_mean([1.0, 4.0, 16.0].into_iter()).unwrap();
+        assert!((mean - 4.0).abs() < 1e-12);
+        assert_eq!(geometric_mean([].into_iter()), None);
+        assert_eq!(geometric_mean([0.0].into_iter()), None);
+    }
+}
