@@ -133,6 +133,7 @@ fn problem(slug: &str, table: &str, statement: &str) -> Result<Problem, Mistake>
         parameters: table.parameters.into_iter().map(parameter).collect::<Result<_, _>>()?,
         dtypes: table.dtypes,
         cases: cases(table.cases, &derived)?,
+        derived,
         exact: table.exact,
         launch: Formula {
             grid: expressions(&table.launch.grid, "grid")?,
@@ -273,6 +274,10 @@ fn try_whole(problem: &Problem) -> Result<(), Mistake> {
     ] {
         require(problem.cases(set, place).next().is_some(), what)?;
     }
+    let named =
+        |case: &Case| -> Vec<String> { case.sizes.keys().chain(case.values.keys()).cloned().collect() };
+    let first = problem.cases.first().map(named);
+    require(problem.cases.iter().all(|case| Some(named(case)) == first), "its cases have different sizes")?;
     let names: BTreeSet<&str> = problem.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     require(names.len() == problem.parameters.len(), "two parameters have one name")?;
     for place in [Place::Real, Place::Emulated] {

@@ -106,6 +106,12 @@ impl Expression {
         names
     }
 
+    /// The same formula in C++, over members of `s`. Whole numbers are `long long`, real ones `double`;
+    /// `divide`, `power`, `root`, `logarithm`, `least` and `most` are expected to exist for both.
+    pub(crate) fn c(&self, real: bool) -> String {
+        c(&self.root, real)
+    }
+
     fn whole(&self, node: &Node, sizes: &Sizes) -> Result<i64, ExpressionError> {
         let value = match node {
             Node::Number(value) => Some(*value),
@@ -160,6 +166,26 @@ impl Expression {
 
     fn overflow(&self) -> ExpressionError {
         ExpressionError::Overflow { text: self.text.clone() }
+    }
+}
+
+fn c(node: &Node, real: bool) -> String {
+    let two =
+        |name: &str, left: &Node, right: &Node| format!("{name}({}, {})", c(left, real), c(right, real));
+    match node {
+        Node::Number(value) if real => format!("{value}.0"),
+        Node::Number(value) => format!("{value}ll"),
+        Node::Size(name) if real => format!("(double)s.{name}"),
+        Node::Size(name) => format!("s.{name}"),
+        Node::Minimum(left, right) => two("least", left, right),
+        Node::Maximum(left, right) => two("most", left, right),
+        Node::Root(inner) => format!("root({})", c(inner, real)),
+        Node::Logarithm(inner) => format!("logarithm({})", c(inner, real)),
+        Node::Binary(Operator::Add, left, right) => format!("({} + {})", c(left, real), c(right, real)),
+        Node::Binary(Operator::Subtract, left, right) => format!("({} - {})", c(left, real), c(right, real)),
+        Node::Binary(Operator::Multiply, left, right) => format!("{} * {}", c(left, real), c(right, real)),
+        Node::Binary(Operator::Divide, left, right) => two("divide", left, right),
+        Node::Binary(Operator::Power, left, right) => two("power", left, right),
     }
 }
 

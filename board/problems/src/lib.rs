@@ -8,19 +8,23 @@ mod compare;
 mod definition;
 mod dtype;
 mod expression;
+mod harness;
 mod launch;
 mod parameter;
 mod prepare;
 mod problem;
-pub mod reference;
+mod reference;
 mod set;
 mod shape;
+#[cfg(test)]
+mod tolerance;
 
 pub use case::{Case, Place, Set};
 pub use compare::{Comparison, Expected, Mismatch, Tolerance, Values};
 pub use definition::DefinitionError;
 pub use dtype::Dtype;
 pub use expression::{Expression, ExpressionError, Sizes};
+pub use harness::harness;
 pub use launch::{Formula, Launch, LaunchError};
 pub use parameter::{Direction, Element, Fill, Parameter};
 pub use prepare::{Argument, Prepared, Value};

@@ -60,6 +60,8 @@ pub struct Problem {
     pub bytes: Option<Expression>,
     /// What the absolute tolerance is multiplied with: errors of long sums grow with their length.
     pub scale: Option<Expression>,
+    /// Sizes that follow from the others of a case.
+    pub derived: Vec<(String, Expression)>,
     pub(crate) tolerances: BTreeMap<Dtype, Tolerance>,
     pub(crate) row: &'static Row,
 }
@@ -132,6 +134,15 @@ impl Problem {
                 })
                 .sum(),
         }
+    }
+
+    /// Bytes that all buffers of a case take.
+    pub fn bytes_of_arguments(&self, case: &Case, dtype: Dtype) -> usize {
+        let bytes = |parameter: &Parameter| match parameter.direction {
+            Direction::Scalar => 0,
+            _ => extents(parameter, case).iter().product::<usize>() * parameter.element.dtype(dtype).size(),
+        };
+        self.parameters.iter().map(bytes).sum()
     }
 
     /// What is right: one for each output, in the order of the signature.

@@ -1,8 +1,7 @@
 //! What is right, for every problem: one row each, one file a family.
 //!
 //! References are written once over [`Real`], whose [`Mode`] says how every operation is rounded: not at all
-//! (f64, the truth), as honest single precision does in two orders of summation, or as half precision does.
-//! The truth judges submissions; the others judge the tolerances.
+//! (f64, the truth, which judges submissions), or as tests want it, which judge the tolerances.
 
 mod activation;
 mod attention;
@@ -27,32 +26,17 @@ use crate::case::Case;
 use crate::compare::Values;
 use crate::dtype::Dtype;
 use crate::prepare::{Maker, Prepared, Value};
-pub use real::{Exact, Half, HalfInputs, Mode, Real, Single, SinglePairwise};
+pub use real::{Exact, Mode, Real};
 use std::marker::PhantomData;
 
-/// A problem's reference in every mode, and the maker of its inputs if it has one.
+/// A problem's reference, and the maker of its inputs if it has one.
 #[derive(Debug)]
 pub struct Row {
     slug: &'static str,
     pub(crate) inputs: Option<fn(&mut Maker<'_>)>,
     pub(crate) exact: fn(&Call<'_, Exact>) -> Vec<Values>,
-    single: fn(&Call<'_, Single>) -> Vec<Values>,
-    pairwise: fn(&Call<'_, SinglePairwise>) -> Vec<Values>,
-    half_inputs: fn(&Call<'_, HalfInputs>) -> Vec<Values>,
-    half: fn(&Call<'_, Half>) -> Vec<Values>,
-}
-
-/// How a result is computed when a tolerance is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arithmetic {
-    /// Single precision, one addition after the other.
-    Single,
-    /// Single precision, sums of halves.
-    SinglePairwise,
-    /// Inputs cut to half precision, then exact.
-    HalfInputs,
-    /// Everything in half precision.
-    Half,
+    #[cfg(test)]
+    pub(crate) tried: fn(&Call<'_, crate::tolerance::Tried>) -> Vec<Values>,
 }
 
 /// Writes the rows of a family: `"slug" => function` or `"slug" => function, maker`.
@@ -62,10 +46,8 @@ macro_rules! rows {
             slug: $slug,
             inputs: $crate::reference::rows!(@inputs $($inputs)?),
             exact: $compute,
-            single: $compute,
-            pairwise: $compute,
-            half_inputs: $compute,
-            half: $compute,
+            #[cfg(test)]
+            tried: $compute,
         },)*]
     };
     (@inputs) => { None };
@@ -98,28 +80,9 @@ pub(crate) fn row(slug: &str) -> Option<&'static Row> {
 }
 
 /// Names of all references.
-pub fn slugs() -> impl Iterator<Item = &'static str> {
+#[cfg(test)]
+pub(crate) fn slugs() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().copied().flatten().map(|row| row.slug)
-}
-
-impl crate::problem::Problem {
-    /// What a solution in this arithmetic would give, as bytes of each output.
-    pub fn computed_in(
-        &self,
-        arithmetic: Arithmetic,
-        case: &Case,
-        dtype: Dtype,
-        prepared: &Prepared,
-    ) -> Vec<Vec<u8>> {
-        let values = match arithmetic {
-            Arithmetic::Single => (self.row.single)(&Call::new(case, prepared)),
-            Arithmetic::SinglePairwise => (self.row.pairwise)(&Call::new(case, prepared)),
-            Arithmetic::HalfInputs => (self.row.half_inputs)(&Call::new(case, prepared)),
-            Arithmetic::Half => (self.row.half)(&Call::new(case, prepared)),
-        };
-        let expected = self.expecting(case, dtype, values);
-        expected.into_iter().map(|output| output.values.encode(output.element)).collect()
-    }
 }
 
 /// One call of a reference: its arguments by name.

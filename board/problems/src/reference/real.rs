@@ -2,7 +2,6 @@
 //!
 //! f64 has more than twice the digits of f32, so rounding its sums, products, quotients and roots gives the very f32 results.
 
-use half::f16;
 use std::cmp::Ordering;
 use std::iter::Sum;
 use std::marker::PhantomData;
@@ -13,60 +12,26 @@ pub trait Mode: Copy + std::fmt::Debug + 'static {
     /// After every operation.
     fn round(value: f64) -> f64;
     /// On the way in.
-    fn input(value: f64) -> f64 {
-        Self::round(value)
-    }
+    fn input(value: f64) -> f64;
     /// Whether sums are taken of halves.
-    const PAIRWISE: bool = false;
+    fn pairwise() -> bool;
 }
 
 /// f64: the truth.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact;
-/// f32, sums from first to last.
-#[derive(Clone, Copy, Debug)]
-pub struct Single;
-/// f32, sums of halves.
-#[derive(Clone, Copy, Debug)]
-pub struct SinglePairwise;
-/// f64 on inputs that were cut to f16.
-#[derive(Clone, Copy, Debug)]
-pub struct HalfInputs;
-/// f16 throughout.
-#[derive(Clone, Copy, Debug)]
-pub struct Half;
 
 impl Mode for Exact {
     fn round(value: f64) -> f64 {
         value
     }
-}
 
-impl Mode for Single {
-    fn round(value: f64) -> f64 {
-        f64::from(value as f32)
-    }
-}
-
-impl Mode for SinglePairwise {
-    fn round(value: f64) -> f64 {
-        f64::from(value as f32)
-    }
-    const PAIRWISE: bool = true;
-}
-
-impl Mode for HalfInputs {
-    fn round(value: f64) -> f64 {
+    fn input(value: f64) -> f64 {
         value
     }
-    fn input(value: f64) -> f64 {
-        f16::from_f64(value).to_f64()
-    }
-}
 
-impl Mode for Half {
-    fn round(value: f64) -> f64 {
-        f16::from_f64(value).to_f64()
+    fn pairwise() -> bool {
+        false
     }
 }
 
@@ -157,7 +122,7 @@ impl<M: Mode> Real<M> {
 
     /// The sum of many, in the order of this arithmetic.
     pub(crate) fn sum_of(values: &[Self]) -> Self {
-        if M::PAIRWISE && values.len() > 2 {
+        if M::pairwise() && values.len() > 2 {
             let (left, right) = values.split_at(values.len() / 2);
             return Self::sum_of(left) + Self::sum_of(right);
         }
@@ -193,7 +158,7 @@ impl<M: Mode> AddAssign for Real<M> {
 
 impl<M: Mode> Sum for Real<M> {
     fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
-        if M::PAIRWISE {
+        if M::pairwise() {
             Self::sum_of(&values.collect::<Vec<_>>())
         } else {
             values.fold(Self::zero(), Add::add)
@@ -204,11 +169,17 @@ impl<M: Mode> Sum for Real<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tolerance::{Arithmetic, Tried};
+
+    fn sum(values: &[f64], arithmetic: Arithmetic) -> f64 {
+        arithmetic
+            .during(|| values.iter().map(|value| Real::<Tried>::input(*value)).sum::<Real<Tried>>().output())
+    }
 
     #[test]
     fn single_precision_rounds_as_f32_does() {
         let (a, b) = (1.0f32 / 3.0, 16_777_217.0f64);
-        let product = Real::<Single>::input(a.into()) * Real::input(b);
+        let product = Arithmetic::Single.during(|| Real::<Tried>::input(a.into()) * Real::input(b));
         assert_eq!(product.output(), f64::from(a * b as f32));
     }
 
@@ -216,10 +187,10 @@ mod tests {
     fn the_order_of_a_sum_is_the_mode_s() {
         let values = vec![0.1; 4096];
         let sequential: f32 = values.iter().map(|v| *v as f32).sum();
-        let single: Real<Single> = values.iter().map(|v| Real::input(*v)).sum();
-        assert_eq!(single.output(), f64::from(sequential));
-        let pairwise: Real<SinglePairwise> = values.iter().map(|v| Real::input(*v)).sum();
+        let single = sum(&values, Arithmetic::Single);
+        assert_eq!(single, f64::from(sequential));
         let truth: Real<Exact> = values.iter().map(|v| Real::input(*v)).sum();
-        assert!((pairwise.output() - truth.output()).abs() < (single.output() - truth.output()).abs());
+        let pairwise = sum(&values, Arithmetic::SinglePairwise);
+        assert!((pairwise - truth.output()).abs() < (single - truth.output()).abs());
     }
 }

@@ -17,7 +17,7 @@ fn cumsum<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
 
 /// Inclusive prefix sums; pairwise ones add a prefix of halves to each half, as trees do.
 fn prefixes<M: Mode>(values: &[Real<M>]) -> Vec<Real<M>> {
-    if M::PAIRWISE && values.len() > 2 {
+    if M::pairwise() && values.len() > 2 {
         let (left, right) = values.split_at(values.len() / 2);
         let mut sums = prefixes(left);
         let before = sums[sums.len() - 1];

@@ -1,7 +1,73 @@
-//! Tolerances let honest single precision pass, in any order of summation, and do not let half precision pass for it.
+//! The trial of the tolerances: they let honest single precision pass, in any order of summation, and do not let half
+//! precision pass for it. Only tests have this module.
 
-use board_problems::reference::Arithmetic;
-use board_problems::{Case, Comparison, Direction, Dtype, Place, Problem, Set, all};
+use crate::case::{Case, Place, Set};
+use crate::compare::Comparison;
+use crate::dtype::Dtype;
+use crate::parameter::Direction;
+use crate::prepare::Prepared;
+use crate::problem::Problem;
+use crate::reference::{Call, Mode};
+use crate::set::all;
+use half::f16;
+use std::cell::Cell;
+
+/// How a solution might compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    /// Single precision, one addition after the other.
+    Single,
+    /// Single precision, sums of halves.
+    SinglePairwise,
+    /// Inputs cut to half precision, then exact.
+    HalfInputs,
+    /// Everything in half precision.
+    Half,
+}
+
+thread_local! {
+    static PRESENT: Cell<Arithmetic> = const { Cell::new(Arithmetic::Single) };
+}
+
+impl Arithmetic {
+    /// What `body` gives if [`Tried`] is this arithmetic.
+    pub(crate) fn during<T>(self, body: impl FnOnce() -> T) -> T {
+        PRESENT.set(self);
+        body()
+    }
+}
+
+/// The arithmetic of the moment: references are compiled for one mode that tests choose, not for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tried;
+
+impl Mode for Tried {
+    fn round(value: f64) -> f64 {
+        match PRESENT.get() {
+            Arithmetic::Single | Arithmetic::SinglePairwise => f64::from(value as f32),
+            Arithmetic::HalfInputs => value,
+            Arithmetic::Half => f16::from_f64(value).to_f64(),
+        }
+    }
+
+    fn input(value: f64) -> f64 {
+        match PRESENT.get() {
+            Arithmetic::HalfInputs => f16::from_f64(value).to_f64(),
+            _ => Self::round(value),
+        }
+    }
+
+    fn pairwise() -> bool {
+        PRESENT.get() == Arithmetic::SinglePairwise
+    }
+}
+
+/// What a solution in this arithmetic would give, as bytes of each output.
+fn computed(problem: &Problem, arithmetic: Arithmetic, case: &Case, prepared: &Prepared) -> Vec<Vec<u8>> {
+    let values = arithmetic.during(|| (problem.row.tried)(&Call::new(case, prepared)));
+    let outputs = problem.expecting(case, Dtype::Float32, values);
+    outputs.into_iter().map(|output| output.values.encode(output.element)).collect()
+}
 
 const SEEDS: [u64; 3] = [11, 12, 13];
 
@@ -10,7 +76,7 @@ fn compared(problem: &Problem, case: &Case, arithmetic: Arithmetic, seed: u64) -
     let dtype = Dtype::Float32;
     let prepared = problem.prepare(case, dtype, seed);
     let expected = problem.expected(case, dtype, &prepared);
-    let actual = problem.computed_in(arithmetic, case, dtype, &prepared);
+    let actual = computed(problem, arithmetic, case, &prepared);
     expected.iter().zip(actual).map(|(right, bytes)| problem.compare(case, dtype, right, &bytes)).collect()
 }
 
