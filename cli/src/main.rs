@@ -5,6 +5,7 @@ mod devices;
 mod doctor;
 mod emulate;
 mod env;
+mod harness;
 mod impair;
 mod inspect;
 mod judge;
@@ -58,6 +59,8 @@ enum Command {
     Top(top::Arguments),
     /// Say what is installed, reachable and missing, and how to mend it
     Doctor(doctor::Arguments),
+    /// Print a stand-alone HIP program that checks and measures a solution of one of the board's problems
+    Harness(harness::Arguments),
     /// Forward to a worker over a network made bad on purpose: delay, little bandwidth, connections that break
     Impair(impair::Arguments),
     /// Judge one submission, read as JSON from standard input (started by the board)
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
+        Command::Harness(arguments) => harness::print(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Judge(arguments) => judge::judge(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Executor => ::worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),

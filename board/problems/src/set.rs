@@ -55,6 +55,40 @@ mod tests {
         }
     }
 
+    /// Solutions by their problem; tests alone read them, no binary has them.
+    fn solutions(folder: &str) -> Vec<(String, String)> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let read = |path: std::path::PathBuf| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name.split('.').next().unwrap().to_owned(), std::fs::read_to_string(path).unwrap())
+        };
+        files.map(read).collect()
+    }
+
+    #[test]
+    fn every_problem_has_a_right_solution_and_a_wrong_one_and_both_can_be_launched() {
+        for folder in ["solutions", "wrong"] {
+            let solutions = solutions(folder);
+            for problem in all() {
+                assert!(
+                    solutions.iter().any(|(slug, _)| *slug == problem.slug),
+                    "{folder}: {}",
+                    problem.slug
+                );
+            }
+            for (slug, source) in &solutions {
+                let problem = find(slug).unwrap_or_else(|| panic!("{folder}: {slug} is no problem"));
+                assert!(crate::Shape::of(source).is_some(), "{folder}: {slug}");
+                for case in &problem.cases {
+                    problem
+                        .launch_of(case, source)
+                        .unwrap_or_else(|error| panic!("{folder}: {slug}: {error}"));
+                }
+            }
+        }
+    }
+
     #[test]
     fn names_and_other_names_are_all_different() {
         let mut names = BTreeSet::new();

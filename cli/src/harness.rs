@@ -1,0 +1,67 @@
+//! `remora harness`: a stand-alone program that checks and measures one solution, for machines that have nothing of ours.
+
+use anyhow::{Context, Result, bail};
+use board_problems::{Dtype, Shape};
+use std::path::{Path, PathBuf};
+
+/// Longest solution that is read.
+const LONGEST: u64 = 256 << 10;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The problem, such as leaky-relu; without one, list them
+    problem: Option<String>,
+    /// The type of its elements, such as float32 or bfloat16 [default: the problem's first]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
+    /// The file that has `solution`, to put into the program; without it the program has to be linked with one
+    #[arg(long, value_name = "FILE")]
+    solution: Option<PathBuf>,
+    /// Print the code to start a solution with, not the harness
+    #[arg(long, conflicts_with = "solution")]
+    starter: bool,
+}
+
+pub fn print(arguments: &Arguments) -> Result<()> {
+    let Some(name) = &arguments.problem else {
+        for problem in board_problems::all() {
+            let dtypes: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
+            println!("{:26} {:7} {}", problem.slug, problem.difficulty.name(), dtypes.join(" "));
+        }
+        return Ok(());
+    };
+    let problem = board_problems::find(name)
+        .with_context(|| format!("there is no problem {name}; `remora harness` lists them"))?;
+    let dtype = match &arguments.dtype {
+        None => problem.dtypes[0],
+        Some(name) => {
+            let known = Dtype::from_name(name).filter(|dtype| problem.dtypes.contains(dtype));
+            let Some(dtype) = known else {
+                let dtypes: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
+                bail!("{} cannot be solved in {name}, only in {}", problem.slug, dtypes.join(", "));
+            };
+            dtype
+        }
+    };
+    if arguments.starter {
+        print!("{}", problem.starter(dtype, Shape::Kernel));
+        return Ok(());
+    }
+    let source = arguments.solution.as_deref().map(read).transpose()?;
+    if let (Some(path), Some(source)) = (&arguments.solution, &source)
+        && Shape::of(source).is_none()
+    {
+        bail!("{} has no `{}`", path.display(), problem.signature(dtype, Shape::Kernel));
+    }
+    print!("{}", board_problems::harness(problem, dtype, source.as_deref())?);
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String> {
+    let shown = path.display();
+    let length = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();
+    if length > LONGEST {
+        bail!("{shown} has {length} bytes; {LONGEST} are the limit");
+    }
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))
+}
