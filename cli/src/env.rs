@@ -15,6 +15,7 @@ pub struct Environment {
     port: Option<String>,
     token: Option<String>,
     token_file: Option<PathBuf>,
+    dstack_token: Option<String>,
     tls_ca: Option<String>,
     connect_timeout: Option<String>,
     pub library_dir: Option<PathBuf>,
@@ -40,6 +41,7 @@ impl Environment {
             port: text("TF_WORKER_PORT"),
             token: text("REMORA_TOKEN"),
             token_file: path("REMORA_TOKEN_FILE"),
+            dstack_token: text("DSTACK_TOKEN"),
             tls_ca: text("REMORA_TLS_CA"),
             connect_timeout: text("REMORA_CONNECT_TIMEOUT"),
             library_dir: path("HIP_REMOTE_LIB_DIR"),
@@ -76,18 +78,19 @@ impl Environment {
 
     /// The secret shared between clients and workers.
     pub fn token(&self, file: Option<&std::path::Path>) -> Result<Option<Vec<u8>>> {
-        let read = |path: &std::path::Path| -> Result<Vec<u8>> {
-            let mut token = std::fs::read(path).with_context(|| format!("token file {}", path.display()))?;
-            token.truncate(token.trim_ascii_end().len());
-            anyhow::ensure!(!token.is_empty(), "token file {} is empty", path.display());
-            Ok(token)
-        };
         match (file, &self.token, &self.token_file) {
-            (Some(path), _, _) => read(path).map(Some),
+            (Some(path), _, _) => read_token(path).map(Some),
             (None, Some(token), _) => Ok(Some(token.clone().into_bytes())),
-            (None, None, Some(path)) => read(path).map(Some),
+            (None, None, Some(path)) => read_token(path).map(Some),
             (None, None, None) => Ok(None),
         }
+    }
+
+    /// The token of a dstack user.
+    pub fn dstack_token(&self, file: Option<&std::path::Path>) -> Result<Option<String>> {
+        let Some(path) = file else { return Ok(self.dstack_token.clone()) };
+        let token = String::from_utf8(read_token(path)?);
+        token.map(Some).with_context(|| format!("token file {} is not text", path.display()))
     }
 
     pub fn trust(&self) -> Result<Option<tls::Trust>> {
@@ -132,4 +135,11 @@ impl Environment {
         let base = self.cache_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
         base.map(|base| base.join("remora"))
     }
+}
+
+fn read_token(path: &std::path::Path) -> Result<Vec<u8>> {
+    let mut token = std::fs::read(path).with_context(|| format!("token file {}", path.display()))?;
+    token.truncate(token.trim_ascii_end().len());
+    anyhow::ensure!(!token.is_empty(), "token file {} is empty", path.display());
+    Ok(token)
 }

@@ -3,6 +3,7 @@
 mod board;
 mod devices;
 mod doctor;
+mod dstack;
 mod emulate;
 mod env;
 mod harness;

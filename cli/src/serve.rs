@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -11,6 +11,7 @@ use backend_emulator::MODELS;
 use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig};
 use transport::Endpoint;
 
+use crate::dstack;
 use crate::env::Environment;
 use crate::inspect::inspect;
 
@@ -19,6 +20,7 @@ use crate::inspect::inspect;
   remora serve                                       a board for this machine, with a software MI300X
   remora serve --device mi300x --device mi210        with two software GPUs
   remora serve --worker MI300X=gpuhost:18515 --price MI300X=1.99
+  remora serve --dstack https://dstack.example.com --dstack-project main --dstack-gpu MI300X
   remora serve --listen 0.0.0.0:3000 --database postgres://board@db/board")]
 pub struct Arguments {
     /// Where to answer requests. An address that other machines reach needs keys (`remora board key create`)
@@ -66,6 +68,8 @@ pub struct Arguments {
     /// Print `listening on http://ADDRESS` to standard output when requests are answered
     #[arg(long)]
     ready: bool,
+    #[command(flatten)]
+    dstack: dstack::Arguments,
 }
 
 pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
@@ -83,12 +87,12 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
         data,
         database: arguments.database.clone(),
         require_key: arguments.require_key || !arguments.listen.ip().is_loopback(),
+        devices: devices(arguments, environment, Path::new(&program))?,
         judge: match &arguments.judge[..] {
             [] => vec![program.clone(), "judge".into()],
             command => command.to_vec(),
         },
         worker: vec![program, "worker".into()],
-        devices: devices(arguments, environment)?,
         limits,
         heartbeat: Duration::from_secs(15),
     };
@@ -110,10 +114,15 @@ pub fn data_folder(named: Option<&PathBuf>, environment: &Environment) -> Result
     std::path::absolute(&folder).with_context(|| format!("{} is no usable path", folder.display()))
 }
 
-fn devices(arguments: &Arguments, environment: &Environment) -> Result<Vec<DeviceConfig>> {
+fn devices(arguments: &Arguments, environment: &Environment, program: &Path) -> Result<Vec<DeviceConfig>> {
     let mut devices = Vec::new();
     for text in &arguments.worker {
         devices.push(worker(text, environment)?);
+    }
+    for device in dstack::devices(&arguments.dstack, environment, program)? {
+        let is_known = devices.iter().any(|other| other.gpu_type == device.gpu_type);
+        ensure!(!is_known, "{} is named both as a --worker and for --dstack", device.gpu_type);
+        devices.push(device);
     }
     let slots = arguments
         .slots
@@ -146,7 +155,7 @@ fn devices(arguments: &Arguments, environment: &Environment) -> Result<Vec<Devic
         device.with_context(|| format!("--price {text}: there is no such GPU"))?.price_per_hour = price;
     }
     if devices.is_empty() {
-        bail!("no devices: name a --worker, or leave out --no-software");
+        bail!("no devices: name a --worker or --dstack, or leave out --no-software");
     }
     Ok(devices)
 }

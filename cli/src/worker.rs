@@ -83,6 +83,9 @@ pub struct Arguments {
     /// Stop when the process that started this one ends
     #[arg(long)]
     exit_with_parent: bool,
+    /// End after so many seconds without a session, for machines that are paid by the hour
+    #[arg(long, value_name = "SECONDS")]
+    exit_when_idle: Option<f64>,
     /// What to observe of the kernels of emulated GPUs, as JSON (given by `remora emulate`)
     #[arg(long, hide = true, value_name = "JSON")]
     observe: Option<String>,
@@ -144,6 +147,10 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         executor: vec![program, "executor".into()],
         session,
         announce: arguments.ready,
+        exit_when_idle: arguments
+            .exit_when_idle
+            .map(|limit| seconds(limit, "--exit-when-idle"))
+            .transpose()?,
     })?;
     Ok(())
 }

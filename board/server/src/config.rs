@@ -3,9 +3,12 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use crate::places::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
 
 /// Everything a server is told.
 #[derive(Clone, Debug)]
@@ -54,6 +57,18 @@ impl DeviceConfig {
         }
     }
 
+    /// A GPU rented through dstack. `price` is what it costs while dstack offers none.
+    pub fn dstack(gpu: &str, price: f64, config: &Arc<DstackConfig>) -> DeviceConfig {
+        DeviceConfig {
+            gpu_type: gpu.to_uppercase(),
+            name: format!("{} by dstack", gpu.to_uppercase()),
+            place: PlaceConfig::Dstack(Arc::clone(config)),
+            emulated: config.backend == WorkerBackend::Emulator,
+            price_per_hour: price,
+            slots: 1,
+        }
+    }
+
     /// The model without what tells devices of one model apart (`MI300X-software`).
     pub fn model(&self) -> &str {
         self.gpu_type.split('-').next().unwrap_or_default()
@@ -67,6 +82,8 @@ pub enum PlaceConfig {
     Embedded { model: String },
     /// A worker somebody else runs.
     Worker { endpoint: String, token: Option<String> },
+    /// A GPU rented through dstack when somebody needs it.
+    Dstack(Arc<DstackConfig>),
 }
 
 /// What users and submissions may do.

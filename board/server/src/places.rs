@@ -1,5 +1,6 @@
 //! Where kernels run: how a device is made ready, and where its worker is then reached.
 
+pub mod dstack;
 mod embedded;
 
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 
 use crate::config::{Config, DeviceConfig, PlaceConfig};
+use dstack::{Dstack, Project, Want};
 use embedded::Embedded;
 
 /// Why a device could not be had.
@@ -16,6 +18,15 @@ use embedded::Embedded;
 pub enum PlaceError {
     #[error("the software GPU does not start: {0}")]
     Embedded(String),
+    #[error("{0}")]
+    Dstack(String),
+}
+
+impl PlaceError {
+    /// Whether trying again at once would be of no use, or would cost money again.
+    pub fn is_final(&self) -> bool {
+        matches!(self, PlaceError::Dstack(_))
+    }
 }
 
 /// Whether a device takes work.
@@ -47,16 +58,26 @@ pub struct Device {
 enum Place {
     Embedded(Arc<Embedded>),
     Worker(Address),
+    Dstack(Dstack),
+    /// Nothing can be rented, and why.
+    Broken(String),
 }
 
 impl Device {
     /// Makes all devices of a server, and starts those that run here.
     pub fn all(config: &Config) -> Vec<Arc<Device>> {
         let sockets = config.data.join("sockets");
-        config.devices.iter().map(|device| Arc::new(Device::start(config, device, &sockets))).collect()
+        let project = rented(config);
+        let start = |device| Arc::new(Device::start(config, device, &sockets, project.as_ref()));
+        config.devices.iter().map(start).collect()
     }
 
-    fn start(config: &Config, device: &DeviceConfig, sockets: &Path) -> Device {
+    fn start(
+        config: &Config,
+        device: &DeviceConfig,
+        sockets: &Path,
+        project: Option<&Result<Arc<Project>, String>>,
+    ) -> Device {
         let place = match &device.place {
             PlaceConfig::Embedded { model } => {
                 Place::Embedded(Embedded::start(&config.worker, model, sockets))
@@ -64,25 +85,35 @@ impl Device {
             PlaceConfig::Worker { endpoint, token } => {
                 Place::Worker(Address { worker: endpoint.clone(), token: token.clone() })
             }
+            PlaceConfig::Dstack(_) => match project {
+                Some(Ok(project)) => Place::Dstack(Dstack::start(project, device.model(), sockets)),
+                Some(Err(why)) => Place::Broken(why.clone()),
+                None => Place::Broken("no dstack project is configured".to_owned()),
+            },
         };
         Device { config: device.clone(), place, draining: AtomicBool::new(false) }
     }
 
     /// Waits until the device can be used.
-    pub async fn ready(&self) -> Result<Lease, PlaceError> {
-        match &self.place {
-            Place::Embedded(embedded) => {
-                Ok(Lease { address: embedded.ready().await?, generation: embedded.generation() })
+    pub async fn ready(&self, want: &Want<'_>) -> Result<Lease, PlaceError> {
+        let (address, generation, holder) = match &self.place {
+            Place::Embedded(embedded) => (embedded.ready().await?, embedded.generation(), None),
+            Place::Worker(address) => (address.clone(), 0, None),
+            Place::Dstack(dstack) => {
+                let (address, generation, holder) = dstack.ready(want).await?;
+                (address, generation, Some(holder))
             }
-            Place::Worker(address) => Ok(Lease { address: address.clone(), generation: 0 }),
-        }
+            Place::Broken(why) => return Err(PlaceError::Dstack(why.clone())),
+        };
+        Ok(Lease { address, generation, _holder: holder })
     }
 
     /// Whether the worker that a lease was given for has ended since, through no fault of who used it.
-    pub fn was_lost(&self, lease: &Lease) -> bool {
+    pub async fn was_lost(&self, lease: &Lease) -> bool {
         match &self.place {
             Place::Embedded(embedded) => embedded.generation() != lease.generation,
-            Place::Worker(_) => false,
+            Place::Dstack(dstack) => dstack.was_lost(lease.generation).await,
+            Place::Worker(_) | Place::Broken(_) => false,
         }
     }
 
@@ -92,7 +123,8 @@ impl Device {
         }
         match &self.place {
             Place::Embedded(embedded) if embedded.is_up() => DeviceState::Ready,
-            Place::Embedded(_) => DeviceState::Offline,
+            Place::Embedded(_) | Place::Broken(_) => DeviceState::Offline,
+            Place::Dstack(dstack) => dstack.state(),
             Place::Worker(_) => DeviceState::Ready,
         }
     }
@@ -101,13 +133,18 @@ impl Device {
     pub fn is_warm(&self) -> bool {
         match &self.place {
             Place::Embedded(embedded) => embedded.is_up(),
+            Place::Dstack(dstack) => dstack.is_up(),
             Place::Worker(_) => true,
+            Place::Broken(_) => false,
         }
     }
 
     /// Dollars an hour.
     pub fn price_per_hour(&self) -> f64 {
-        self.config.price_per_hour
+        match &self.place {
+            Place::Dstack(dstack) => dstack.price().unwrap_or(self.config.price_per_hour),
+            _ => self.config.price_per_hour,
+        }
     }
 
     /// Seconds until a cold device is ready.
@@ -117,7 +154,8 @@ impl Device {
         }
         match &self.place {
             Place::Embedded(_) => 1.0,
-            Place::Worker(_) => 0.0,
+            Place::Dstack(dstack) => dstack.start_seconds(),
+            Place::Worker(_) | Place::Broken(_) => 0.0,
         }
     }
 
@@ -125,6 +163,7 @@ impl Device {
         match &self.place {
             Place::Embedded(_) => "embedded",
             Place::Worker(_) => "worker",
+            Place::Dstack(_) | Place::Broken(_) => "dstack",
         }
     }
 
@@ -132,7 +171,7 @@ impl Device {
     pub fn restarts(&self) -> u64 {
         match &self.place {
             Place::Embedded(embedded) => embedded.generation().saturating_sub(1),
-            Place::Worker(_) => 0,
+            Place::Worker(_) | Place::Dstack(_) | Place::Broken(_) => 0,
         }
     }
 
@@ -144,7 +183,8 @@ impl Device {
     pub async fn stop(&self) {
         match &self.place {
             Place::Embedded(embedded) => embedded.stop().await,
-            Place::Worker(_) => {}
+            Place::Dstack(dstack) => dstack.stop().await,
+            Place::Worker(_) | Place::Broken(_) => {}
         }
     }
 }
@@ -154,4 +194,20 @@ impl Device {
 pub struct Lease {
     pub address: Address,
     generation: u64,
+    _holder: Option<dstack::Holder>,
+}
+
+/// The dstack project that devices are rented in, if any are.
+fn rented(config: &Config) -> Option<Result<Arc<Project>, String>> {
+    let settings = config.devices.iter().find_map(|device| match &device.place {
+        PlaceConfig::Dstack(settings) => Some(settings),
+        _ => None,
+    })?;
+    let is_rented = |device: &&DeviceConfig| matches!(device.place, PlaceConfig::Dstack(_));
+    let gpus: Vec<&str> = config.devices.iter().filter(is_rented).map(DeviceConfig::model).collect();
+    let project = Project::open(settings, &config.data.join("dstack"), &gpus);
+    if let Err(why) = &project {
+        tracing::error!("dstack: {why}");
+    }
+    Some(project)
 }

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::event::Event;
 use crate::judge::{Judge, JudgeError};
-use crate::places::{Device, DeviceState, Lease};
+use crate::places::dstack::Want;
+use crate::places::{Device, DeviceState, Lease, PlaceError};
 use crate::queue;
 use crate::store::{StoreError, Submission, now};
 
@@ -157,11 +158,15 @@ async fn work(
     append(app, submission, &Event::new("PROVISIONING", json!({ "message": message }))).await?;
     let mut stopped = cancelled.clone();
     let lease = tokio::select! {
-        lease = device.ready() => lease,
+        lease = lease(app, device, submission) => lease?,
         () = told(&mut stopped) => return end(app, submission, Outcome::Cancelled, 0.0).await,
     };
     let lease = match lease {
         Ok(lease) => lease,
+        Err(error) if error.is_final() => {
+            let event = Event::error("no_device", &format!("There is no {gpu}"), &error.to_string());
+            return end(app, submission, Outcome::Ended(event), 0.0).await;
+        }
         Err(error) => return end(app, submission, Outcome::Lost(error.to_string()), 0.0).await,
     };
     let started = Instant::now();
@@ -170,12 +175,37 @@ async fn work(
         () = told(&mut stopped) => Outcome::Cancelled,
     };
     let outcome = match outcome {
-        Outcome::Ended(event) if event.status == "ERROR" && device.was_lost(&lease) => {
+        Outcome::Ended(event) if event.status == "ERROR" && device.was_lost(&lease).await => {
             Outcome::Lost(format!("The worker of {gpu} ended"))
         }
         outcome => outcome,
     };
     end(app, submission, outcome, started.elapsed().as_secs_f64()).await
+}
+
+/// Waits for the device, and tells how far it is if it takes long.
+async fn lease(
+    app: &App,
+    device: &Device,
+    submission: &Submission,
+) -> Result<Result<Lease, PlaceError>, StoreError> {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let tell = move |message: String| {
+        // Nobody listens any more only when the submission has been given up.
+        let _ = tell.send(message);
+    };
+    let want = Want { price: submission.price_per_hour, tell: &tell };
+    let ready = device.ready(&want);
+    tokio::pin!(ready);
+    loop {
+        tokio::select! {
+            biased;
+            Some(message) = told.recv() => {
+                append(app, submission, &Event::new("PROVISIONING", json!({ "message": message }))).await?;
+            }
+            lease = &mut ready => return Ok(lease),
+        }
+    }
 }
 
 async fn append(app: &App, submission: &Submission, event: &Event) -> Result<(), StoreError> {

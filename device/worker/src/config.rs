@@ -70,6 +70,8 @@ pub struct WorkerConfig {
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,
+    /// End after so long without a session; `None` waits for ever.
+    pub exit_when_idle: Option<Duration>,
 }
 
 /// Why a worker does not start or go on.

@@ -65,6 +65,10 @@ impl Sessions {
         self.sessions.lock().get(&id).map(|session| session.secret)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sessions.lock().is_empty()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.sessions.lock().len() >= self.limit
     }

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use transport::{Endpoint, Link, Listener, greet, tls};
 use wire::{Purpose, RejectCode};
@@ -19,8 +19,10 @@ use crate::status::{DeviceStatus, Status};
 
 /// Connections that may be in their handshake at the same time.
 const MAX_HANDSHAKES: usize = 256;
+/// Between two looks whether anybody uses a worker that ends when nobody does.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
 
-/// Listens and serves until SIGTERM or SIGINT.
+/// Listens and serves until SIGTERM or SIGINT, or until nobody has used it for as long as was said.
 pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     // Before any thread exists, so that every thread inherits it and only the descriptor below sees the signals.
     let signals = block_signals()?;
@@ -105,9 +107,24 @@ impl Supervisor {
             .chain([signals])
             .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
             .collect();
+        let mut used = Instant::now();
         loop {
+            let patience = match self.config.exit_when_idle {
+                None => -1,
+                Some(limit) => {
+                    if !self.sessions.is_empty() || self.handshakes.load(Ordering::Relaxed) > 0 {
+                        used = Instant::now();
+                    }
+                    let left = limit.saturating_sub(used.elapsed());
+                    if left.is_zero() {
+                        tracing::info!("no session for {limit:?}");
+                        return Ok(());
+                    }
+                    left.min(IDLE_LOOK).as_millis().max(1) as libc::c_int
+                }
+            };
             // SAFETY: the array is valid for its length.
-            let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, -1) };
+            let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, patience) };
             if ready < 0 {
                 let source = std::io::Error::last_os_error();
                 if source.kind() == std::io::ErrorKind::Interrupted {

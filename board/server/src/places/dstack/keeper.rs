@@ -1,0 +1,336 @@
+//! Takes care of one GPU: starts a run when somebody wants it, connects, watches, and stops it when nobody does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::records::Record;
+use super::rest::RestError;
+use super::run::{Identity, Offer, Run, RunSpec};
+use super::tunnel::Tunnel;
+use super::{Market, Phase, Shared, Up};
+use crate::places::Address;
+
+/// Between two looks at a run that is starting, and at one that works.
+const STARTING: Duration = Duration::from_secs(2);
+const WORKING: Duration = Duration::from_secs(10);
+/// Between two looks at what is offered, and while nothing is.
+const MARKET: Duration = Duration::from_secs(300);
+const EMPTY_MARKET: Duration = Duration::from_secs(60);
+/// How often a run is asked for when no answer comes.
+const ASKS: u32 = 3;
+
+/// The keeper of one GPU.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    socket: PathBuf,
+}
+
+/// Why a worker is not used any more.
+enum End {
+    Idle,
+    Stopping,
+    RunOver(String),
+    Cut(String),
+}
+
+impl Keeper {
+    pub fn new(shared: Arc<Shared>, socket: PathBuf) -> Keeper {
+        Keeper { shared, socket }
+    }
+
+    /// Until the server stops.
+    pub async fn keep(self) {
+        let market = tokio::spawn(watch_market(Arc::downgrade(&self.shared)));
+        if let Some(record) = self.shared.project.take_left(&self.shared.gpu) {
+            tracing::info!("run {} was left by the last server; it is taken up again", record.name);
+            self.live(&record, self.shared.project.config.idle).await;
+        }
+        while !*self.shared.stop.borrow() {
+            if self.shared.is_wanted() {
+                self.begin().await;
+                continue;
+            }
+            tokio::select! {
+                () = self.shared.changed.notified() => {}
+                () = self.stopped() => {}
+            }
+        }
+        market.abort();
+    }
+
+    /// Asks for a run and stays with it to its end.
+    async fn begin(&self) {
+        let shared = &self.shared;
+        let started = Instant::now();
+        starting(shared, format!("Asking dstack for a {}", shared.gpu));
+        let record = match shared.project.create(&shared.gpu, shared.most()).await {
+            Ok(record) => record,
+            Err(error) => return self.fail(format!("a run cannot be written down: {error}")),
+        };
+        // Not given up half way: whether dstack knows of the run must be known before it is left.
+        if let Err(error) = self.ask(&record).await {
+            shared.project.end(&record.name).await;
+            return self.fail(error.to_string());
+        }
+        tracing::info!("run {} is asked for", record.name);
+        self.live(&record, Duration::ZERO).await;
+        tracing::info!("run {} is over after {:.0} s", record.name, started.elapsed().as_secs_f64());
+    }
+
+    /// Asks for a run. If no answer comes, its name tells whether the question arrived.
+    async fn ask(&self, record: &Record) -> Result<(), RestError> {
+        let project = &self.shared.project;
+        let identity = Identity {
+            name: &record.name,
+            tag: &project.records.tag,
+            token: &record.token,
+            public_key: &record.public_key,
+        };
+        let spec = RunSpec::worker(&project.config, &record.gpu, identity, record.max_price);
+        let mut pause = Duration::from_secs(1);
+        for attempt in 1.. {
+            let error = match project.client.apply(&spec).await {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            // A refusal may be of the second question after the first one arrived.
+            let known = project.client.run(&record.name).await;
+            if matches!(&known, Ok(Some(run)) if !run.status.is_over()) {
+                return Ok(());
+            }
+            if !error.may_pass() || attempt >= ASKS {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        Ok(())
+    }
+
+    /// Stays with a run until nobody needs it or it is over. While it is not up, it is kept for `patience` although
+    /// nobody wants it.
+    async fn live(&self, record: &Record, mut patience: Duration) {
+        let shared = &self.shared;
+        let mut began = Some(Instant::now());
+        let failure = loop {
+            let tried = tokio::select! {
+                tried = self.bring_up(record) => tried,
+                () = self.unwanted_for(patience) => break None,
+                () = self.stopped() => break None,
+            };
+            let (mut tunnel, price) = match tried {
+                Ok(up) => up,
+                Err(why) => break Some(why),
+            };
+            if let Some(began) = began.take().filter(|_| patience.is_zero()) {
+                shared.market.lock().start_seconds = Some(began.elapsed().as_secs_f64());
+            }
+            let address = Address { worker: tunnel.endpoint(), token: Some(record.token.clone()) };
+            let generation = shared.generation.load(Ordering::Acquire);
+            shared.set(Phase::Up(Up { address, price, generation }));
+            let end = self.watch(record, &mut tunnel).await;
+            shared.generation.fetch_add(1, Ordering::AcqRel);
+            match end {
+                End::Idle => {
+                    tracing::info!("run {} is idle; it is stopped", record.name);
+                    break None;
+                }
+                End::Stopping => break None,
+                End::RunOver(why) => break Some(why),
+                End::Cut(why) => {
+                    tracing::warn!("the connection to run {} is cut: {why}", record.name);
+                    starting(shared, "Connecting again".to_owned());
+                    patience = shared.project.config.idle;
+                }
+            }
+        };
+        if failure.is_none() {
+            // Whoever comes now waits for the next run.
+            shared.set(Phase::Cold);
+        }
+        shared.project.end(&record.name).await;
+        if let Some(why) = failure {
+            self.fail(why);
+        }
+    }
+
+    /// Waits until the worker of a run answers.
+    async fn bring_up(&self, record: &Record) -> Result<(Tunnel, f64), String> {
+        let limit = self.shared.project.config.start;
+        match tokio::time::timeout(limit, self.connect(record)).await {
+            Ok(done) => done,
+            Err(_) => Err(format!(
+                "no worker answered within {} minutes; the run is stopped",
+                limit.as_secs().div_ceil(60)
+            )),
+        }
+    }
+
+    async fn connect(&self, record: &Record) -> Result<(Tunnel, f64), String> {
+        let project = &self.shared.project;
+        loop {
+            match project.client.run(&record.name).await {
+                Ok(None) => return Err("dstack does not know the run any more".to_owned()),
+                Ok(Some(run)) if run.status.is_over() => return Err(self.why_ended(record, &run)),
+                Ok(Some(run)) => {
+                    starting(&self.shared, run.progress());
+                    let hops = if run.is_running() { run.hops() } else { None };
+                    if let Some(hops) = hops {
+                        let open =
+                            Tunnel::open(&project.config, &project.records, record, &hops, &self.socket);
+                        let opened = tokio::select! {
+                            opened = open => opened,
+                            why = self.run_over(record, STARTING) => return Err(why),
+                        };
+                        match opened {
+                            Ok(tunnel) => return Ok((tunnel, run.price().unwrap_or_default())),
+                            Err(why) => tracing::info!("run {} is not reached yet: {why}", record.name),
+                        }
+                    }
+                }
+                Err(error) if error.may_pass() => tracing::warn!("run {}: {error}", record.name),
+                Err(error) => return Err(error.to_string()),
+            }
+            tokio::time::sleep(STARTING).await;
+        }
+    }
+
+    /// Stays with a worker that answers.
+    async fn watch(&self, record: &Record, tunnel: &mut Tunnel) -> End {
+        tokio::select! {
+            words = tunnel.closed() => {
+                // Most often because the run ended; then there is a better reason.
+                match self.shared.project.client.run(&record.name).await {
+                    Ok(Some(run)) if run.status.is_over() => End::RunOver(self.why_ended(record, &run)),
+                    _ => End::Cut(words),
+                }
+            }
+            why = self.run_over(record, WORKING) => End::RunOver(why),
+            () = self.unwanted_for(self.shared.project.config.idle) => End::Idle,
+            () = self.stopped() => End::Stopping,
+        }
+    }
+
+    /// Waits until a run is over, and tells why. That dstack does not answer ends no run.
+    async fn run_over(&self, record: &Record, pause: Duration) -> String {
+        loop {
+            tokio::time::sleep(pause).await;
+            match self.shared.project.client.run(&record.name).await {
+                Ok(None) => return "dstack does not know the run any more".to_owned(),
+                Ok(Some(run)) if run.status.is_over() => return self.why_ended(record, &run),
+                Ok(Some(_)) => {}
+                Err(error) => tracing::warn!("run {}: {error}", record.name),
+            }
+        }
+    }
+
+    fn why_ended(&self, record: &Record, run: &Run) -> String {
+        run.why_ended(&self.shared.gpu, record.max_price)
+    }
+
+    /// Waits until nobody has wanted the device for so long.
+    async fn unwanted_for(&self, long: Duration) {
+        loop {
+            if self.shared.is_wanted() {
+                self.shared.changed.notified().await;
+                continue;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(long) => return,
+                () = self.shared.changed.notified() => {}
+            }
+        }
+    }
+
+    async fn stopped(&self) {
+        let _ = self.shared.stop.subscribe().wait_for(|stop| *stop).await;
+    }
+
+    /// Tells everybody who waits.
+    fn fail(&self, why: String) {
+        tracing::warn!("no {} from dstack: {why}", self.shared.gpu);
+        self.shared.set(Phase::Cold);
+        self.shared.failed.send_modify(|(attempt, text)| {
+            *attempt += 1;
+            *text = why;
+        });
+    }
+}
+
+/// Tells those who wait how far it is, if that is new.
+fn starting(shared: &Shared, message: String) {
+    shared.phase.send_if_modified(|phase| {
+        let is_new = !matches!(phase, Phase::Starting(known) if *known == message);
+        *phase = Phase::Starting(message);
+        is_new
+    });
+}
+
+/// Keeps what is known of prices fresh.
+async fn watch_market(shared: std::sync::Weak<Shared>) {
+    while let Some(shared) = shared.upgrade() {
+        let project = &shared.project;
+        let identity =
+            Identity { name: "remora-offers", tag: &project.records.tag, token: "", public_key: "" };
+        let spec = RunSpec::worker(&project.config, &shared.gpu, identity, project.config.max_price);
+        let offers = project.client.plan(&spec).await;
+        let pause = {
+            let mut market = shared.market.lock();
+            learn(&mut market, &shared.gpu, offers);
+            if market.nothing.is_some() { EMPTY_MARKET } else { MARKET }
+        };
+        drop(shared);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn learn(market: &mut Market, gpu: &str, offers: Result<Vec<Offer>, RestError>) {
+    match offers {
+        Ok(offers) => {
+            let best = offers.iter().find(|offer| offer.is_available());
+            market.offered = best.or(offers.first()).map(|offer| offer.price);
+            market.idle = best.is_some_and(|offer| offer.availability == "idle");
+            market.nothing = match (best, offers.is_empty()) {
+                (Some(_), _) => None,
+                (None, true) => Some(format!("dstack has no offer for a {gpu}")),
+                (None, false) => Some(format!("every {gpu} that dstack knows of is taken")),
+            };
+        }
+        Err(error) => market.nothing = Some(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(price: f64, availability: &str) -> Offer {
+        Offer {
+            backend: "hotaisle".to_owned(),
+            region: "us".to_owned(),
+            price,
+            availability: availability.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_price_is_that_of_the_first_offer_that_can_be_had() {
+        let mut market = Market::default();
+        learn(
+            &mut market,
+            "MI300X",
+            Ok(vec![offer(1.0, "busy"), offer(1.99, "available"), offer(5.0, "idle")]),
+        );
+        assert_eq!((market.offered, market.idle, &market.nothing), (Some(1.99), false, &None));
+        learn(&mut market, "MI300X", Ok(vec![offer(1.0, "busy")]));
+        assert_eq!(market.offered, Some(1.0));
+        assert!(market.nothing.as_deref().is_some_and(|why| why.contains("taken")));
+        learn(&mut market, "MI300X", Ok(Vec::new()));
+        assert_eq!(market.offered, None);
+        assert_eq!(market.nothing.as_deref(), Some("dstack has no offer for a MI300X"));
+    }
+}

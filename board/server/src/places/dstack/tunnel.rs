@@ -1,0 +1,202 @@
+//! The way to a worker: the system's `ssh`, with the run's own key, through the hops that dstack names.
+//!
+//! The board needs no address that the machine could reach, and the machine opens no port: the worker listens on its
+//! container's loopback alone, and a socket of the board's is forwarded there. Machines are new and their host keys known
+//! to nobody beforehand, so they are believed, as dstack's own client believes them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use super::records::{Record, Records, private_file};
+use super::run::{Hop, WORKER_PORT, sent_program};
+use super::settings::DstackConfig;
+
+/// Between two looks whether the worker answers.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long one question to it may take.
+const PROBE: Duration = Duration::from_secs(30);
+/// How long sending the program may take.
+const SEND: Duration = Duration::from_secs(600);
+/// What is shown of what `ssh` had to say.
+const LAST_WORDS: u64 = 2000;
+/// The name of the container in the configuration of `ssh`.
+const CONTAINER: &str = "container";
+
+/// A way that is open. Dropping it closes it.
+#[derive(Debug)]
+pub struct Tunnel {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Tunnel {
+    /// Opens a way, sends the program if the image does not have it, and waits until the worker answers.
+    pub async fn open(
+        config: &DstackConfig,
+        records: &Records,
+        record: &Record,
+        hops: &[Hop],
+        socket: &Path,
+    ) -> Result<Tunnel, String> {
+        let file = records.folder_of(&record.name).join("ssh_config");
+        let text = ssh_config(hops, &records.key(&record.name))?;
+        private_file(&file, text.as_bytes()).map_err(|error| format!("{}: {error}", file.display()))?;
+        if config.program.is_none() {
+            send(config, &file, record).await?;
+        }
+        if let Some(folder) = socket.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        let mut command = ssh(&config.ssh, &file);
+        command.args(["-N", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindUnlink=yes", "-L"]);
+        let mut forward = socket.as_os_str().to_owned();
+        forward.push(format!(":127.0.0.1:{WORKER_PORT}"));
+        command.arg(forward).arg(CONTAINER).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().map_err(|error| not_started(&config.ssh, &error))?;
+        let mut tunnel = Tunnel { child, socket: socket.to_owned() };
+        loop {
+            if tunnel.answers(config, record).await {
+                return Ok(tunnel);
+            }
+            tokio::select! {
+                words = tunnel.closed() => return Err(format!("ssh ended: {words}")),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// The worker's address.
+    pub fn endpoint(&self) -> String {
+        endpoint(&self.socket)
+    }
+
+    /// Waits until the way is closed from the other end, and tells why.
+    pub async fn closed(&mut self) -> String {
+        let status = self.child.wait().await;
+        let mut words = Vec::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            let mut limited = stderr.take(LAST_WORDS);
+            let _ = tokio::time::timeout(Duration::from_secs(1), limited.read_to_end(&mut words)).await;
+        }
+        let words = String::from_utf8_lossy(&words).trim().replace('\n', "; ");
+        match status {
+            _ if !words.is_empty() => words,
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    async fn answers(&self, config: &DstackConfig, record: &Record) -> bool {
+        answers(&config.probe, &self.endpoint(), &record.token).await
+    }
+}
+
+fn endpoint(socket: &Path) -> String {
+    format!("unix:{}", socket.display())
+}
+
+/// Whether a worker that knows the token answers at an address.
+pub async fn answers(probe: &[OsString], endpoint: &str, token: &str) -> bool {
+    let Some((program, arguments)) = probe.split_first() else { return false };
+    let mut command = Command::new(program);
+    command.args(arguments).args(["--worker", endpoint]).env("REMORA_TOKEN", token);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    matches!(tokio::time::timeout(PROBE, command.status()).await, Ok(Ok(status)) if status.success())
+}
+
+fn ssh(program: &OsString, config: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("-F").arg(config).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+fn not_started(program: &OsString, error: &std::io::Error) -> String {
+    format!("{}: {error} (is OpenSSH's client installed?)", Path::new(program).display())
+}
+
+/// Puts the worker's program into the container, where the task waits for it.
+async fn send(config: &DstackConfig, file: &Path, record: &Record) -> Result<(), String> {
+    let program = &config.own_program;
+    let source = std::fs::File::open(program).map_err(|error| format!("{}: {error}", program.display()))?;
+    let place = sent_program(&record.name);
+    let folder = Path::new(&place).parent().unwrap_or(Path::new("/tmp")).display().to_string();
+    let mut command = ssh(&config.ssh, file);
+    command.args(["-o", "Compression=yes", CONTAINER]);
+    // Whole or not at all, and not again when the board connects again.
+    command.arg(format!(
+        "[ -x {place} ] || {{ mkdir -p {folder} && cat > {place}.new && chmod 755 {place}.new && mv {place}.new {place}; }}"
+    ));
+    command.stdin(source).stdout(Stdio::null());
+    let sent = command.output();
+    match tokio::time::timeout(SEND, sent).await {
+        Ok(Ok(sent)) if sent.status.success() => Ok(()),
+        Ok(Ok(sent)) => {
+            let words = String::from_utf8_lossy(&sent.stderr).trim().replace('\n', "; ");
+            Err(format!("the worker's program was not sent ({}): {words}", sent.status))
+        }
+        Ok(Err(error)) => Err(not_started(&config.ssh, &error)),
+        Err(_) => Err("sending the worker's program took too long".to_owned()),
+    }
+}
+
+/// The file that tells `ssh` the hops. What comes from dstack is checked: a line break would be another option.
+fn ssh_config(hops: &[Hop], key: &Path) -> Result<String, String> {
+    let mut text = format!(
+        "Host *\n  IdentityFile \"{}\"\n  IdentitiesOnly yes\n  BatchMode yes\n  StrictHostKeyChecking no\n  \
+         UserKnownHostsFile /dev/null\n  GlobalKnownHostsFile /dev/null\n  LogLevel ERROR\n  ConnectTimeout 15\n  \
+         ServerAliveInterval 15\n  ServerAliveCountMax 4\n  ControlPath none\n",
+        key.display()
+    );
+    let plain = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with('-')
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:_-".contains(&byte))
+    };
+    let last = hops.len().checked_sub(1).ok_or("dstack names no way to the container")?;
+    for (index, hop) in hops.iter().enumerate() {
+        if !plain(&hop.hostname) || !plain(&hop.username) {
+            return Err(format!("\"{}@{}\" is no host that could be reached", hop.username, hop.hostname));
+        }
+        let name = if index == last { CONTAINER.to_owned() } else { format!("hop-{index}") };
+        text.push_str(&format!(
+            "Host {name}\n  HostName {}\n  User {}\n  Port {}\n",
+            hop.hostname, hop.username, hop.port
+        ));
+        if index > 0 {
+            text.push_str(&format!("  ProxyJump hop-{}\n", index - 1));
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(hostname: &str, port: u16) -> Hop {
+        Hop { hostname: hostname.to_owned(), username: "root".to_owned(), port }
+    }
+
+    #[test]
+    fn each_hop_goes_through_the_one_before() {
+        let text =
+            ssh_config(&[hop("203.0.113.7", 22), hop("localhost", 10022)], Path::new("/k/key")).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        assert!(text.contains("Host hop-0 HostName 203.0.113.7 User root Port 22 Host container"), "{text}");
+        assert!(text.ends_with("HostName localhost User root Port 10022 ProxyJump hop-0"), "{text}");
+        assert!(ssh_config(&[], Path::new("/k/key")).is_err());
+    }
+
+    #[test]
+    fn a_host_name_cannot_bring_an_option_with_it() {
+        for name in ["a\n  ProxyCommand x", "-oProxyCommand=x", "a b", ""] {
+            assert!(ssh_config(&[hop(name, 22)], Path::new("/k")).is_err(), "{name:?}");
+        }
+    }
+}
