@@ -82,12 +82,11 @@ fn commands(config: &DstackConfig, gpu: &str, name: &str) -> Vec<String> {
         Some(program) => vec![format!("exec {program} worker {worker}")],
         None => {
             let program = sent_program(name);
-            vec![
-                format!("waited=0; until [ -x {program} ]; do"),
-                format!("if [ $waited -ge {PROGRAM_WAIT} ]; then echo 'no worker was sent'; exit 90; fi"),
-                "waited=$((waited + 1)); sleep 1; done".to_owned(),
-                format!("exec {program} worker {worker}"),
-            ]
+            // One command: dstack joins several with `&&`.
+            vec![format!(
+                "waited=0; until [ -x {program} ]; do [ $waited -lt {PROGRAM_WAIT} ] || exit 90; \
+                 waited=$((waited + 1)); sleep 1; done; exec {program} worker {worker}"
+            )]
         }
     }
 }

@@ -1,0 +1,420 @@
+"""A board that rents its GPUs from a real dstack server, from the first submission to the last run stopped.
+
+Runs as root in namespaces of its own for files, network and processes: what is installed on the host of the fleet, which is
+this machine, is gone when it ends, and so is everything it started.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+DSTACK = "http://127.0.0.1:3111"
+BOARD = "http://127.0.0.1:3900"
+TOKEN = "a-token-of-the-test"
+VERSION = "0.22.5"
+HOLD = "/run/rig-hold"
+PATIENCE = 300
+KERNEL = """
+extern "C" __global__ void solution(const float* input, float alpha, float* output, size_t n, size_t m) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i < n * m) output[i] = input[i] > 0 ? input[i] : alpha * input[i];
+}
+"""
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--remora", required=True)
+arguments.add_argument("--sshd", required=True)
+arguments.add_argument("--folder", required=True)
+arguments.add_argument("--filter", default="")
+OPTIONS = arguments.parse_args()
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def path(*parts):
+    return os.path.join(OPTIONS.folder, *parts)
+
+
+def say(text):
+    print(f"  {text}", flush=True)
+
+
+def wait(what, condition, patience=PATIENCE):
+    """Waits for a condition and returns what it gave."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.25)
+    raise AssertionError(f"waited {patience} s in vain: {what}")
+
+
+def request(url, body=None, token=None, method=None):
+    headers = {"Content-Type": "application/json"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=120) as response:
+        text = response.read()
+    return json.loads(text) if text else None
+
+
+def dstack(call, body):
+    try:
+        return request(DSTACK + call, body, TOKEN)
+    except urllib.error.HTTPError as error:
+        raise AssertionError(f"{call}: {error.code} {error.read().decode()}") from None
+
+
+def active():
+    runs = dstack("/api/runs/list", {"project_name": "main", "only_active": True})
+    return {run["run_spec"]["run_name"]: run["status"] for run in runs}
+
+
+def all_runs():
+    runs = dstack("/api/runs/list", {"project_name": "main", "only_active": False})
+    return [run["run_spec"]["run_name"] for run in runs]
+
+
+# ---- the host ----
+
+
+def write(name, text, mode=0o644):
+    with open(name, "w") as file:
+        file.write(text)
+    os.chmod(name, mode)
+
+
+def overlay(folder):
+    name = folder.strip("/").replace("/", "-")
+    upper, work = path("overlay", name, "upper"), path("overlay", name, "work")
+    os.makedirs(upper)
+    os.makedirs(work)
+    options = f"lowerdir={folder},upperdir={upper},workdir={work}"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, folder], check=True)
+
+
+def prepare_host():
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for folder in ("/root", "/etc", "/usr/local"):
+        overlay(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+    os.makedirs("/run/sshd")
+    os.makedirs("/root/.ssh", 0o700, exist_ok=True)
+    os.makedirs("/etc/systemd/system", exist_ok=True)
+    with open("/etc/passwd") as file:
+        known = file.read()
+    if "\nsshd:" not in known:
+        write("/etc/passwd", known + "sshd:x:987:65534::/run/sshd:/usr/sbin/nologin\n")
+    for name in ("key", "host_key"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(name)]
+        subprocess.run(command, check=True)
+    with open(path("key.pub")) as file:
+        write("/root/.ssh/authorized_keys", file.read(), 0o600)
+    config = path("sshd_config")
+    write(
+        config,
+        f"ListenAddress 127.0.0.1\nHostKey {path('host_key')}\nPermitRootLogin yes\nPasswordAuthentication no\n"
+        "StrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\nMaxStartups 100\n",
+    )
+    write("/usr/local/bin/sudo", '#!/bin/sh\nexec "$@"\n', 0o755)
+    write(
+        "/usr/local/bin/systemctl",
+        '#!/bin/sh\ncase "$*" in\n"restart dstack-shim")\n  set -a; . /root/.dstack/shim.env; set +a\n'
+        "  setsid /usr/local/bin/dstack-shim > /run/shim.log 2>&1 < /dev/null &\n  ;;\nesac\n",
+        0o755,
+    )
+    settings = {
+        "sshd": OPTIONS.sshd,
+        "sshd_config": config,
+        "version": VERSION,
+        "hold": HOLD,
+        "host_info": {
+            "gpu_vendor": "amd", "gpu_name": "MI300X", "gpu_memory": 196608, "gpu_count": 1,
+            "addresses": ["127.0.0.1/8"], "disk_size": 100 << 30, "cpus": 2, "memory": 8 << 30,
+        },
+    }
+    write("/etc/remora-rig.json", json.dumps(settings))
+    start("sshd", [OPTIONS.sshd, "-D", "-e", "-f", config, "-o", "Port=2222", "-o", "PidFile=/run/host-sshd.pid"])
+
+
+def start(name, command, environment=None):
+    log = open(path(f"{name}.log"), "ab")
+    return subprocess.Popen(
+        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})}
+    )
+
+
+def serve_shim():
+    class Files(SimpleHTTPRequestHandler):
+        def __init__(self, *given):
+            super().__init__(*given, directory=HERE)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 3199), Files)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def start_dstack():
+    environment = {
+        "DSTACK_SERVER_DIR": path("dstack"),
+        "DSTACK_SHIM_DOWNLOAD_URL": "http://127.0.0.1:3199/host.py",
+        "DSTACK_RUNNER_DOWNLOAD_URL": "http://127.0.0.1:3199/host.py",
+        "DSTACK_SERVER_LOG_LEVEL": "DEBUG",
+        "HOME": path("home"),
+        "SENTRY_DSN": "",
+        "DSTACK_ENABLE_TELEMETRY": "0",
+    }
+    os.makedirs(path("home"))
+    program = os.path.join(os.path.dirname(sys.executable), "dstack")
+    command = [sys.executable, program, "server", "--host", "127.0.0.1", "--port", "3111", "--token", TOKEN, "-y"]
+    start("dstack", command, environment)
+
+    def running():
+        try:
+            return request(DSTACK + "/healthcheck")["status"] == "running"
+        except (OSError, urllib.error.URLError):
+            return False
+
+    wait("the dstack server", running)
+
+
+def make_fleet():
+    with open(path("key")) as private, open(path("key.pub")) as public:
+        key = {"private": private.read(), "public": public.read()}
+    spec = {
+        "configuration": {
+            "type": "fleet", "name": "amd-ssh",
+            "ssh_config": {"user": "root", "port": 2222, "ssh_key": key, "hosts": ["127.0.0.1"]},
+        },
+        "profile": {"name": "default"},
+        "autocreated": False,
+    }
+    dstack("/api/project/main/fleets/apply", {"plan": {"spec": spec, "current_resource": None}, "force": False})
+    wait("an idle host", host_is_idle)
+
+
+def host_is_idle():
+    fleet = dstack("/api/project/main/fleets/get", {"name": "amd-ssh"})
+    return [instance["status"] for instance in fleet["instances"]] == ["idle"]
+
+
+# ---- the board ----
+
+
+class Board:
+    def __init__(self, idle=600):
+        command = [
+            OPTIONS.remora, "serve", "--listen", BOARD.removeprefix("http://"), "--data", path("board"), "--no-software",
+            "--dstack", DSTACK, "--dstack-project", "main", "--dstack-gpu", "MI300X", "--dstack-gpu", "MI210",
+            "--dstack-backend", "emulator", "--dstack-fleet", "amd-ssh", "--dstack-idle", str(idle),
+        ]
+        self.process = start("board", command, {"DSTACK_TOKEN": TOKEN, "REMORA_LOG": "info"})
+        wait("the board", self.answers)
+
+    def answers(self):
+        assert self.process.poll() is None, "the board ended; see board.log"
+        try:
+            return urllib.request.urlopen(BOARD + "/healthz", timeout=5).status == 200
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def devices():
+    return {device["gpu_type"]: device for device in request(BOARD + "/api/devices")["devices"]}
+
+
+def submit(gpu="MI300X", endpoint="checker"):
+    body = {
+        "solution_code": KERNEL, "problem": "leaky-relu", "gpu_type": gpu, "dtype": "float32", "language": "hip",
+        "endpoint": endpoint,
+    }
+    return request(BOARD + "/api/submissions", body)["id"]
+
+
+def detail(submission):
+    return request(f"{BOARD}/api/submissions/{submission}")
+
+
+def messages(submission):
+    return [event.get("message", "") for event in detail(submission)["events"] if event["status"] == "PROVISIONING"]
+
+
+def finished(submission):
+    """All events of a submission, once it is over."""
+    wait("the end of a submission", lambda: detail(submission)["finished_at"])
+    return detail(submission)["events"]
+
+
+def none_left():
+    wait("all runs stopped", lambda: not active())
+    wait("an idle host", host_is_idle)
+
+
+# ---- what is promised ----
+
+
+def a_submission_is_judged_on_a_gpu_that_dstack_started():
+    board = Board()
+    known = wait("offers", lambda: (lambda d: d if d["MI210"]["state"] == "offline" else None)(devices()))
+    assert known["MI300X"]["place"] == "dstack" and known["MI300X"]["state"] == "ready", known
+    assert known["MI300X"]["price_per_hour"] == 0 and not known["MI300X"]["warm"], known
+    assert known["MI300X"]["emulated"], known
+    estimate = request(BOARD + "/api/estimate", {"problem": "leaky-relu", "gpu_type": "MI300X", "endpoint": "checker"})
+    assert not estimate["warm"] and estimate["queue_s"] > 0, estimate
+    began = time.monotonic()
+    first = submit(endpoint="full")
+    events = finished(first)
+    took = time.monotonic() - began
+    names = [event["status"] for event in events]
+    assert names[-1] == "BENCHMARKED" and "CHECKED" in names, events
+    told = messages(first)
+    assert told[0] == "Provisioning MI300X GPU...", told
+    assert any(text.startswith("Pulling the image (ssh") and "% of 8.0 GB" in text for text in told), told
+    assert devices()["MI300X"]["warm"]
+    runs = active()
+    assert len(runs) == 1, runs
+    began = time.monotonic()
+    second = submit()
+    events = finished(second)
+    warm = time.monotonic() - began
+    assert events[-1]["status"] == "CHECKED" and messages(second) == ["Provisioning MI300X GPU..."], events
+    assert active() == runs
+    say(f"cold {took:.1f} s, warm {warm:.1f} s")
+    board.stop()
+    none_left()
+    assert os.listdir(path("board", "dstack")) == ["board"], "records of runs are left"
+
+
+def what_cannot_be_had_is_told_and_costs_nothing():
+    board = Board()
+    events = finished(submit("MI210"))
+    last = events[-1]
+    assert last["status"] == "ERROR" and last["error"] == "no_device" and last["cost_usd"] == 0, last
+    assert "MI210" in last["message"] and "no fleet" in last["details"], last
+    say(last["details"])
+    assert not active()
+    board.stop()
+
+
+def a_gpu_that_nobody_uses_is_stopped():
+    board = Board(idle=5)
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    none_left()
+    assert not devices()["MI300X"]["warm"]
+    # And is there again when somebody needs it, even while dstack still clears up.
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    none_left()
+    board.stop()
+
+
+def what_is_cancelled_while_it_starts_leaves_no_run():
+    board = Board()
+    write(HOLD, "")
+    submission = submit()
+    wait("an image being pulled", lambda: any("Pulling" in text for text in messages(submission)))
+    assert len(active()) == 1
+    request(f"{BOARD}/api/submissions/{submission}/cancel", {})
+    assert finished(submission)[-1]["status"] == "CANCELLED"
+    none_left()
+    os.remove(HOLD)
+    board.stop()
+
+
+def a_board_that_is_killed_takes_up_its_run_again():
+    board = Board()
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    runs = list(active())
+    board.kill()
+    board = Board()
+    wait("the run taken up", lambda: devices()["MI300X"]["warm"])
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    assert list(active()) == runs
+    board.stop()
+    none_left()
+
+
+def a_board_that_is_killed_while_a_run_starts_goes_on_with_it():
+    board = Board()
+    write(HOLD, "")
+    submission = submit()
+    wait("an image being pulled", lambda: any("Pulling" in text for text in messages(submission)))
+    runs = list(active())
+    board.kill()
+    board = Board()
+    os.remove(HOLD)
+    assert finished(submission)[-1]["status"] == "CHECKED"
+    assert list(active()) == runs
+    board.stop()
+    none_left()
+
+
+def a_run_that_the_board_forgot_is_stopped():
+    board = Board()
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    [name] = active()
+    board.kill()
+    os.remove(path("board", "dstack", name, "run.json"))
+    board = Board()
+    none_left()
+    board.stop()
+
+
+def a_run_that_somebody_stops_is_replaced():
+    board = Board()
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    [name] = active()
+    dstack("/api/project/main/runs/stop", {"runs_names": [name], "abort": False})
+    wait("the board to notice", lambda: not devices()["MI300X"]["warm"])
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    assert name not in active() and len(active()) == 1
+    board.stop()
+    none_left()
+
+
+CASES = [
+    a_submission_is_judged_on_a_gpu_that_dstack_started,
+    what_cannot_be_had_is_told_and_costs_nothing,
+    a_gpu_that_nobody_uses_is_stopped,
+    what_is_cancelled_while_it_starts_leaves_no_run,
+    a_board_that_is_killed_takes_up_its_run_again,
+    a_board_that_is_killed_while_a_run_starts_goes_on_with_it,
+    a_run_that_the_board_forgot_is_stopped,
+    a_run_that_somebody_stops_is_replaced,
+]
+
+
+def main():
+    prepare_host()
+    serve_shim()
+    start_dstack()
+    make_fleet()
+    say("dstack is up and its fleet has a host")
+    for case in CASES:
+        name = case.__name__.replace("_", " ")
+        if OPTIONS.filter in name:
+            began = time.monotonic()
+            case()
+            print(f"ok: {name} ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{len(all_runs())} runs in all, none left", flush=True)
+
+
+main()
