@@ -97,6 +97,12 @@ impl Recipe {
         Recipe::new("e2e/programs", name)
     }
 
+    /// A program that was written just now.
+    pub fn file(source: &Path) -> Recipe {
+        let name = source.file_stem().expect("the file has a name").to_string_lossy().into_owned();
+        Recipe { source: source.to_owned(), ..Recipe::new("", &name) }
+    }
+
     fn new(folder: &str, name: &str) -> Recipe {
         Recipe {
             source: env::workspace().join(folder).join(format!("{name}.hip")),

@@ -63,20 +63,31 @@ impl Mode for Tried {
 }
 
 /// What a solution in this arithmetic would give, as bytes of each output.
-fn computed(problem: &Problem, arithmetic: Arithmetic, case: &Case, prepared: &Prepared) -> Vec<Vec<u8>> {
+fn computed(
+    problem: &Problem,
+    arithmetic: Arithmetic,
+    case: &Case,
+    dtype: Dtype,
+    prepared: &Prepared,
+) -> Vec<Vec<u8>> {
     let values = arithmetic.during(|| (problem.row.tried)(&Call::new(case, prepared)));
-    let outputs = problem.expecting(case, Dtype::Float32, values);
+    let outputs = problem.expecting(case, dtype, values);
     outputs.into_iter().map(|output| output.values.encode(output.element)).collect()
 }
 
 const SEEDS: [u64; 3] = [11, 12, 13];
 
 /// How every output of a case compares if it is computed in this arithmetic.
-fn compared(problem: &Problem, case: &Case, arithmetic: Arithmetic, seed: u64) -> Vec<Comparison> {
-    let dtype = Dtype::Float32;
+fn compared(
+    problem: &Problem,
+    case: &Case,
+    dtype: Dtype,
+    arithmetic: Arithmetic,
+    seed: u64,
+) -> Vec<Comparison> {
     let prepared = problem.prepare(case, dtype, seed);
     let expected = problem.expected(case, dtype, &prepared);
-    let actual = computed(problem, arithmetic, case, &prepared);
+    let actual = computed(problem, arithmetic, case, dtype, &prepared);
     expected.iter().zip(actual).map(|(right, bytes)| problem.compare(case, dtype, right, &bytes)).collect()
 }
 
@@ -91,11 +102,32 @@ fn honest_single_precision_passes_in_any_order() {
         for case in problem.cases(Set::Check, Place::Emulated) {
             for arithmetic in [Arithmetic::Single, Arithmetic::SinglePairwise] {
                 for seed in SEEDS {
-                    for found in
-                        compared(problem, case, arithmetic, seed).iter().filter(|found| !found.passed)
+                    for found in compared(problem, case, Dtype::Float32, arithmetic, seed)
+                        .iter()
+                        .filter(|found| !found.passed)
                     {
                         let sample = &found.samples[0];
                         refused.push(format!("{}: {}: {arithmetic:?}: {sample:?}", problem.slug, case.name));
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[test]
+fn single_precision_rounded_to_the_type_of_the_output_passes() {
+    let mut refused = Vec::new();
+    for problem in all() {
+        for dtype in problem.dtypes.iter().copied().filter(|dtype| *dtype != Dtype::Float64) {
+            for case in problem.cases(Set::Check, Place::Emulated) {
+                for found in compared(problem, case, dtype, Arithmetic::Single, 31) {
+                    if !found.passed {
+                        refused.push(format!(
+                            "{}: {dtype}: {}: {:?}",
+                            problem.slug, case.name, found.samples[0]
+                        ));
                     }
                 }
             }
@@ -115,9 +147,11 @@ fn half_precision_never_passes_for_single() {
         let ways = if loses { &[Arithmetic::HalfInputs, Arithmetic::Half][..] } else { &[Arithmetic::Half] };
         for arithmetic in ways.iter().copied() {
             for seed in SEEDS {
-                let caught = problem
-                    .cases(Set::Check, Place::Emulated)
-                    .any(|case| compared(problem, case, arithmetic, seed).iter().any(|found| !found.passed));
+                let caught = problem.cases(Set::Check, Place::Emulated).any(|case| {
+                    compared(problem, case, Dtype::Float32, arithmetic, seed)
+                        .iter()
+                        .any(|found| !found.passed)
+                });
                 if !caught {
                     passed.push(format!("{}: {arithmetic:?}", problem.slug));
                 }

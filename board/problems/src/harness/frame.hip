@@ -25,14 +25,14 @@ namespace harness {
     } while (0)
 
 // Formulas, among whole numbers and among real ones.
-static long long divide(long long a, long long b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
-static double divide(double a, double b) { return a / b; }
-static long long power(long long a, long long b) { return b <= 0 ? 1 : a * power(a, b - 1); }
-static double power(double a, double b) { return std::pow(a, b); }
-static long long root(long long a) { return (long long)std::sqrt((double)a); }
-static double root(double a) { return std::sqrt(a); }
-static long long logarithm(long long a) { return a <= 1 ? 0 : 1 + logarithm((a + 1) / 2); }
-static double logarithm(double a) { return std::log2(a); }
+[[maybe_unused]] static long long divide(long long a, long long b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+[[maybe_unused]] static double divide(double a, double b) { return a / b; }
+[[maybe_unused]] static long long power(long long a, long long b) { return b <= 0 ? 1 : a * power(a, b - 1); }
+[[maybe_unused]] static double power(double a, double b) { return std::pow(a, b); }
+[[maybe_unused]] static long long root(long long a) { return (long long)std::sqrt((double)a); }
+[[maybe_unused]] static double root(double a) { return std::sqrt(a); }
+[[maybe_unused]] static long long logarithm(long long a) { return a <= 1 ? 0 : 1 + logarithm((a + 1) / 2); }
+[[maybe_unused]] static double logarithm(double a) { return std::log2(a); }
 template <class N> static N least(N a, N b) { return a < b ? a : b; }
 template <class N> static N most(N a, N b) { return a > b ? a : b; }
 
@@ -279,7 +279,7 @@ static bool same(const std::vector<Argument>& all, const std::vector<std::vector
     return true;
 }
 
-static std::string extent(dim3 d) {
+[[maybe_unused]] static std::string extent(dim3 d) {
     if (d.y == 1 && d.z == 1) return std::to_string(d.x);
     return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
 }
