@@ -57,6 +57,8 @@ enum Suite {
     Threads(threads::Arguments),
     /// A thousand clients that come and go, on either side
     Leaks(Cycles),
+    /// The right and the wrong solutions of every problem of the board, judged on a software MI300X
+    Board,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,7 +110,15 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
         Suite::Threads(arguments) => threads::run(repo, &toolchain, &build()?, arguments),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
+        Suite::Board => build().and_then(|_| board(repo)),
     }
+}
+
+/// All of what `cargo xtask test` takes some of.
+fn board(repo: &Repo) -> Result<()> {
+    let mut cargo = repo.cargo();
+    cargo.args(["test", "--release", "--package", "board-judge", "--test", "solutions", "--", "--nocapture"]);
+    step::loud("every solution", cargo.env("REMORA_BOARD_ALL", "1"))
 }
 
 /// Many times what `cargo xtask test` tries.

@@ -49,7 +49,7 @@ const GPUS: &[Gpu] = &[
     Gpu {
         name: "MI300A",
         target: "gfx942",
-        bytes_per_s: 5.3 * TERA,
+        bytes_per_s: 5.3248 * TERA,
         float64: 122.6 * TERA,
         float32: 122.6 * TERA,
         float16: 980.6 * TERA,
@@ -60,7 +60,7 @@ const GPUS: &[Gpu] = &[
     Gpu {
         name: "MI300X",
         target: "gfx942",
-        bytes_per_s: 5.3 * TERA,
+        bytes_per_s: 5.3248 * TERA,
         float64: 163.4 * TERA,
         float32: 163.4 * TERA,
         float16: 1307.4 * TERA,
@@ -134,6 +134,27 @@ mod tests {
         assert_eq!(Gpu::find("mi300x").unwrap().target, "gfx942");
         assert_eq!(Gpu::find("MI210").unwrap().target, "gfx90a");
         assert!(Gpu::find("MI100").is_none());
+    }
+
+    #[test]
+    fn peaks_are_what_units_clocks_and_buses_give() {
+        // Compute units, gigahertz; operations of one unit in one clock for float64, float32, float16, int8; bits and gigabits a
+        // second of each for the memory's bus.
+        for (name, units, clock, operations, bus) in [
+            ("MI210", 104.0, 1.7, [256.0, 256.0, 1024.0, 1024.0], (4096.0, 3.2)),
+            ("MI250X", 110.0, 1.7, [256.0, 256.0, 1024.0, 1024.0], (4096.0, 3.2)),
+            ("MI300A", 228.0, 2.1, [256.0, 256.0, 2048.0, 4096.0], (8192.0, 5.2)),
+            ("MI300X", 304.0, 2.1, [256.0, 256.0, 2048.0, 4096.0], (8192.0, 5.2)),
+        ] {
+            let gpu = Gpu::find(name).unwrap();
+            let stated = [gpu.float64, gpu.float32, gpu.float16, gpu.int8];
+            for (stated, operations) in stated.into_iter().zip(operations) {
+                let given = units * clock * 1e9 * operations;
+                assert!((stated / given - 1.0).abs() < 2e-3, "{name}: {stated} {given}");
+            }
+            let given = bus.0 / 8.0 * bus.1 * 1e9;
+            assert!((gpu.bytes_per_s / given - 1.0).abs() < 2e-3, "{name}: {given}");
+        }
     }
 
     #[test]

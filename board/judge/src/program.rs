@@ -251,6 +251,7 @@ fn main_text(problem: &Problem, dtype: Dtype) -> String {
         text.push_str(&format!("#include <{header}>\n"));
     }
     text.push_str(&format!("{};\n", problem.signature(dtype, Shape::Host)));
+    text.push_str("template <typename T> static T scalar(const uint64_t* slot) {\n    T value;\n    memcpy(&value, slot, sizeof value);\n    return value;\n}\n");
     text.push_str("static void call_solution(const uint64_t* slots) {\n    solution(");
     let arguments: Vec<String> = problem
         .parameters
@@ -259,7 +260,7 @@ fn main_text(problem: &Problem, dtype: Dtype) -> String {
         .map(|(index, parameter)| {
             let name = parameter.element.dtype(dtype).c_name();
             match parameter.direction {
-                Direction::Scalar => format!("*reinterpret_cast<const {name}*>(slots + {index})"),
+                Direction::Scalar => format!("scalar<{name}>(slots + {index})"),
                 _ => format!("reinterpret_cast<{name}*>(slots[{index}])"),
             }
         })

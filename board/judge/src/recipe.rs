@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::tools::{LIBRARY, Tools};
 
 /// Part of every hash: what an older version kept is not found.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 
 /// The name of a source, as messages show it.
 pub(crate) const SOURCE: &str = "solution.hip";

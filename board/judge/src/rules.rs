@@ -341,8 +341,9 @@ fn includes(plain: &Plain) -> Option<Breach> {
 fn assembler(plain: &Plain) -> Option<Breach> {
     for (index, line) in plain.with_strings.lines().enumerate() {
         let small = line.to_ascii_lowercase();
-        if let Some(what) =
-            [".incbin", ".include", ".section", "#embed"].iter().find(|word| small.contains(**word))
+        if let Some(what) = [".incbin", ".include", ".section", "#embed", "\"hipevent", "\"remora"]
+            .iter()
+            .find(|word| small.contains(**word))
         {
             let about = "assembler is for instructions";
             return Some(Breach { rule: "assembler", about, what: (*what).to_owned(), line: index + 1 });

@@ -1,0 +1,82 @@
+//! A judge with a software MI300X, as the board has them.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use board_judge::{Apartness, Endpoint, Event, Job, Limits, Toolchain, Tools};
+use board_problems::Dtype;
+use e2e::{Worker, WorkerOptions};
+
+/// What tests judge with.
+pub struct Rig {
+    worker: Worker,
+    tools: Tools,
+}
+
+/// One for all tests of a file; its worker ends with the process.
+pub fn rig() -> &'static Rig {
+    static RIG: OnceLock<Rig> = OnceLock::new();
+    RIG.get_or_init(|| {
+        let worker = Worker::start_with(&WorkerOptions::with(&["--watchdog", "3", "--exit-with-parent"]));
+        let remora = e2e::remora();
+        // Kept between runs, like the programs of other tests: compiled headers take seconds.
+        let cache = remora.parent().unwrap_or(&remora).join("board-tests");
+        let tools = Tools {
+            toolchain: Toolchain::find(Some(&e2e::toolchain_folder())).expect("a compiler"),
+            libraries: e2e::library_folder(),
+            cache,
+            runner: vec![remora.into(), "judge".into(), "--runner".into()],
+            apartness: Apartness::default(),
+        };
+        Rig { worker, tools }
+    })
+}
+
+impl Rig {
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    pub fn job(&self, problem: &str, source: &str, endpoint: Endpoint) -> Job {
+        Job {
+            id: "test".to_owned(),
+            problem: problem.to_owned(),
+            dtype: Dtype::Float32,
+            source: source.to_owned(),
+            endpoint,
+            gpu: "MI300X".to_owned(),
+            worker: self.worker.endpoint().to_string(),
+            token: None,
+            emulated: true,
+            seed: 0x5eed,
+            // Nothing here is held to a time it might not make on a busy machine.
+            limits: Limits { run_s: 120.0, whole_s: 300.0, compile_s: 120.0, ..Limits::default() },
+        }
+    }
+
+    /// Everything that is told of a job. The last event, and no other, says that it is.
+    pub fn events(&self, job: &Job) -> Vec<Event> {
+        let mut events = Vec::new();
+        board_judge::run(job, &self.tools, &mut |event| events.push(event));
+        let last: Vec<bool> = events.iter().map(|event| event.is_last(job.endpoint)).collect();
+        assert_eq!(last.iter().filter(|is_last| **is_last).count(), 1, "{events:#?}");
+        assert_eq!(last.last(), Some(&true), "{events:#?}");
+        events
+    }
+
+    pub fn last(&self, job: &Job) -> Event {
+        self.events(job).pop().expect("at least one event")
+    }
+}
+
+/// The name of an event, as the service sends it.
+pub fn status(event: &Event) -> String {
+    let json = serde_json::to_value(event).expect("JSON");
+    json["status"].as_str().expect("a status").to_owned()
+}
+
+pub fn board() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+}

@@ -1,0 +1,62 @@
+//! The right solution of every problem is accepted, and the wrong ones are not, on a software MI300X.
+//!
+//! All of them takes minutes: tests take some, `cargo xtask conformance board` takes all (`REMORA_BOARD_ALL`).
+
+mod rig;
+
+use std::path::PathBuf;
+
+use board_judge::Endpoint;
+
+/// Every how manieth is taken when not all are.
+const STRIDE: usize = 6;
+
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let folder = rig::board().join("problems").join(folder);
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "hip"));
+    paths.sort();
+    let all = std::env::var_os("REMORA_BOARD_ALL").is_some();
+    paths.into_iter().step_by(if all { 1 } else { STRIDE }).collect()
+}
+
+/// Judges files in two lines; complaints about those that did not end like this.
+fn complaints(paths: &[PathBuf], expected: &[&str]) -> Vec<String> {
+    let judge = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let slug = name.split('.').next().unwrap();
+        let Some(problem) = board_problems::find(slug) else {
+            return Some(format!("{name}: no such problem"));
+        };
+        let source = std::fs::read_to_string(path).unwrap();
+        let mut job = rig::rig().job(slug, &source, Endpoint::Checker);
+        job.dtype = problem.dtypes[0];
+        let last = rig::rig().last(&job);
+        let status = rig::status(&last);
+        (!expected.contains(&status.as_str()))
+            .then(|| format!("{name}: {}", serde_json::to_string(&last).unwrap()))
+    };
+    let (left, right) = paths.split_at(paths.len() / 2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| left.iter().filter_map(judge).collect::<Vec<String>>());
+        let mut all: Vec<String> = right.iter().filter_map(judge).collect();
+        all.extend(other.join().unwrap());
+        all
+    })
+}
+
+#[test]
+fn right_solutions_are_accepted() {
+    let paths = sources("solutions");
+    assert!(paths.len() >= 14, "{}", paths.len());
+    let complaints = complaints(&paths, &["CHECKED"]);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn wrong_solutions_are_not() {
+    let paths = sources("wrong");
+    let complaints = complaints(&paths, &["WRONG_ANSWER", "RUNTIME_ERROR"]);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}

@@ -1,0 +1,239 @@
+//! What becomes of submissions, on a software MI300X.
+
+mod rig;
+
+use board_judge::{Compiler, Endpoint, Event, Gpu, Verdict};
+use rig::{rig, status};
+
+const RIGHT: &str = r#"#include <hip/hip_runtime.h>
+extern "C" __global__ void solution(const float* input, float alpha, float* output, size_t n, size_t m) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i < n * m) {
+        float x = input[i];
+        output[i] = x > 0 ? x : alpha * x;
+    }
+}
+"#;
+
+const HOST: &str = r#"#include <hip/hip_runtime.h>
+#include <cstdio>
+__global__ void part(const float* input, float alpha, float* output, size_t from, size_t to) {
+    size_t i = from + blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i < to) output[i] = input[i] > 0 ? input[i] : alpha * input[i];
+}
+extern "C" void solution(const float* input, float alpha, float* output, size_t n, size_t m) {
+    size_t half = n * m / 2, all = n * m;
+    if (half > 0) part<<<(half + 63) / 64, 64>>>(input, alpha, output, 0, half);
+    part<<<(all - half + 255) / 256, 256>>>(input, alpha, output, half, all);
+    printf("%zu elements\n", all);
+}
+"#;
+
+fn statuses(events: &[Event]) -> Vec<String> {
+    let mut names: Vec<String> = events.iter().map(status).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn a_right_kernel_goes_from_compiling_to_checked() {
+    let events = rig().events(&rig().job("leaky-relu", RIGHT, Endpoint::Checker));
+    assert_eq!(statuses(&events), ["COMPILING", "COMPILED", "ISA", "CHECKING", "TEST_RESULT", "CHECKED"]);
+    let Some(Event::Checked { passed_tests, total_tests, test_results, flags }) = events.last() else {
+        panic!()
+    };
+    assert!(*total_tests >= 4 && passed_tests == total_tests && test_results.len() == *total_tests);
+    assert!(test_results.iter().all(|result| result.status == Verdict::Passed) && flags.is_empty());
+    let Event::Compiled { kernels, .. } = &events[1] else { panic!("{:?}", events[1]) };
+    assert_eq!((kernels[0].name.as_str(), kernels[0].workgroup), ("solution", 256));
+    assert!(kernels[0].vgprs > 0 && kernels[0].sgprs > 0 && kernels[0].waves_per_simd == 8);
+}
+
+#[test]
+fn compile_gives_instructions_with_the_lines_they_came_from() {
+    let last = rig().last(&rig().job("leaky-relu", RIGHT, Endpoint::Compile));
+    let Event::Compiled { isa: Some(isa), .. } = last else { panic!("{last:?}") };
+    let lines = &isa.iter().find(|listing| listing.kernel == "solution").expect("the kernel").lines;
+    let store = lines.iter().find(|line| line.text.starts_with("global_store_dword")).expect("a store");
+    assert_eq!(store.source_line, Some(6));
+    assert!(lines.iter().any(|line| line.text == "s_endpgm"));
+}
+
+#[test]
+fn a_measurement_has_exact_counts_that_repeat() {
+    let counts = || {
+        let job = rig().job("leaky-relu", RIGHT, Endpoint::Benchmark);
+        let last = rig().last(&job);
+        let Event::Benchmarked { test_results, emulated, deterministic, flags, avg_runtime_ms, .. } = last
+        else {
+            panic!("{last:?}")
+        };
+        assert!(emulated && deterministic && flags.is_empty() && avg_runtime_ms > 0.0, "{flags:?}");
+        for result in &test_results {
+            assert!(result.min_ms <= result.runtime_ms && result.ci_low_ms <= result.ci_high_ms);
+            assert!(!result.cold_cache && result.floor_ms > 0.0 && result.samples_ms.len() >= 5);
+        }
+        test_results.iter().map(|result| result.counts.expect("counts")).collect::<Vec<_>>()
+    };
+    let first = counts();
+    assert!(
+        first
+            .iter()
+            .all(|counts| counts.launches == 1 && counts.instructions > counts.valu && counts.valu > 0)
+    );
+    // Each element is written once, as four bytes.
+    assert_eq!(first[0].bytes_written % 4, 0);
+    assert_eq!(first, counts());
+}
+
+#[test]
+fn full_is_a_check_and_then_a_measurement() {
+    let events = rig().events(&rig().job("leaky-relu", RIGHT, Endpoint::Full));
+    let expected = [
+        "COMPILING",
+        "COMPILED",
+        "ISA",
+        "CHECKING",
+        "TEST_RESULT",
+        "CHECKED",
+        "BENCHMARKING",
+        "BENCHMARK_RESULT",
+        "BENCHMARKED",
+    ];
+    assert_eq!(statuses(&events), expected);
+}
+
+#[test]
+fn a_wrong_answer_shows_what_differs_and_all_cases_are_tried() {
+    let wrong = RIGHT.replace("alpha * x", "alpha * x + (i == 3 ? 1.0f : 0.0f)");
+    let last = rig().last(&rig().job("leaky-relu", &wrong, Endpoint::Checker));
+    let Event::WrongAnswer { debug_info, passed_tests, total_tests, test_results } = last else {
+        panic!("{last:?}")
+    };
+    assert_eq!(test_results.len(), total_tests);
+    assert!(passed_tests < total_tests, "{test_results:?}");
+    assert!(debug_info.mismatches == 1 && (debug_info.max_difference - 1.0).abs() < 1e-3, "{debug_info:?}");
+    let (place, difference) = debug_info.sample_differences.iter().next().expect("a sample");
+    assert!(place.starts_with('(') && difference.expected != difference.actual, "{debug_info:?}");
+}
+
+#[test]
+fn other_seeds_are_other_inputs() {
+    let mut job = rig().job("leaky-relu", RIGHT, Endpoint::Sample);
+    let mut shown = |seed| {
+        job.seed = seed;
+        match rig().last(&job) {
+            Event::Passed(sample) => sample.input.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(shown(1), shown(1));
+    assert_ne!(shown(1), shown(2));
+}
+
+#[test]
+fn a_sample_shows_input_output_and_what_is_expected() {
+    let wrong = RIGHT.replace("alpha * x", "7.0f");
+    let last = rig().last(&rig().job("leaky-relu", &wrong, Endpoint::Sample));
+    let Event::Failed(sample) = last else { panic!("{last:?}") };
+    assert!(sample.input["alpha"].is_number() && sample.input["input"]["values"].is_array(), "{sample:?}");
+    assert_ne!(sample.output["output"], sample.expected_output["output"]);
+    assert!(sample.debug_info.is_some());
+}
+
+#[test]
+fn a_compile_error_shows_the_line_and_no_path_of_this_machine() {
+    let broken = RIGHT.replace("float x = input[i];", "float x = inptu[i];");
+    let last = rig().last(&rig().job("leaky-relu", &broken, Endpoint::Checker));
+    let Event::CompileError { details, .. } = last else { panic!("{last:?}") };
+    assert!(details.contains("solution.hip:5:") && details.contains("inptu"), "{details}");
+    let deep = RIGHT.replace("float x = input[i];", "float x = __hip_atomic_load(3);");
+    let last = rig().last(&rig().job("leaky-relu", &deep, Endpoint::Checker));
+    let Event::CompileError { details, .. } = last else { panic!("{last:?}") };
+    for private in [e2e::toolchain_folder(), rig().tools().cache.clone()] {
+        assert!(!details.contains(&private.display().to_string()), "{details}");
+    }
+}
+
+#[test]
+fn directives_of_the_source_change_the_launch() {
+    // Every work-item does two elements, so that half the blocks do.
+    let source = format!(
+        "//!grid (n*m+511)/512\n{}",
+        RIGHT.replace("if (i < n * m) {", "for (i = i * 2; i < n * m; i += (size_t)gridDim.x * 512) for (size_t end = i + 2; i < end && i < n * m; ++i) {")
+            .replace("output[i] = x > 0 ? x : alpha * x;", "output[i] = x > 0 ? x : alpha * x;")
+    );
+    let events = rig().events(&rig().job("leaky-relu", &source, Endpoint::Checker));
+    assert_eq!(status(events.last().unwrap()), "CHECKED", "{events:?}");
+    let nonsense = format!("//!grid nobody/2\n{RIGHT}");
+    let last = rig().last(&rig().job("leaky-relu", &nonsense, Endpoint::Checker));
+    assert_eq!(status(&last), "COMPILE_ERROR");
+}
+
+#[test]
+fn a_host_function_launches_what_it_likes_and_what_it_prints_is_no_result() {
+    let last = rig().last(&rig().job("leaky-relu", HOST, Endpoint::Full));
+    let Event::Benchmarked { test_results, .. } = &last else { panic!("{last:?}") };
+    assert_eq!(test_results[0].counts.expect("counts").launches, 2);
+    let last = rig().last(&rig().job("leaky-relu", HOST, Endpoint::Sample));
+    let Event::Passed(sample) = last else { panic!("{last:?}") };
+    assert!(sample.stdout.contains("elements"), "{sample:?}");
+}
+
+#[test]
+fn a_whole_program_runs_in_the_sandbox_with_the_device() {
+    let program = r#"#include <hip/hip_runtime.h>
+#include <cstdio>
+__global__ void fill(int* x) { x[threadIdx.x] = threadIdx.x; }
+int main() {
+    int* x;
+    int y[64];
+    if (hipMalloc(&x, sizeof y) != hipSuccess) return 3;
+    fill<<<1, 64>>>(x);
+    if (hipMemcpy(y, x, sizeof y, hipMemcpyDeviceToHost) != hipSuccess) return 4;
+    printf("last %d\n", y[63]);
+    fprintf(stderr, "done\n");
+}
+"#;
+    let events = rig().events(&rig().job("", program, Endpoint::Sandbox));
+    let Some(Event::SandboxSuccess { stdout, stderr, return_code }) = events.last() else {
+        panic!("{events:?}")
+    };
+    assert_eq!((stdout.as_str(), stderr.as_str(), *return_code), ("last 63\n", "done\n", 0));
+    let lines = events.iter().filter(|event| matches!(event, Event::SandboxOutput { .. })).count();
+    assert_eq!(lines, 2);
+    let last = rig().last(&rig().job("", "int main() { return 7; }", Endpoint::Sandbox));
+    assert!(matches!(last, Event::SandboxError { return_code: 7, .. }), "{last:?}");
+}
+
+#[test]
+fn what_is_unknown_is_an_error_that_names_it() {
+    for (problem, gpu, worker) in [
+        ("no-such", "MI300X", None),
+        ("leaky-relu", "GTX", None),
+        ("leaky-relu", "MI300X", Some("unix:/nowhere")),
+    ] {
+        let mut job = rig().job(problem, RIGHT, Endpoint::Checker);
+        job.gpu = gpu.to_owned();
+        job.worker = worker.map_or(job.worker, str::to_owned);
+        let last = rig().last(&job);
+        assert!(matches!(last, Event::Error { .. } | Event::RuntimeError { .. }), "{last:?}");
+    }
+    // Another GPU than the worker has.
+    let mut job = rig().job("leaky-relu", RIGHT, Endpoint::Checker);
+    job.gpu = "MI300A".to_owned();
+    let last = rig().last(&job);
+    assert!(matches!(last, Event::Error { .. }), "{last:?}");
+}
+
+#[test]
+fn an_equal_source_is_not_compiled_again() {
+    let gpu = Gpu::find("MI300X").unwrap();
+    let compiler = Compiler::new(rig().tools(), gpu.target, std::time::Duration::from_secs(120));
+    let source = RIGHT.replace("alpha * x", "x * alpha");
+    let first = compiler.kernel(&source).unwrap();
+    let again = compiler.kernel(&source).unwrap();
+    assert!(again.cached && again.code == first.code);
+    let other = compiler.kernel(&format!("{source}// {}", std::process::id())).unwrap();
+    assert!(!other.cached);
+}
