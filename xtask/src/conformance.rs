@@ -55,6 +55,8 @@ enum Suite {
     Hip(hip::Arguments),
     /// Many threads in one session, under a race detector too
     Threads(threads::Arguments),
+    /// The board under load: 200 submissions of 20 users, a server that is killed, memory, latency
+    Load,
     /// A thousand clients that come and go, on either side
     Leaks(Cycles),
     /// The right and the wrong solutions of every problem of the board, judged on a software MI300X
@@ -109,6 +111,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Python(arguments) => python::run(repo, &build()?, arguments),
         Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
         Suite::Threads(arguments) => threads::run(repo, &toolchain, &build()?, arguments),
+        Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
         Suite::Board => build().and_then(|_| board(repo)),
     }
@@ -119,6 +122,12 @@ fn board(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "board-judge", "--test", "solutions", "--", "--nocapture"]);
     step::loud("every solution", cargo.env("REMORA_BOARD_ALL", "1"))
+}
+
+fn load(repo: &Repo, built: &Built) -> Result<()> {
+    let mut python = Command::new("/usr/bin/python3");
+    python.arg(repo.root.join("conformance/board/load.py")).arg("--remora").arg(&built.remora);
+    step::loud("the board under load", &mut python)
 }
 
 /// Many times what `cargo xtask test` tries.

@@ -28,6 +28,8 @@ pub struct App {
     /// Submissions that run now, by identifier.
     pub running: Mutex<HashMap<String, Running>>,
     pub turns: Mutex<Turns>,
+    /// The places of everything that waits, as they were when the queue was last looked at.
+    pub positions: Mutex<HashMap<String, usize>>,
     /// Tells the queue that something changed.
     pub wake: Notify,
     /// Held while a submission is accepted.
@@ -56,6 +58,7 @@ impl App {
             devices,
             running: Mutex::default(),
             turns: Mutex::default(),
+            positions: Mutex::default(),
             wake: Notify::new(),
             gate: tokio::sync::Mutex::default(),
             stopping: watch::Sender::new(false),

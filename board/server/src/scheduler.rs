@@ -14,7 +14,7 @@ use crate::judge::{Judge, JudgeError};
 use crate::places::dstack::Want;
 use crate::places::{Device, DeviceState, Lease, PlaceError};
 use crate::queue;
-use crate::store::{StoreError, Submission, now};
+use crate::store::{StoreError, Submission, Waiting, now};
 
 /// How often the database is looked at for what other processes (`remora board`) wrote into it.
 const LOOK: Duration = Duration::from_secs(1);
@@ -115,7 +115,20 @@ async fn turn(app: &Arc<App>) -> Result<(), StoreError> {
             start(app, device, &chosen.id).await?;
         }
     }
+    note_positions(app, &waiting);
     Ok(())
+}
+
+/// Notes everybody's place, so that those who watch need not each look at the whole queue.
+fn note_positions(app: &App, waiting: &[Waiting]) {
+    let turns = app.turns.lock();
+    let mut positions = HashMap::new();
+    for device in &app.devices {
+        let gpu = &device.config.gpu_type;
+        let order = queue::order(waiting.iter().filter(|one| &one.gpu == gpu), &turns);
+        positions.extend(order.iter().zip(1..).map(|(one, place)| (one.id.clone(), place)));
+    }
+    *app.positions.lock() = positions;
 }
 
 /// How many submissions run on a device, and how many of each user run at all.
@@ -251,9 +264,16 @@ async fn judge(
             Ok(event) => event,
             Err(error) => break failure(&error),
         };
+        let isa = match event.status.as_str() {
+            "ISA" => event.fields.get("isa").or_else(|| event.fields.get("kernels")),
+            "COMPILED" => event.fields.get("isa"),
+            _ => None,
+        };
+        if let Some(kernels) = isa {
+            let kept = json!({ "kernels": kernels }).to_string();
+            app.store.keep_artefact(&submission.id, "isa", &kept).await?;
+        }
         if event.status == "ISA" {
-            let isa = Value::Object(event.fields).to_string();
-            app.store.keep_artefact(&submission.id, "isa", &isa).await?;
             continue;
         }
         if event.is_terminal(&submission.endpoint) {

@@ -97,7 +97,7 @@ impl Watcher {
     /// Takes new events from the database.
     async fn look(&mut self) -> Result<(), StoreError> {
         // First the state, then the events: one that is done has all of them.
-        let submission = self.app.store.submission(&self.id).await?;
+        let submission = self.app.store.submission_brief(&self.id).await?;
         let events = if submission.last_event > self.after {
             self.app.store.events_after(&self.id, self.after).await?
         } else {
@@ -113,10 +113,7 @@ impl Watcher {
         if submission.state != State::Queued {
             return Ok(());
         }
-        let line = self.app.line(&submission.gpu).await?;
-        let Some(place) = line.iter().position(|one| one.id == self.id).map(|index| index + 1) else {
-            return Ok(());
-        };
+        let Some(place) = self.app.positions.lock().get(&self.id).copied() else { return Ok(()) };
         if self.place.replace(place).is_some_and(|told| told != place) {
             let wait = self.app.wait_at(&submission.gpu, place).await?;
             let message = format!("Place {place} in the queue for {}", submission.gpu);

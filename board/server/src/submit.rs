@@ -189,7 +189,8 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
             .retry_after(30));
     }
     let price = device.price_per_hour();
-    let reserved_usd = afford(app, user, price).await?;
+    let usual = app.usual_seconds(&device.config.gpu_type, &checked.endpoint).await?;
+    let reserved_usd = afford(app, user, price, usual).await?;
     let (position, queue_s) = app.next_position(&user.id, &device.config.gpu_type).await?;
     let estimate = estimate(app, device, &checked.endpoint, queue_s).await?;
     let new = NewSubmission {
@@ -238,7 +239,7 @@ async fn rate(app: &App, user: &User) -> Result<(), Refusal> {
 }
 
 /// What is held back from the budget for a submission; an error if the user may not spend it.
-async fn afford(app: &App, user: &User, price: f64) -> Result<f64, Refusal> {
+async fn afford(app: &App, user: &User, price: f64, usual_seconds: f64) -> Result<f64, Refusal> {
     if let Some(most) = user.max_price_usd.filter(|most| price > *most) {
         return Err(Refusal::new(
             StatusCode::PAYMENT_REQUIRED,
@@ -251,7 +252,7 @@ async fn afford(app: &App, user: &User, price: f64) -> Result<f64, Refusal> {
     let moment = now();
     let gone = app.store.spent(&user.id, today(moment)).await? + app.store.reserved(&user.id).await?;
     let left = budget - gone;
-    let usual = price * app.usual_seconds("", "").await? / 3600.0;
+    let usual = price * usual_seconds / 3600.0;
     if left <= 0.0 || left < usual {
         let tomorrow = today(moment) + DAY - moment;
         return Err(Refusal::new(

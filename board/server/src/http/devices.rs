@@ -122,7 +122,7 @@ pub async fn queue(State(app): State<Arc<App>>) -> Result<Json<Queue>, Refusal> 
     let mut entries = Vec::new();
     let ids: Vec<String> = app.running.lock().keys().cloned().collect();
     for id in &ids {
-        let one = app.store.submission(id).await?;
+        let one = app.store.submission_brief(id).await?;
         entries.push(QueueEntry {
             id: one.id,
             user: one.user,

@@ -89,13 +89,25 @@ impl Store {
         Ok(user(&row)?)
     }
 
+    /// Bans a user, and with that cancels what the user has waiting or running; or takes a ban back.
     pub async fn set_banned(&self, name: &str, banned: bool) -> Result<()> {
+        let mut transaction = self.begin().await?;
         let done = sqlx::query("UPDATE users SET banned = $2 WHERE name = $1")
             .bind(name)
             .bind(i64::from(banned))
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await?;
-        found(done.rows_affected(), "user", name)
+        found(done.rows_affected(), "user", name)?;
+        if banned {
+            sqlx::query(
+                "UPDATE submissions SET cancel = 1 WHERE state <> 'done' AND user_id = (SELECT id FROM users WHERE name = $1)",
+            )
+            .bind(name)
+            .execute(&mut *transaction)
+            .await?;
+        }
+        transaction.commit().await?;
+        Ok(())
     }
 
     /// Whether anybody was given a key: until then a local server asks nobody for one.

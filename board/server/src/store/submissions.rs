@@ -119,6 +119,11 @@ pub struct Filter {
 }
 
 const SELECT: &str = "SELECT s.*, u.name AS user_name FROM submissions s JOIN users u ON u.id = s.user_id";
+/// The same without the source, which a list has no use for and which is large.
+const SELECT_BRIEF: &str = "SELECT s.id, s.user_id, s.problem, s.dtype, s.gpu, s.endpoint, '' AS source, s.seed, s.state, s.status,
+     s.emulated, s.public, s.cancel, s.attempt, s.last_event, s.price_per_hour, s.reserved_usd, s.created_at, s.started_at,
+     s.finished_at, s.passed_tests, s.total_tests, s.avg_runtime_ms, s.avg_gflops, s.instructions, s.execution_time,
+     s.cost_usd, s.flags, u.name AS user_name FROM submissions s JOIN users u ON u.id = s.user_id";
 const WAITING: &str =
     "SELECT s.id, s.user_id, u.name AS user_name, u.concurrency, s.problem, s.gpu, s.endpoint, s.queued_at
      FROM submissions s JOIN users u ON u.id = s.user_id WHERE s.state = 'queued' ORDER BY s.queued_at, s.id";
@@ -337,7 +342,7 @@ impl Store {
     }
 
     async fn select(&self, rest: &str) -> Result<Vec<Submission>> {
-        let rows = sqlx::query(&format!("{SELECT} {rest}")).fetch_all(&self.pool).await?;
+        let rows = sqlx::query(&format!("{SELECT_BRIEF} {rest}")).fetch_all(&self.pool).await?;
         rows.iter().map(|row| submission(row).map_err(StoreError::from)).collect()
     }
 
@@ -348,9 +353,19 @@ impl Store {
         Ok(submission(&row)?)
     }
 
-    /// The newest submissions first.
+    /// A submission without its source.
+    pub async fn submission_brief(&self, id: &str) -> Result<Submission> {
+        let row = sqlx::query(&format!("{SELECT_BRIEF} WHERE s.id = $1"))
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await?;
+        let row = row.ok_or_else(|| StoreError::Missing("submission", id.to_owned()))?;
+        Ok(submission(&row)?)
+    }
+
+    /// The newest submissions first, without their sources.
     pub async fn list(&self, filter: &Filter) -> Result<Vec<Submission>> {
-        let mut sql = format!("{SELECT} WHERE 1 = 1");
+        let mut sql = format!("{SELECT_BRIEF} WHERE 1 = 1");
         let mut texts: Vec<&str> = Vec::new();
         for (column, value) in [
             ("s.problem", &filter.problem),

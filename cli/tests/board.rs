@@ -1,0 +1,258 @@
+//! `remora serve`, `remora submit` and `remora board` as programs: keys, a server that is killed, a client that waits for the next.
+//!
+//! The judge is a script that says what the source tells it to; the worker is this program's own.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const REMORA: &str = env!("CARGO_BIN_EXE_remora");
+const JUDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../board/server/tests/board/rig/judge.sh");
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Board {
+    folder: tempfile::TempDir,
+    server: Option<Child>,
+    address: String,
+}
+
+impl Board {
+    fn new() -> Board {
+        Board { folder: tempfile::tempdir().unwrap(), server: None, address: String::new() }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Starts a server; the second one listens where the first did.
+    fn serve(&mut self) {
+        let listen = if self.address.is_empty() { "127.0.0.1:0".to_owned() } else { self.address.clone() };
+        let mut child = Command::new(REMORA)
+            .args(["serve", "--ready", "--slots", "2", "--listen", &listen, "--data"])
+            .arg(self.data())
+            .args(["--judge", "/bin/sh", "--judge", JUDGE])
+            .env("REMORA_LOG", "error")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        self.address = line.trim().strip_prefix("listening on http://").unwrap().to_owned();
+        self.server = Some(child);
+    }
+
+    /// As the machine's out-of-memory killer would.
+    fn kill(&mut self) {
+        let mut child = self.server.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn admin(&self, arguments: &[&str]) -> Output {
+        Command::new(REMORA).arg("board").args(arguments).arg("--data").arg(self.data()).output().unwrap()
+    }
+
+    fn key(&self, name: &str) -> String {
+        assert!(self.admin(&["user", "add", name]).status.success());
+        let made = self.admin(&["key", "create", name]);
+        assert!(made.status.success(), "{made:?}");
+        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    }
+
+    fn submit(&self, key: &str, source: &Path) -> Child {
+        Command::new(REMORA)
+            .args(["submit", "--problem", "leaky-relu", "--endpoint", "checker", "--json", "--server"])
+            .arg(format!("http://{}", self.address))
+            .arg(source)
+            .env("REMORA_BOARD_KEY", key)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn request(&self, method: &str, path: &str, key: &str, body: &str) -> Value {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    fn source(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn wait_until(&self, what: &str, mut condition: impl FnMut(&Board) -> bool) {
+        let started = Instant::now();
+        while !condition(self) {
+            assert!(started.elapsed() < PATIENCE, "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.server.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_loses_nothing_and_repeats_no_verdict() {
+    let mut board = Board::new();
+    let keys: Vec<String> = (0..4).map(|user| board.key(&format!("user{user}"))).collect();
+    board.serve();
+    let gate = board.folder.path().join("gate");
+    let source = format!("//hold={}//", gate.display());
+    let body = serde_json::json!({
+        "solution_code": source, "problem": "leaky-relu", "gpu_type": "MI300X", "endpoint": "checker"
+    })
+    .to_string();
+    let mut ids = Vec::new();
+    for key in keys.iter().cycle().take(20) {
+        let answer = board.request("POST", "/api/submissions", key, &body);
+        ids.push((key, answer["id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()));
+    }
+    // Somebody who watches from a terminal is not told of the kill, but of the verdict.
+    let watcher = board.submit(&keys[0], &board.source("kernel.hip", &source));
+    board.wait_until("the server takes 21 submissions and runs 2", |board| {
+        let queue = board.request("GET", "/api/queue", &keys[0], "");
+        queue["running"] == 2 && queue["waiting"] == 19
+    });
+    board.kill();
+    board.serve();
+    std::fs::write(&gate, "").unwrap();
+    for (key, id) in &ids {
+        let path = format!("/api/submissions/{id}");
+        board.wait_until("every submission ends", |board| {
+            board.request("GET", &path, key, "")["state"] == "done"
+        });
+        let detail = board.request("GET", &path, key, "");
+        let events = detail["events"].as_array().unwrap();
+        let ends = events.iter().filter(|event| event["status"] == "CHECKED").count();
+        assert_eq!((detail["status"].as_str(), ends), (Some("CHECKED"), 1), "{detail}");
+        let numbers: Vec<i64> = events.iter().map(|event| event["id"].as_i64().unwrap()).collect();
+        assert_eq!(numbers, (1..=events.len() as i64).collect::<Vec<_>>());
+    }
+    let watched = watcher.wait_with_output().unwrap();
+    assert!(watched.status.success(), "{}", String::from_utf8_lossy(&watched.stderr));
+    let last: Value =
+        serde_json::from_str(String::from_utf8_lossy(&watched.stdout).lines().last().unwrap()).unwrap();
+    assert_eq!(last["status"], "CHECKED");
+}
+
+#[test]
+fn submit_says_what_came_of_it_by_its_exit_status() {
+    let mut board = Board::new();
+    board.serve();
+    for (source, code, words) in [
+        ("//", 0, "2 of 2 cases are right"),
+        ("//wrong", 1, "wrong answer: 1 of 2 cases are right"),
+        ("//error", 1, "compile error: It does not compile"),
+        ("//die", 2, "error: The submission could not be judged"),
+    ] {
+        let done = Command::new(REMORA)
+            .args(["submit", "--problem", "leaky-relu", "--endpoint", "checker", "--server"])
+            .arg(format!("http://{}/", board.address))
+            .arg(board.source("kernel.hip", source))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{source}: {text}");
+        assert!(text.contains(words), "{source}: {text}");
+        assert!(!text.contains('\x1b'), "no colours without a terminal: {text:?}");
+    }
+    let refused = Command::new(REMORA)
+        .args(["submit", "--problem", "nothing", "--server"])
+        .arg(format!("http://{}", board.address))
+        .arg(board.source("kernel.hip", "//"))
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("there is no problem \"nothing\""),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn an_interrupt_cancels_the_submission() {
+    let mut board = Board::new();
+    board.serve();
+    let watcher = board.submit("", &board.source("kernel.hip", "//hang"));
+    board.wait_until("it runs", |board| {
+        let all = board.request("GET", "/api/submissions", "", "");
+        all["submissions"][0]["status"] == "COMPILING"
+    });
+    // SAFETY: the process is our child and has not been waited for.
+    unsafe { libc::kill(watcher.id() as libc::pid_t, libc::SIGINT) };
+    let done = watcher.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stdout));
+    let all = board.request("GET", "/api/submissions", "", "");
+    assert_eq!(all["submissions"][0]["status"], "CANCELLED");
+}
+
+#[test]
+fn administrators_commands_reach_a_running_server() {
+    let mut board = Board::new();
+    let key = board.key("ada");
+    board.serve();
+    let me = |board: &Board| board.request("GET", "/api/me", &key, "");
+    assert_eq!(me(&board)["user"], "ada");
+    assert!(board.admin(&["user", "set", "ada", "--daily-budget", "2.5"]).status.success());
+    assert_eq!(me(&board)["budget"]["daily_usd"], 2.5);
+    assert!(board.admin(&["ban", "ada"]).status.success());
+    assert_eq!(me(&board)["error"], "ada is banned here");
+    assert!(board.admin(&["unban", "ada"]).status.success());
+    let body = r#"{"solution_code":"//","problem":"leaky-relu","gpu_type":"MI300X","endpoint":"checker"}"#;
+    let id = board.request("POST", "/api/submissions", &key, body)["id"].as_str().unwrap().to_owned();
+    let status = |board: &Board| board.request("GET", &format!("/api/submissions/{id}"), &key, "");
+    board.wait_until("it ends", |board| status(board)["state"] == "done");
+    let before = status(&board)["events"].as_array().unwrap().len() as i64;
+    assert!(board.admin(&["rejudge", &id]).status.success());
+    board.wait_until("it is judged again", |board| {
+        let detail = status(board);
+        detail["state"] == "done" && detail["events"][0]["id"].as_i64().unwrap() > before
+    });
+    let stats = board.admin(&["stats"]);
+    assert!(String::from_utf8_lossy(&stats.stdout).contains("1  CHECKED"), "{stats:?}");
+    let prefix = key.split('_').nth(1).unwrap();
+    assert!(board.admin(&["key", "revoke", prefix]).status.success());
+    for (arguments, words) in [
+        (&["user", "add", "ada"][..], "already a user named \"ada\""),
+        (&["user", "add", "a b"], "is no name"),
+        (&["user", "add", "local"], "without a key"),
+        (&["ban", "nobody"], "there is no user \"nobody\""),
+        (&["key", "revoke", prefix], "there is no key"),
+        (&["rejudge", "nothing"], "there is no finished submission"),
+        (&["cancel", &id], "has ended already"),
+    ] {
+        let refused = board.admin(arguments);
+        assert!(!refused.status.success(), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(words), "{arguments:?}: {refused:?}");
+    }
+    // Two servers on the same data would run everything twice.
+    let second =
+        Command::new(REMORA).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(board.data()).output();
+    assert!(String::from_utf8_lossy(&second.unwrap().stderr).contains("another server is using"));
+}
