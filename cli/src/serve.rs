@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use backend_emulator::MODELS;
-use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig};
+use board_server::config::{Config, DeviceConfig, JobLimits, Limits, PlaceConfig};
 use transport::Endpoint;
 
 use crate::dstack;
@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Submissions a user may make in a day
     #[arg(long, value_name = "N", default_value_t = 1000)]
     per_day: i64,
+    /// Seconds that one case of a submission may run
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    case_seconds: f64,
     /// Submissions that may wait
     #[arg(long, value_name = "N", default_value_t = 1000)]
     queue: i64,
@@ -75,12 +78,15 @@ pub struct Arguments {
 pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let data = data_folder(arguments.data.as_ref(), environment)?;
     let program: OsString = std::env::current_exe().context("this program does not know where it is")?.into();
+    ensure!(arguments.case_seconds > 0.0, "--case-seconds {}", arguments.case_seconds);
+    let default = Limits::default();
     let limits = Limits {
         per_minute: arguments.per_minute,
         per_day: arguments.per_day,
         queue: arguments.queue,
         concurrency: arguments.concurrency.max(1),
-        ..Limits::default()
+        job: JobLimits { run_s: arguments.case_seconds, ..default.job },
+        ..default
     };
     let config = Config {
         listen: arguments.listen,

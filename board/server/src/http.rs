@@ -71,10 +71,10 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "same-origin"),
         ("x-frame-options", "DENY"),
-        // Scripts only from here. Styles may be inline: the editor makes its own.
+        // Everything only from here, and nothing inline.
         (
             "content-security-policy",
-            "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
              font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; \
              frame-ancestors 'none'",
         ),

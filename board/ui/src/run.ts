@@ -257,7 +257,7 @@ export function steps(run: Run): Step[] {
 
 function detail(run: Run, name: StepName, state: StepState): string {
   if (state === "waiting" || state === "skipped") return "";
-  if (state === "failed" && name !== "check") return format.status(run.end?.status ?? run.status);
+  if (state === "failed" && name !== "check") return "failed";
   switch (name) {
     case "queue":
       return state === "active" ? queueDetail(run) : "";
@@ -266,7 +266,7 @@ function detail(run: Run, name: StepName, state: StepState): string {
     case "check":
       return run.totalTests === null
         ? state === "failed"
-          ? format.status(run.end?.status ?? run.status)
+          ? "failed"
           : ""
         : `${run.tests.filter((test) => test.status === "PASSED").length} of ${run.totalTests}`;
     case "bench": {

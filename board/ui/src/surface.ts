@@ -107,7 +107,7 @@ export function create(root: ShadowRoot, text: string, listener: Listener): Surf
         lintGutter(),
         look,
         lit,
-        EditorView.contentAttributes.of({ "aria-label": "Solution, HIP C++" }),
+        EditorView.contentAttributes.of({ "aria-label": "Solution, HIP C++", tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) listener.changed(update.state.doc.toString());
           const now = update.state.doc.lineAt(update.state.selection.main.head).number;

@@ -12,6 +12,7 @@ import { Roofline } from "../plot/roofline";
 import { amend, parameter } from "../route";
 import { recall, type Run } from "../run";
 import { useTitle } from "../title";
+import { Wide } from "../part/wide";
 
 export function ComparePage() {
   useTitle("Compare");
@@ -104,7 +105,7 @@ function Both({ first, second }: { first: Detail; second: Detail }) {
         <header>
           <h2 id="numbers">Numbers</h2>
         </header>
-        <div class="scroll-x">
+        <Wide label="Numbers">
           <table class="compare">
             <thead>
               <tr>
@@ -168,7 +169,7 @@ function Both({ first, second }: { first: Detail; second: Detail }) {
               })}
             </tbody>
           </table>
-        </div>
+        </Wide>
       </section>
       {one.benches.length > 0 && two.benches.length > 0 && !mixed && (
         <section class="card" aria-labelledby="both-roofs">
@@ -258,8 +259,8 @@ function Changes({ left, right }: { left: string; right: string }) {
   }
   if (skipped > 0) rows.push(<div class="change-gap" key="gap end">{skipped} lines the same</div>);
   return (
-    <div class="changes scroll-x" tabIndex={0} role="group" aria-label="Changes in the code">
+    <Wide label="Changes in the code" kind="changes">
       <div class="changes-inner">{rows}</div>
-    </div>
+    </Wide>
   );
 }

@@ -7,6 +7,7 @@ import { useLoad } from "../load";
 import { Empty, Refused, Skeleton } from "../part/state";
 import { Emulated, Status } from "../part/status";
 import { useTitle } from "../title";
+import { Wide } from "../part/wide";
 
 const REFRESH_MS = 3000;
 
@@ -58,7 +59,7 @@ export function QueuePage() {
           ) : jobs.length === 0 ? (
             <Empty title="Nothing is waiting." />
           ) : (
-            <div class="scroll-x">
+            <Wide label="Waiting and running">
               <table>
                 <thead>
                   <tr>
@@ -89,7 +90,7 @@ export function QueuePage() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Wide>
           )}
         </section>
       </div>

@@ -23,6 +23,7 @@ import { Spread } from "../plot/spread";
 import { navigate } from "../route";
 import { recall, type Run } from "../run";
 import { useTitle } from "../title";
+import { Wide } from "../part/wide";
 
 export function SubmissionPage({ id }: { id: string }) {
   const load = useLoad(() => api.submission(id), [id]);
@@ -205,7 +206,7 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
         <h2 id="counts">Instructions executed</h2>
         <span class="small dim">exact, the same every time</span>
       </header>
-      <div class="scroll-x">
+      <Wide label="Instructions executed">
         <table class="cases">
           <thead>
             <tr>
@@ -234,7 +235,7 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
     </section>
   );
 }

@@ -4,6 +4,7 @@ import type { BenchmarkResult, TestResult } from "../contract";
 import * as format from "../format";
 import { Icon } from "./icon";
 import { Skeleton } from "./state";
+import { Wide } from "./wide";
 
 interface TestProperties {
   tests: TestResult[];
@@ -15,7 +16,7 @@ export function Tests({ tests, total, busy }: TestProperties) {
   const missing = busy ? Math.max(0, (total ?? 0) - tests.length) : 0;
   if (tests.length === 0 && missing === 0) return null;
   return (
-    <div class="scroll-x">
+    <Wide label="Checked cases">
       <table class="cases" aria-label="Checked cases">
         <thead>
           <tr>
@@ -50,7 +51,7 @@ export function Tests({ tests, total, busy }: TestProperties) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 
@@ -66,7 +67,7 @@ export function Benches({ benches, total, busy }: BenchProperties) {
   const counted = benches.some((bench) => bench.counts != null);
   const flops = benches.some((bench) => bench.gflops != null);
   return (
-    <div class="scroll-x">
+    <Wide label="Measured cases">
       <table class="cases" aria-label="Measured cases">
         <thead>
           <tr>
@@ -111,6 +112,6 @@ export function Benches({ benches, total, busy }: BenchProperties) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }

@@ -3,6 +3,7 @@
 import type { DebugInfo } from "../contract";
 import { digits, index } from "../difference";
 import * as format from "../format";
+import { Wide } from "./wide";
 
 export function Differences({ info }: { info: DebugInfo }) {
   const rows = Object.entries(info.sample_differences ?? {});
@@ -50,7 +51,7 @@ export function Differences({ info }: { info: DebugInfo }) {
       </dl>
       {rows.length > 0 && (
         <div class="difference-body">
-          <div class="scroll-x">
+          <Wide label="Elements that differ">
             <table class="difference-table">
               <thead>
                 <tr>
@@ -83,7 +84,7 @@ export function Differences({ info }: { info: DebugInfo }) {
                 })}
               </tbody>
             </table>
-          </div>
+          </Wide>
           <Map places={rows.map(([place]) => index(place))} shape={info.shape ?? []} />
         </div>
       )}

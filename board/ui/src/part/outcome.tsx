@@ -75,7 +75,7 @@ export function Outcome({ followed, line, choose, goTo }: Properties) {
           </a>
         )}
       </div>
-      <div class="outcome-body">
+      <div class="outcome-body" tabIndex={0} role="group" aria-label="What became of it">
         {followed.failure.value !== "" ? (
           <Refused refusal={new api.Refusal(0, followed.failure.value)} />
         ) : shown === "isa" ? (

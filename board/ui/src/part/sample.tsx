@@ -1,6 +1,7 @@
 /** The sample: what went in, what came out, what should have, with the elements that differ in colour. */
 
 import type { BoardEvent } from "../contract";
+import { Wide } from "./wide";
 
 export function Sample({ event }: { event: BoardEvent }) {
   return (
@@ -32,7 +33,7 @@ function Value({ value, against }: { value: unknown; against?: unknown }) {
         : [against]
       : null;
     return (
-      <div class="scroll-x matrix" tabIndex={0} role="group" aria-label="Values">
+      <Wide label="Values" kind="matrix">
         <table>
           <tbody>
             {rows.map((row, y) => (
@@ -49,7 +50,7 @@ function Value({ value, against }: { value: unknown; against?: unknown }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Wide>
     );
   }
   if (typeof value === "object" && value !== null) {
