@@ -9,6 +9,7 @@ use crate::repo::Repo;
 use crate::setup;
 use crate::step;
 use crate::tidy;
+use crate::ui;
 use anyhow::{Result, bail};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ pub fn run(repo: &Repo) -> Result<()> {
         let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
         step::loud("cargo test", repo.cargo().args(arguments))
     });
+    checks.run("pages", || ui::check(repo, &built));
     checks.run("triton", || conformance::triton(repo, &built, conformance::Sizes::Small));
     checks.finish(started.elapsed())
 }

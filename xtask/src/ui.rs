@@ -1,5 +1,6 @@
 //! The board's pages: built by npm into `board/ui/dist`, from where the program takes them in.
 
+use crate::build::Built;
 use crate::lock::Lock;
 use crate::repo::Repo;
 use crate::stamp::{Inputs, Stamp};
@@ -36,13 +37,25 @@ pub fn build(repo: &Repo) -> Result<()> {
     stamp.write()
 }
 
+/// Test the pages: what is pure by itself, and all of it in a browser before a board with a software GPU.
+pub fn check(repo: &Repo, built: &Built) -> Result<()> {
+    let ui = folder(repo);
+    install(repo)?;
+    step::loud("unit tests of the pages", npm(&ui).args(["run", "--silent", "test"]))?;
+    let mut browser = npm(&ui);
+    browser.args(["run", "--silent", "e2e"]).env("REMORA", &built.remora);
+    step::loud("the pages in a browser", &mut browser)?;
+    step::detail(&format!("screenshots: {}", repo.downloads.join("board-screenshots").display()));
+    Ok(())
+}
+
 /// Where the pages' sources are.
-pub fn folder(repo: &Repo) -> PathBuf {
+fn folder(repo: &Repo) -> PathBuf {
     repo.root.join("board/ui")
 }
 
 /// npm in the folder of the pages.
-pub fn npm(folder: &Path) -> Command {
+fn npm(folder: &Path) -> Command {
     let mut command = Command::new("npm");
     command.current_dir(folder).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
     command

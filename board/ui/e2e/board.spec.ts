@@ -1,0 +1,195 @@
+import AxeBuilder from "@axe-core/playwright";
+import { expect, fits, paste, picture, test, type } from "./board";
+import { broken, endless, right, rightToo, wrong } from "./solutions";
+
+test.describe.configure({ mode: "serial" });
+
+const PROBLEM = "/problems/leaky-relu";
+
+test("the list is searched, narrowed and followed to a problem", async ({ page }) => {
+  await page.goto("/");
+  const rows = page.locator("table.problems tbody tr");
+  await expect(rows.filter({ hasText: "Leaky" })).not.toHaveCount(0);
+  const all = await rows.count();
+  await picture(page, "problems");
+  await page.keyboard.press("/");
+  await expect(page.getByRole("searchbox")).toBeFocused();
+  await page.keyboard.type("leaky relu");
+  await expect.poll(() => rows.count()).toBeLessThan(all);
+  await page.getByRole("button", { name: "Hard" }).click();
+  await expect(page.getByText("No problem fits.")).toBeVisible();
+  await page.getByRole("button", { name: /Show all/ }).click();
+  await expect(rows).toHaveCount(all);
+  await page.locator(`a[href="${PROBLEM}"]`).click();
+  await expect(page).toHaveURL(PROBLEM);
+  await expect(page.locator(".prose math").first()).toBeVisible();
+});
+
+test("an endless kernel is found again after a reload, and stopped", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, endless);
+  await page.keyboard.press("ControlOrMeta+Enter");
+  const check = page.locator(".stepper li", { hasText: "Check" });
+  await expect(check).toHaveClass(/active/);
+  const address = page.url();
+  expect(address).toContain("run=");
+  await page.reload();
+  expect(page.url()).toBe(address);
+  await expect(page.locator(".cm-content")).toContainText("while (place[i]");
+  await expect(check).toHaveClass(/active/);
+  await picture(page, "reloaded");
+  await expect(page.locator(".verdict-line strong")).toHaveText("Out of time");
+  await expect(check).toHaveClass(/failed/);
+  await picture(page, "out-of-time");
+});
+
+test("a program that does not compile leads to its line", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, broken);
+  await page.getByRole("button", { name: /^Submit/ }).click();
+  await expect(page.locator(".verdict-line strong")).toHaveText("Does not compile");
+  const place = page.getByRole("button", { name: /^\S+:\d+:\d+:/ }).first();
+  await place.click();
+  await expect(page.locator(".cm-lit")).toContainText("inptu");
+  await expect(page.locator(".cm-lint-marker-error")).toHaveCount(1);
+  await picture(page, "does-not-compile");
+});
+
+test("a wrong answer shows where it is wrong", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, wrong);
+  await page.keyboard.press("ControlOrMeta+Enter");
+  await expect(page.locator(".verdict-line strong")).toHaveText("Wrong answer");
+  await expect(page.locator(".difference-table tbody tr").first()).toBeVisible();
+  await expect(page.locator(".difference-table mark").first()).not.toBeEmpty();
+  await expect(page.locator(".difference-map circle").first()).toBeVisible();
+  await expect(page.locator(".cases tr.bad").first()).toBeVisible();
+  await picture(page, "wrong-answer");
+});
+
+test("the sample runs, and compiling alone shows the instructions of a line", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, right);
+  await page.keyboard.press("ControlOrMeta+'");
+  await expect(page.locator(".verdict-line strong")).toHaveText("Sample passed");
+  await expect(page.locator(".sample .matrix").first()).toBeVisible();
+  await picture(page, "sample");
+  await page.getByRole("button", { name: "Compile" }).click();
+  await expect(page.locator(".isa-line").first()).toBeVisible();
+  await page.locator(".cm-line", { hasText: "input[i]" }).click();
+  await expect(page.locator(".isa-line.lit").first()).toBeVisible();
+  await picture(page, "instructions");
+});
+
+test("leaky-relu is solved; the roofline, the spread and the source of each instruction are there", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await type(page, right);
+  await page.keyboard.press("ControlOrMeta+Enter");
+  await expect(page.locator(".verdict-line strong")).toHaveText("Accepted");
+  for (const step of ["Queue", "Compile", "Check", "Measure"]) {
+    await expect(page.locator(".stepper li", { hasText: step })).toHaveClass(/done/);
+  }
+  await picture(page, "accepted");
+  await page.getByRole("link", { name: "Details" }).click();
+  await expect(page.getByRole("heading", { name: "Roofline" })).toBeVisible();
+  await expect(page.locator(".plot .roof")).toBeVisible();
+  await page.locator(".plot .dot").first().hover();
+  await expect(page.locator(".plot-note")).toContainText("roof allows");
+  await expect(page.locator(".plot .sample").first()).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Instructions executed" })).toBeVisible();
+  await page.locator("button.code-line", { hasText: "input[i]" }).click();
+  const lit = page.locator(".isa-line.lit");
+  await expect(lit.first()).toBeVisible();
+  await expect(lit.filter({ hasText: "global_load" })).not.toHaveCount(0);
+  await picture(page, "submission", true);
+  await page.goto("/");
+  await expect(page.locator("tr", { has: page.locator(`a[href="${PROBLEM}"]`) }).locator(".solved")).toBeVisible();
+});
+
+test("two submissions are compared, and ranked apart from GPUs", async ({ page }) => {
+  await page.goto(PROBLEM);
+  await paste(page, rightToo);
+  await page.keyboard.press("ControlOrMeta+Enter");
+  await expect(page.locator(".verdict-line strong")).toHaveText("Accepted");
+  await page.goto("/submissions?status=BENCHMARKED");
+  const boxes = page.locator("table.submissions input[type=checkbox]");
+  await expect(boxes).toHaveCount(2);
+  await boxes.nth(1).check();
+  await boxes.nth(0).check();
+  await picture(page, "submissions");
+  await page.getByRole("button", { name: /^Compare/ }).click();
+  await expect(page.locator(".change.changed .after").first()).toContainText("fmaxf");
+  await expect(page.locator(".compare tbody tr").first()).toContainText("runtime");
+  await picture(page, "compare", true);
+  await page.goto("/leaderboard/leaky-relu");
+  await expect(page.locator(".emulated-note")).toBeVisible();
+  await expect(page.locator("table.ranking tbody tr")).toHaveCount(1);
+  await picture(page, "leaderboard");
+  await page.goto("/queue");
+  await expect(page.locator(".device").first()).toContainText("ready");
+  await picture(page, "queue");
+});
+
+test("dark and light follow the system until they are switched", async ({ page }) => {
+  const root = page.locator("html");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.goto(PROBLEM);
+  await expect(root).toHaveAttribute("data-theme", "dark");
+  await expect(page.locator(".cm-content")).toBeVisible();
+  await picture(page, "problem-dark");
+  await page.getByRole("button", { name: "Light colours" }).click();
+  await expect(root).toHaveAttribute("data-theme", "light");
+  await page.reload();
+  await expect(root).toHaveAttribute("data-theme", "light");
+  await page.locator("h1").click();
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toContainText("Submit");
+  await picture(page, "keyboard");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+});
+
+test("an API key is asked for, kept and sent", async ({ page }) => {
+  await page.goto("/queue");
+  await page.getByRole("button", { name: /API key/ }).click();
+  await page.getByLabel("API key", { exact: true }).last().fill("rmr_test_secret");
+  const asked = page.waitForRequest((request) => request.headers().authorization === "Bearer rmr_test_secret");
+  await page.getByRole("button", { name: "Keep" }).click();
+  await asked;
+  await expect(page.locator(".key-name")).toHaveText("rmr_test");
+});
+
+for (const [width, name] of [[1360, "desktop"], [390, "phone"]] as const) {
+  test(`every page fits a ${name} and can be read by everyone`, async ({ page, request }) => {
+    await page.setViewportSize({ width, height: 844 });
+    const answer = await request.get("/api/submissions?status=BENCHMARKED");
+    const { submissions } = (await answer.json()) as { submissions: { id: string }[] };
+    const [second, first] = submissions.map((one) => one.id);
+    const pages = {
+      problems: "/",
+      problem: PROBLEM,
+      result: `${PROBLEM}?run=${first}`,
+      submissions: "/submissions",
+      submission: `/submissions/${first}`,
+      compare: `/compare?a=${first}&b=${second}`,
+      leaderboard: "/leaderboard/leaky-relu",
+      queue: "/queue",
+      missing: "/nowhere",
+    };
+    for (const [label, path] of Object.entries(pages)) {
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        if (colorScheme === "light") {
+          await page.goto(path);
+          await expect(page.locator("h1").first()).toBeAttached();
+          await expect(page.locator(".skeleton:visible")).toHaveCount(0);
+          await fits(page);
+        }
+        const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa"]).analyze();
+        const found = violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.target.join(" ")}`));
+        expect(found, `${label}, ${colorScheme}`).toEqual([]);
+      }
+      if (width === 390) await picture(page, `phone-${label}-dark`);
+    }
+  });
+}

@@ -1,0 +1,132 @@
+/** A board of its own for the tests: `remora serve` on a free port with an empty database, ended when they are done. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test as base, expect, type Page } from "@playwright/test";
+
+const START_MS = 60_000;
+
+/** Seconds that a case may run. The tests' own kernels take milliseconds; the endless one takes all of it. */
+const CASE_SECONDS = "8";
+
+interface Board {
+  url: string;
+}
+
+export const test = base.extend<{ errors: string[] }, { board: Board }>({
+  board: [
+    async ({}, use) => {
+      const program = process.env.REMORA;
+      if (program === undefined) throw new Error("REMORA names no program: cargo xtask test sets it");
+      const data = mkdtempSync(join(tmpdir(), "remora-board-"));
+      const child = spawn(
+        program,
+        ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS],
+        { stdio: ["ignore", "pipe", "inherit"] },
+      );
+      try {
+        await use({ url: await announced(child) });
+      } finally {
+        await ended(child);
+        rmSync(data, { recursive: true, force: true });
+      }
+    },
+    { scope: "worker", timeout: START_MS + 30_000 },
+  ],
+  baseURL: async ({ board }, use) => use(board.url),
+  // Whatever the browser complains of, its policy above all, fails the test that it happened in.
+  errors: [
+    async ({ page }, use) => {
+      const errors: string[] = [];
+      page.on("pageerror", (error) => errors.push(error.message));
+      page.on("console", (message) => {
+        const text = message.text();
+        const told = text.startsWith("Failed to load resource") || text.includes("Content Security Policy");
+        if (message.type() === "error" && !told) errors.push(text);
+      });
+      await page.exposeFunction("policyRefused", (what: string) => errors.push(what));
+      await page.addInitScript(() => {
+        document.addEventListener("securitypolicyviolation", (event) => {
+          // Where text is typed over a selection the browser itself tries to carry styles over; the editor wants none.
+          const path = event.composedPath();
+          if (path.some((node) => node instanceof HTMLElement && node.isContentEditable)) return;
+          const refused = `${event.violatedDirective} refused ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`;
+          (window as unknown as { policyRefused: (what: string) => void }).policyRefused(refused);
+        });
+      });
+      await use(errors);
+      expect(errors).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+function announced(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error("remora serve did not come up")), START_MS);
+    child.once("exit", (code) => reject(new Error(`remora serve ended with ${code}`)));
+    if (child.stdout === null) throw new Error("remora serve has no standard output");
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const url = /^listening on (http:\S+)/.exec(line)?.[1];
+      if (url === undefined) return;
+      clearTimeout(timer);
+      resolve(url);
+    });
+  });
+}
+
+function ended(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve();
+    child.once("exit", () => resolve());
+    child.kill("SIGTERM");
+  });
+}
+
+/** Where the starter code leaves room. */
+const ROOM = "{\n    \n}";
+
+/** Paste the starter code with a body over what is in the editor. */
+export async function paste(page: Page, body: string): Promise<void> {
+  const answer = await page.request.get("/api/problems/leaky-relu");
+  const { starters } = (await answer.json()) as { starters: Record<string, { kernel: string }> };
+  const starter = starters.float32?.kernel ?? "";
+  expect(starter).toContain(ROOM);
+  const code = starter.replace(ROOM, `{\n${body}\n}`);
+  const content = page.locator(".cm-content");
+  await content.click();
+  await page.keyboard.press("ControlOrMeta+a");
+  await content.evaluate((element, text) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", text);
+    element.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+  }, code);
+  await expect.poll(() => written(page)).toBe(code);
+}
+
+/** Type a body key by key into the starter code. The editor indents by itself. */
+export async function type(page: Page, body: string): Promise<void> {
+  await page.locator(".cm-line").nth(-3).click();
+  await page.keyboard.type(body.trim().replace(/\n\s*/g, "\n"));
+  await expect.poll(() => written(page)).toContain(`{\n${body}\n}`);
+}
+
+async function written(page: Page): Promise<string> {
+  return (await page.locator(".cm-line").allInnerTexts()).map((line) => line.replace(/\n$/, "")).join("\n");
+}
+
+/** A picture for people to look at. Hiding the caret would need a style element, which the policy of the pages refuses. */
+export async function picture(page: Page, name: string, fullPage = false): Promise<void> {
+  await page.screenshot({ path: `../../target/board-screenshots/${name}.png`, fullPage, caret: "initial" });
+}
+
+/** Nothing may be wider than the window. */
+export async function fits(page: Page): Promise<void> {
+  const beyond = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  expect(beyond).toBeLessThanOrEqual(0);
+}
+
+export { expect };

@@ -1,0 +1,19 @@
+/** What the tests hand in: bodies for the starter code of leaky-relu. */
+
+const each = (inside: string) => `    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i >= n * m) return;
+${inside}`;
+
+export const right = each("    output[i] = input[i] > 0.0f ? input[i] : alpha * input[i];");
+
+export const rightToo = each("    output[i] = fmaxf(input[i], alpha * input[i]);");
+
+/** The last column is forgotten. */
+export const wrong = each(`    bool last = i % m == m - 1;
+    output[i] = input[i] > 0.0f || last ? input[i] : alpha * input[i];`);
+
+export const broken = each("    output[i] = inptu[i];");
+
+/** Endless in a way that no compiler may leave out. */
+export const endless = each(`    volatile float* place = output;
+    while (place[i] != 12345.0f) place[i] = 0.0f;`);
