@@ -19,6 +19,7 @@ use crate::tools::Tools;
 
 /// HIP's numbers for what has an event of its own.
 const OUT_OF_MEMORY: i32 = 2;
+const NO_DEVICE: i32 = 100;
 const LAUNCH_TIMED_OUT: i32 = 702;
 
 /// What users are shown of what a program prints.
@@ -418,6 +419,10 @@ impl Judge<'_> {
                 message: "a kernel ran too long".to_owned(),
                 details: details(&text),
             }),
+            // Nobody's fault who submits.
+            (Fault::Hip { code: NO_DEVICE, text }, _) => {
+                error("the device cannot be reached", &details(&text))
+            }
             (Fault::Hip { code: OUT_OF_MEMORY, text }, _) => Box::new(Event::MemoryLimitExceeded {
                 message: "the device has no memory left".to_owned(),
                 details: details(&text),

@@ -161,7 +161,6 @@ fn directives_of_the_source_change_the_launch() {
     let source = format!(
         "//!grid (n*m+511)/512\n{}",
         RIGHT.replace("if (i < n * m) {", "for (i = i * 2; i < n * m; i += (size_t)gridDim.x * 512) for (size_t end = i + 2; i < end && i < n * m; ++i) {")
-            .replace("output[i] = x > 0 ? x : alpha * x;", "output[i] = x > 0 ? x : alpha * x;")
     );
     let events = rig().events(&rig().job("leaky-relu", &source, Endpoint::Checker));
     assert_eq!(status(events.last().unwrap()), "CHECKED", "{events:?}");
@@ -217,7 +216,7 @@ fn what_is_unknown_is_an_error_that_names_it() {
         job.gpu = gpu.to_owned();
         job.worker = worker.map_or(job.worker, str::to_owned);
         let last = rig().last(&job);
-        assert!(matches!(last, Event::Error { .. } | Event::RuntimeError { .. }), "{last:?}");
+        assert!(matches!(last, Event::Error { .. }), "{last:?}");
     }
     // Another GPU than the worker has.
     let mut job = rig().job("leaky-relu", RIGHT, Endpoint::Checker);

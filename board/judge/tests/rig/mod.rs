@@ -19,7 +19,16 @@ pub struct Rig {
 pub fn rig() -> &'static Rig {
     static RIG: OnceLock<Rig> = OnceLock::new();
     RIG.get_or_init(|| {
-        let worker = Worker::start_with(&WorkerOptions::with(&["--watchdog", "3", "--exit-with-parent"]));
+        // Its parent is the thread that starts it, and threads of tests end; this one does not.
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let options = WorkerOptions::with(&["--watchdog", "3", "--exit-with-parent"]);
+            let _ = sender.send(Worker::start_with(&options));
+            loop {
+                std::thread::park();
+            }
+        });
+        let worker = receiver.recv().expect("a worker");
         let remora = e2e::remora();
         // Kept between runs, like the programs of other tests: compiled headers take seconds.
         let cache = remora.parent().unwrap_or(&remora).join("board-tests");
