@@ -27,11 +27,16 @@ fn opcodes_are_pinned() {
     );
 }
 
+/// The version node of functions that AMD's library does not have.
+const OWN_NODE: &str = "remora_1";
+
 #[test]
 fn every_symbol_and_node_of_amds_libraries_is_exported() {
     for (column, soname) in Soname::ALL.into_iter().enumerate() {
         let amds = amd_exports(column);
-        let ours: BTreeMap<&str, &str> = meta::exports(soname.library()).into_iter().collect();
+        let mut ours: BTreeMap<&str, &str> = meta::exports(soname.library()).into_iter().collect();
+        // What is ours alone has a node of its own, so that it can never be taken for AMD's.
+        ours.retain(|symbol, node| !(symbol.starts_with("remora") && *node == OWN_NODE));
         assert_eq!(ours, amds, "{}", soname.library());
     }
     assert_eq!(amd_exports(2).len(), 525, "the facts are complete");
@@ -45,7 +50,8 @@ fn every_node_of_amds_libraries_is_defined() {
             assert!(script.contains(&format!("{node} {{")), "{} lacks {node}", soname.library());
         }
         for (symbol, node) in meta::exports(soname.library()) {
-            assert!(soname.nodes().contains(&node), "{symbol} has node {node} in {}", soname.library());
+            let known = soname.nodes().contains(&node) || node == OWN_NODE;
+            assert!(known, "{symbol} has node {node} in {}", soname.library());
         }
     }
 }

@@ -3,7 +3,6 @@
 //! Files with a hash in their name are kept by browsers for good; the rest is asked for again and answered with "not changed".
 //! Compressed files come from the build where it left some (`.br`, `.gz`), else they are compressed once and kept.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write as _;
 
@@ -97,7 +96,7 @@ fn encoded(name: &str, file: &EmbeddedFile, accepted: &str) -> (Option<&'static 
     (None, file.data.clone().into_owned())
 }
 
-fn gzip(name: &str, data: &Cow<'static, [u8]>) -> Vec<u8> {
+fn gzip(name: &str, data: &[u8]) -> Vec<u8> {
     static MADE: Mutex<Option<HashMap<String, Vec<u8>>>> = Mutex::new(None);
     let mut made = MADE.lock();
     let made = made.get_or_insert_default();
