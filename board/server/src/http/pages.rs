@@ -15,7 +15,7 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 use crate::error::Refusal;
 
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../ui/dist"]
+#[folder = "../ui/dist"]
 #[allow_missing = true]
 struct Files;
 
