@@ -125,7 +125,7 @@ async fn interrupted(store: &Store) {
     let (waiting, running) = (enqueue(store, &user, "//").await, enqueue(store, &user, "//").await);
     store.claim(&running).await.unwrap().unwrap();
     let found: Vec<String> = store.interrupted().await.unwrap().into_iter().map(|one| one.id).collect();
-    assert_eq!(found, [running.clone()]);
+    assert_eq!(found, std::slice::from_ref(&running));
     assert!(store.ask_to_cancel(&waiting).await.unwrap());
     assert!(store.claim(&waiting).await.unwrap().is_none(), "what is to be cancelled does not start");
     assert_eq!(store.to_cancel().await.unwrap().len(), 1);
