@@ -72,7 +72,7 @@ test("the sample runs, and compiling alone shows the instructions of a line", as
   await paste(page, right);
   await page.keyboard.press("ControlOrMeta+'");
   await expect(page.locator(".verdict-line strong")).toHaveText("Sample passed");
-  await expect(page.locator(".sample .matrix").first()).toBeVisible();
+  await expect(page.locator(".sample-run .matrix").first()).toBeVisible();
   await picture(page, "sample");
   await page.getByRole("button", { name: "Compile" }).click();
   await expect(page.locator(".isa-line").first()).toBeVisible();

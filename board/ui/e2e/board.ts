@@ -25,7 +25,7 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
       const child = spawn(
         program,
         ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS],
-        { stdio: ["ignore", "pipe", "inherit"] },
+        { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, XDG_CACHE_HOME: join(data, "cache") } },
       );
       try {
         await use({ url: await announced(child) });

@@ -203,6 +203,14 @@ export interface DebugInfo {
   message?: string;
 }
 
+/** Numbers that JSON does not hold are text. */
+export interface SampleArray {
+  shape: number[];
+  values: (number | string)[];
+}
+
+export type SampleValues = Record<string, SampleArray | number | string>;
+
 /** One event of a submission. The status says which of the other fields are there. */
 export interface BoardEvent {
   id?: number;
@@ -229,9 +237,9 @@ export interface BoardEvent {
   emulated?: boolean;
   deterministic?: boolean;
   flags?: string[];
-  input?: unknown;
-  output?: unknown;
-  expected_output?: unknown;
+  input?: SampleValues;
+  output?: SampleValues;
+  expected_output?: SampleValues;
   stdout?: string;
   stderr?: string;
   return_code?: number;

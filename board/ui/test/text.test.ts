@@ -3,7 +3,7 @@ import { diagnostics, pieces } from "../src/compiler";
 import { digits, index, lines } from "../src/difference";
 import { address, census, family, weights, words } from "../src/isa";
 import { signature } from "../src/part/statement";
-import { differs } from "../src/part/sample";
+import { differs, rows, shown } from "../src/sample";
 import { parse } from "../src/routes";
 import { fitting } from "../src/search";
 import { Frames } from "../src/sse";
@@ -152,5 +152,12 @@ describe("statement and sample", () => {
     expect(differs(0.1, 0.2)).toBe(true);
     expect(differs("NaN", 0.1)).toBe(true);
     expect(differs("NaN", "NaN")).toBe(false);
+  });
+
+  it("show arrays in rows of the last dimension", () => {
+    expect(rows({ shape: [2, 3], values: [1, 2, 3, 4, 5, 6] })).toEqual([[1, 2, 3], [4, 5, 6]]);
+    expect(rows({ shape: [4], values: [1, 2, 3, 4] })).toEqual([[1, 2, 3, 4]]);
+    expect(rows({ shape: [], values: [7] })).toEqual([[7]]);
+    expect(shown(0.30000001192)).toBe("0.3");
   });
 });

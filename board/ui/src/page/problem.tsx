@@ -1,6 +1,6 @@
 /** One problem: what is asked, the editor, and what became of what was written. */
 
-import { useSignal } from "@preact/signals";
+import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import * as api from "../api";
 import { diagnostics } from "../compiler";
@@ -64,6 +64,10 @@ function Workbench({ problem }: { problem: Problem }) {
   const pane = useSignal<Pane>(parameter("run") === "" ? "statement" : "result");
   const line = useSignal<number | null>(null);
   const sending = useSignal(false);
+  /** What was handed in last, and what the editor holds: results belong to the first. */
+  const sent = useSignal<string | null>(null);
+  const written = useSignal<string | null>(null);
+  const changed = useComputed(() => sent.value !== null && written.value !== null && sent.value !== written.value);
   const followed = useSignal<Followed | null>(null);
   const editor = useRef<EditorHandle | null>(null);
   const devices = useLoad(api.devices, [], 15_000).now.value.value ?? [];
@@ -107,6 +111,8 @@ function Workbench({ problem }: { problem: Problem }) {
       });
       editor.current?.mark([]);
       line.value = null;
+      sent.value = code;
+      written.value = code;
       // In the address, so that a reload finds it again.
       amend({ run: made.id });
       watch(new Followed(made.id, endpoint, made.position ?? null));
@@ -139,9 +145,15 @@ function Workbench({ problem }: { problem: Problem }) {
     api
       .submission(id)
       .then((detail) => {
-        if (!gone && followed.value === null) watch(new Followed(id, detail.endpoint));
+        if (gone || followed.value !== null) return;
+        sent.value = detail.code;
+        watch(new Followed(id, detail.endpoint));
       })
-      .catch(() => amend({ run: "" }));
+      .catch((cause: unknown) => {
+        // One that is not there, or not ours, is forgotten; one that cannot be asked for now is not.
+        if (cause instanceof api.Refusal && cause.status >= 400 && cause.status < 500) amend({ run: "" });
+        else tell("The submission cannot be asked for now; reload to try again.", { bad: true });
+      });
     return () => {
       gone = true;
     };
@@ -201,12 +213,16 @@ function Workbench({ problem }: { problem: Problem }) {
       </div>
       <Editor
         initial={draft()}
-        changed={(text) => drafts.save(problem.slug, dtype.value, shape.value, text, starter())}
+        changed={(text) => {
+          written.value = text;
+          drafts.save(problem.slug, dtype.value, shape.value, text, starter());
+        }}
         cursor={(number) => {
           line.value = number;
         }}
         ready={(handle) => {
           editor.current = handle;
+          written.value = handle.text();
           if (said !== "") handle.mark(diagnostics(said));
         }}
       />
@@ -248,6 +264,7 @@ function Workbench({ problem }: { problem: Problem }) {
             dtype={dtype.value}
             shape={shape.value}
             emulated={chosen?.emulated ?? false}
+            solved={problem.solved || run?.end?.status === "BENCHMARKED"}
           />}
         second={
           <Split
@@ -256,7 +273,13 @@ function Workbench({ problem }: { problem: Problem }) {
             direction="down"
             start={0.56}
             first={code}
-            second={<Outcome followed={followed.value} line={line.value} choose={choose} goTo={goTo} />}
+            second={<Outcome
+                followed={followed.value}
+                changed={changed.value}
+                line={line.value}
+                choose={choose}
+                goTo={goTo}
+              />}
           />
         }
       />
@@ -291,16 +314,16 @@ function Cost({ problem, device: chosen }: { problem: string; device: Device | n
   const gpu = chosen?.gpu_type ?? "";
   const now = useLoad(
     async () => (gpu === "" ? null : api.estimate(problem, gpu, "full")),
-    [problem, gpu, chosen?.queue_length],
+    [problem, gpu],
+    15_000,
   ).now.value;
-  if (now.value == null) return <span class="small dim">{"\u00a0"}</span>;
+  if (now.value == null) return <span class="small dim cost">{"\u00a0"}</span>;
   const { cost_usd, seconds, queue_s, warm } = now.value;
-  return (
-    <span class="small dim cost">
-      {cost_usd > 0 ? `about ${format.money(cost_usd)}, ` : ""}
-      {format.wait(seconds)}
-      {queue_s >= 1 ? ` after ${format.wait(queue_s)} in the queue` : ""}
-      {warm ? "" : ", cold start"}
-    </span>
-  );
+  const parts = [
+    cost_usd > 0 ? `about ${format.money(cost_usd)}` : "free",
+    seconds > 0 ? format.wait(seconds) : "",
+    queue_s >= 1 ? `${format.wait(queue_s)} in the queue` : "",
+    warm ? "" : "cold start",
+  ];
+  return <span class="small dim cost">{parts.filter((part) => part !== "").join(", ")}</span>;
 }

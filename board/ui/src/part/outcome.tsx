@@ -15,12 +15,14 @@ import { Verdict } from "./verdict";
 
 interface Properties {
   followed: Followed | null;
+  /** Whether the editor holds something else by now. */
+  changed: boolean;
   line: number | null;
   choose: (line: number) => void;
   goTo: (line: number, column: number) => void;
 }
 
-export function Outcome({ followed, line, choose, goTo }: Properties) {
+export function Outcome({ followed, changed, line, choose, goTo }: Properties) {
   const tab = useSignal<"result" | "isa">("result");
   const run = followed?.run.value ?? null;
   useEffect(() => {
@@ -60,6 +62,11 @@ export function Outcome({ followed, line, choose, goTo }: Properties) {
           </button>
         </div>
         {!followed.connected.value && run.end === null && <span class="chip warn">reconnecting</span>}
+        {changed && (
+          <span class="chip" title="Lines and results are of what was handed in">
+            code changed since
+          </span>
+        )}
         <span class="space" />
         {run.end === null ? (
           <button

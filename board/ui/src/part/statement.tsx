@@ -10,9 +10,10 @@ interface Properties {
   dtype: string;
   shape: KernelShape;
   emulated: boolean;
+  solved: boolean;
 }
 
-export function Statement({ problem, dtype, shape, emulated }: Properties) {
+export function Statement({ problem, dtype, shape, emulated, solved }: Properties) {
   const tolerance = tolerances(problem, dtype);
   const place = emulated ? "emulated" : "real";
   const measured = problem.cases.filter((one) => one.set === "bench" && (one.place === null || one.place === place));
@@ -22,7 +23,7 @@ export function Statement({ problem, dtype, shape, emulated }: Properties) {
         <h1 tabIndex={-1}>{problem.title}</h1>
         <div class="row">
           <Depth difficulty={problem.difficulty} />
-          {problem.solved && (
+          {solved && (
             <span class="chip good">
               <Icon name="check" /> solved
             </span>
