@@ -5,8 +5,9 @@ export default defineConfig({
   outputDir: "../../target/board-e2e",
   // One board for all tests, and two processors: side by side would only be slower.
   workers: 1,
-  timeout: 90_000,
-  expect: { timeout: 30_000 },
+  // Generous: they are for what hangs, not for what is slow.
+  timeout: 240_000,
+  expect: { timeout: 60_000 },
   reporter: [["list"]],
   use: {
     browserName: "chromium",

@@ -43,8 +43,7 @@ pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     install(repo)?;
     step::loud("unit tests of the pages", npm(&ui).args(["run", "--silent", "test"]))?;
     let mut browser = npm(&ui);
-    browser.args(["run", "--silent", "e2e"]);
-    browser.env("REMORA", &built.remora).env("REMORA_TOOLCHAIN", repo.toolchain());
+    browser.args(["run", "--silent", "e2e"]).env("REMORA", &built.remora);
     step::loud("the pages in a browser", &mut browser)?;
     step::detail(&format!("screenshots: {}", repo.downloads.join("board-screenshots").display()));
     Ok(())

@@ -93,7 +93,7 @@ test("leaky-relu is solved; the roofline, the spread and the source of each inst
   await page.getByRole("link", { name: "Details" }).click();
   await expect(page.getByRole("heading", { name: "Roofline" })).toBeVisible();
   await expect(page.locator(".plot .roof")).toBeVisible();
-  await page.locator(".plot .dot").first().hover();
+  await page.locator(".plot .dot").first().focus();
   await expect(page.locator(".plot-note")).toContainText("roof allows");
   await expect(page.locator(".plot .sample").first()).toBeVisible();
   await expect(page.getByRole("heading", { name: "Instructions executed" })).toBeVisible();
@@ -159,14 +159,18 @@ test("an API key is asked for, kept and sent", async ({ page }) => {
   await expect(page.locator(".key-name")).toHaveText("rmr_test");
 });
 
-for (const [width, name] of [[1360, "desktop"], [390, "phone"]] as const) {
-  test(`every page fits a ${name} and can be read by everyone`, async ({ page, request }) => {
+for (const [width, name, colorScheme] of [
+  [1360, "desktop", "light"],
+  [390, "phone", "dark"],
+] as const) {
+  test(`every page fits a ${name} and can be read by everyone, ${colorScheme}`, async ({ page, request }) => {
     await page.setViewportSize({ width, height: 844 });
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     const answer = await request.get("/api/submissions?status=BENCHMARKED");
     const { submissions } = (await answer.json()) as { submissions: { id: string }[] };
     const [second, first] = submissions.map((one) => one.id);
     const pages = {
-      problems: "/",
+      problems: "/?q=relu",
       problem: PROBLEM,
       result: `${PROBLEM}?run=${first}`,
       submissions: "/submissions",
@@ -177,19 +181,16 @@ for (const [width, name] of [[1360, "desktop"], [390, "phone"]] as const) {
       missing: "/nowhere",
     };
     for (const [label, path] of Object.entries(pages)) {
-      for (const colorScheme of ["light", "dark"] as const) {
-        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-        if (colorScheme === "light") {
-          await page.goto(path);
-          await expect(page.locator("h1").first()).toBeAttached();
-          await expect(page.locator(".skeleton:visible")).toHaveCount(0);
-          await fits(page);
-        }
-        const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa"]).analyze();
-        const found = violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.target.join(" ")}`));
-        expect(found, `${label}, ${colorScheme}`).toEqual([]);
-      }
-      if (width === 390) await picture(page, `phone-${label}-dark`);
+      await page.goto(path);
+      await expect(page.locator("h1").first()).toBeAttached();
+      await expect(page.locator(".skeleton:visible")).toHaveCount(0);
+      await fits(page);
+      // Without frames there is no need for a second page to collect what frames say, which takes as long as the rest.
+      const axe = new AxeBuilder({ page }).setLegacyMode(true).withTags(["wcag2a", "wcag2aa", "wcag21aa"]);
+      const { violations } = await axe.analyze();
+      const found = violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.target.join(" ")}`));
+      expect(found, label).toEqual([]);
+      await picture(page, `${name}-${label}`);
     }
   });
 }

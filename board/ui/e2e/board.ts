@@ -3,14 +3,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { test as base, expect, type Page } from "@playwright/test";
 
 const START_MS = 60_000;
 
 /** Seconds that a case may run. The tests' own kernels take milliseconds; the endless one takes all of it. */
-const CASE_SECONDS = "8";
+const CASE_SECONDS = "5";
+
+/** Where set-up unpacks what kernels are compiled with, however cargo was called. */
+const TOOLCHAIN = resolve("../../target/toolchain");
 
 interface Board {
   url: string;
@@ -25,7 +28,7 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
       const child = spawn(
         program,
         ["serve", "--ready", "--listen", "127.0.0.1:0", "--data", data, "--case-seconds", CASE_SECONDS],
-        { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, XDG_CACHE_HOME: join(data, "cache") } },
+        { stdio: ["ignore", "pipe", "inherit"], env: { REMORA_TOOLCHAIN: TOOLCHAIN, ...process.env, XDG_CACHE_HOME: join(data, "cache") } },
       );
       try {
         await use({ url: await announced(child) });
@@ -120,6 +123,7 @@ async function written(page: Page): Promise<string> {
 
 /** A picture for people to look at. Hiding the caret would need a style element, which the policy of the pages refuses. */
 export async function picture(page: Page, name: string, fullPage = false): Promise<void> {
+  if (fullPage) await page.evaluate(() => scrollTo(0, 0));
   await page.screenshot({ path: `../../target/board-screenshots/${name}.png`, fullPage, caret: "initial" });
 }
 

@@ -23,6 +23,8 @@ export interface Run {
   position: number | null;
   expectedWait: number | null;
   compileMs: number | null;
+  /** Whether the result of the compilation was there already. */
+  cached: boolean;
   kernels: Kernel[];
   warnings: string;
   /** The step that was reached; the steps before it are done. */
@@ -69,6 +71,7 @@ export function begin(id: string, endpoint: Endpoint): Run {
     position: null,
     expectedWait: null,
     compileMs: null,
+    cached: false,
     kernels: [],
     warnings: "",
     reached: "queue",
@@ -118,6 +121,7 @@ export function advance(run: Run, event: BoardEvent): Run {
     case "COMPILED":
       next.reached = "compile";
       next.compileMs = event.compile_ms ?? null;
+      next.cached = event.cached ?? false;
       next.kernels = event.kernels ?? [];
       next.warnings = event.warnings ?? "";
       break;
@@ -262,7 +266,7 @@ function detail(run: Run, name: StepName, state: StepState): string {
     case "queue":
       return state === "active" ? queueDetail(run) : "";
     case "compile":
-      return run.compileMs === null ? "" : format.time(run.compileMs);
+      return run.compileMs === null ? "" : run.cached ? "known" : format.time(run.compileMs);
     case "check":
       return run.totalTests === null
         ? state === "failed"

@@ -59,6 +59,8 @@ interface Fact {
   show: (value: number | null | undefined) => string;
   /** Whether less is better; where neither is, no ratio is shown. */
   better: "less" | "more" | "none";
+  /** Whether the difference may be chance: the intervals overlap, or the times are a software GPU's. */
+  chance?: boolean;
 }
 
 function facts(a: Detail, b: Detail, one: Run, two: Run): Fact[] {
@@ -69,13 +71,21 @@ function facts(a: Detail, b: Detail, one: Run, two: Run): Fact[] {
       ? run.benches.reduce((total, bench) => total + (bench.counts?.[field] ?? 0), 0)
       : null;
   const all: Fact[] = [
-    { name: "runtime", first: a.avg_runtime_ms, second: b.avg_runtime_ms, show: format.time, better: "less" },
+    {
+      name: "runtime",
+      first: a.avg_runtime_ms,
+      second: b.avg_runtime_ms,
+      show: format.time,
+      better: "less",
+      chance: a.emulated,
+    },
     {
       name: "FLOP/s",
       first: a.avg_gflops == null ? null : a.avg_gflops * 1e9,
       second: b.avg_gflops == null ? null : b.avg_gflops * 1e9,
       show: (value) => format.metric(value),
       better: "more",
+      chance: a.emulated,
     },
     { name: "instructions", first: sum(one, "instructions"), second: sum(two, "instructions"), show: format.whole, better: "less" },
     { name: "bytes read", first: sum(one, "bytes_read"), second: sum(two, "bytes_read"), show: format.bytes, better: "less" },
@@ -155,6 +165,12 @@ function Both({ first, second }: { first: Detail; second: Detail }) {
                   second: right?.runtime_ms,
                   show: format.time,
                   better: "less",
+                  chance:
+                    first.emulated ||
+                    (left !== undefined &&
+                      right !== undefined &&
+                      left.ci_low_ms <= right.ci_high_ms &&
+                      right.ci_low_ms <= left.ci_high_ms),
                 };
                 return (
                   <tr key={`case ${name}`}>
@@ -212,7 +228,10 @@ function Ratio({ fact, hide }: { fact: Fact; hide: boolean }) {
   const word = fact.name === "runtime" || fact.show === format.time ? (gain > 1 ? "faster" : "slower") : gain > 1 ? "better" : "worse";
   const times = gain > 1 ? gain : 1 / gain;
   return (
-    <span class={gain > 1 ? "gain" : "loss"}>
+    <span
+      class={fact.chance ? "dim" : gain > 1 ? "gain" : "loss"}
+      title={fact.chance ? "This may be chance: see the spread of the samples." : undefined}
+    >
       {times.toFixed(2)}× {word}
     </span>
   );

@@ -25,7 +25,7 @@ export function Console({ text, label, goTo }: Properties) {
                 {piece.text}
               </button>
             ) : (
-              <span key={at} class={piece.severity}>
+              <span key={at} class={piece.severity === undefined ? undefined : `said-${piece.severity}`}>
                 {piece.text}
               </span>
             ),

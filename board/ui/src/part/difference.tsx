@@ -19,7 +19,7 @@ export function Differences({ info }: { info: DebugInfo }) {
             </>
           )}
         </h3>
-        {info.message !== undefined && <p class="dim">{info.message}</p>}
+        {info.message !== undefined && info.mismatches === undefined && <p class="dim">{info.message}</p>}
       </header>
       <dl class="facts">
         {info.mismatches !== undefined && (

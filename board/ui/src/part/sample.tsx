@@ -26,8 +26,8 @@ function Block({ title, values, against }: Properties) {
     <div class="sample-block">
       <h3>{title}</h3>
       <dl class="sample-parts">
-        {Object.entries(values).map(([name, value]) => (
-          <div key={name}>
+        {ordered(values).map(([name, value]) => (
+          <div key={name} class={isArray(value) ? undefined : "scalar"}>
             <dt>
               <code>{name}</code>
               {isArray(value) && <span class="small dim number"> {value.shape.join(" × ")}</span>}
@@ -38,6 +38,11 @@ function Block({ title, values, against }: Properties) {
       </dl>
     </div>
   );
+}
+
+/** Arrays first, then what is a single number. */
+function ordered(values: SampleValues): [string, SampleValues[string]][] {
+  return Object.entries(values).sort(([, one], [, two]) => Number(isArray(two)) - Number(isArray(one)));
 }
 
 function isArray(value: SampleValues[string]): value is SampleArray {

@@ -101,7 +101,7 @@ export function Roofline({ series, emulated }: { series: Series[]; emulated: boo
             cx={x(dot.intensity)}
             cy={y(dot.flops)}
             r={index === shown.value ? 7 : 5.5}
-            tabIndex={0}
+            tabindex={0}
             role="img"
             aria-label={sentence(dot)}
             onPointerEnter={() => (shown.value = index)}

@@ -29,7 +29,7 @@ export function strip(bench: BenchmarkResult): Strip {
     name: bench.name,
     median,
     low: bench.ci_low_ms / median,
-    high: bench.ci_high_ms / median,
+    high: Math.min(bench.ci_high_ms / median, FURTHEST),
     samples: relative.map((value) => Math.min(value, FURTHEST)),
     beyond: relative.filter((value) => value > FURTHEST).length,
   };
