@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use backend_emulator::MODELS;
-use board_server::config::{Config, DeviceConfig, JobLimits, Limits, PlaceConfig};
+use board_server::config::{Config, DeviceConfig, Limits, PlaceConfig};
 use transport::Endpoint;
 
 use crate::dstack;
@@ -85,7 +85,7 @@ pub fn serve(arguments: &Arguments, environment: &Environment) -> Result<()> {
         per_day: arguments.per_day,
         queue: arguments.queue,
         concurrency: arguments.concurrency.max(1),
-        job: JobLimits { run_s: arguments.case_seconds, ..default.job },
+        job: board_judge::Limits { run_s: arguments.case_seconds, ..default.job },
         ..default
     };
     let config = Config {

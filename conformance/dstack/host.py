@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 SETTINGS = json.load(open("/etc/remora-rig.json"))
 HOLD = SETTINGS["hold"]
 GIGABYTE = 10**9
+# Of whoever the rig runs as, in a home folder of its own.
+KEYS = os.path.expanduser("~/.ssh/authorized_keys")
 
 
 def milliseconds():
@@ -66,7 +68,7 @@ class Task:
 
     def authorize(self):
         """The host lets in whoever the run's key belongs to, as dstack's shim does."""
-        with open("/root/.ssh/authorized_keys", "a") as file:
+        with open(KEYS, "a") as file:
             for key in self.request["host_ssh_keys"]:
                 file.write(key.strip() + f" {self.id}\n")
 
@@ -84,7 +86,7 @@ class Task:
         environment = dict(os.environ)
         environment.update(spec.get("env") or {})
         self.job = subprocess.Popen(
-            spec["commands"], env=environment, cwd="/root", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            spec["commands"], env=environment, cwd=os.path.expanduser("~"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
         )
         self.say_state("running")
@@ -142,9 +144,9 @@ class Task:
         if self.submitted is not None:
             # What a container takes with it when it goes.
             shutil.rmtree("/tmp/" + self.submitted["run"]["run_spec"]["run_name"], ignore_errors=True)
-        with open("/root/.ssh/authorized_keys") as file:
+        with open(KEYS) as file:
             lines = [line for line in file if not line.rstrip().endswith(self.id)]
-        with open("/root/.ssh/authorized_keys", "w") as file:
+        with open(KEYS, "w") as file:
             file.writelines(lines)
 
     def describe(self):

@@ -87,11 +87,7 @@ impl Judge<'_> {
             Shape::Host => self.host(problem, gpu)?,
         };
         let Some(solution) = &mut solution else { return Ok(()) };
-        // What a session has left to say is wanted whatever happens.
-        match self.judge(solution) {
-            Ok(()) => Ok(()),
-            Err(ending) => Err(ending),
-        }
+        self.judge(solution)
     }
 
     pub fn obey_rules(&mut self) -> Result<(), Ending> {

@@ -216,29 +216,33 @@ impl Target {
         match self {
             Target::Unix(path) => {
                 let Ok(far) = UnixStream::connect(path) else { return };
-                let (Ok(near_again), Ok(far_again)) = (near.try_clone(), far.try_clone()) else { return };
-                let back = std::thread::spawn(move || {
-                    let _ = io::copy(&mut &far_again, &mut &near_again);
-                    let _ = near_again.shutdown(Shutdown::Write);
-                });
-                let _ = io::copy(&mut &near, &mut &far);
-                let _ = far.shutdown(Shutdown::Write);
-                let _ = back.join();
+                let Ok(again) = far.try_clone() else { return };
+                carry(&near, (far, again), |far| far.shutdown(Shutdown::Write));
             }
             Target::Tcp(address) => {
                 let Ok(far) = TcpStream::connect(address) else { return };
                 let _ = far.set_nodelay(true);
-                let (Ok(near_again), Ok(far_again)) = (near.try_clone(), far.try_clone()) else { return };
-                let back = std::thread::spawn(move || {
-                    let _ = io::copy(&mut &far_again, &mut &near_again);
-                    let _ = near_again.shutdown(Shutdown::Write);
-                });
-                let _ = io::copy(&mut &near, &mut &far);
-                let _ = far.shutdown(Shutdown::Write);
-                let _ = back.join();
+                let Ok(again) = far.try_clone() else { return };
+                carry(&near, (far, again), |far| far.shutdown(Shutdown::Write));
             }
         }
     }
+}
+
+/// Carries bytes between a connection and another, of which there are two handles, until both directions have ended.
+fn carry<Far: io::Read + io::Write + Send + 'static>(
+    near: &UnixStream,
+    (mut to, mut from): (Far, Far),
+    end: impl FnOnce(&Far) -> io::Result<()>,
+) {
+    let Ok(near_again) = near.try_clone() else { return };
+    let back = std::thread::spawn(move || {
+        let _ = io::copy(&mut from, &mut &near_again);
+        let _ = near_again.shutdown(Shutdown::Write);
+    });
+    let _ = io::copy(&mut &*near, &mut to);
+    let _ = end(&to);
+    let _ = back.join();
 }
 
 /// The harness of a solution of the host shape, with its signature.

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 pub use crate::places::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
 
 /// Everything a server is told.
@@ -101,17 +99,8 @@ pub struct Limits {
     pub attempts: i64,
     /// How much longer than its own limit a judge may take to say that it is reached.
     pub margin: Duration,
-    pub job: JobLimits,
-}
-
-/// What the judge is told about limits.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct JobLimits {
-    pub compile_s: f64,
-    pub run_s: f64,
-    pub whole_s: f64,
-    pub memory: u64,
-    pub output: u64,
+    /// What the judge is told.
+    pub job: board_judge::Limits,
 }
 
 impl Default for Limits {
@@ -125,7 +114,13 @@ impl Default for Limits {
             concurrency: 2,
             attempts: 3,
             margin: Duration::from_secs(30),
-            job: JobLimits { compile_s: 60.0, run_s: 60.0, whole_s: 600.0, memory: 8 << 30, output: 1 << 20 },
+            job: board_judge::Limits {
+                compile_s: 60.0,
+                run_s: 60.0,
+                whole_s: 600.0,
+                memory: 8 << 30,
+                output: 1 << 20,
+            },
         }
     }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 use crate::event::Event;
 
@@ -19,7 +20,7 @@ const LINE: u64 = 32 << 20;
 /// All events of a submission together.
 const OUTPUT: usize = 256 << 20;
 /// What is shown of what a judge that failed had to say.
-const LAST_WORDS: u64 = 4096;
+const LAST_WORDS: usize = 4096;
 
 /// What goes wrong with a judge.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,8 @@ pub enum JudgeError {
 pub struct Judge {
     child: Child,
     lines: BufReader<ChildStdout>,
+    /// The end of what it complains of, read all the time: a full pipe would keep it waiting.
+    words: Option<JoinHandle<Vec<u8>>>,
     deadline: tokio::time::Instant,
     limit: Duration,
     taken: usize,
@@ -72,8 +75,9 @@ impl Judge {
         // A judge that does not read is found out when it gives no verdict.
         let _ = input.write_all(text.as_bytes()).await;
         drop(input);
+        let words = child.stderr.take().map(|stderr| tokio::spawn(end_of(stderr)));
         let deadline = tokio::time::Instant::now() + limit;
-        Ok(Judge { child, lines: BufReader::new(output), deadline, limit, taken: 0 })
+        Ok(Judge { child, lines: BufReader::new(output), words, deadline, limit, taken: 0 })
     }
 
     /// The next event. That there is none although nothing ended the submission is an error.
@@ -105,12 +109,11 @@ impl Judge {
             Ok(Ok(status)) => status.to_string(),
             _ => "still running".to_owned(),
         };
-        let mut words = Vec::new();
-        if let Some(stderr) = self.child.stderr.take() {
-            let mut limited = stderr.take(LAST_WORDS);
-            let read = limited.read_to_end(&mut words);
-            let _ = tokio::time::timeout(Duration::from_secs(1), read).await;
-        }
+        let words = match self.words.take() {
+            Some(words) => tokio::time::timeout(Duration::from_secs(1), words).await,
+            None => Ok(Ok(Vec::new())),
+        };
+        let words = words.ok().and_then(Result::ok).unwrap_or_default();
         let words = String::from_utf8_lossy(&words).trim().to_owned();
         let words = if words.is_empty() { words } else { format!(": {words}") };
         JudgeError::NoVerdict { status, words }
@@ -134,4 +137,15 @@ impl Drop for Judge {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Reads to the end and keeps the last bytes.
+async fn end_of(mut stderr: ChildStderr) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut part = [0; LAST_WORDS];
+    while let Ok(read @ 1..) = stderr.read(&mut part).await {
+        kept.extend_from_slice(&part[..read]);
+        kept.drain(..kept.len().saturating_sub(LAST_WORDS));
+    }
+    kept
 }

@@ -235,7 +235,7 @@ async fn judge(
     submission: &Submission,
     lease: &Lease,
 ) -> Result<Outcome, StoreError> {
-    let mut limits = app.config.limits.job;
+    let mut limits = app.config.limits.job.clone();
     if submission.reserved_usd > 0.0 && submission.price_per_hour > 0.0 {
         // No longer than what was held back from the budget pays for.
         limits.whole_s = limits.whole_s.min(submission.reserved_usd / submission.price_per_hour * 3600.0);

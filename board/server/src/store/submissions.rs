@@ -218,11 +218,7 @@ impl Store {
         .bind(&event.status)
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(row) = row else { return Ok(None) };
-        let number = integer(&row, "last_event")?;
-        insert_event(&mut transaction, id, number, event).await?;
-        transaction.commit().await?;
-        Ok(Some(number))
+        commit_event(transaction, row, id, event).await
     }
 
     /// Ends a submission with its terminal event, once: `None` if it has ended already, or runs as another attempt.
@@ -287,11 +283,7 @@ impl Store {
         .bind(attempt)
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(row) = row else { return Ok(None) };
-        let number = integer(&row, "last_event")?;
-        insert_event(&mut transaction, id, number, event).await?;
-        transaction.commit().await?;
-        Ok(Some(number))
+        commit_event(transaction, row, id, event).await
     }
 
     /// Judges a finished submission anew: its old events go, the numbers of the new ones go on.
@@ -448,6 +440,20 @@ impl Store {
             .await?;
         Ok(row.map(|row| text(&row, "data")).transpose()?)
     }
+}
+
+/// Gives an event the number that an update of its submission left in `row`; `None` if nothing was updated.
+async fn commit_event(
+    mut transaction: sqlx::Transaction<'static, Any>,
+    row: Option<AnyRow>,
+    id: &str,
+    event: &Event,
+) -> Result<Option<i64>> {
+    let Some(row) = row else { return Ok(None) };
+    let number = integer(&row, "last_event")?;
+    insert_event(&mut transaction, id, number, event).await?;
+    transaction.commit().await?;
+    Ok(Some(number))
 }
 
 async fn insert_event(

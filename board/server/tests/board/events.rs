@@ -114,6 +114,13 @@ async fn a_judge_that_fails_is_an_error_and_what_is_no_event_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_judge_that_complains_at_length_is_not_kept_waiting() {
+    let rig = Rig::start().await;
+    let id = rig.submit("", "//chatter", "checker").await;
+    assert_eq!(names(&rig.events("", &id).await).last(), Some(&"CHECKED"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_judge_that_does_not_end_is_ended() {
     let rig = Rig::with(|config| {
         // The judge has its own limit; the server adds half a minute, which the test does not wait for.

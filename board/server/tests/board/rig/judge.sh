@@ -12,6 +12,7 @@ esac
 case "$job" in
     *//error*) say '{"status":"COMPILE_ERROR","message":"It does not compile","details":"line 1: no"}'; exit ;;
     *//junk*) say 'this is no event'; say '{"status":"bad name\n"}'; say '[1,2]' ;;
+    *//chatter*) head -c 1000000 /dev/zero | tr '\0' '!' >&2 ;;
 esac
 say '{"status":"COMPILED","compile_ms":12.5,"kernels":[{"name":"solution","vgprs":8}],"warnings":""}'
 say '{"status":"ISA","kernels":[{"kernel":"solution","lines":[{"address":0,"text":"s_endpgm"}]}]}'
