@@ -1,8 +1,51 @@
 //! Zeroed, aligned memory whose address does not change: what a dispatch hands to its waves.
+//!
+//! Small blocks are kept for the next dispatch of the same thread. The system's allocator keeps none that are aligned, and
+//! looking for one took longer than a short kernel.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::RefCell;
 
 use crate::memory::{Access, Range};
+
+/// Bytes of a block that is kept; arguments of nearly every kernel fit.
+const KEPT_BYTES: usize = 1024;
+/// Blocks that a thread keeps.
+const KEPT: usize = 8;
+
+thread_local! {
+    static BLOCKS: RefCell<Blocks> = const { RefCell::new(Blocks(Vec::new())) };
+}
+
+/// Blocks of [`KEPT_BYTES`] that nobody uses.
+struct Blocks(Vec<*mut u8>);
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        for start in self.0.drain(..) {
+            // SAFETY: only blocks of this layout are kept, and nobody else has them.
+            unsafe { dealloc(start, Buffer::layout(KEPT_BYTES)) };
+        }
+    }
+}
+
+/// A block that this thread has kept, if there is one.
+fn kept() -> Option<*mut u8> {
+    BLOCKS.try_with(|blocks| blocks.borrow_mut().0.pop()).ok().flatten()
+}
+
+/// Keeps a block of [`KEPT_BYTES`]; false if there are enough, or the thread is about to end.
+fn keep(start: *mut u8) -> bool {
+    let take = |blocks: &RefCell<Blocks>| {
+        let blocks = &mut blocks.borrow_mut().0;
+        let room = blocks.len() < KEPT;
+        if room {
+            blocks.push(start);
+        }
+        room
+    };
+    BLOCKS.try_with(take).unwrap_or(false)
+}
 
 /// An owned block of bytes, aligned as device memory is.
 #[derive(Debug)]
@@ -25,6 +68,13 @@ impl Buffer {
         if len == 0 {
             return Buffer { start: Buffer::ALIGN as *mut u8, len };
         }
+        if len <= KEPT_BYTES
+            && let Some(start) = kept()
+        {
+            // SAFETY: a block of `KEPT_BYTES` that is this buffer's alone from now on.
+            unsafe { start.write_bytes(0, len) };
+            return Buffer { start, len };
+        }
         let layout = Buffer::layout(len);
         // SAFETY: the layout has a size above zero.
         let start = unsafe { alloc_zeroed(layout) };
@@ -34,8 +84,10 @@ impl Buffer {
         Buffer { start, len }
     }
 
+    /// Small blocks are all of one size, so that one can be used for another.
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, Buffer::ALIGN).expect("buffer sizes are bounded by the dispatch limits")
+        Layout::from_size_align(len.max(KEPT_BYTES), Buffer::ALIGN)
+            .expect("buffer sizes are bounded by the dispatch limits")
     }
 
     pub fn address(&self) -> u64 {
@@ -73,9 +125,33 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.len > 0 {
+        if self.len > 0 && !(self.len <= KEPT_BYTES && keep(self.start)) {
             // SAFETY: allocated in `zeroed` with the same layout.
             unsafe { dealloc(self.start, Buffer::layout(self.len)) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_used_again_is_zeroed_again() {
+        for len in [KEPT_BYTES, 64, KEPT_BYTES, KEPT_BYTES + 4] {
+            let mut buffers: Vec<Buffer> = (0..2 * KEPT).map(|_| Buffer::zeroed(len)).collect();
+            for buffer in &mut buffers {
+                assert_eq!(buffer.address() % Buffer::ALIGN as u64, 0);
+                assert!((0..len).step_by(4).all(|offset| buffer.read(offset) == 0));
+                buffer.write(0, &vec![0xff; len]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_thread_is_freed_or_kept() {
+        let buffers: Vec<Buffer> = (0..2 * KEPT).map(|_| Buffer::zeroed(100)).collect();
+        std::thread::spawn(move || drop(buffers)).join().unwrap();
+        assert_eq!(Buffer::zeroed(100).read(96), 0);
     }
 }

@@ -139,13 +139,42 @@ pub struct Gpu {
     level: Level,
     pool: Pool,
     dispatches: AtomicU64,
+    /// Those of the last dispatch: the next one mostly has workgroups of the same shape.
+    work_items: Mutex<Option<WorkItems>>,
+}
+
+/// v0 of each wave of a whole workgroup, and what it depends on.
+#[derive(Debug)]
+struct WorkItems {
+    workgroup: [u32; 3],
+    id_dims: u8,
+    lanes: Arc<[Lanes]>,
 }
 
 impl Gpu {
     pub fn new(config: GpuConfig) -> Gpu {
         let best = Level::detect();
         let level = config.level.map_or(best, |level| level.min(best));
-        Gpu { config, level, pool: Pool::new(config.threads), dispatches: AtomicU64::new(1) }
+        Gpu {
+            config,
+            level,
+            pool: Pool::new(config.threads),
+            dispatches: AtomicU64::new(1),
+            work_items: Mutex::default(),
+        }
+    }
+
+    fn work_items(&self, workgroup: [u32; 3], id_dims: u8, waves: u32) -> Arc<[Lanes]> {
+        let mut last = self.work_items.lock();
+        if let Some(last) = &*last
+            && (last.workgroup, last.id_dims) == (workgroup, id_dims)
+        {
+            return Arc::clone(&last.lanes);
+        }
+        let lanes: Arc<[Lanes]> =
+            (0..waves).map(|wave| work_item_ids(workgroup, id_dims, 64 * wave)).collect();
+        *last = Some(WorkItems { workgroup, id_dims, lanes: Arc::clone(&lanes) });
+        lanes
     }
 
     pub fn config(&self) -> &GpuConfig {
@@ -210,7 +239,7 @@ pub(crate) struct Grid {
     /// Runs before a wave's first micro-op.
     pub begin: Uop,
     /// v0 of each wave of a whole workgroup.
-    pub work_items: Vec<Lanes>,
+    pub work_items: Arc<[Lanes]>,
     entry: *const Program,
     pub entry_index: usize,
     /// Memory of the dispatch itself.
@@ -345,8 +374,7 @@ impl Grid {
         let preloaded: Vec<u32> = (0..preload as usize).map(|k| arguments.read(first + 4 * k)).collect();
         let id_dims = descriptor.workitem_id_dims;
         let waves = items.div_ceil(64);
-        let work_items =
-            (0..waves).map(|wave| work_item_ids(dispatch.workgroup, id_dims, 64 * wave)).collect();
+        let work_items = gpu.work_items(dispatch.workgroup, id_dims, waves);
         let vgpr_count = descriptor.vgpr_count as usize;
         let mut own = vec![arguments.range(Access::ReadWrite)];
         own.extend(hostcall.as_ref().map(Hostcall::range));

@@ -3,6 +3,7 @@
 use code_object::Descriptor;
 use isa::Arch;
 
+use crate::buffer::Buffer;
 use crate::wave::{Scalars, sreg};
 use crate::{Lanes, Wave};
 
@@ -18,7 +19,9 @@ pub(crate) struct Pointers {
 /// Scalar registers at the start of a wave, and where the parts go that differ from wave to wave.
 #[derive(Debug)]
 pub(crate) struct Initial {
-    sgprs: Scalars,
+    /// [`Scalars`], in a block that is used again: with them inside, a grid would be large and aligned, which the system's
+    /// allocator is slow at.
+    sgprs: Buffer,
     /// Register of the scratch buffer resource.
     private_buffer: Option<usize>,
     /// Register of the initial flat scratch address.
@@ -82,12 +85,16 @@ impl Initial {
             [id(descriptor.workgroup_id_x), id(descriptor.workgroup_id_y), id(descriptor.workgroup_id_z)];
         // Workgroup info and the scratch offset of the wave follow; both stay zero, since every wave's scratch has its own base.
         sgprs[sreg::EXEC..sreg::EXEC + 2].fill(u32::MAX);
-        Initial { sgprs, private_buffer, flat_scratch, workgroup, architected: arch == Arch::Gfx942 }
+        let block = Buffer::zeroed(size_of::<Scalars>());
+        // SAFETY: the block is as large as the registers, aligned for more, and nobody else has it yet.
+        unsafe { block.as_mut_ptr().cast::<Scalars>().write(sgprs) };
+        Initial { sgprs: block, private_buffer, flat_scratch, workgroup, architected: arch == Arch::Gfx942 }
     }
 
     /// What is the same for all waves, with EXEC of a whole one.
     pub fn sgprs(&self) -> &Scalars {
-        &self.sgprs
+        // SAFETY: written by `new`, and by nobody after that.
+        unsafe { &*self.sgprs.as_mut_ptr().cast::<Scalars>() }
     }
 
     /// Fills in what differs from wave to wave.
