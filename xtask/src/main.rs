@@ -9,6 +9,7 @@ mod codegen;
 mod compilers;
 mod conformance;
 mod demo;
+mod echo;
 mod env;
 mod examples;
 mod exports;

@@ -3,6 +3,7 @@
 //! A quiet step writes the program's output to a log and says from time to time that it is still at work; a loud one
 //! lets the program speak for itself. Either way a failure says what was tried and shows the end of what came out.
 
+use crate::echo::Echo;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::Path;
@@ -61,15 +62,25 @@ pub fn quiet(title: &str, command: &mut Command, log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Run a program that speaks for itself.
+/// Run a program that speaks for itself. What it said of panics, and last of all, is in the error too: whoever reads only the
+/// end of a long output sees why.
 pub fn loud(title: &str, command: &mut Command) -> Result<()> {
     let started = Instant::now();
-    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
+    let echo = Echo::default();
+    let status = std::thread::scope(|scope| {
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        scope.spawn(|| out.map(|out| echo.pass(out, std::io::stdout())));
+        scope.spawn(|| err.map(|err| echo.pass(err, std::io::stderr())));
+        child.wait()
+    })?;
     if !status.success() {
         bail!(
-            "{title} failed ({status}) after {}\n  command: {}",
+            "{title} failed ({status}) after {}\n  command: {}\n{}",
             seconds(started.elapsed()),
-            shown(command)
+            shown(command),
+            echo.kept()
         );
     }
     detail(&format!("{title}: done in {}", seconds(started.elapsed())));

@@ -43,8 +43,8 @@ impl Checks {
         step::say(name);
         let started = Instant::now();
         let result = check();
-        if let Err(error) = &result {
-            eprintln!("{name} failed: {error:#}");
+        if result.is_err() {
+            eprintln!("{name} failed: see the end");
         }
         self.made.push((name, started.elapsed(), result));
     }
@@ -56,6 +56,11 @@ impl Checks {
             println!("{word}  {name:16}  {:>8}", step::seconds(*time));
         }
         println!("total   {:16}  {:>8}", "", step::seconds(total));
+        for (name, _, result) in &self.made {
+            if let Err(error) = result {
+                println!("\n{name} failed: {error:#}");
+            }
+        }
         let failed: Vec<&str> =
             self.made.iter().filter(|(_, _, result)| result.is_err()).map(|(name, _, _)| *name).collect();
         if !failed.is_empty() {

@@ -1,0 +1,90 @@
+//! Passing on what a program says, line by line, and keeping what explains a failure.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::{Mutex, PoisonError};
+
+/// Lines that are kept of the end.
+const LAST: usize = 40;
+/// Lines that are kept of all panics together, and of each.
+const PANICS: usize = 60;
+const PANIC: usize = 6;
+
+/// What is kept of a program's output, of both its streams together.
+#[derive(Debug, Default)]
+pub struct Echo {
+    lines: Mutex<Lines>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    panics: Vec<String>,
+    /// Lines that still belong to the panic before.
+    following: usize,
+    last: VecDeque<String>,
+}
+
+impl Echo {
+    /// Passes everything on until the end of the stream. Bytes are passed as they are; what is kept is text.
+    pub fn pass(&self, from: impl Read, mut to: impl Write) {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while let Ok(1..) = from.read_until(b'\n', &mut line) {
+            // Nobody may be reading any more; the program is to go on all the same.
+            let _ = to.write_all(&line).and_then(|()| to.flush());
+            self.keep(String::from_utf8_lossy(&line).trim_end());
+            line.clear();
+        }
+    }
+
+    /// Panics first, then the last lines.
+    pub fn kept(&self) -> String {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let panics = lines.panics.iter().filter(|line| !lines.last.contains(line));
+        panics.chain(&lines.last).map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    fn keep(&self, line: &str) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.contains("panicked at") {
+            lines.following = PANIC;
+        }
+        if lines.following > 0 && lines.panics.len() < PANICS {
+            lines.following -= 1;
+            lines.panics.push(line.to_owned());
+        }
+        if !line.trim().is_empty() {
+            lines.last.push_back(line.to_owned());
+        }
+        if lines.last.len() > LAST {
+            lines.last.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_passed_on_and_panics_and_the_end_are_kept() {
+        let mut text = String::from("thread 'one' panicked at src/a.rs:1:\nleft is not right\n");
+        (0..200).for_each(|number| text.push_str(&format!("line {number}\n")));
+        let (echo, mut passed) = (Echo::default(), Vec::new());
+        echo.pass(text.as_bytes(), &mut passed);
+        assert_eq!(String::from_utf8(passed).unwrap(), text);
+        let kept = echo.kept();
+        assert!(
+            kept.starts_with("thread 'one' panicked at src/a.rs:1:\nleft is not right\nline 0\n"),
+            "{kept}"
+        );
+        assert!(kept.ends_with("line 199") && !kept.contains("line 100"), "{kept}");
+    }
+
+    #[test]
+    fn output_that_is_no_text_is_passed_as_it_is() {
+        let (echo, mut passed) = (Echo::default(), Vec::new());
+        echo.pass(&b"\xff\xfe no line end"[..], &mut passed);
+        assert_eq!(passed, b"\xff\xfe no line end");
+    }
+}
