@@ -12,7 +12,10 @@ use std::path::PathBuf;
 pub struct Arguments {
     /// Build without optimisation, with debug information
     #[arg(long)]
-    debug: bool,
+    pub debug: bool,
+    /// Build every test too
+    #[arg(long)]
+    pub tests: bool,
 }
 
 /// What a build leaves behind.
@@ -28,7 +31,13 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     step::say("building");
     ui::build(repo)?;
     let mut cargo = repo.cargo();
-    cargo.args(["build", "--package", "remora", "--package", "hip-client"]);
+    if arguments.tests {
+        // With what tests depend on, some libraries get other features, and all that uses them is compiled again. Whoever wants
+        // the tests anyway builds all of it once, like this; the program and the library come along.
+        cargo.args(["test", "--no-run", "--workspace"]);
+    } else {
+        cargo.args(["build", "--package", "remora", "--package", "hip-client"]);
+    }
     if !arguments.debug {
         cargo.arg("--release");
     }

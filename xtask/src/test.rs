@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub fn run(repo: &Repo) -> Result<()> {
     let started = Instant::now();
     let toolchain = setup::run(repo)?;
-    let built = build::run(repo, &build::Arguments::default())?;
+    let built = build::run(repo, &build::Arguments { tests: true, ..Default::default() })?;
     let mut checks = Checks::default();
     checks.run("tidy", || tidy::run(repo));
     checks.run("derived pages", || codegen::run(repo, &codegen::Arguments { check: true }));

@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("emulator", &["isa", "code-object"]),
     ("backend", &["hip-api"]),
+    ("backend-suite", &["backend", "hip-api"]),
     ("backend-emulator", &["backend", "hip-api", "emulator", "isa", "code-object"]),
     ("backend-hip", &["backend", "hip-api"]),
     (

@@ -12,7 +12,7 @@ use wire::{Failure, Flags, Frame, Header, Hello, MAX_VERSION, MIN_VERSION, Opcod
 
 pub const REMORA: &str = env!("CARGO_BIN_EXE_remora");
 /// Kernels of the behaviour suite: add_one, slow_store, write_through, forever, bump_counter.
-pub const KERNELS: &[u8] = include_bytes!("../../../device/backend/suite/kernels.gfx942.co");
+pub const KERNELS: &[u8] = include_bytes!("../../../device/backend-suite/kernels/suite.gfx942.co");
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 pub const MIB: u64 = 1 << 20;
 

@@ -13,13 +13,13 @@ fn open(watchdog: Option<Duration>) -> Arc<dyn Device> {
     Arc::new(Emulator::open(&Options { devices: vec![device], watchdog, ..Options::default() }).unwrap())
 }
 
-backend::device_suite!(open(None));
+backend_suite::device_suite!(open(None));
 
 #[test]
 fn a_kernel_that_never_ends_is_aborted_by_the_watchdog() {
     let device = open(Some(Duration::from_millis(100)));
     let base = device.arena().base;
-    device.load_module(0, 1, base, backend::suite::KERNELS).unwrap();
+    device.load_module(0, 1, base, backend_suite::KERNELS).unwrap();
     device.define_function(1, 1, "forever").unwrap();
     let memory = base + (16 << 20);
     device.map(0, MemoryKind::Device, memory, 64).unwrap();

@@ -1,7 +1,7 @@
 //! What a worker asks of the GPUs behind it: one narrow trait, [`Device`], and the values that cross it.
 //!
-//! Owns the contract (order of work, null-stream rules, sticky faults) and, with the feature `suite`, the tests that every
-//! back end must pass. Refuses to know of frames, sockets and HIP handles: objects are named by numbers minted elsewhere.
+//! Owns the contract: order of work, null-stream rules, sticky faults. The tests that every back end must pass are in
+//! `backend-suite`. Refuses to know of frames, sockets and HIP handles: objects are named by numbers minted elsewhere.
 
 mod command;
 mod counters;
@@ -10,8 +10,6 @@ mod error;
 mod info;
 mod region;
 mod span;
-#[cfg(feature = "suite")]
-pub mod suite;
 mod virtual_memory;
 
 pub use command::{

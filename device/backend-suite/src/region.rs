@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use hip_api::types::hipErrorInvalidValue;
 
 use super::{PATIENCE, Rig};
-use crate::{Command, DeviceError, Extent, Pitched};
+use backend::{Command, DeviceError, Extent, Pitched};
 
 /// Two slices of three rows of four bytes, in rows of 16 and slices of 5 rows.
 const EXTENT: Extent = Extent { width: 4, height: 3, depth: 2 };

@@ -7,7 +7,7 @@ use hip_api::types::{
 };
 
 use super::{PATIENCE, Rig, arguments};
-use crate::{
+use backend::{
     Command, DeviceError, MemoryAccess, PHYSICAL_GRANULARITY as GRAIN, Scope, Shareable, SharedMemory,
 };
 

@@ -1,6 +1,6 @@
 //! The behaviour every back end must show, written once.
 //!
-//! `backend::device_suite!(make)` turns each function here into a test; `make` opens a fresh device with GPU 0 able to run
+//! `backend_suite::device_suite!(make)` turns each function here into a test; `make` opens a fresh device with GPU 0 able to run
 //! the suite's gfx942 kernels. Waits are bounded, so that a back end that never completes fails instead of hanging.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use hip_api::types::{
     hipErrorOutOfMemory,
 };
 
-use crate::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, Span, StreamId, Tag};
+use backend::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope, Span, StreamId, Tag};
 
 mod counting;
 mod region;
@@ -26,8 +26,8 @@ pub use span::*;
 pub use value_wait::*;
 pub use virtual_memory::*;
 
-/// The code object of `suite/kernels.hip`.
-pub const KERNELS: &[u8] = include_bytes!("../suite/kernels.gfx942.co");
+/// The code object of `kernels/suite.hip`.
+pub const KERNELS: &[u8] = include_bytes!("../kernels/suite.gfx942.co");
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MODULE: u64 = 0x1000;
@@ -82,7 +82,7 @@ macro_rules! device_suite {
     (@tests $make:expr; $($name:ident)*) => { $(
         #[test]
         fn $name() {
-            $crate::suite::$name($crate::suite::Rig::new($make));
+            $crate::$name($crate::Rig::new($make));
         }
     )* };
 }

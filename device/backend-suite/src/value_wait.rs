@@ -3,7 +3,7 @@
 use hip_api::types::hipErrorInvalidValue;
 
 use super::{Rig, arguments};
-use crate::{Command, Comparison, Scope, ValueWait};
+use backend::{Command, Comparison, Scope, ValueWait};
 
 pub fn a_stream_waits_for_a_value_that_another_writes(rig: Rig) {
     let (waiting, writing) = (rig.stream(0x100, true), rig.stream(0x101, true));

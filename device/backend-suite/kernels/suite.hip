@@ -1,4 +1,4 @@
-// The kernels of the behaviour suite. `kernels.gfx942.co` is this file, compiled with
+// The kernels of the behaviour suite. `suite.gfx942.co` is this file, compiled with
 //   clang++-19 -x hip --offload-arch=gfx942 --offload-device-only --no-gpu-bundle-output -O2 -nogpulib -D__HIPCC_RTC__ -include hip/hip_runtime.h
 #define KERNEL extern "C" __global__ void
 

@@ -3,7 +3,7 @@
 use hip_api::types::{hipErrorInvalidValue, hipErrorNotSupported};
 
 use super::{Rig, arguments};
-use crate::Scope;
+use backend::Scope;
 
 pub fn what_kernels_execute_is_counted_while_it_is_asked_for_or_refused(rig: Rig) {
     let buffer = rig.alloc(4096);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Note, Rig, arguments, launch};
-use crate::{Command, Scope, Span, Task};
+use backend::{Command, Scope, Span, Task};
 
 const STREAM: u64 = 0x300;
 
