@@ -79,7 +79,9 @@ class Task:
         command = [SETTINGS["sshd"], "-D", "-e", "-f", SETTINGS["sshd_config"]]
         command += ["-o", "Port=10022", "-o", f"AuthorizedKeysFile={keys}", "-o", f"PidFile={self.folder}/pid"]
         log = open(os.path.join(self.folder, "sshd.log"), "wb")
-        self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
+        environment = {**os.environ, "LD_LIBRARY_PATH": SETTINGS["sshd_libraries"]}
+        sshd = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        self.processes.append(sshd)
 
     def run(self):
         spec = self.submitted["job_spec"]

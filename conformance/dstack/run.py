@@ -32,6 +32,7 @@ extern "C" __global__ void solution(const float* input, float alpha, float* outp
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--remora", required=True)
 arguments.add_argument("--sshd", required=True)
+arguments.add_argument("--sshd-libraries", required=True)
 arguments.add_argument("--folder", required=True)
 arguments.add_argument("--filter", default="")
 OPTIONS = arguments.parse_args()
@@ -134,6 +135,7 @@ def prepare_host():
     )
     settings = {
         "sshd": OPTIONS.sshd,
+        "sshd_libraries": OPTIONS.sshd_libraries,
         "sshd_config": config,
         "version": VERSION,
         "hold": HOLD,
@@ -143,7 +145,8 @@ def prepare_host():
         },
     }
     write("/etc/remora-rig.json", json.dumps(settings))
-    start("sshd", [OPTIONS.sshd, "-D", "-e", "-f", config, "-o", "Port=2222", "-o", "PidFile=/run/host-sshd.pid"])
+    sshd = [OPTIONS.sshd, "-D", "-e", "-f", config, "-o", "Port=2222", "-o", "PidFile=/run/host-sshd.pid"]
+    start("sshd", sshd, {"LD_LIBRARY_PATH": OPTIONS.sshd_libraries})
 
 
 def start(name, command, environment=None):

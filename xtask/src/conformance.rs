@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: what other projects' compilers and packages make, run through the client library.
 
 mod cases;
+mod dstack;
 mod gtest;
 mod hip;
 mod libraries;
@@ -53,6 +54,8 @@ enum Suite {
     Python(python::Arguments),
     /// The test programs of Debian's hipRAND, rocPRIM, hipCUB, rocThrust and rocSPARSE, on an emulated MI210
     Hip(hip::Arguments),
+    /// A board that rents its GPUs from a real dstack server; as root
+    Dstack(dstack::Arguments),
     /// Many threads in one session, under a race detector too
     Threads(threads::Arguments),
     /// The board under load: 200 submissions of 20 users, a server that is killed, memory, latency
@@ -110,6 +113,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Libraries(arguments) => libraries::run(repo, &toolchain, &build()?, arguments),
         Suite::Python(arguments) => python::run(repo, &build()?, arguments),
         Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
+        Suite::Dstack(arguments) => dstack::run(repo, &build()?, arguments),
         Suite::Threads(arguments) => threads::run(repo, &toolchain, &build()?, arguments),
         Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),

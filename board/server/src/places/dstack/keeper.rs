@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::records::Record;
 use super::rest::RestError;
-use super::run::{Identity, Offer, Run, RunSpec};
+use super::run::{Identity, Offer, Run, RunSpec, Status};
 use super::tunnel::Tunnel;
 use super::{Market, Phase, Shared, Up};
 use crate::places::Address;
@@ -22,11 +23,15 @@ const MARKET: Duration = Duration::from_secs(300);
 const EMPTY_MARKET: Duration = Duration::from_secs(60);
 /// How often a run is asked for when no answer comes.
 const ASKS: u32 = 3;
+/// How long the next run waits for the last to be cleared away.
+const CLEARING: Duration = Duration::from_secs(120);
 
 /// The keeper of one GPU.
 pub struct Keeper {
     shared: Arc<Shared>,
     socket: PathBuf,
+    /// The run before; on a host of one's own the next finds no place until it is cleared away.
+    last: Mutex<Option<String>>,
 }
 
 /// Why a worker is not used any more.
@@ -39,7 +44,7 @@ enum End {
 
 impl Keeper {
     pub fn new(shared: Arc<Shared>, socket: PathBuf) -> Keeper {
-        Keeper { shared, socket }
+        Keeper { shared, socket, last: Mutex::default() }
     }
 
     /// Until the server stops.
@@ -47,7 +52,9 @@ impl Keeper {
         let market = tokio::spawn(watch_market(Arc::downgrade(&self.shared)));
         if let Some(record) = self.shared.project.take_left(&self.shared.gpu) {
             tracing::info!("run {} was left by the last server; it is taken up again", record.name);
-            self.live(&record, self.shared.project.config.idle).await;
+            if let Some(why) = self.live(&record, self.shared.project.config.idle).await {
+                tracing::info!("run {} is over: {why}", record.name);
+            }
         }
         while !*self.shared.stop.borrow() {
             if self.shared.is_wanted() {
@@ -66,6 +73,14 @@ impl Keeper {
     async fn begin(&self) {
         let shared = &self.shared;
         let started = Instant::now();
+        let last = self.last.lock().take();
+        if let Some(last) = last {
+            tokio::select! {
+                () = self.cleared(&last) => {}
+                () = self.unwanted_for(Duration::ZERO) => return shared.set(Phase::Cold),
+                () = self.stopped() => return shared.set(Phase::Cold),
+            }
+        }
         starting(shared, format!("Asking dstack for a {}", shared.gpu));
         let record = match shared.project.create(&shared.gpu, shared.most()).await {
             Ok(record) => record,
@@ -77,8 +92,25 @@ impl Keeper {
             return self.fail(error.to_string());
         }
         tracing::info!("run {} is asked for", record.name);
-        self.live(&record, Duration::ZERO).await;
+        let failure = self.live(&record, Duration::ZERO).await;
         tracing::info!("run {} is over after {:.0} s", record.name, started.elapsed().as_secs_f64());
+        if let Some(why) = failure {
+            self.fail(why);
+        }
+    }
+
+    /// Waits until dstack has cleared a run away, for a while.
+    async fn cleared(&self, name: &str) {
+        let look = async {
+            while let Ok(Some(run)) = self.shared.project.client.run(name).await {
+                if run.status.is_over() && run.status != Status::Terminating {
+                    return;
+                }
+                starting(&self.shared, "Waiting until the last run is cleared away".to_owned());
+                tokio::time::sleep(STARTING).await;
+            }
+        };
+        let _ = tokio::time::timeout(CLEARING, look).await;
     }
 
     /// Asks for a run. If no answer comes, its name tells whether the question arrived.
@@ -111,11 +143,12 @@ impl Keeper {
         Ok(())
     }
 
-    /// Stays with a run until nobody needs it or it is over. While it is not up, it is kept for `patience` although
-    /// nobody wants it.
-    async fn live(&self, record: &Record, mut patience: Duration) {
+    /// Stays with a run until nobody needs it or it is over; tells why if it never came up. While it is not up, it is kept
+    /// for `patience` although nobody wants it.
+    async fn live(&self, record: &Record, mut patience: Duration) -> Option<String> {
         let shared = &self.shared;
         let mut began = Some(Instant::now());
+        let mut was_up = false;
         let failure = loop {
             let tried = tokio::select! {
                 tried = self.bring_up(record) => tried,
@@ -134,13 +167,17 @@ impl Keeper {
             shared.set(Phase::Up(Up { address, price, generation }));
             let end = self.watch(record, &mut tunnel).await;
             shared.generation.fetch_add(1, Ordering::AcqRel);
+            was_up = true;
             match end {
                 End::Idle => {
                     tracing::info!("run {} is idle; it is stopped", record.name);
                     break None;
                 }
                 End::Stopping => break None,
-                End::RunOver(why) => break Some(why),
+                End::RunOver(why) => {
+                    tracing::warn!("run {} is over: {why}", record.name);
+                    break None;
+                }
                 End::Cut(why) => {
                     tracing::warn!("the connection to run {} is cut: {why}", record.name);
                     starting(shared, "Connecting again".to_owned());
@@ -148,14 +185,14 @@ impl Keeper {
                 }
             }
         };
+        let failure = failure.filter(|_| !was_up);
         if failure.is_none() {
             // Whoever comes now waits for the next run.
             shared.set(Phase::Cold);
         }
         shared.project.end(&record.name).await;
-        if let Some(why) = failure {
-            self.fail(why);
-        }
+        *self.last.lock() = Some(record.name.clone());
+        failure
     }
 
     /// Waits until the worker of a run answers.

@@ -1,0 +1,46 @@
+//! A board that rents its GPUs from a real dstack server.
+//!
+//! The server comes from the package index, the host of its fleet is this machine in namespaces of its own: Debian's sshd,
+//! and a program of ours in place of what dstack would install there. Docker, GPUs and other machines are not needed.
+
+use super::userland::{Package, Userland};
+use super::venv;
+use crate::build::Built;
+use crate::foreign;
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::process::Command;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Only cases whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+}
+
+const SSHD: &[Package] = &[Package::whole("openssh-server"), Package::whole("libwrap0")];
+const RELEASES: &[&str] = &["bookworm"];
+
+pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    ensure!(
+        unsafe { libc::geteuid() } == 0,
+        "the rig mounts and listens as a host of its own: run this as root"
+    );
+    let python = venv(repo, "venv-dstack", "conformance/dstack/requirements.txt")?;
+    let sshd = Userland::unpack_from(repo, "sshd", RELEASES, SSHD)?;
+    let folder = repo.target.join("conformance/dstack");
+    foreign::remove(&folder)?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut command = Command::new("unshare");
+    // Whatever happens, nothing outlives the first process of the namespace.
+    command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+    command.arg(&python).arg(repo.root.join("conformance/dstack/run.py"));
+    command.arg("--remora").arg(&built.remora).arg("--folder").arg(&folder);
+    command.arg("--sshd").arg(sshd.path("usr/sbin/sshd")).arg("--sshd-libraries").arg(sshd.libraries());
+    command.arg("--filter").arg(arguments.filter.as_deref().unwrap_or_default());
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    step::loud(&format!("a board on dstack (logs in {})", folder.display()), &mut command)
+}
