@@ -2,14 +2,14 @@
 """A host of an SSH fleet without Docker: what dstack installs on hosts, played by one process.
 
 dstack's server downloads this file as `dstack-shim`, starts it as a service and talks to it as to its own shim (tasks) and
-runner (the job inside of a task). A task is a process group and an SSH server of its own, not a container. The host says of
-itself what RIG_GPU tells it. While the file RIG_HOLD exists, images take for ever to pull.
+runner (the job inside of a task). A task is not a container of Docker's, but it has processes, an SSH server and temporary
+files of its own, all of which end with it. What the host says of itself is in the settings. While the file named there as
+"hold" exists, images take for ever to pull.
 """
 
 import base64
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -38,7 +38,8 @@ class Task:
         self.message = ""
         self.pulled = 0
         self.folder = f"/run/rig/{self.id}"
-        self.processes = []
+        self.space = None
+        self.first = None
         self.job = None
         self.submitted = None
         self.states = []
@@ -55,6 +56,7 @@ class Task:
             if self.status == "terminated":
                 return
         self.authorize()
+        self.make_space()
         self.start_ssh()
         self.status = "running"
 
@@ -72,24 +74,50 @@ class Task:
             for key in self.request["host_ssh_keys"]:
                 file.write(key.strip() + f" {self.id}\n")
 
-    def start_ssh(self):
+    def make_space(self):
+        """Processes and temporary files of its own, which a first process keeps until it is ended."""
+        ready = os.path.join(self.folder, "ready")
+        first = f"mount -t tmpfs tmpfs /tmp && echo > {ready} && exec sleep infinity"
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", first]
+        self.space = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        while not os.path.exists(ready):
+            time.sleep(0.02)
+        with open(f"/proc/{self.space.pid}/task/{self.space.pid}/children") as file:
+            self.first = file.read().split()[0]
+
+    def inside(self, command):
+        return ["nsenter", "--target", self.first, "--mount", "--pid", "--", *command]
+
+    def start_ssh(self, host_key="container_key"):
         keys = os.path.join(self.folder, "authorized_keys")
         with open(keys, "w") as file:
             file.write("\n".join(key.strip() for key in self.request["container_ssh_keys"]) + "\n")
-        command = [SETTINGS["sshd"], "-D", "-e", "-f", SETTINGS["sshd_config"]]
+        command = [SETTINGS["sshd"], "-D", "-e", "-f", SETTINGS["sshd_config"], "-h", SETTINGS[host_key]]
         command += ["-o", "Port=10022", "-o", f"AuthorizedKeysFile={keys}", "-o", f"PidFile={self.folder}/pid"]
-        log = open(os.path.join(self.folder, "sshd.log"), "wb")
+        log = open(os.path.join(self.folder, "sshd.log"), "ab")
         environment = {**os.environ, "LD_LIBRARY_PATH": SETTINGS["sshd_libraries"]}
-        sshd = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-        self.processes.append(sshd)
+        subprocess.Popen(self.inside(command), stdout=log, stderr=log, env=environment, start_new_session=True)
+
+    def become_a_stranger(self):
+        """Somebody else answers in place of the task's SSH server."""
+        space = os.readlink(f"/proc/{self.first}/ns/pid")
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{process}/comm") as file:
+                    name = file.read().strip()
+                if name == "sshd" and os.readlink(f"/proc/{process}/ns/pid") == space:
+                    os.kill(int(process), signal.SIGKILL)
+            except OSError:
+                pass
+        self.start_ssh("stranger_key")
 
     def run(self):
         spec = self.submitted["job_spec"]
         environment = dict(os.environ)
         environment.update(spec.get("env") or {})
         self.job = subprocess.Popen(
-            spec["commands"], env=environment, cwd=os.path.expanduser("~"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, start_new_session=True,
+            self.inside(spec["commands"]), env=environment, cwd=os.path.expanduser("~"), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )
         self.say_state("running")
         threading.Thread(target=self.follow, daemon=True).start()
@@ -139,13 +167,10 @@ class Task:
             return
         self.status, self.reason, self.message = "terminated", reason, message
         self.stop_job()
-        for process in self.processes:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if self.submitted is not None:
+        if self.space is not None:
             # What a container takes with it when it goes.
-            shutil.rmtree("/tmp/" + self.submitted["run"]["run_spec"]["run_name"], ignore_errors=True)
+            self.space.kill()
+            self.space.wait()
         with open(KEYS) as file:
             lines = [line for line in file if not line.rstrip().endswith(self.id)]
         with open(KEYS, "w") as file:
@@ -230,6 +255,10 @@ class Shim(Handler):
                 return TASKS[id].describe()
             case ["api", "tasks", id, "remove"] if id in TASKS:
                 TASKS.pop(id).terminate("", "")
+                return {}
+            case ["api", "rig", "stranger"]:
+                # None of dstack's: for the test of who answers.
+                current().become_a_stranger()
                 return {}
         return None
 

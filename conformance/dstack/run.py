@@ -1,17 +1,21 @@
 """A board that rents its GPUs from a real dstack server, from the first submission to the last run stopped.
 
 Runs as root in namespaces of its own for files, network and processes: what is installed on the host of the fleet, which is
-this machine, is gone when it ends, and so is everything it started.
+this machine, is gone when it ends, and so is everything it started. Only logs are left. A claim that does not hold is told,
+the next is tried from a clean state, and the exit status says whether all held.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import traceback
 import urllib.error
 import urllib.request
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +25,9 @@ BOARD = "http://127.0.0.1:3900"
 TOKEN = "a-token-of-the-test"
 VERSION = "0.22.5"
 HOLD = "/run/rig-hold"
+SHIM = "http://127.0.0.1:10998"
+# What the host costs an hour: 0 as dstack has it for hosts of one's own, so the price is put into its database.
+PRICE = 1.99
 PATIENCE = 300
 KERNEL = """
 extern "C" __global__ void solution(const float* input, float alpha, float* output, size_t n, size_t m) {
@@ -88,7 +95,7 @@ def all_runs():
 # ---- the host ----
 
 
-def write(name, text, mode=0o644):
+def write(name, text="", mode=0o644):
     with open(name, "w") as file:
         file.write(text)
     os.chmod(name, mode)
@@ -96,7 +103,7 @@ def write(name, text, mode=0o644):
 
 def overlay(folder):
     name = folder.strip("/").replace("/", "-")
-    upper, work = path("overlay", name, "upper"), path("overlay", name, "work")
+    upper, work = f"/run/overlay/{name}/upper", f"/run/overlay/{name}/work"
     os.makedirs(upper)
     os.makedirs(work)
     options = f"lowerdir={folder},upperdir={upper},workdir={work}"
@@ -105,26 +112,33 @@ def overlay(folder):
 
 def prepare_host():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
     for folder in ("/root", "/etc", "/usr/local"):
         overlay(folder)
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
     os.makedirs("/run/sshd")
+    # Temporary files go with the rest, whoever is killed.
+    os.makedirs("/run/tmp")
+    os.environ["TMPDIR"] = "/run/tmp"
     os.makedirs("/root/.ssh", 0o700, exist_ok=True)
     os.makedirs("/etc/systemd/system", exist_ok=True)
+    # Where tasks see it too.
+    sshd, libraries = "/usr/local/sbin/rig-sshd", "/usr/local/lib/rig"
+    shutil.copy(OPTIONS.sshd, sshd)
+    shutil.copytree(OPTIONS.sshd_libraries, libraries, symlinks=True)
     with open("/etc/passwd") as file:
         known = file.read()
     if "\nsshd:" not in known:
         write("/etc/passwd", known + "sshd:x:987:65534::/run/sshd:/usr/sbin/nologin\n")
-    for name in ("key", "host_key"):
-        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(name)]
+    for name in ("key", "host_key", "container_key", "stranger_key"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"/run/{name}"]
         subprocess.run(command, check=True)
-    with open(path("key.pub")) as file:
+    with open("/run/key.pub") as file:
         write("/root/.ssh/authorized_keys", file.read(), 0o600)
-    config = path("sshd_config")
+    config = "/run/sshd_config"
     write(
         config,
-        f"ListenAddress 127.0.0.1\nHostKey {path('host_key')}\nPermitRootLogin yes\nPasswordAuthentication no\n"
-        "StrictModes no\nUsePAM no\nSubsystem sftp internal-sftp\nMaxStartups 100\n",
+        "ListenAddress 127.0.0.1\nPermitRootLogin yes\nPasswordAuthentication no\nStrictModes no\nUsePAM no\n"
+        "Subsystem sftp internal-sftp\nMaxStartups 100\n",
     )
     write("/usr/local/bin/sudo", '#!/bin/sh\nexec "$@"\n', 0o755)
     write(
@@ -134,9 +148,11 @@ def prepare_host():
         0o755,
     )
     settings = {
-        "sshd": OPTIONS.sshd,
-        "sshd_libraries": OPTIONS.sshd_libraries,
+        "sshd": sshd,
+        "sshd_libraries": libraries,
         "sshd_config": config,
+        "container_key": "/run/container_key",
+        "stranger_key": "/run/stranger_key",
         "version": VERSION,
         "hold": HOLD,
         "host_info": {
@@ -145,8 +161,8 @@ def prepare_host():
         },
     }
     write("/etc/remora-rig.json", json.dumps(settings))
-    sshd = [OPTIONS.sshd, "-D", "-e", "-f", config, "-o", "Port=2222", "-o", "PidFile=/run/host-sshd.pid"]
-    start("sshd", sshd, {"LD_LIBRARY_PATH": OPTIONS.sshd_libraries})
+    command = [sshd, "-D", "-e", "-f", config, "-h", "/run/host_key", "-o", "Port=2222"]
+    start("sshd", [*command, "-o", "PidFile=/run/host-sshd.pid"], {"LD_LIBRARY_PATH": libraries})
 
 
 def start(name, command, environment=None):
@@ -193,7 +209,7 @@ def start_dstack():
 
 
 def make_fleet():
-    with open(path("key")) as private, open(path("key.pub")) as public:
+    with open("/run/key") as private, open("/run/key.pub") as public:
         key = {"private": private.read(), "public": public.read()}
     spec = {
         "configuration": {
@@ -205,6 +221,12 @@ def make_fleet():
     }
     dstack("/api/project/main/fleets/apply", {"plan": {"spec": spec, "current_resource": None}, "force": False})
     wait("an idle host", host_is_idle)
+    with sqlite3.connect(path("dstack", "data", "sqlite.db"), timeout=60) as database:
+        database.execute(
+            "update instances set price = ?1, offer = json_set(offer, '$.price', ?1), "
+            "job_provisioning_data = json_set(job_provisioning_data, '$.price', ?1)",
+            [PRICE],
+        )
 
 
 def host_is_idle():
@@ -216,13 +238,16 @@ def host_is_idle():
 
 
 class Board:
-    def __init__(self, idle=600):
+    running = []
+
+    def __init__(self, idle=600, *more):
         command = [
             OPTIONS.remora, "serve", "--listen", BOARD.removeprefix("http://"), "--data", path("board"), "--no-software",
             "--dstack", DSTACK, "--dstack-project", "main", "--dstack-gpu", "MI300X", "--dstack-gpu", "MI210",
-            "--dstack-backend", "emulator", "--dstack-fleet", "amd-ssh", "--dstack-idle", str(idle),
+            "--dstack-backend", "emulator", "--dstack-fleet", "amd-ssh", "--dstack-idle", str(idle), *more,
         ]
         self.process = start("board", command, {"DSTACK_TOKEN": TOKEN, "REMORA_LOG": "info"})
+        Board.running.append(self)
         wait("the board", self.answers)
 
     def answers(self):
@@ -235,10 +260,12 @@ class Board:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(PATIENCE)
+        Board.running.remove(self)
 
     def kill(self):
         self.process.kill()
         self.process.wait()
+        Board.running.remove(self)
 
 
 def devices():
@@ -251,6 +278,12 @@ def submit(gpu="MI300X", endpoint="checker"):
         "endpoint": endpoint,
     }
     return request(BOARD + "/api/submissions", body)["id"]
+
+
+def command_line():
+    write(path("kernel.hip"), KERNEL)
+    command = [OPTIONS.remora, "submit", path("kernel.hip"), "--problem", "leaky-relu", "--gpu", "MI300X", "--server", BOARD]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def detail(submission):
@@ -272,26 +305,43 @@ def none_left():
     wait("an idle host", host_is_idle)
 
 
+def start_over():
+    """After a claim that did not hold: no board, no run, none of the board's memory."""
+    for board in list(Board.running):
+        board.kill()
+    if os.path.exists(HOLD):
+        os.remove(HOLD)
+    if names := list(active()):
+        dstack("/api/project/main/runs/stop", {"runs_names": names, "abort": False})
+    shutil.rmtree(path("board"), ignore_errors=True)
+    none_left()
+
+
 # ---- what is promised ----
 
 
 def a_submission_is_judged_on_a_gpu_that_dstack_started():
     board = Board()
-    known = wait("offers", lambda: (lambda d: d if d["MI210"]["state"] == "offline" else None)(devices()))
+    wait("what is offered", lambda: devices()["MI300X"]["price_per_hour"] == PRICE)
+    wait("what is not", lambda: devices()["MI210"]["state"] == "offline")
+    known = devices()
     assert known["MI300X"]["place"] == "dstack" and known["MI300X"]["state"] == "ready", known
-    assert known["MI300X"]["price_per_hour"] == 0 and not known["MI300X"]["warm"], known
-    assert known["MI300X"]["emulated"], known
+    assert known["MI300X"]["emulated"] and not known["MI300X"]["warm"], known
     estimate = request(BOARD + "/api/estimate", {"problem": "leaky-relu", "gpu_type": "MI300X", "endpoint": "checker"})
     assert not estimate["warm"] and estimate["queue_s"] > 0, estimate
+    assert abs(estimate["cost_usd"] - estimate["seconds"] * PRICE / 3600) < 1e-5 and estimate["cost_usd"] > 0, estimate
+    say(f"dstack offers it for ${PRICE} an hour; estimate {estimate}")
     began = time.monotonic()
     first = submit(endpoint="full")
     events = finished(first)
     took = time.monotonic() - began
     names = [event["status"] for event in events]
     assert names[-1] == "BENCHMARKED" and "CHECKED" in names, events
+    price = events[-1]["execution_time"] * PRICE / 3600
+    assert abs(events[-1]["cost_usd"] - price) < 1e-5 and price > 0, events[-1]
     told = messages(first)
     assert told[0] == "Provisioning MI300X GPU...", told
-    assert any(text.startswith("Pulling the image (ssh") and "% of 8.0 GB" in text for text in told), told
+    assert any(text.startswith("Pulling the image (remote)") and "% of 8.0 GB" in text for text in told), told
     assert devices()["MI300X"]["warm"]
     runs = active()
     assert len(runs) == 1, runs
@@ -301,7 +351,10 @@ def a_submission_is_judged_on_a_gpu_that_dstack_started():
     warm = time.monotonic() - began
     assert events[-1]["status"] == "CHECKED" and messages(second) == ["Provisioning MI300X GPU..."], events
     assert active() == runs
-    say(f"cold {took:.1f} s, warm {warm:.1f} s")
+    say(f"cold {took:.1f} s, warm {warm:.1f} s, ${events[-1]['cost_usd']}")
+    judged = command_line()
+    assert judged.returncode == 0, judged
+    assert active() == runs
     board.stop()
     none_left()
     assert os.listdir(path("board", "dstack")) == ["board"], "records of runs are left"
@@ -314,8 +367,18 @@ def what_cannot_be_had_is_told_and_costs_nothing():
     assert last["status"] == "ERROR" and last["error"] == "no_device" and last["cost_usd"] == 0, last
     assert "MI210" in last["message"] and "no fleet" in last["details"], last
     say(last["details"])
-    assert not active()
     board.stop()
+    none_left()
+
+
+def what_is_dearer_than_allowed_is_not_rented():
+    board = Board(600, "--dstack-max-price", str(PRICE / 2))
+    wait("no offer", lambda: devices()["MI300X"]["state"] == "offline")
+    last = finished(submit())[-1]
+    assert last["status"] == "ERROR" and last["error"] == "no_device" and last["cost_usd"] == 0, last
+    say(last["details"])
+    board.stop()
+    none_left()
 
 
 def a_gpu_that_nobody_uses_is_stopped():
@@ -331,7 +394,7 @@ def a_gpu_that_nobody_uses_is_stopped():
 
 def what_is_cancelled_while_it_starts_leaves_no_run():
     board = Board()
-    write(HOLD, "")
+    write(HOLD)
     submission = submit()
     wait("an image being pulled", lambda: any("Pulling" in text for text in messages(submission)))
     assert len(active()) == 1
@@ -357,7 +420,7 @@ def a_board_that_is_killed_takes_up_its_run_again():
 
 def a_board_that_is_killed_while_a_run_starts_goes_on_with_it():
     board = Board()
-    write(HOLD, "")
+    write(HOLD)
     submission = submit()
     wait("an image being pulled", lambda: any("Pulling" in text for text in messages(submission)))
     runs = list(active())
@@ -366,6 +429,43 @@ def a_board_that_is_killed_while_a_run_starts_goes_on_with_it():
     os.remove(HOLD)
     assert finished(submission)[-1]["status"] == "CHECKED"
     assert list(active()) == runs
+    board.stop()
+    none_left()
+
+
+def a_board_that_is_killed_while_it_judges_loses_nothing():
+    board = Board()
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    runs = list(active())
+    submissions = [submit(endpoint="full") for _ in range(3)]
+    wait("one being judged", lambda: detail(submissions[0])["status"] not in ("IN_QUEUE", "PROVISIONING"))
+    board.kill()
+    board = Board()
+    assert [finished(submission)[-1]["status"] for submission in submissions] == ["BENCHMARKED"] * 3
+    assert list(active()) == runs
+    board.stop()
+    none_left()
+
+
+def a_board_that_never_comes_back_leaves_no_run():
+    board = Board(idle=20)
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    board.kill()
+    assert len(active()) == 1
+    # The worker ends by itself, and with it the run.
+    none_left()
+
+
+def a_stranger_in_place_of_the_machine_is_not_believed():
+    board = Board()
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    [name] = active()
+    request(SHIM + "/api/rig/stranger", {})
+    wait("the board to notice", lambda: name not in active())
+    assert finished(submit())[-1]["status"] == "CHECKED"
+    assert name not in active() and len(active()) == 1
+    with open(path("board.log")) as file:
+        assert f"run {name} is given up: a machine on the way to the run shows another host key" in file.read()
     board.stop()
     none_left()
 
@@ -396,28 +496,47 @@ def a_run_that_somebody_stops_is_replaced():
 CASES = [
     a_submission_is_judged_on_a_gpu_that_dstack_started,
     what_cannot_be_had_is_told_and_costs_nothing,
+    what_is_dearer_than_allowed_is_not_rented,
     a_gpu_that_nobody_uses_is_stopped,
     what_is_cancelled_while_it_starts_leaves_no_run,
     a_board_that_is_killed_takes_up_its_run_again,
     a_board_that_is_killed_while_a_run_starts_goes_on_with_it,
+    a_board_that_is_killed_while_it_judges_loses_nothing,
+    a_board_that_never_comes_back_leaves_no_run,
     a_run_that_the_board_forgot_is_stopped,
     a_run_that_somebody_stops_is_replaced,
+    a_stranger_in_place_of_the_machine_is_not_believed,
 ]
 
 
+def holds(case):
+    name = case.__name__.replace("_", " ")
+    began = time.monotonic()
+    try:
+        case()
+    except Exception:
+        traceback.print_exc()
+        print(f"FAILED: {name} ({time.monotonic() - began:.0f} s)", flush=True)
+        start_over()
+        return False
+    print(f"ok: {name} ({time.monotonic() - began:.0f} s)", flush=True)
+    return True
+
+
 def main():
+    # The first process of a namespace is not ended by a signal that it does not know.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     prepare_host()
     serve_shim()
     start_dstack()
     make_fleet()
-    say("dstack is up and its fleet has a host")
-    for case in CASES:
-        name = case.__name__.replace("_", " ")
-        if OPTIONS.filter in name:
-            began = time.monotonic()
-            case()
-            print(f"ok: {name} ({time.monotonic() - began:.0f} s)", flush=True)
-    print(f"{len(all_runs())} runs in all, none left", flush=True)
+    version = request(DSTACK + "/api/server/get_info", {})["server_version"]
+    assert version == VERSION, version
+    say(f"dstack {version} is up and its fleet has a host")
+    cases = [case for case in CASES if OPTIONS.filter in case.__name__.replace("_", " ")]
+    held = sum([holds(case) for case in cases])
+    print(f"{held} of {len(cases)} claims hold; {len(all_runs())} runs in all, {len(active())} left", flush=True)
+    sys.exit(0 if held == len(cases) > 0 and not active() else 1)
 
 
 main()

@@ -25,17 +25,16 @@ const RELEASES: &[&str] = &["bookworm"];
 
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     // SAFETY: geteuid has no preconditions and cannot fail.
-    ensure!(
-        unsafe { libc::geteuid() } == 0,
-        "the rig mounts and listens as a host of its own: run this as root"
-    );
+    let user = unsafe { libc::geteuid() };
+    ensure!(user == 0, "the rig mounts and listens as a host of its own: run this as root");
     let python = venv(repo, "venv-dstack", "conformance/dstack/requirements.txt")?;
     let sshd = Userland::unpack_from(repo, "sshd", RELEASES, SSHD)?;
     let folder = repo.target.join("conformance/dstack");
     foreign::remove(&folder)?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut command = Command::new("unshare");
-    // Whatever happens, nothing outlives the first process of the namespace.
+    let mut command = Command::new("setpriv");
+    // Whatever happens, nothing outlives the first process of the namespace, and that one does not outlive us.
+    command.args(["--pdeathsig", "KILL", "--", "unshare"]);
     command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command.arg(&python).arg(repo.root.join("conformance/dstack/run.py"));
     command.arg("--remora").arg(&built.remora).arg("--folder").arg(&folder);

@@ -25,18 +25,14 @@ fn script(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
 }
 
 /// What a board is told that rents from this server.
-fn rented(
-    tools: &Path,
-    url: &str,
-    change: impl FnOnce(&mut DstackConfig),
-) -> impl FnOnce(&mut Config) + use<> {
+fn rented(tools: &Path, url: &str, change: impl FnOnce(&mut DstackConfig)) -> Box<dyn FnOnce(&mut Config)> {
     let mut dstack = DstackConfig::new(url, "main", TOKEN, "/bin/true".into());
     dstack.ssh = script(tools, "ssh", "exec sleep 1000").into();
     dstack.probe = vec!["/bin/true".into()];
     dstack.program = Some("remora".to_owned());
     change(&mut dstack);
     let dstack = Arc::new(dstack);
-    move |config: &mut Config| config.devices = vec![DeviceConfig::dstack("MI300X", 5.0, &dstack)]
+    Box::new(move |config| config.devices = vec![DeviceConfig::dstack("MI300X", 5.0, &dstack)])
 }
 
 async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::records::Record;
 use super::rest::RestError;
 use super::run::{Identity, Offer, Run, RunSpec, Status};
-use super::tunnel::Tunnel;
+use super::tunnel::{Tunnel, TunnelError};
 use super::{Market, Phase, Shared, Up};
 use crate::places::Address;
 
@@ -88,8 +88,8 @@ impl Keeper {
         };
         // Not given up half way: whether dstack knows of the run must be known before it is left.
         if let Err(error) = self.ask(&record).await {
-            shared.project.end(&record.name).await;
-            return self.fail(error.to_string());
+            self.fail(error.to_string());
+            return shared.project.end(&record.name).await;
         }
         tracing::info!("run {} is asked for", record.name);
         let failure = self.live(&record, Duration::ZERO).await;
@@ -185,7 +185,12 @@ impl Keeper {
                 }
             }
         };
-        let failure = failure.filter(|_| !was_up);
+        let failure = failure.filter(|why| {
+            if was_up {
+                tracing::warn!("run {} is given up: {why}", record.name);
+            }
+            !was_up
+        });
         if failure.is_none() {
             // Whoever comes now waits for the next run.
             shared.set(Phase::Cold);
@@ -225,7 +230,10 @@ impl Keeper {
                         };
                         match opened {
                             Ok(tunnel) => return Ok((tunnel, run.price().unwrap_or_default())),
-                            Err(why) => tracing::info!("run {} is not reached yet: {why}", record.name),
+                            Err(TunnelError::NotYet(why)) => {
+                                tracing::info!("run {} is not reached yet: {why}", record.name);
+                            }
+                            Err(error @ TunnelError::Stranger) => return Err(error.to_string()),
                         }
                     }
                 }

@@ -113,7 +113,12 @@ impl Project {
                     self.records.remove(name);
                     return;
                 }
-                Err(error) => tracing::warn!("run {name} is not stopped (attempt {attempt}): {error}"),
+                Err(error) => {
+                    tracing::warn!("run {name} is not stopped (attempt {attempt}): {error}");
+                    if !error.may_pass() {
+                        break;
+                    }
+                }
             }
             tokio::time::sleep(pause).await;
             pause *= 2;

@@ -108,6 +108,11 @@ impl Records {
     pub fn key(&self, name: &str) -> PathBuf {
         self.folder_of(name).join("key")
     }
+
+    /// The host keys that the machines of a run showed at first.
+    pub fn known_hosts(&self, name: &str) -> PathBuf {
+        self.folder_of(name).join("known_hosts")
+    }
 }
 
 fn private_folder(path: &Path) -> std::io::Result<()> {

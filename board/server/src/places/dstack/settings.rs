@@ -71,9 +71,10 @@ impl DstackConfig {
         }
     }
 
-    /// After how long without use a worker ends by itself: later than the board would end it.
+    /// After how long without use a worker ends by itself: later than the board would end it, so that a board that is
+    /// started again finds it.
     pub fn worker_idle(&self) -> Duration {
-        self.idle + Duration::from_secs(600)
+        self.idle + self.idle.clamp(Duration::from_secs(60), Duration::from_secs(600))
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The board needs no address that the machine could reach, and the machine opens no port: the worker listens on its
 //! container's loopback alone, and a socket of the board's is forwarded there. Machines are new and their host keys known
-//! to nobody beforehand, so they are believed, as dstack's own client believes them.
+//! to nobody beforehand, so they are believed once: what a machine shows at first is written down beside the run's key, and
+//! whoever shows another one later, to this server or the next, is refused.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,27 @@ const LAST_WORDS: u64 = 2000;
 /// The name of the container in the configuration of `ssh`.
 const CONTAINER: &str = "container";
 
+/// Why a way is not open.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TunnelError {
+    /// It may be tried again.
+    #[error("{0}")]
+    NotYet(String),
+    #[error("a machine on the way to the run shows another host key than at first")]
+    Stranger,
+}
+
+impl From<String> for TunnelError {
+    fn from(words: String) -> TunnelError {
+        // Of `ssh`, whatever its language: these words are not translated.
+        if words.contains("HOST IDENTIFICATION HAS CHANGED") || words.contains("Host key verification failed")
+        {
+            return TunnelError::Stranger;
+        }
+        TunnelError::NotYet(words)
+    }
+}
+
 /// A way that is open. Dropping it closes it.
 #[derive(Debug)]
 pub struct Tunnel {
@@ -42,9 +64,9 @@ impl Tunnel {
         record: &Record,
         hops: &[Hop],
         socket: &Path,
-    ) -> Result<Tunnel, String> {
+    ) -> Result<Tunnel, TunnelError> {
         let file = records.folder_of(&record.name).join("ssh_config");
-        let text = ssh_config(hops, &records.key(&record.name))?;
+        let text = ssh_config(hops, &records.key(&record.name), &records.known_hosts(&record.name))?;
         private_file(&file, text.as_bytes()).map_err(|error| format!("{}: {error}", file.display()))?;
         if config.program.is_none() {
             send(config, &file, record).await?;
@@ -64,7 +86,7 @@ impl Tunnel {
                 return Ok(tunnel);
             }
             tokio::select! {
-                words = tunnel.closed() => return Err(format!("ssh ended: {words}")),
+                words = tunnel.closed() => return Err(format!("ssh ended: {words}").into()),
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
@@ -145,12 +167,13 @@ async fn send(config: &DstackConfig, file: &Path, record: &Record) -> Result<(),
 }
 
 /// The file that tells `ssh` the hops. What comes from dstack is checked: a line break would be another option.
-fn ssh_config(hops: &[Hop], key: &Path) -> Result<String, String> {
+fn ssh_config(hops: &[Hop], key: &Path, known: &Path) -> Result<String, String> {
     let mut text = format!(
-        "Host *\n  IdentityFile \"{}\"\n  IdentitiesOnly yes\n  BatchMode yes\n  StrictHostKeyChecking no\n  \
-         UserKnownHostsFile /dev/null\n  GlobalKnownHostsFile /dev/null\n  LogLevel ERROR\n  ConnectTimeout 15\n  \
-         ServerAliveInterval 15\n  ServerAliveCountMax 4\n  ControlPath none\n",
-        key.display()
+        "Host *\n  IdentityFile \"{}\"\n  IdentitiesOnly yes\n  BatchMode yes\n  StrictHostKeyChecking accept-new\n  \
+         UserKnownHostsFile \"{}\"\n  GlobalKnownHostsFile /dev/null\n  UpdateHostKeys no\n  CheckHostIP no\n  \
+         LogLevel ERROR\n  ConnectTimeout 15\n  ServerAliveInterval 15\n  ServerAliveCountMax 4\n  ControlPath none\n",
+        key.display(),
+        known.display()
     );
     let plain = |text: &str| {
         !text.is_empty()
@@ -163,8 +186,9 @@ fn ssh_config(hops: &[Hop], key: &Path) -> Result<String, String> {
             return Err(format!("\"{}@{}\" is no host that could be reached", hop.username, hop.hostname));
         }
         let name = if index == last { CONTAINER.to_owned() } else { format!("hop-{index}") };
+        // Known by the name of the hop: every container is "localhost".
         text.push_str(&format!(
-            "Host {name}\n  HostName {}\n  User {}\n  Port {}\n",
+            "Host {name}\n  HostName {}\n  HostKeyAlias {name}\n  User {}\n  Port {}\n",
             hop.hostname, hop.username, hop.port
         ));
         if index > 0 {
@@ -182,21 +206,38 @@ mod tests {
         Hop { hostname: hostname.to_owned(), username: "root".to_owned(), port }
     }
 
+    fn config_of(hops: &[Hop]) -> Result<String, String> {
+        ssh_config(hops, Path::new("/k/key"), Path::new("/k/known_hosts"))
+    }
+
     #[test]
     fn each_hop_goes_through_the_one_before() {
-        let text =
-            ssh_config(&[hop("203.0.113.7", 22), hop("localhost", 10022)], Path::new("/k/key")).unwrap();
+        let text = config_of(&[hop("203.0.113.7", 22), hop("localhost", 10022)]).unwrap();
         let words: Vec<&str> = text.split_whitespace().collect();
         let text = words.join(" ");
-        assert!(text.contains("Host hop-0 HostName 203.0.113.7 User root Port 22 Host container"), "{text}");
-        assert!(text.ends_with("HostName localhost User root Port 10022 ProxyJump hop-0"), "{text}");
-        assert!(ssh_config(&[], Path::new("/k/key")).is_err());
+        let first = "Host hop-0 HostName 203.0.113.7 HostKeyAlias hop-0 User root Port 22 Host container";
+        let last = "HostName localhost HostKeyAlias container User root Port 10022 ProxyJump hop-0";
+        assert!(text.contains(first) && text.ends_with(last), "{text}");
+        assert!(config_of(&[]).is_err());
+    }
+
+    #[test]
+    fn a_host_key_is_believed_once_and_another_one_never() {
+        let text = config_of(&[hop("203.0.113.7", 22)]).unwrap();
+        assert!(
+            text.contains("StrictHostKeyChecking accept-new") && text.contains("\"/k/known_hosts\""),
+            "{text}"
+        );
+        let words = "ssh ended: Host key for hop-0 has changed; Host key verification failed.".to_owned();
+        assert_eq!(TunnelError::from(words), TunnelError::Stranger);
+        let words = "ssh ended: Connection refused".to_owned();
+        assert_eq!(TunnelError::from(words.clone()), TunnelError::NotYet(words));
     }
 
     #[test]
     fn a_host_name_cannot_bring_an_option_with_it() {
         for name in ["a\n  ProxyCommand x", "-oProxyCommand=x", "a b", ""] {
-            assert!(ssh_config(&[hop(name, 22)], Path::new("/k")).is_err(), "{name:?}");
+            assert!(config_of(&[hop(name, 22)]).is_err(), "{name:?}");
         }
     }
 }
