@@ -1,0 +1,337 @@
+//! The interface as of January 2026: `VirtualGPUInit`, `GetDeviceCount` and so on.
+
+use std::ffi::{c_char, c_int};
+
+use super::shared::{
+    DeviceMetrics, DeviceProperties, MAX_PARTITION_ENVS, MAX_PROCESSES, MAX_TOPOLOGY_DEVICES, MountPath,
+    ProcessInformation, VirtualizationCapabilities, layout,
+};
+use super::text::Text;
+use super::{answer, node, room, rooms, string};
+use crate::device::Device;
+use crate::log;
+use crate::refusal::{Refusal, SUCCESS};
+use crate::topology::LinkKind;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DeviceBasicInfo {
+    pub uuid: Text<64>,
+    pub vendor: Text<32>,
+    pub model: Text<128>,
+    pub driver_version: Text<64>,
+    pub firmware_version: Text<64>,
+    pub index: i32,
+    pub numa_node: i32,
+    pub total_memory_bytes: u64,
+    pub total_compute_units: u64,
+    pub max_tflops: f64,
+    pub pcie_gen: u32,
+    pub pcie_width: u32,
+}
+layout!(
+    DeviceBasicInfo, 392,
+    uuid @ 0, vendor @ 64, model @ 96, driver_version @ 224, firmware_version @ 288, index @ 352, numa_node @ 356,
+    total_memory_bytes @ 360, total_compute_units @ 368, max_tflops @ 376, pcie_gen @ 384, pcie_width @ 388,
+);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ExtendedDeviceInfo {
+    pub basic: DeviceBasicInfo,
+    pub props: DeviceProperties,
+    pub capabilities: VirtualizationCapabilities,
+}
+layout!(ExtendedDeviceInfo, 20896, basic @ 0, props @ 392, capabilities @ 20880);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DeviceTopology {
+    pub device_uuid: Text<64>,
+    pub numa_node: i32,
+}
+layout!(DeviceTopology, 68, device_uuid @ 0, numa_node @ 64);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ExtendedDeviceTopology {
+    pub devices: [DeviceTopology; MAX_TOPOLOGY_DEVICES],
+    pub device_count: usize,
+    pub topology_type: Text<32>,
+}
+layout!(ExtendedDeviceTopology, 4392, devices @ 0, device_count @ 4352, topology_type @ 4360);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct EnvVar {
+    pub key: Text<64>,
+    pub value: Text<256>,
+}
+layout!(EnvVar, 320, key @ 0, value @ 64);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PartitionAssignment {
+    pub template_id: Text<64>,
+    pub device_uuid: Text<64>,
+    pub partition_uuid: Text<64>,
+    pub env_vars: [EnvVar; MAX_PARTITION_ENVS],
+    pub env_var_count: usize,
+}
+layout!(
+    PartitionAssignment, 5320,
+    template_id @ 0, device_uuid @ 64, partition_uuid @ 128, env_vars @ 192, env_var_count @ 5312,
+);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ProcessArray {
+    pub process_ids: [libc::pid_t; MAX_PROCESSES],
+    pub process_count: usize,
+    pub device_uuid: Text<64>,
+}
+layout!(ProcessArray, 4168, process_ids @ 0, process_count @ 4096, device_uuid @ 4104);
+
+/// Looks for devices. May be called again; the second time does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn VirtualGPUInit() -> c_int {
+    answer(super::open)
+}
+
+/// # Safety
+///
+/// The pointer is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetDeviceCount(count: *mut usize) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::device_count(count) })
+}
+
+/// # Safety
+///
+/// `devices` is null or has room for `most`, `count` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetAllDevices(
+    devices: *mut ExtendedDeviceInfo,
+    most: usize,
+    count: *mut usize,
+) -> c_int {
+    answer(|| {
+        if devices.is_null() || most == 0 {
+            return Err(Refusal::InvalidParameter("there is no room for devices"));
+        }
+        // SAFETY: the caller's promise.
+        let count = unsafe { room(count, "there is no room for the number of devices")? };
+        let (node, found) = super::discover()?;
+        let filled = found.len().min(most);
+        // SAFETY: the caller's promise, for fewer.
+        let devices = unsafe { rooms(devices, filled, "there is no room for devices")? };
+        for (index, (to, device)) in devices.iter_mut().zip(&found).enumerate() {
+            describe(&mut to.basic, index, device);
+            to.props.fill(&node.properties(device));
+            to.capabilities = super::capabilities(&node, device);
+        }
+        *count = filled;
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// `indices` is null or points to `count` numbers, `topology` is null or has room for one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetDeviceTopology(
+    indices: *const i32,
+    count: usize,
+    topology: *mut ExtendedDeviceTopology,
+) -> c_int {
+    answer(|| {
+        if indices.is_null() || count == 0 || count > MAX_TOPOLOGY_DEVICES {
+            return Err(Refusal::InvalidParameter("1 to 64 devices are asked about"));
+        }
+        // SAFETY: the caller's promise.
+        let to = unsafe { room(topology, "there is no room for the topology")? };
+        // SAFETY: the caller's promise; it is not null.
+        let indices = unsafe { std::slice::from_raw_parts(indices, count) };
+        let node = node()?;
+        let devices = node.devices();
+        let mut chosen = Vec::new();
+        for index in indices {
+            let device = usize::try_from(*index).ok().and_then(|index| devices.get(index));
+            chosen.push(device.ok_or_else(|| Refusal::NotFound(format!("there is no device {index}")))?);
+        }
+        for (to, device) in to.devices.iter_mut().zip(&chosen) {
+            to.device_uuid.set(&device.uuid);
+            to.numa_node = device.numa;
+        }
+        to.device_count = chosen.len();
+        let near = |from: &&Device| {
+            chosen.iter().all(|to| from.uuid == to.uuid || node.link(from, to).kind == LinkKind::Internal)
+        };
+        to.topology_type.set(if chosen.len() > 1 && chosen.iter().all(near) { "XGMI" } else { "NUMA" });
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The pointer is null or points to an assignment whose first two texts are set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AssignPartition(assignment: *mut PartitionAssignment) -> bool {
+    let done = answer(|| {
+        if assignment.is_null() || !assignment.is_aligned() {
+            return Err(Refusal::InvalidParameter("there is no assignment"));
+        }
+        // SAFETY: not null, and the texts are set; the rest may be anything and is written before it is read.
+        let (template, uuid) = unsafe { ((*assignment).template_id.get(), (*assignment).device_uuid.get()) };
+        if template.is_empty() || uuid.is_empty() {
+            return Err(Refusal::InvalidParameter("an assignment names a template and a device"));
+        }
+        let given = node()?.assign(&template, &uuid)?;
+        // SAFETY: as above; the two texts that came are kept.
+        let to = unsafe { room(assignment, "there is no assignment")? };
+        to.template_id.set(&template);
+        to.device_uuid.set(&uuid);
+        to.partition_uuid.set(&given.uuid);
+        for (to, (key, value)) in to.env_vars.iter_mut().zip(&given.variables) {
+            to.key.set(key);
+            to.value.set(value);
+        }
+        to.env_var_count = given.variables.len().min(MAX_PARTITION_ENVS);
+        Ok(())
+    });
+    done == SUCCESS
+}
+
+/// # Safety
+///
+/// Both pointers are null or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RemovePartition(template: *const c_char, uuid: *const c_char) -> bool {
+    let done = answer(|| {
+        // SAFETY: the caller's promise.
+        let (template, uuid) = unsafe { (string(template, "no template")?, string(uuid, "no device")?) };
+        node()?.remove(&template, &uuid).map(drop)
+    });
+    done == SUCCESS
+}
+
+/// # Safety
+///
+/// Both pointers are null or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn SetMemHardLimit(worker: *const c_char, uuid: *const c_char, bytes: u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (worker, uuid) = unsafe { (string(worker, "no worker")?, string(uuid, "no device")?) };
+        super::limit_memory(Some(&worker), &uuid, bytes)
+    })
+}
+
+/// # Safety
+///
+/// Both pointers are null or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn SetComputeUnitHardLimit(
+    worker: *const c_char,
+    uuid: *const c_char,
+    percent: u32,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (worker, uuid) = unsafe { (string(worker, "no worker")?, string(uuid, "no device")?) };
+        super::limit_compute(Some(&worker), &uuid, percent)
+    })
+}
+
+/// # Safety
+///
+/// The pointer is null or points to an array of processes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Snapshot(processes: *const ProcessArray) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| Err(unsafe { processes_of(processes) }))
+}
+
+/// # Safety
+///
+/// The pointer is null or points to an array of processes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn Resume(processes: *const ProcessArray) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| Err(unsafe { processes_of(processes) }))
+}
+
+/// # Safety
+///
+/// `infos` is null or has room for `most`; `count` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetProcessInformation(
+    infos: *mut ProcessInformation,
+    most: usize,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::process_information(infos, most, count) })
+}
+
+/// # Safety
+///
+/// `names` is null or points to `count` pointers, each null or a string; `metrics` is null or has room for `count`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetDeviceMetrics(
+    names: *const *const c_char,
+    count: usize,
+    metrics: *mut DeviceMetrics,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::device_metrics(names, count, metrics) })
+}
+
+/// # Safety
+///
+/// `mounts` is null or has room for `most`; `count` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn GetVendorMountLibs(mounts: *mut MountPath, most: usize, count: *mut usize) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
+}
+
+/// Null takes the callback away.
+#[unsafe(no_mangle)]
+pub extern "C" fn RegisterLogCallback(callback: Option<log::Callback>) -> c_int {
+    log::register(callback);
+    SUCCESS
+}
+
+/// # Safety
+///
+/// The pointer is null or points to an array of processes.
+unsafe fn processes_of(processes: *const ProcessArray) -> Refusal {
+    if processes.is_null() {
+        return Refusal::InvalidParameter("there are no processes");
+    }
+    // SAFETY: not null; only the count is read.
+    let count = unsafe { (&raw const (*processes).process_count).read_unaligned() };
+    if count == 0 || count > MAX_PROCESSES {
+        return Refusal::InvalidParameter("1 to 1024 processes are named");
+    }
+    super::no_snapshots()
+}
+
+fn describe(to: &mut DeviceBasicInfo, index: usize, device: &Device) {
+    to.uuid.set(&device.uuid);
+    to.vendor.set("AMD");
+    to.model.set(&device.model);
+    to.driver_version.set(&device.driver);
+    to.firmware_version.set(&device.firmware);
+    to.index = index as i32;
+    to.numa_node = device.numa;
+    to.total_memory_bytes = device.memory;
+    to.total_compute_units = device.compute_units;
+    to.max_tflops = device.tflops;
+    if let Some(link) = device.pcie {
+        to.pcie_gen = link.generation;
+        to.pcie_width = link.width;
+    }
+}

@@ -1,0 +1,386 @@
+//! The interface as of March 2026 and since: every name begins with `Accel`.
+
+use std::ffi::{c_char, c_int};
+
+use super::shared::{
+    DeviceMetrics, DeviceProperties, MAX_PARTITION_ENVS, MAX_PROCESSES, MAX_TOPOLOGY_DEVICES, MountPath,
+    ProcessInformation, VirtualizationCapabilities, layout,
+};
+use super::text::Text;
+use super::{answer, node, room, rooms, string};
+use crate::device::Device;
+use crate::env::TopologyForm;
+use crate::log;
+use crate::node::Node;
+use crate::refusal::{Refusal, SUCCESS};
+use crate::topology::Link;
+
+/// A partition is handed over as files of the device.
+const PARTITION_TYPE_DEVICE_NODE: c_int = 1;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DeviceBasicInfo {
+    pub uuid: Text<64>,
+    pub vendor: Text<32>,
+    pub model: Text<128>,
+    pub driver_version: Text<80>,
+    pub firmware_version: Text<64>,
+    pub device_node: Text<64>,
+    pub index: i32,
+    pub numa_node: i32,
+    pub total_memory_bytes: u64,
+    pub total_compute_units: u64,
+    pub max_tflops: f64,
+    pub pcie_gen: u32,
+    pub pcie_width: u32,
+}
+layout!(
+    DeviceBasicInfo, 472,
+    uuid @ 0, vendor @ 64, model @ 96, driver_version @ 224, firmware_version @ 304, device_node @ 368, index @ 432,
+    numa_node @ 436, total_memory_bytes @ 440, total_compute_units @ 448, max_tflops @ 456, pcie_gen @ 464,
+    pcie_width @ 468,
+);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ExtendedDeviceInfo {
+    pub basic: DeviceBasicInfo,
+    pub props: DeviceProperties,
+    pub capabilities: VirtualizationCapabilities,
+}
+layout!(ExtendedDeviceInfo, 20976, basic @ 0, props @ 472, capabilities @ 20960);
+
+/// A peer as the C header has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DeviceTopoNode {
+    pub peer_uuid: Text<64>,
+    pub peer_index: i32,
+    pub topo_level: c_int,
+}
+layout!(DeviceTopoNode, 72, peer_uuid @ 0, peer_index @ 64, topo_level @ 68);
+
+/// A peer as the Go reader of the interface has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct GoTopoNode {
+    pub peer_uuid: Text<64>,
+    pub peer_index: i32,
+    pub topo_level: c_int,
+    pub bandwidth_bytes_per_second: i64,
+}
+layout!(GoTopoNode, 80, peer_uuid @ 0, peer_index @ 64, topo_level @ 68, bandwidth_bytes_per_second @ 72);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DeviceTopologyInfo<Peer> {
+    pub device_uuid: Text<64>,
+    pub device_index: i32,
+    pub numa_node: i32,
+    pub peers: [Peer; MAX_TOPOLOGY_DEVICES],
+    pub peer_count: usize,
+}
+layout!(
+    DeviceTopologyInfo<DeviceTopoNode>, 4688,
+    device_uuid @ 0, device_index @ 64, numa_node @ 68, peers @ 72, peer_count @ 4680,
+);
+layout!(DeviceTopologyInfo<GoTopoNode>, 5200, peers @ 72, peer_count @ 5192);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ExtendedDeviceTopology<Peer> {
+    pub devices: [DeviceTopologyInfo<Peer>; MAX_TOPOLOGY_DEVICES],
+    pub device_count: usize,
+}
+layout!(ExtendedDeviceTopology<DeviceTopoNode>, 300040, devices @ 0, device_count @ 300032);
+layout!(ExtendedDeviceTopology<GoTopoNode>, 332808, devices @ 0, device_count @ 332800);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct SnapshotContext {
+    pub process_ids: *const libc::pid_t,
+    pub process_count: usize,
+    pub device_uuid: *const c_char,
+}
+layout!(SnapshotContext, 24, process_ids @ 0, process_count @ 8, device_uuid @ 16);
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PartitionResult {
+    pub kind: c_int,
+    pub device_uuid: Text<64>,
+    pub env_vars: [Text<256>; MAX_PARTITION_ENVS],
+    pub device_nodes: [Text<1026>; MAX_PARTITION_ENVS],
+}
+layout!(PartitionResult, 20580, kind @ 0, device_uuid @ 4, env_vars @ 68, device_nodes @ 4164);
+
+/// Looks for devices. May be called again; the second time does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn AccelInit() -> c_int {
+    answer(super::open)
+}
+
+/// Forgets everything, partitions that were given away included.
+#[unsafe(no_mangle)]
+pub extern "C" fn AccelShutdown() -> c_int {
+    answer(super::close)
+}
+
+/// # Safety
+///
+/// The pointer is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelGetDeviceCount(count: *mut usize) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::device_count(count) })
+}
+
+/// # Safety
+///
+/// `devices` is null or has room for `most`, `count` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelGetAllDevices(
+    devices: *mut ExtendedDeviceInfo,
+    most: usize,
+    count: *mut usize,
+) -> c_int {
+    answer(|| {
+        if devices.is_null() || most == 0 {
+            return Err(Refusal::InvalidParameter("there is no room for devices"));
+        }
+        // SAFETY: the caller's promise.
+        let count = unsafe { room(count, "there is no room for the number of devices")? };
+        let (node, found) = super::discover()?;
+        let filled = found.len().min(most);
+        // SAFETY: the caller's promise, for fewer.
+        let devices = unsafe { rooms(devices, filled, "there is no room for devices")? };
+        for (index, (to, device)) in devices.iter_mut().zip(&found).enumerate() {
+            describe(&mut to.basic, index, device);
+            to.props.fill(&node.properties(device));
+            to.capabilities = super::capabilities(&node, device);
+        }
+        *count = filled;
+        Ok(())
+    })
+}
+
+/// Writes 300,040 bytes; 332,808 if `TF_ACCEL_TOPO_ABI=go` was set when the library was initialised.
+///
+/// # Safety
+///
+/// The pointer is null or has room for that many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelGetAllDevicesTopology(
+    topology: *mut ExtendedDeviceTopology<DeviceTopoNode>,
+) -> c_int {
+    answer(|| {
+        if topology.is_null() {
+            return Err(Refusal::InvalidParameter("there is no room for the topology"));
+        }
+        let node = node()?;
+        // SAFETY: the caller's promise, for the form that was chosen.
+        unsafe {
+            match node.settings().topology {
+                TopologyForm::Header => fill(&node, topology),
+                TopologyForm::Go => fill(&node, topology.cast::<ExtendedDeviceTopology<GoTopoNode>>()),
+            }
+        }
+    })
+}
+
+/// # Safety
+///
+/// The first two pointers are null or strings, the third is null or has room for a result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelAssignPartition(
+    template: *const c_char,
+    uuid: *const c_char,
+    result: *mut PartitionResult,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (template, uuid) = unsafe { (string(template, "no template")?, string(uuid, "no device")?) };
+        // SAFETY: the caller's promise.
+        let to = unsafe { room(result, "there is no room for the result")? };
+        let given = node()?.assign(&template, &uuid)?;
+        to.kind = PARTITION_TYPE_DEVICE_NODE;
+        to.device_uuid.set(&given.uuid);
+        for (to, node) in to.device_nodes.iter_mut().zip(&given.device_nodes) {
+            to.set(&format!("{node}={node}"));
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// Both pointers are null or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelRemovePartition(template: *const c_char, uuid: *const c_char) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let (template, uuid) = unsafe { (string(template, "no template")?, string(uuid, "no device")?) };
+        node()?.remove(&template, &uuid).map(drop)
+    })
+}
+
+/// # Safety
+///
+/// The pointer is null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelSetMemHardLimit(uuid: *const c_char, bytes: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| super::limit_memory(None, &unsafe { string(uuid, "no device")? }, bytes))
+}
+
+/// # Safety
+///
+/// The pointer is null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelSetComputeUnitHardLimit(uuid: *const c_char, percent: u32) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| super::limit_compute(None, &unsafe { string(uuid, "no device")? }, percent))
+}
+
+/// # Safety
+///
+/// The pointer is null or points to a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelSnapshot(context: *const SnapshotContext) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| Err(unsafe { processes_of(context) }))
+}
+
+/// # Safety
+///
+/// The pointer is null or points to a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelResume(context: *const SnapshotContext) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| Err(unsafe { processes_of(context) }))
+}
+
+/// # Safety
+///
+/// `infos` is null or has room for `most`; `count` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelGetProcessInformation(
+    infos: *mut ProcessInformation,
+    most: usize,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::process_information(infos, most, count) })
+}
+
+/// # Safety
+///
+/// `names` is null or points to `count` pointers, each null or a string; `metrics` is null or has room for `count`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelGetDeviceMetrics(
+    names: *const *const c_char,
+    count: usize,
+    metrics: *mut DeviceMetrics,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::device_metrics(names, count, metrics) })
+}
+
+/// # Safety
+///
+/// `mounts` is null or has room for `most`; `count` is null or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn AccelGetVendorMountLibs(
+    mounts: *mut MountPath,
+    most: usize,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
+}
+
+/// Null takes the callback away.
+#[unsafe(no_mangle)]
+pub extern "C" fn AccelRegisterLogCallback(callback: Option<log::Callback>) -> c_int {
+    log::register(callback);
+    SUCCESS
+}
+
+/// A peer in one form or the other.
+trait Peer {
+    fn set(&mut self, index: usize, device: &Device, link: Link);
+}
+
+impl Peer for DeviceTopoNode {
+    fn set(&mut self, index: usize, device: &Device, link: Link) {
+        self.peer_uuid.set(&device.uuid);
+        self.peer_index = index as i32;
+        self.topo_level = link.kind.level();
+    }
+}
+
+impl Peer for GoTopoNode {
+    fn set(&mut self, index: usize, device: &Device, link: Link) {
+        self.peer_uuid.set(&device.uuid);
+        self.peer_index = index as i32;
+        self.topo_level = link.kind.level();
+        self.bandwidth_bytes_per_second = i64::try_from(link.bandwidth_bytes).unwrap_or(i64::MAX);
+    }
+}
+
+/// # Safety
+///
+/// There is room for a topology with such peers.
+unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -> Result<(), Refusal> {
+    let mut devices = node.devices();
+    devices.truncate(MAX_TOPOLOGY_DEVICES);
+    // SAFETY: the caller's promise.
+    let topology = unsafe { room(topology, "there is no room for the topology")? };
+    for (index, (to, device)) in topology.devices.iter_mut().zip(&devices).enumerate() {
+        to.device_uuid.set(&device.uuid);
+        to.device_index = index as i32;
+        to.numa_node = device.numa;
+        let others = devices.iter().enumerate().filter(|(other, _)| *other != index);
+        for (to, (other, peer)) in to.peers.iter_mut().zip(others) {
+            to.set(other, peer, node.link(device, peer));
+        }
+        to.peer_count = devices.len() - 1;
+    }
+    topology.device_count = devices.len();
+    Ok(())
+}
+
+/// # Safety
+///
+/// The pointer is null or points to a context.
+unsafe fn processes_of(context: *const SnapshotContext) -> Refusal {
+    if context.is_null() || !context.is_aligned() {
+        return Refusal::InvalidParameter("there is no context");
+    }
+    // SAFETY: not null, and it was filled in.
+    let context = unsafe { *context };
+    let processes = !context.process_ids.is_null() && context.process_count > 0;
+    if context.process_count > MAX_PROCESSES || (!processes && context.device_uuid.is_null()) {
+        return Refusal::InvalidParameter("up to 1024 processes or a device are named");
+    }
+    super::no_snapshots()
+}
+
+fn describe(to: &mut DeviceBasicInfo, index: usize, device: &Device) {
+    to.uuid.set(&device.uuid);
+    to.vendor.set("AMD");
+    to.model.set(&device.model);
+    to.driver_version.set(&device.driver);
+    to.firmware_version.set(&device.firmware);
+    to.device_node.set(&device.device_node().unwrap_or_default());
+    to.index = index as i32;
+    to.numa_node = device.numa;
+    to.total_memory_bytes = device.memory;
+    to.total_compute_units = device.compute_units;
+    to.max_tflops = device.tflops;
+    if let Some(link) = device.pcie {
+        to.pcie_gen = link.generation;
+        to.pcie_width = link.width;
+    }
+}

@@ -1,0 +1,93 @@
+//! The environment of the library: the only file of this crate that reads it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Which of AMD's management libraries is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SmiChoice {
+    /// The first that is found in these folders, or by the loader.
+    Search(Vec<PathBuf>),
+    /// This file.
+    File(PathBuf),
+    Off,
+}
+
+/// How the topology of the second generation is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopologyForm {
+    /// As its C header has it: 72 bytes a peer.
+    Header,
+    /// As its Go reader has it: 80 bytes a peer, with a bandwidth.
+    Go,
+}
+
+/// What can be chosen.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder that `/sys`, `/proc`, `/etc` and `/opt` are looked for in.
+    pub root: PathBuf,
+    pub smi: SmiChoice,
+    /// Software GPUs: `mi300x`, `mi210*4`.
+    pub software: Vec<String>,
+    pub limits: Option<PathBuf>,
+    /// Whether ROCm's folders are offered to containers.
+    pub mounts: bool,
+    pub rocm: Option<PathBuf>,
+    /// Whether an idle card may be divided anew.
+    pub repartition: bool,
+    pub topology: TopologyForm,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            root: "/".into(),
+            smi: SmiChoice::Off,
+            software: Vec::new(),
+            limits: None,
+            mounts: false,
+            rocm: None,
+            repartition: false,
+            topology: TopologyForm::Header,
+        }
+    }
+}
+
+impl Settings {
+    pub fn from_environment() -> Settings {
+        let root = value("REMORA_PROVIDER_ROOT").map(PathBuf::from);
+        let rocm = value("ROCM_HOME").or_else(|| value("ROCM_PATH")).map(PathBuf::from);
+        let smi = match value("REMORA_AMD_SMI") {
+            Some(word) if word == "off" => SmiChoice::Off,
+            Some(file) => SmiChoice::File(file.into()),
+            // A library would tell of this machine, and somebody wants to be told of another.
+            None if root.is_some() => SmiChoice::Off,
+            None => SmiChoice::Search(rocm.iter().map(|rocm| rocm.join("lib")).collect()),
+        };
+        let list = value("REMORA_SOFTWARE_GPUS").unwrap_or_default();
+        let names = list.to_string_lossy();
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Settings {
+            root: root.unwrap_or_else(|| "/".into()),
+            smi,
+            software: names.map(str::to_owned).collect(),
+            limits: value("REMORA_LIMITS_DIR").map(PathBuf::from),
+            mounts: is_on("REMORA_MOUNT_ROCM"),
+            rocm,
+            repartition: is_on("REMORA_REPARTITION"),
+            topology: match value("TF_ACCEL_TOPO_ABI") {
+                Some(word) if word == "go" => TopologyForm::Go,
+                _ => TopologyForm::Header,
+            },
+        }
+    }
+}
+
+fn value(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn is_on(name: &str) -> bool {
+    value(name).is_some_and(|value| value != "0")
+}

@@ -1,0 +1,19 @@
+//! What a fuzzer does to this crate: bytes as the kernel's files.
+
+use crate::kfd::Properties;
+use crate::{ComputeMode, MemoryMode, PciAddress, Template};
+
+/// Any bytes as properties, and as every small text that is parsed. Must not panic, and must stay within its limits.
+pub fn properties(bytes: &[u8]) {
+    let properties = Properties::parse(bytes);
+    for name in ["simd_count", "location_id", "unique_id"] {
+        assert!(properties.sane(name, 1 << 20) < 1 << 20);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    for line in text.lines().take(64) {
+        if let Some(address) = PciAddress::parse(line) {
+            assert_eq!(PciAddress::parse(&address.to_string()), Some(address));
+        }
+        let _ = (ComputeMode::parse(line), MemoryMode::parse(line), Template::parse_id(line));
+    }
+}

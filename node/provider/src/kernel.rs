@@ -1,0 +1,157 @@
+//! Devices as the kernel's two drivers tell of them together: the compute driver says which there are, the graphics driver what
+//! they are like.
+
+use std::collections::BTreeMap;
+
+use crate::address::PciAddress;
+use crate::device::{Device, Source};
+use crate::gfx;
+use crate::kfd::{self, Node};
+use crate::metrics::{Metrics, ProcessUse};
+use crate::pci::{self, Card};
+use crate::software::name_of_chip;
+use crate::tree::Tree;
+
+/// One look at the drivers.
+#[derive(Debug, Default)]
+pub struct View {
+    pub devices: Vec<Device>,
+    pub nodes: Vec<Node>,
+    pub cards: BTreeMap<PciAddress, Card>,
+    /// What was strange, in words.
+    pub strange: Vec<String>,
+}
+
+impl View {
+    pub fn look(tree: &Tree, machine: u64) -> View {
+        let (nodes, senseless) = kfd::nodes(tree);
+        let cards = pci::cards(tree);
+        let driver = pci::driver_version(tree);
+        let mut strange: Vec<String> = senseless
+            .iter()
+            .map(|number| format!("the compute driver's node {number} makes no sense and is left out"))
+            .collect();
+        for address in cards.keys().filter(|address| !nodes.iter().any(|node| node.address == **address)) {
+            strange.push(format!("the card at {address} is not known to the compute driver and is left out"));
+        }
+        let mut devices: Vec<Device> = Vec::new();
+        for node in &nodes {
+            let siblings: Vec<&Node> = nodes.iter().filter(|other| other.address == node.address).collect();
+            let device = describe(node, &siblings, cards.get(&node.address), &driver, machine);
+            devices.push(device);
+        }
+        distinguish(&mut devices);
+        View { devices, nodes, cards, strange }
+    }
+
+    pub fn metrics(&self, tree: &Tree, device: &Device) -> Metrics {
+        let card = device.address.and_then(|address| self.cards.get(&address));
+        let mut metrics = card.map(|card| card.metrics(tree)).unwrap_or_default();
+        if device.part.is_some() {
+            // The card counts for all its partitions; processes are counted by partition.
+            let own = kfd::processes(tree).into_iter().filter(|process| process.gpu_id == device.gpu_id);
+            metrics.memory_used = Some(own.map(|process| process.vram).fold(0, u64::saturating_add));
+        }
+        metrics
+    }
+}
+
+/// What processes have on these devices.
+pub fn processes(tree: &Tree, devices: &[Device]) -> Vec<ProcessUse> {
+    let of_device = |process: kfd::Process| {
+        let device = devices.iter().find(|device| device.gpu_id != 0 && device.gpu_id == process.gpu_id)?;
+        Some(ProcessUse {
+            pid: process.pid,
+            device: device.uuid.clone(),
+            occupied_units: process.occupied.min(device.compute_units),
+            total_units: device.compute_units,
+            memory_used: process.vram,
+            memory_total: device.memory,
+        })
+    };
+    kfd::processes(tree).into_iter().filter_map(of_device).collect()
+}
+
+/// The name of a device that has a number of its own, wherever it is plugged in.
+pub fn uuid(unique_id: u64, part: Option<(u32, u32)>) -> String {
+    match part {
+        Some((part, _)) => format!("amd-{unique_id:016x}-p{part}"),
+        None => format!("amd-{unique_id:016x}"),
+    }
+}
+
+/// Something to tell this machine from others.
+pub fn machine(tree: &Tree) -> u64 {
+    let name = tree.text("etc/machine-id").or_else(|| tree.text("proc/sys/kernel/hostname"));
+    hash(name.unwrap_or_default().as_bytes())
+}
+
+fn describe(node: &Node, siblings: &[&Node], card: Option<&Card>, driver: &str, machine: u64) -> Device {
+    let parts = siblings.len() as u32;
+    let part = (parts > 1).then(|| {
+        let numbered = siblings.iter().any(|sibling| sibling.partition != node.partition);
+        // A driver that does not number the partitions lists them in order.
+        let place = siblings.iter().position(|sibling| sibling.number == node.number).unwrap_or(0) as u32;
+        (if numbered { node.partition } else { place }, parts)
+    });
+    let stated = card.map_or(0, |card| card.unique_id);
+    let unique_id = [stated, node.unique_id].into_iter().find(|id| *id != 0);
+    // Cards of the consumer kind have no number. Their place is unique in one machine only, so the machine goes in too.
+    let identity = unique_id.unwrap_or_else(|| hash(format!("{machine:016x} {}", node.address).as_bytes()));
+    let whole_memory = card.map_or(0, |card| card.memory);
+    let memory = if node.memory > 0 { node.memory } else { whole_memory / u64::from(parts.max(1)) };
+    let chip = card.map_or(0, |card| card.device_id);
+    let chip = if chip == 0 { node.device_id } else { chip };
+    let named = card.and_then(|card| card.product.clone());
+    let model = named.or_else(|| name_of_chip(chip).map(str::to_owned));
+    let model = model.or_else(|| Some(format!("AMD GPU {}", gfx::name(node.target)?)));
+    Device {
+        uuid: uuid(identity, part),
+        model: model.unwrap_or_else(|| "AMD GPU".to_owned()),
+        driver: driver.to_owned(),
+        firmware: card.and_then(|card| card.firmware.clone()).unwrap_or_default(),
+        numa: card.map_or(-1, |card| card.numa),
+        memory,
+        compute_units: node.compute_units,
+        dies: node.dies,
+        tflops: gfx::tflops(node.target, node.compute_units, node.clock_mhz),
+        pcie: card.and_then(|card| card.pcie),
+        address: Some(node.address),
+        part,
+        render_minor: node.render_minor,
+        gpu_id: node.gpu_id,
+        node: Some(node.number),
+        hive: node.hive,
+        target: node.target,
+        unique_id: unique_id.unwrap_or(0),
+        modes: card.map(|card| card.modes.clone()).unwrap_or_default(),
+        source: Source::Kernel,
+    }
+}
+
+/// Two dies of one card may share its number: the second gets a suffix, in the order of addresses.
+pub fn distinguish(devices: &mut [Device]) {
+    let mut places: Vec<(u64, PciAddress)> = devices
+        .iter()
+        .filter(|device| device.unique_id != 0)
+        .filter_map(|device| Some((device.unique_id, device.address?)))
+        .collect();
+    places.sort_unstable();
+    places.dedup();
+    for device in devices {
+        let Some(address) = device.address else { continue };
+        let dies = places.iter().filter(|(id, _)| *id == device.unique_id);
+        let Some(die) = dies.into_iter().position(|(_, place)| *place == address) else { continue };
+        if die > 0 {
+            let card = format!("amd-{:016x}-d{die}", device.unique_id);
+            device.uuid = device.part.map_or(card.clone(), |(part, _)| format!("{card}-p{part}"));
+        }
+    }
+}
+
+/// FNV-1a: names need no more.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

@@ -1,0 +1,352 @@
+//! The core: one machine, its sources in their order, and what is kept about them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::assignment::{Assignment, Book};
+use crate::device::{Device, Source};
+use crate::env::Settings;
+use crate::kernel::{self, View};
+use crate::limits::{Ledger, Limit, Limiter};
+use crate::log::Level;
+use crate::metrics::{Metrics, ProcessUse};
+use crate::mounts::{self, Mount};
+use crate::partition::{self, Template, Whole};
+use crate::refusal::Refusal;
+use crate::smi::{self, Session};
+use crate::software;
+use crate::topology::{self, Link, LinkKind};
+use crate::tree::Tree;
+
+/// How long a card may take to show its new partitions.
+const DIVISION: Duration = Duration::from_secs(30);
+const GLANCE: Duration = Duration::from_millis(50);
+/// How many workers may share a device.
+pub const MAX_WORKERS: u32 = 64;
+
+/// What is told to whoever listens.
+pub type Notes = Vec<(Level, String)>;
+
+/// A machine with its GPUs.
+#[derive(Debug)]
+pub struct Node {
+    settings: Settings,
+    tree: Tree,
+    machine: u64,
+    smi: Option<Mutex<Session>>,
+    limiter: Box<dyn Limiter>,
+    state: RwLock<Arc<State>>,
+    book: Mutex<Book>,
+}
+
+/// One look at everything.
+#[derive(Debug)]
+struct State {
+    view: View,
+    devices: Vec<Device>,
+    notes: Notes,
+}
+
+/// What a device can be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    pub partitioning: bool,
+    /// Limits that workers keep; they are as hard as they are soft.
+    pub isolation: bool,
+    pub max_partitions: u32,
+}
+
+impl Node {
+    /// Looks for everything there is.
+    pub fn open(settings: Settings) -> (Node, Notes) {
+        let limiter = Box::new(Ledger::new(settings.limits.clone()));
+        Node::with_limiter(settings, limiter)
+    }
+
+    /// The same with somebody else to keep limits.
+    pub fn with_limiter(settings: Settings, limiter: Box<dyn Limiter>) -> (Node, Notes) {
+        let tree = Tree::new(&settings.root);
+        let machine = kernel::machine(&tree);
+        let mut notes = Notes::new();
+        let smi = match Session::open(&settings.smi) {
+            Ok(session) => {
+                notes.push((Level::Info, session.describe()));
+                Some(Mutex::new(session))
+            }
+            Err(why) => {
+                notes.push((Level::Info, format!("{why}; the kernel is asked instead")));
+                None
+            }
+        };
+        let state = look(&settings, &tree, machine, smi.as_ref());
+        notes.extend(state.notes.iter().cloned());
+        let state = RwLock::new(Arc::new(state));
+        (Node { settings, tree, machine, smi, limiter, state, book: Mutex::default() }, notes)
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Looks again, and tells what was not so the last time.
+    pub fn discover(&self) -> (Vec<Device>, Notes) {
+        let state = look(&self.settings, &self.tree, self.machine, self.smi.as_ref());
+        let before = self.state();
+        let news = state.notes.iter().filter(|note| !before.notes.contains(note)).cloned().collect();
+        let devices = state.devices.clone();
+        self.book.lock().keep(&devices);
+        *self.state.write() = Arc::new(state);
+        (devices, news)
+    }
+
+    /// The devices that were there at the last look.
+    pub fn devices(&self) -> Vec<Device> {
+        self.state().devices.clone()
+    }
+
+    pub fn capabilities(&self, device: &Device) -> Capabilities {
+        let templates = self.templates(device);
+        let parts = templates.iter().map(|template| template.parts).max().unwrap_or(1);
+        let divided = device.part.is_some();
+        Capabilities {
+            // A card that is whole can be divided only by whoever may.
+            partitioning: divided || (self.settings.repartition && device.modes.divides()),
+            isolation: self.limiter.works(),
+            max_partitions: if divided { 1 } else { parts },
+        }
+    }
+
+    /// Every way in which a device's card can be divided.
+    pub fn templates(&self, device: &Device) -> Vec<Template> {
+        let parts = device.part.map_or(1, |(_, parts)| parts);
+        let whole = Whole {
+            memory: device.memory.saturating_mul(parts.into()),
+            compute_units: device.compute_units.saturating_mul(parts.into()),
+            tflops: device.tflops * f64::from(parts),
+            dies: device.dies.saturating_mul(parts),
+        };
+        partition::templates(&device.modes, whole)
+    }
+
+    /// What is worth knowing of a device beyond what has a field of its own.
+    pub fn properties(&self, device: &Device) -> Vec<(String, String)> {
+        let plain = device.properties().into_iter().map(|(key, value)| (key.to_owned(), value));
+        let templates = self.templates(device).into_iter().map(|template| {
+            let gib = template.memory >> 30;
+            let (parts, units, tflops) = (template.parts, template.compute_units, template.tflops);
+            let text = format!("{parts} parts, each {gib} GiB, {units} CUs, {tflops:.1} TFLOPS");
+            (format!("partitionTemplate.{}", template.id()), text)
+        });
+        plain.chain(templates).collect()
+    }
+
+    /// The way from one device to another.
+    pub fn link(&self, from: &Device, to: &Device) -> Link {
+        let state = self.state();
+        let mut link = topology::link(&state.view.nodes, from, to);
+        if let (Source::Library(a), Source::Library(b), Some(smi)) = (from.source, to.source, &self.smi) {
+            match smi.lock().is_xgmi(a, b) {
+                Some(true) => link.kind = LinkKind::Internal,
+                Some(false) if from.address != to.address => link.kind = topology::by_host(from, to),
+                _ => {}
+            }
+        }
+        link
+    }
+
+    /// How busy a device is; nothing for one that is not there.
+    pub fn metrics(&self, uuid: &str) -> Option<Metrics> {
+        let state = self.state();
+        let device = find(&state.devices, uuid)?;
+        let kernel = || state.view.metrics(&self.tree, device);
+        Some(match (device.source, &self.smi) {
+            (Source::Software, _) => Metrics::default(),
+            (Source::Library(handle), Some(smi)) => {
+                let mut metrics = smi.lock().metrics(handle);
+                if device.part.is_some() {
+                    // The library, too, counts the memory of the whole card.
+                    metrics.memory_used = None;
+                }
+                metrics.or(kernel())
+            }
+            _ => kernel(),
+        })
+    }
+
+    /// Who uses which device.
+    pub fn processes(&self) -> Vec<ProcessUse> {
+        let state = self.state();
+        let mut found = Vec::new();
+        let mut left = Vec::new();
+        for device in &state.devices {
+            let listed = match (device.source, &self.smi) {
+                (Source::Library(handle), Some(smi)) => smi.lock().processes(handle),
+                _ => None,
+            };
+            let Some(listed) = listed else {
+                left.push(device.clone());
+                continue;
+            };
+            found.extend(listed.into_iter().map(|process| ProcessUse {
+                pid: process.pid,
+                device: device.uuid.clone(),
+                occupied_units: process.occupied_units.unwrap_or(0).min(device.compute_units),
+                total_units: device.compute_units,
+                memory_used: process.vram,
+                memory_total: device.memory,
+            }));
+        }
+        found.extend(kernel::processes(&self.tree, &left));
+        found
+    }
+
+    pub fn mounts(&self) -> Vec<Mount> {
+        if !self.settings.mounts {
+            return Vec::new();
+        }
+        mounts::find(&self.tree, self.settings.rocm.as_deref())
+    }
+
+    /// Limits what a worker may allocate on a device; no worker is every worker.
+    pub fn limit_memory(&self, worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), Refusal> {
+        self.limit(worker, uuid, |limit| limit.memory_bytes = Some(bytes))
+    }
+
+    /// Limits how much of a device's time a worker may have, in percent.
+    pub fn limit_compute(&self, worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), Refusal> {
+        self.limit(worker, uuid, |limit| limit.compute_percent = Some(percent))
+    }
+
+    /// Gives away a part of a card. The card is divided first if it is idle, and if that was allowed.
+    pub fn assign(&self, template: &str, uuid: &str) -> Result<Assignment, Refusal> {
+        let template = template.to_ascii_lowercase();
+        let Some((compute, memory)) = Template::parse_id(&template) else {
+            return Err(Refusal::NotFound(format!("`{template}` is not a template like cpx-nps1")));
+        };
+        let devices = self.devices();
+        let candidates = parts(&devices, uuid);
+        let Some(first) = candidates.first() else {
+            return Err(Refusal::NotFound(format!("there is no device {uuid}")));
+        };
+        if !self.templates(first).iter().any(|known| known.id() == template) {
+            return Err(Refusal::NotSupported(format!("{} cannot be divided as {template}", first.model)));
+        }
+        if first.modes.compute == Some(compute) && first.modes.memory.is_none_or(|mode| mode == memory) {
+            return self.book.lock().give(&template, &candidates, &devices);
+        }
+        let card = first.card_uuid().to_owned();
+        let devices = self.divide(&template, &card)?;
+        self.book.lock().give(&template, &parts(&devices, &card), &devices)
+    }
+
+    /// Takes a part back. Which one does not matter if only the card is named: they are all alike.
+    pub fn remove(&self, template: &str, uuid: &str) -> Result<String, Refusal> {
+        let devices = self.devices();
+        let template = template.to_ascii_lowercase();
+        let taken = self.book.lock().take_back(&template, &parts(&devices, uuid));
+        taken.ok_or_else(|| Refusal::NotFound(format!("no {template} of {uuid} is given away")))
+    }
+
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.read())
+    }
+
+    fn limit(
+        &self,
+        worker: Option<&str>,
+        uuid: &str,
+        change: impl FnOnce(&mut Limit),
+    ) -> Result<(), Refusal> {
+        let state = self.state();
+        let Some(device) = find(&state.devices, uuid) else {
+            return Err(Refusal::NotFound(format!("there is no device {uuid}")));
+        };
+        // Reading and writing belong together: two threads may set the two limits of one worker.
+        let _order = self.book.lock();
+        let mut limit = self.limiter.limit(worker, &device.uuid)?;
+        change(&mut limit);
+        Ok(self.limiter.set(worker, &device.uuid, limit)?)
+    }
+
+    /// Sets a card to another mode and waits until its parts are there.
+    fn divide(&self, template: &str, card: &str) -> Result<Vec<Device>, Refusal> {
+        let devices = self.devices();
+        let now = parts(&devices, card);
+        if !self.settings.repartition {
+            return Err(Refusal::Failed(format!(
+                "{card} is not divided as {template}; set it so with amd-smi, or allow it with REMORA_REPARTITION=1"
+            )));
+        }
+        let given = {
+            let book = self.book.lock();
+            now.iter().any(|device| book.holds(&device.uuid))
+        };
+        let used =
+            self.processes().iter().any(|process| now.iter().any(|device| device.uuid == process.device));
+        if given || used {
+            return Err(Refusal::Exhausted(format!("{card} is in use and cannot be divided anew")));
+        }
+        let state = self.state();
+        let address = now.first().and_then(|device| device.address);
+        let place = address.and_then(|address| state.view.cards.get(&address));
+        // Now, for while parts come and go nobody knows how many dies there are.
+        let templates = now.first().map(|device| self.templates(device)).unwrap_or_default();
+        let wanted = templates.into_iter().find(|known| known.id() == template);
+        let (Some(place), Some(wanted)) = (place, wanted) else {
+            return Err(Refusal::NotSupported(format!("{card} has no modes")));
+        };
+        let refused =
+            |error| Refusal::Failed(format!("the driver refuses to divide {card} as {template}: {error}"));
+        place.set_modes(&self.tree, wanted.compute, wanted.memory_mode).map_err(refused)?;
+        let asked = Instant::now();
+        loop {
+            let (devices, _) = self.discover();
+            let parts = parts(&devices, card);
+            let set = parts.first().is_some_and(|first| first.modes.compute == Some(wanted.compute));
+            let done = set && parts.len() == wanted.parts as usize;
+            if done {
+                return Ok(devices);
+            }
+            if asked.elapsed() > DIVISION {
+                return Err(Refusal::Failed(format!(
+                    "{card} was set to {template}, but its parts did not appear"
+                )));
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+/// The device of that name, in any case: agents write names in lower case.
+fn find<'a>(devices: &'a [Device], uuid: &str) -> Option<&'a Device> {
+    devices.iter().find(|device| device.uuid.eq_ignore_ascii_case(uuid))
+}
+
+/// A device, or all parts of a card.
+fn parts<'a>(devices: &'a [Device], uuid: &str) -> Vec<&'a Device> {
+    match find(devices, uuid) {
+        Some(device) => vec![device],
+        None => {
+            let of_card =
+                |device: &&Device| device.part.is_some() && device.card_uuid().eq_ignore_ascii_case(uuid);
+            devices.iter().filter(of_card).collect()
+        }
+    }
+}
+
+fn look(settings: &Settings, tree: &Tree, machine: u64, smi: Option<&Mutex<Session>>) -> State {
+    let view = View::look(tree, machine);
+    let mut notes: Notes = view.strange.iter().map(|strange| (Level::Warn, strange.clone())).collect();
+    let facts = smi.map(|smi| smi.lock().devices()).unwrap_or_default();
+    // A library that sees nothing where the kernel sees something is of no use.
+    let mut devices =
+        if facts.is_empty() { view.devices.clone() } else { smi::devices(&facts, &view.devices) };
+    let (software, unknown) = software::devices(&settings.software, machine);
+    for name in unknown {
+        notes.push((Level::Warn, format!("there is no software GPU `{name}`")));
+    }
+    devices.extend(software);
+    State { view, devices, notes }
+}

@@ -1,0 +1,152 @@
+//! Where things are in the library's structures, by its version. They moved with nearly every release; so nothing here is bound
+//! when this crate is compiled.
+
+/// `amdsmi_power_info_t`: 32-bit watts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Power {
+    pub current: usize,
+    pub average: usize,
+    /// Microwatts.
+    pub limit: usize,
+}
+
+/// `amdsmi_proc_info_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub size: usize,
+    pub pid: usize,
+    pub vram: usize,
+    pub occupied_units: Option<usize>,
+}
+
+/// One release's structures: sizes for the sake of arrays, and offsets of what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The release of ROCm.
+    pub name: &'static str,
+    /// The first number of its version, and the second from which on this layout holds.
+    pub version: (u32, u32),
+    /// `amdsmi_asic_info_t`.
+    pub asic_size: usize,
+    pub device_id: usize,
+    pub serial: usize,
+    pub compute_units: Option<usize>,
+    pub processor: Option<usize>,
+    pub power_size: usize,
+    pub power: Power,
+    pub process: Process,
+    pub driver_size: usize,
+    pub vbios_size: usize,
+    pub vbios_version: usize,
+    /// Whether `amdsmi_kfd_info_t` and `amdsmi_enumeration_info_t` are there.
+    pub kfd: bool,
+    pub enumeration: bool,
+}
+
+const OLD_POWER: Power = Power { current: 0, average: 4, limit: 20 };
+const OLD_PROCESS: Process = Process { size: 224, pid: 32, vram: 128, occupied_units: None };
+const NEW_PROCESS: Process = Process { size: 704, pid: 256, vram: 352, occupied_units: Some(656) };
+
+const ROCM_6_1: Layout = Layout {
+    name: "6.1",
+    version: (24, 0),
+    asic_size: 256,
+    device_id: 136,
+    serial: 148,
+    compute_units: None,
+    processor: None,
+    power_size: 68,
+    power: OLD_POWER,
+    process: OLD_PROCESS,
+    driver_size: 192,
+    vbios_size: 256,
+    vbios_version: 160,
+    kfd: false,
+    enumeration: false,
+};
+const ROCM_6_2: Layout =
+    Layout { name: "6.2", version: (24, 6), asic_size: 448, device_id: 328, serial: 340, ..ROCM_6_1 };
+const ROCM_6_3: Layout = Layout {
+    name: "6.3",
+    version: (24, 7),
+    asic_size: 456,
+    compute_units: Some(376),
+    processor: Some(384),
+    kfd: true,
+    ..ROCM_6_2
+};
+const ROCM_6_4: Layout = Layout {
+    name: "6.4",
+    version: (25, 0),
+    asic_size: 896,
+    device_id: 520,
+    serial: 532,
+    compute_units: Some(792),
+    processor: Some(800),
+    power_size: 40,
+    power: Power { current: 8, average: 12, limit: 28 },
+    process: NEW_PROCESS,
+    driver_size: 768,
+    vbios_size: 1056,
+    vbios_version: 544,
+    enumeration: true,
+    ..ROCM_6_3
+};
+const ROCM_7_0: Layout = Layout {
+    name: "7.0",
+    version: (26, 0),
+    power_size: 192,
+    power: Power { current: 8, average: 12, limit: 40 },
+    vbios_size: 1568,
+    vbios_version: 768,
+    ..ROCM_6_4
+};
+const ROCM_10: Layout = Layout { name: "10", version: (27, 0), ..ROCM_7_0 };
+
+/// Every release that is understood, oldest first.
+pub const LAYOUTS: &[Layout] = &[ROCM_6_1, ROCM_6_2, ROCM_6_3, ROCM_6_4, ROCM_7_0, ROCM_10];
+
+impl Layout {
+    /// The layout of a version; nothing for a first number that is not in the table.
+    pub fn of_version(first: u32, second: u32) -> Option<&'static Layout> {
+        LAYOUTS.iter().rev().find(|layout| layout.version.0 == first && layout.version.1 <= second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_version_has_the_layout_of_its_release_and_others_have_none() {
+        let expected = [
+            ((24, 5), "6.1"),
+            ((24, 6), "6.2"),
+            ((24, 7), "6.3"),
+            ((25, 0), "6.4"),
+            ((25, 5), "6.4"),
+            ((26, 0), "7.0"),
+            ((26, 5), "7.0"),
+            ((27, 1), "10"),
+        ];
+        for ((first, second), name) in expected {
+            assert_eq!(Layout::of_version(first, second).map(|layout| layout.name), Some(name));
+        }
+        for first in [0, 1, 22, 23, 28, 2400, u32::MAX] {
+            assert_eq!(Layout::of_version(first, 0), None, "{first}");
+        }
+    }
+
+    #[test]
+    fn everything_that_is_read_lies_within_its_structure() {
+        for layout in LAYOUTS {
+            assert!(layout.serial + 32 <= layout.asic_size);
+            assert!(layout.compute_units.unwrap_or(0) + 4 <= layout.asic_size);
+            assert!(layout.processor.unwrap_or(0) + 8 <= layout.asic_size);
+            assert!(layout.power.limit + 4 <= layout.power_size);
+            assert!(layout.process.vram + 8 <= layout.process.size);
+            assert!(layout.process.occupied_units.unwrap_or(0) + 4 <= layout.process.size);
+            assert!(layout.vbios_version + 32 <= layout.vbios_size);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The functions that are called, looked up by name. Those that not every release has may be missing.
+
+use std::ffi::{OsString, c_void};
+use std::path::PathBuf;
+
+use crate::env::SmiChoice;
+
+/// What the library hands out for sockets and processors.
+pub type Handle = *mut c_void;
+/// Zero is success.
+pub type Status = u32;
+
+/// Names the loader may know it by, newest first; the last is that of Debian 13.
+const NAMES: &[&str] = &[
+    "libamd_smi.so.27",
+    "libamd_smi.so.26",
+    "libamd_smi.so.25",
+    "libamd_smi.so.24",
+    "libamd_smi.so",
+    "libamd_smi.so.0",
+];
+const USUAL_FOLDER: &str = "/opt/rocm/lib";
+
+macro_rules! functions {
+    (
+        required { $($required:ident($($required_argument:ty),*);)* }
+        optional { $($optional:ident($($optional_argument:ty),*);)* }
+    ) => {
+        /// The loaded library.
+        #[derive(Debug)]
+        pub struct Library {
+            $(pub $required: unsafe extern "C" fn($($required_argument),*) -> Status,)*
+            $(pub $optional: Option<unsafe extern "C" fn($($optional_argument),*) -> Status>,)*
+        }
+
+        impl Library {
+            fn look_up(library: &libloading::Library) -> Result<Library, libloading::Error> {
+                // SAFETY: these are the library's own names, and the types are those of its header, unchanged since 6.1.
+                unsafe {
+                    Ok(Library {
+                        $($required: *library.get(concat!(stringify!($required), "\0").as_bytes())?,)*
+                        $($optional: library
+                            .get(concat!(stringify!($optional), "\0").as_bytes())
+                            .ok()
+                            .map(|symbol| *symbol),)*
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    required {
+        amdsmi_init(u64);
+        amdsmi_shut_down();
+        amdsmi_get_lib_version(*mut c_void);
+        amdsmi_get_socket_handles(*mut u32, *mut Handle);
+        amdsmi_get_processor_handles(Handle, *mut u32, *mut Handle);
+        amdsmi_get_processor_type(Handle, *mut u32);
+    }
+    optional {
+        amdsmi_get_gpu_bdf_id(Handle, *mut u64);
+        amdsmi_get_gpu_asic_info(Handle, *mut c_void);
+        amdsmi_get_gpu_kfd_info(Handle, *mut c_void);
+        amdsmi_get_gpu_enumeration_info(Handle, *mut c_void);
+        amdsmi_get_gpu_memory_total(Handle, u32, *mut u64);
+        amdsmi_get_gpu_memory_usage(Handle, u32, *mut u64);
+        amdsmi_get_gpu_driver_info(Handle, *mut c_void);
+        amdsmi_get_gpu_vbios_info(Handle, *mut c_void);
+        amdsmi_get_pcie_info(Handle, *mut c_void);
+        amdsmi_get_clock_info(Handle, u32, *mut c_void);
+        amdsmi_get_gpu_activity(Handle, *mut c_void);
+        amdsmi_get_power_info(Handle, *mut c_void);
+        amdsmi_get_temp_metric(Handle, u32, u32, *mut i64);
+        amdsmi_get_gpu_total_ecc_count(Handle, *mut c_void);
+        amdsmi_get_gpu_process_list(Handle, *mut u32, *mut c_void);
+        amdsmi_topo_get_numa_node_number(Handle, *mut u32);
+        amdsmi_topo_get_link_type(Handle, Handle, *mut u64, *mut u32);
+    }
+}
+
+/// Loads what was chosen; or says, for each place that was tried, why not.
+pub fn load(choice: &SmiChoice) -> Result<Library, Vec<String>> {
+    let candidates: Vec<OsString> = match choice {
+        SmiChoice::Off => Vec::new(),
+        SmiChoice::File(file) => vec![file.clone().into()],
+        SmiChoice::Search(folders) => {
+            let stated = folders.iter().map(|folder| folder.join("libamd_smi.so"));
+            let there: Vec<PathBuf> = stated.filter(|file| file.exists()).collect();
+            let by_name = NAMES.iter().map(OsString::from);
+            let usual = PathBuf::from(USUAL_FOLDER).join("libamd_smi.so");
+            there.into_iter().map(OsString::from).chain(by_name).chain([usual.into()]).collect()
+        }
+    };
+    let mut refusals = Vec::new();
+    for candidate in candidates {
+        // SAFETY: loading runs the library's constructors. It is AMD's, or what the operator named.
+        let loaded = unsafe { libloading::Library::new(&candidate) };
+        match loaded.and_then(|library| {
+            let found = Library::look_up(&library);
+            // It has threads and destructors of its own, and leaving it loaded costs nothing.
+            std::mem::forget(library);
+            found
+        }) {
+            Ok(library) => return Ok(library),
+            Err(error) => refusals.push(error.to_string()),
+        }
+    }
+    Err(refusals)
+}
