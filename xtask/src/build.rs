@@ -1,7 +1,8 @@
-//! `cargo xtask build`: the `remora` program, the pages inside it, and every client library. Needs a C compiler and Rust,
-//! no setup; without npm the program is built without its pages.
+//! `cargo xtask build`: the `remora` program, the pages inside it, every client library, and the one for node agents. Needs a C
+//! compiler and Rust, no setup; without npm the program is built without its pages.
 
 use crate::client_libs;
+use crate::provider_lib;
 use crate::repo::Repo;
 use crate::step;
 use crate::ui;
@@ -23,7 +24,7 @@ pub struct Arguments {
 pub struct Built {
     /// The `remora` program.
     pub remora: PathBuf,
-    /// The folder of the client libraries.
+    /// The folder of the libraries.
     pub lib: PathBuf,
 }
 
@@ -36,7 +37,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
         // the tests anyway builds all of it once, like this; the program and the library come along.
         cargo.args(["test", "--no-run", "--workspace"]);
     } else {
-        cargo.args(["build", "--package", "remora", "--package", "hip-client"]);
+        cargo.args(["build", "--package", "remora", "--package", "hip-client", "--package", "provider"]);
     }
     if !arguments.debug {
         cargo.arg("--release");
@@ -44,6 +45,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     step::loud("cargo build", &mut cargo)?;
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
     client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
+    provider_lib::place(repo, &output, arguments.debug)?;
     let built = Built { remora: output.join("remora"), lib: repo.lib() };
     step::detail(&format!("program: {}", built.remora.display()));
     step::detail(&format!("libraries: {}", built.lib.display()));

@@ -17,6 +17,7 @@ mod foreign;
 mod local_worker;
 mod lock;
 mod picture;
+mod provider_lib;
 mod repo;
 mod setup;
 mod stamp;
@@ -42,7 +43,7 @@ struct Arguments {
 enum Task {
     /// Install the compilers and unpack the HIP headers and libraries that the examples and tests need
     Setup,
-    /// Build the `remora` program and the drop-in client libraries
+    /// Build the `remora` program, the drop-in client libraries and the provider library
     Build(build::Arguments),
     /// Set up, build, and run every example program on software GPUs
     Demo,

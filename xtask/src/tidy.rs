@@ -37,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("toolchain", &[]),
+    ("provider", &[]),
     ("board-problems", &[]),
     ("board-sandbox", &[]),
     ("board-judge", &["board-problems", "board-sandbox", "toolchain", "code-object", "isa"]),

@@ -1,0 +1,46 @@
+//! The provider library beside the client libraries, where packages take them all from.
+
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+/// What agents look for.
+pub const NAME: &str = "libaccelerator_amd.so";
+
+/// Puts what cargo built into the library folder.
+pub fn place(repo: &Repo, output: &Path, keep_debug_information: bool) -> Result<PathBuf> {
+    let built = newest(output).with_context(|| format!("cargo left no {NAME} below {}", output.display()))?;
+    let folder = repo.lib();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // Made beside and renamed, so that an agent that has the old one mapped keeps it whole.
+    let fresh = folder.join(format!(".{NAME}.new"));
+    if keep_debug_information {
+        fs::copy(&built, &fresh).with_context(|| format!("cannot write {}", fresh.display()))?;
+    } else {
+        step::output(Command::new("strip").arg("--strip-debug").arg("-o").arg(&fresh).arg(&built))?;
+    }
+    let library = folder.join(NAME);
+    fs::rename(&fresh, &library).with_context(|| format!("cannot replace {}", library.display()))?;
+    Ok(library)
+}
+
+/// A build leaves the library in one folder, a build of tests in another.
+fn newest(output: &Path) -> Option<PathBuf> {
+    let modified = |path: &PathBuf| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
+    let places = [output.join(NAME), output.join("deps").join(NAME)];
+    places.into_iter().filter(|path| path.exists()).max_by_key(modified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_found_where_nothing_was_built() {
+        assert_eq!(newest(Path::new("/nonexistent")), None);
+    }
+}
