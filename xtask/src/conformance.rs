@@ -64,6 +64,8 @@ enum Suite {
     Leaks(Cycles),
     /// The right and the wrong solutions of every problem of the board, judged on a software MI300X
     Board,
+    /// Images, chart, samples and units of deploy/, by hadolint, helm, Kubernetes' schemas and systemd
+    Deploy,
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,6 +120,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
         Suite::Board => build().and_then(|_| board(repo)),
+        Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }
 
@@ -126,6 +129,16 @@ fn board(repo: &Repo) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "board-judge", "--test", "solutions", "--", "--nocapture"]);
     step::loud("every solution", cargo.env("REMORA_BOARD_ALL", "1"))
+}
+
+fn deploy(repo: &Repo, built: &Built) -> Result<()> {
+    let python = venv(repo, "venv-deploy", "conformance/deploy/requirements.txt")?;
+    let scratch = repo.downloads.join("deploy");
+    fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
+    let mut check = Command::new(python);
+    check.arg(repo.root.join("conformance/deploy/check.py"));
+    check.env("REMORA", &built.remora).env("DEPLOY", repo.root.join("deploy")).env("SCRATCH", scratch);
+    step::loud("what is deployed", &mut check)
 }
 
 fn load(repo: &Repo, built: &Built) -> Result<()> {

@@ -1,0 +1,13 @@
+# What a program needs that has no GPU beside it: the drop-in libraries, to be copied in front of ROCm's own.
+#   docker build -f deploy/images/client.Dockerfile -t remora-client .
+FROM rust:1-bookworm AS build
+WORKDIR /src
+COPY . .
+RUN cargo xtask build
+
+FROM debian:bookworm-slim
+COPY --from=build /src/target/lib /build/lib
+COPY --from=build /src/target/release/remora /build/bin/remora
+USER 65534:65534
+# An init container copies them to a volume; the program's container then has LD_LIBRARY_PATH=/remora/lib, and REMORA_WORKER.
+CMD ["cp", "-r", "/build/.", "/remora"]
