@@ -35,7 +35,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     if arguments.tests {
         // With what tests depend on, some libraries get other features, and all that uses them is compiled again. Whoever wants
         // the tests anyway builds all of it once, like this; the program and the library come along.
-        cargo.args(["test", "--no-run", "--workspace"]);
+        cargo.args(["build", "--workspace", "--lib", "--bins", "--tests"]);
     } else {
         cargo.args(["build", "--package", "remora", "--package", "hip-client", "--package", "provider"]);
     }
