@@ -6,6 +6,7 @@ mod gtest;
 mod hip;
 mod libraries;
 mod library;
+mod provider;
 mod python;
 mod rocblas;
 mod rocrand;
@@ -58,6 +59,8 @@ enum Suite {
     Dstack(dstack::Arguments),
     /// Many threads in one session, under a race detector too
     Threads(threads::Arguments),
+    /// The provider library beside Debian's builds of AMD's management library, and our layouts against its headers
+    Provider,
     /// The board under load: 200 submissions of 20 users, a server that is killed, memory, latency
     Load,
     /// A thousand clients that come and go, on either side
@@ -117,6 +120,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Hip(arguments) => hip::run(repo, &build()?, arguments),
         Suite::Dstack(arguments) => dstack::run(repo, &build()?, arguments),
         Suite::Threads(arguments) => threads::run(repo, &toolchain, &build()?, arguments),
+        Suite::Provider => provider::run(repo, &toolchain),
         Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
         Suite::Board => build().and_then(|_| board(repo)),

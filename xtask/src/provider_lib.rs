@@ -9,7 +9,13 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// What agents look for.
-pub const NAME: &str = "libaccelerator_amd.so";
+const NAME: &str = "libaccelerator_amd.so";
+
+/// Builds it and nothing else.
+pub fn build(repo: &Repo) -> Result<PathBuf> {
+    step::loud("cargo build", repo.cargo().args(["build", "--release", "--package", "provider"]))?;
+    place(repo, &repo.target.join("release"), false)
+}
 
 /// Puts what cargo built into the library folder.
 pub fn place(repo: &Repo, output: &Path, keep_debug_information: bool) -> Result<PathBuf> {

@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("e2e", &["transport", "wire"]),
-    ("xtask", &["hip-api"]),
+    ("xtask", &["hip-api", "provider"]),
 ];
 
 /// Crates that ours do without: the client has no async runtime, and so neither has anything it shares code with.

@@ -11,31 +11,8 @@ use machine::{Card, Machine};
 
 /// A stand-in with this layout that says it has this version.
 fn stand_in(folder: &Path, layout: &Layout, version: (u32, u32)) -> PathBuf {
-    let mut defines = vec![
-        ("VERSION_FIRST", version.0 as usize),
-        ("VERSION_SECOND", version.1 as usize),
-        ("ASIC_SIZE", layout.asic_size),
-        ("DEVICE_ID", layout.device_id),
-        ("SERIAL", layout.serial),
-        ("POWER_SIZE", layout.power_size),
-        ("POWER_CURRENT", layout.power.current),
-        ("POWER_AVERAGE", layout.power.average),
-        ("POWER_LIMIT", layout.power.limit),
-        ("PROCESS_SIZE", layout.process.size),
-        ("PROCESS_PID", layout.process.pid),
-        ("PROCESS_VRAM", layout.process.vram),
-        ("DRIVER_SIZE", layout.driver_size),
-        ("VBIOS_SIZE", layout.vbios_size),
-        ("VBIOS_VERSION", layout.vbios_version),
-    ];
-    let optional = [
-        ("COMPUTE_UNITS", layout.compute_units),
-        ("PROCESSOR", layout.processor),
-        ("PROCESS_OCCUPIED", layout.process.occupied_units),
-        ("HAS_KFD", layout.kfd.then_some(1)),
-        ("HAS_ENUMERATION", layout.enumeration.then_some(1)),
-    ];
-    defines.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    let mut defines = layout.numbers();
+    defines.extend([("VERSION_FIRST", version.0 as usize), ("VERSION_SECOND", version.1 as usize)]);
     let file = folder.join(format!("libamd_smi-{}-{}.{}.so", layout.name, version.0, version.1));
     let mut clang = Command::new("clang-19");
     clang.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);

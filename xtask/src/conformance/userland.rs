@@ -107,6 +107,13 @@ impl Userland {
         folders
     }
 
+    /// A program of ours, with its libraries and nothing of this system's.
+    pub fn alone(&self, program: &Path) -> Command {
+        let mut command = Command::new(self.root.join(LOADER));
+        command.arg("--library-path").arg(self.libraries()).arg(program).env_clear();
+        command
+    }
+
     /// `remora run` for one of its programs, on a software GPU of this model.
     pub fn command(&self, built: &Built, model: &str, program: &str) -> Command {
         let mut libraries = OsString::new();

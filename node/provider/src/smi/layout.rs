@@ -111,6 +111,34 @@ impl Layout {
     pub fn of_version(first: u32, second: u32) -> Option<&'static Layout> {
         LAYOUTS.iter().rev().find(|layout| layout.version.0 == first && layout.version.1 <= second)
     }
+
+    /// The layout as names and numbers, for C programs that hold it against something.
+    pub fn numbers(&self) -> Vec<(&'static str, usize)> {
+        let always = [
+            ("ASIC_SIZE", self.asic_size),
+            ("DEVICE_ID", self.device_id),
+            ("SERIAL", self.serial),
+            ("POWER_SIZE", self.power_size),
+            ("POWER_CURRENT", self.power.current),
+            ("POWER_AVERAGE", self.power.average),
+            ("POWER_LIMIT", self.power.limit),
+            ("PROCESS_SIZE", self.process.size),
+            ("PROCESS_PID", self.process.pid),
+            ("PROCESS_VRAM", self.process.vram),
+            ("DRIVER_SIZE", self.driver_size),
+            ("VBIOS_SIZE", self.vbios_size),
+            ("VBIOS_VERSION", self.vbios_version),
+        ];
+        let optional = [
+            ("COMPUTE_UNITS", self.compute_units),
+            ("PROCESSOR", self.processor),
+            ("PROCESS_OCCUPIED", self.process.occupied_units),
+            ("HAS_KFD", self.kfd.then_some(1)),
+            ("HAS_ENUMERATION", self.enumeration.then_some(1)),
+        ];
+        let optional = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        always.into_iter().chain(optional).collect()
+    }
 }
 
 #[cfg(test)]
