@@ -127,3 +127,24 @@ pub fn duration(seconds: u64) -> String {
         _ => format!("{} days", seconds / 86400),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The provider library has a table of its own, because it does without the emulator.
+    #[test]
+    fn node_agents_are_told_of_the_same_models() {
+        let theirs = accelerator_amd::MODELS;
+        assert_eq!(theirs.len(), MODELS.len());
+        for (theirs, ours) in theirs.iter().zip(MODELS) {
+            assert_eq!((theirs.key, theirs.name), (ours.key, ours.name));
+            assert_eq!(theirs.processor().as_deref(), Some(ours.processor));
+            assert_eq!(theirs.memory_gib << 30, ours.memory_bytes);
+            assert_eq!(theirs.compute_units, u64::from(ours.compute_units));
+            assert_eq!(theirs.dies, ours.xccs);
+            assert_eq!(theirs.clock_mhz * 1000, u64::from(ours.clock_khz));
+            assert_eq!(theirs.pci_chip, ours.pci_chip);
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod machine;
 mod peer;
 mod plot;
 mod program;
+mod provider;
 mod relay;
 mod remote;
 mod report;
@@ -45,6 +46,8 @@ enum Subject {
     Remote,
     /// Many threads, kernels, allocations, streams, launches and sessions
     Scale,
+    /// The provider library on a machine with 64 devices
+    Provider,
 }
 
 #[derive(Debug, clap::Args)]
@@ -93,6 +96,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.peer {
         return peer::serve();
     }
+    if arguments.subject == Subject::Provider {
+        return finish(repo, arguments, &provider::measure(repo)?);
+    }
     let (built, programs) = if arguments.prebuilt {
         let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
         let programs = Programs::load(repo, &built)?;
@@ -109,7 +115,13 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Subject::Local => measure(&built, &programs, effort, arguments.kernels)?,
         Subject::Remote => remote::measure(repo, &built, &programs, effort)?,
         Subject::Scale => scale::measure(&built, &programs, effort)?,
+        Subject::Provider => provider::measure(repo)?,
     };
+    finish(repo, arguments, &report)
+}
+
+/// Shows the numbers, and writes and draws them where that was asked for.
+fn finish(repo: &Repo, arguments: &Arguments, report: &Report) -> Result<()> {
     println!("{}", report.table());
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report.json())?;
@@ -119,9 +131,9 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         let folder = repo.root.join("docs/performance");
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let plots = match arguments.subject {
-            Subject::Local => plot::all(&report),
-            Subject::Remote => vec![("remote.svg", remote::plot(&report))],
-            Subject::Scale => Vec::new(),
+            Subject::Local => plot::all(report),
+            Subject::Remote => vec![("remote.svg", remote::plot(report))],
+            Subject::Scale | Subject::Provider => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

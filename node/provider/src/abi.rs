@@ -171,11 +171,13 @@ unsafe fn device_metrics(
     let (names, metrics) = unsafe {
         (std::slice::from_raw_parts(names, count), rooms(metrics, count, "there is no room for metrics")?)
     };
-    for (name, to) in names.iter().zip(metrics) {
-        // SAFETY: the caller's promise. A name that is none is answered like one that nobody has.
-        let Ok(uuid) = (unsafe { string(*name, "") }) else { continue };
-        to.device_uuid.set(&uuid);
-        let Some(found) = node.metrics(&uuid) else { continue };
+    // SAFETY: the caller's promise. A name that is none is answered like one that nobody has.
+    let names: Vec<String> =
+        names.iter().map(|name| unsafe { string(*name, "") }.unwrap_or_default()).collect();
+    let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+    for ((uuid, found), to) in asked.iter().zip(node.metrics_of(&asked)).zip(metrics) {
+        to.device_uuid.set(uuid);
+        let Some(found) = found else { continue };
         to.power_usage_watts = found.power_watts.unwrap_or(0.0);
         to.temperature_celsius = found.temperature.unwrap_or(0.0);
         to.utilization_percent = found.utilization.unwrap_or(0);

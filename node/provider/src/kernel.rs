@@ -2,11 +2,12 @@
 //! they are like.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use crate::address::PciAddress;
 use crate::device::{Device, Source};
 use crate::gfx;
-use crate::kfd::{self, Node};
+use crate::kfd::{self, Node, NodeLink};
 use crate::metrics::{Metrics, ProcessUse};
 use crate::pci::{self, Card};
 use crate::software::name_of_chip;
@@ -16,10 +17,10 @@ use crate::tree::Tree;
 #[derive(Debug, Default)]
 pub struct View {
     pub devices: Vec<Device>,
-    pub nodes: Vec<Node>,
     pub cards: BTreeMap<PciAddress, Card>,
     /// What was strange, in words.
     pub strange: Vec<String>,
+    links: OnceLock<BTreeMap<(u32, u32), NodeLink>>,
 }
 
 impl View {
@@ -41,15 +42,44 @@ impl View {
             devices.push(device);
         }
         distinguish(&mut devices);
-        View { devices, nodes, cards, strange }
+        View { devices, cards, strange, links: OnceLock::new() }
     }
 
-    pub fn metrics(&self, tree: &Tree, device: &Device) -> Metrics {
-        let card = device.address.and_then(|address| self.cards.get(&address));
-        let mut metrics = card.map(|card| card.metrics(tree)).unwrap_or_default();
+    /// The direct link between two devices, if the compute driver has one.
+    pub fn link(&self, tree: &Tree, from: &Device, to: &Device) -> Option<&NodeLink> {
+        let links = self.links.get_or_init(|| {
+            let nodes = self.devices.iter().filter_map(|device| device.node);
+            // Backwards, so that of two links between the same nodes the first stays.
+            let of_node =
+                |node| kfd::links(tree, node).into_iter().rev().map(move |link| ((node, link.to), link));
+            nodes.flat_map(of_node).collect()
+        });
+        links.get(&(from.node?, to.node?))
+    }
+}
+
+/// Sensors as of now, each card's read once however many of its partitions are asked about.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    view: &'a View,
+    tree: &'a Tree,
+    cards: BTreeMap<PciAddress, Metrics>,
+    processes: Option<Vec<kfd::Process>>,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(view: &'a View, tree: &'a Tree) -> Reading<'a> {
+        Reading { view, tree, cards: BTreeMap::new(), processes: None }
+    }
+
+    pub fn metrics(&mut self, device: &Device) -> Metrics {
+        let Some(address) = device.address else { return Metrics::default() };
+        let Some(card) = self.view.cards.get(&address) else { return Metrics::default() };
+        let mut metrics = self.cards.entry(address).or_insert_with(|| card.metrics(self.tree)).clone();
         if device.part.is_some() {
             // The card counts for all its partitions; processes are counted by partition.
-            let own = kfd::processes(tree).into_iter().filter(|process| process.gpu_id == device.gpu_id);
+            let processes = self.processes.get_or_insert_with(|| kfd::processes(self.tree));
+            let own = processes.iter().filter(|process| process.gpu_id == device.gpu_id);
             metrics.memory_used = Some(own.map(|process| process.vram).fold(0, u64::saturating_add));
         }
         metrics

@@ -60,7 +60,6 @@ pub struct Node {
     pub unique_id: u64,
     pub hive: u64,
     pub device_id: u32,
-    pub links: Vec<NodeLink>,
 }
 
 /// From a node to another.
@@ -119,6 +118,26 @@ pub fn processes(tree: &Tree) -> Vec<Process> {
     found
 }
 
+/// The links that begin at a node. There are as many as there are other nodes, so they are read when somebody asks.
+pub fn links(tree: &Tree, number: u32) -> Vec<NodeLink> {
+    let mut found = Vec::new();
+    for kind in ["io_links", "p2p_links"] {
+        let links = format!("{NODES}/{number}/{kind}");
+        for link in tree.numbers(&links) {
+            let Some(bytes) = tree.bytes(format!("{links}/{link}/properties")) else { continue };
+            let properties = Properties::parse(&bytes);
+            let Ok(to) = u32::try_from(properties.get("node_to")) else { continue };
+            found.push(NodeLink {
+                to,
+                xgmi: properties.get("type") == XGMI,
+                // The driver counts in MB/s.
+                bandwidth_bytes: properties.sane("max_bandwidth", 1 << 40) * 1_000_000,
+            });
+        }
+    }
+    found
+}
+
 fn node(tree: &Tree, folder: &str, number: u32, gpu_id: u64) -> Option<Node> {
     let properties = Properties::parse(&tree.bytes(format!("{folder}/properties"))?);
     let simds = properties.sane("simd_count", UNITS_LIMIT * 8);
@@ -143,7 +162,6 @@ fn node(tree: &Tree, folder: &str, number: u32, gpu_id: u64) -> Option<Node> {
         unique_id: properties.get("unique_id"),
         hive: properties.get("hive_id"),
         device_id: properties.sane("device_id", 1 << 16) as u32,
-        links: links(tree, folder),
     })
 }
 
@@ -157,25 +175,6 @@ fn memory(tree: &Tree, folder: &str) -> u64 {
     });
     let total = sizes.fold(0u64, u64::saturating_add);
     if total < MEMORY_LIMIT { total } else { 0 }
-}
-
-fn links(tree: &Tree, folder: &str) -> Vec<NodeLink> {
-    let mut found = Vec::new();
-    for kind in ["io_links", "p2p_links"] {
-        let links = format!("{folder}/{kind}");
-        for link in tree.numbers(&links) {
-            let Some(bytes) = tree.bytes(format!("{links}/{link}/properties")) else { continue };
-            let properties = Properties::parse(&bytes);
-            let Ok(to) = u32::try_from(properties.get("node_to")) else { continue };
-            found.push(NodeLink {
-                to,
-                xgmi: properties.get("type") == XGMI,
-                // The driver counts in MB/s.
-                bandwidth_bytes: properties.sane("max_bandwidth", 1 << 40) * 1_000_000,
-            });
-        }
-    }
-    found
 }
 
 #[cfg(test)]

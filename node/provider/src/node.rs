@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::assignment::{Assignment, Book};
 use crate::device::{Device, Source};
 use crate::env::Settings;
-use crate::kernel::{self, View};
+use crate::kernel::{self, Reading, View};
 use crate::limits::{Ledger, Limit, Limiter};
 use crate::log::Level;
 use crate::metrics::{Metrics, ProcessUse};
@@ -145,7 +145,7 @@ impl Node {
     /// The way from one device to another.
     pub fn link(&self, from: &Device, to: &Device) -> Link {
         let state = self.state();
-        let mut link = topology::link(&state.view.nodes, from, to);
+        let mut link = topology::link(state.view.link(&self.tree, from, to), from, to);
         if let (Source::Library(a), Source::Library(b), Some(smi)) = (from.source, to.source, &self.smi) {
             match smi.lock().is_xgmi(a, b) {
                 Some(true) => link.kind = LinkKind::Internal,
@@ -158,10 +158,14 @@ impl Node {
 
     /// How busy a device is; nothing for one that is not there.
     pub fn metrics(&self, uuid: &str) -> Option<Metrics> {
+        self.metrics_of(&[uuid]).pop().flatten()
+    }
+
+    /// The same of several, in one reading.
+    pub fn metrics_of(&self, uuids: &[&str]) -> Vec<Option<Metrics>> {
         let state = self.state();
-        let device = find(&state.devices, uuid)?;
-        let kernel = || state.view.metrics(&self.tree, device);
-        Some(match (device.source, &self.smi) {
+        let mut reading = Reading::new(&state.view, &self.tree);
+        let mut metrics = |device: &Device| match (device.source, &self.smi) {
             (Source::Software, _) => Metrics::default(),
             (Source::Library(handle), Some(smi)) => {
                 let mut metrics = smi.lock().metrics(handle);
@@ -169,10 +173,11 @@ impl Node {
                     // The library, too, counts the memory of the whole card.
                     metrics.memory_used = None;
                 }
-                metrics.or(kernel())
+                metrics.or(reading.metrics(device))
             }
-            _ => kernel(),
-        })
+            _ => reading.metrics(device),
+        };
+        uuids.iter().map(|uuid| find(&state.devices, uuid).map(&mut metrics)).collect()
     }
 
     /// Who uses which device.

@@ -1,7 +1,7 @@
 //! How near two devices are to each other.
 
 use crate::device::Device;
-use crate::kfd::Node;
+use crate::kfd::NodeLink;
 
 /// Two devices, seen from the first; in the interface's order, nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,10 +34,8 @@ pub struct Link {
     pub bandwidth_bytes: u64,
 }
 
-/// What the drivers say of the way from one device to another.
-pub fn link(nodes: &[Node], from: &Device, to: &Device) -> Link {
-    let of = |device: &Device| nodes.iter().find(|node| Some(node.number) == device.node);
-    let direct = of(from).and_then(|node| node.links.iter().find(|link| Some(link.to) == to.node));
+/// What the drivers say of the way from one device to another, between which there may be a direct link.
+pub fn link(direct: Option<&NodeLink>, from: &Device, to: &Device) -> Link {
     let bandwidth_bytes = direct.map_or(0, |link| link.bandwidth_bytes);
     let one_card = from.address.is_some() && from.address == to.address;
     let one_hive = from.hive != 0 && from.hive == to.hive;

@@ -1,0 +1,44 @@
+//! What the provider library costs an agent: an example program of its crate measures it on a machine of 64 devices that is
+//! made of files.
+
+use super::machine::Machine;
+use super::report::{Report, Row};
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result};
+
+pub fn measure(repo: &Repo) -> Result<Report> {
+    step::say("measuring the provider library on a machine with 64 devices");
+    let mut cargo = repo.cargo();
+    cargo.args(["run", "--release", "--quiet", "--package", "provider", "--example", "cost"]);
+    let said = step::output(&mut cargo)?;
+    let mut report = Report::new(Machine::look());
+    for line in said.lines() {
+        report.push(row(line).with_context(|| format!("the program said `{line}`"))?);
+    }
+    report.close();
+    Ok(report)
+}
+
+/// `key best median name`, in microseconds.
+fn row(line: &str) -> Option<Row> {
+    let mut words = line.splitn(4, ' ');
+    let key = words.next()?;
+    let (best, median) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(Row { best, median, ..Row::plain("provider", key, words.next()?, "us") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_row() {
+        let row = row("discovery 1.5 2.5 find 64 devices").unwrap();
+        assert_eq!(
+            (row.key.as_str(), row.name.as_str(), row.best, row.median),
+            ("discovery", "find 64 devices", 1.5, 2.5)
+        );
+        assert!(super::row("discovery soon").is_none());
+    }
+}
