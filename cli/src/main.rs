@@ -11,6 +11,7 @@ mod impair;
 mod inspect;
 mod judge;
 mod library;
+mod migrate;
 mod run;
 mod serve;
 mod submit;
@@ -58,6 +59,12 @@ enum Command {
     Devices(devices::Arguments),
     /// Watch a worker at work: devices, sessions, memory, calls, round trips and bytes a second
     Top(top::Arguments),
+    /// Take a session from its worker into a file; its program waits until it is resumed
+    Snapshot(migrate::SnapshotArguments),
+    /// Go on with a session from a file, on any worker with the same devices
+    Resume(migrate::ResumeArguments),
+    /// Move a session to another worker while its program runs
+    Migrate(migrate::MigrateArguments),
     /// Say what is installed, reachable and missing, and how to mend it
     Doctor(doctor::Arguments),
     /// Print a stand-alone HIP program that checks and measures a solution of one of the board's problems
@@ -88,6 +95,11 @@ fn main() -> ExitCode {
         Command::Board(arguments) => board::administer(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Devices(arguments) => devices::show(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Top(arguments) => top::top(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Snapshot(arguments) => {
+            migrate::snapshot(&arguments, &environment).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Resume(arguments) => migrate::resume(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Migrate(arguments) => migrate::migrate(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Doctor(arguments) => doctor::examine(&arguments, &environment),
         Command::Harness(arguments) => harness::print(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),

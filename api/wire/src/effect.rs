@@ -46,6 +46,13 @@ impl Opcode {
             | Opcode::Status
             | Opcode::Joined
             | Opcode::Spread
+            | Opcode::Snapshot
+            | Opcode::Resume
+            | Opcode::Piece
+            | Opcode::Whole
+            | Opcode::Decide
+            | Opcode::Redirect
+            | Opcode::Done
             | Opcode::ReadClock
             | Opcode::RecordSpans
             | Opcode::Spans

@@ -1,7 +1,10 @@
 //! The 24-byte header every frame starts with. Owns its layout and the limits it must obey; knows nothing of
 //! what operations mean.
 
-use crate::{MAX_BODY_BYTES, MAX_HANDSHAKE_BYTES, MAX_HEAD_BYTES, MAX_WELCOME_BYTES, Opcode, WireError};
+use crate::{
+    MAX_BODY_BYTES, MAX_HANDSHAKE_BYTES, MAX_HEAD_BYTES, MAX_PIECE_BYTES, MAX_WELCOME_BYTES, Opcode,
+    WireError,
+};
 
 /// The bytes `HIPR`, read as a little-endian word.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HIPR");
@@ -133,6 +136,7 @@ impl Header {
         match opcode {
             Opcode::Welcome => MAX_WELCOME_BYTES,
             Opcode::Status => MAX_HEAD_BYTES,
+            Opcode::Piece => MAX_PIECE_BYTES,
             _ if opcode.is_unsequenced() => MAX_HANDSHAKE_BYTES,
             _ if bulk => MAX_BODY_BYTES + MAX_HEAD_BYTES,
             _ => MAX_HEAD_BYTES,

@@ -24,6 +24,10 @@ pub enum RejectCode {
     BadRequest = 5,
     /// The worker could not start the session.
     Failed = 6,
+    /// The session is elsewhere now: the text is the endpoint, and nothing else. Told only to who proved its secret.
+    Moved = 7,
+    /// The session is suspended: its client should ask again later.
+    Away = 8,
 }
 
 impl RejectCode {
@@ -35,6 +39,8 @@ impl RejectCode {
             4 => RejectCode::Full,
             5 => RejectCode::BadRequest,
             6 => RejectCode::Failed,
+            7 => RejectCode::Moved,
+            8 => RejectCode::Away,
             _ => return None,
         })
     }
@@ -53,6 +59,8 @@ impl std::fmt::Display for RejectCode {
             RejectCode::Full => "worker full",
             RejectCode::BadRequest => "bad request",
             RejectCode::Failed => "worker failed",
+            RejectCode::Moved => "session moved",
+            RejectCode::Away => "session suspended",
         })
     }
 }
@@ -72,6 +80,8 @@ pub enum Purpose {
     Inspect = 1,
     /// Another link for a session that is there.
     Strand = 2,
+    /// Sessions are taken away and brought, see `Snapshot` and `Resume`.
+    Administer = 3,
 }
 
 /// The newest version both ranges contain.
@@ -141,7 +151,7 @@ impl Greeting {
                 hello.min_version, hello.max_version
             )));
         };
-        if hello.purpose > Purpose::Strand as u8 {
+        if hello.purpose > Purpose::Administer as u8 {
             return Err(RejectCode::BadRequest.reject(format!("purpose {} is unknown", hello.purpose)));
         }
         if hello.purpose == Purpose::Strand as u8

@@ -12,6 +12,8 @@ pub const MAX_WELCOME_BYTES: u64 = MAX_HEAD_BYTES;
 pub const MAX_PACKED_BYTES: u64 = 256 << 20;
 /// Bulk pushed by the worker travels in pieces of at most this, so that replies are never stuck behind one.
 pub const MAX_DELIVER_PIECE: u64 = 4 << 20;
+/// A session on its way to another worker travels in pieces of at most this.
+pub const MAX_PIECE_BYTES: u64 = 1 << 20;
 /// The links one connection may be spread over.
 pub const MAX_LINKS: u16 = 16;
 /// The smallest and the largest page-aligned arena a client may offer.

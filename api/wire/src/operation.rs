@@ -34,7 +34,7 @@ macro_rules! for_each_operation {
             /// Opens a connection: a new session, a reattachment, or a question about the worker.
             0x0001 Unsequenced Hello {
                 min_version: u16, max_version: u16, capabilities: u64,
-                /// 0 session, 1 inspect, 2 another strand of a session's connection.
+                /// 0 session, 1 inspect, 2 another strand of a session's connection, 3 administer.
                 purpose: u8,
                 /// The program's name, for people reading the worker's log.
                 client: String,
@@ -217,6 +217,20 @@ macro_rules! for_each_operation {
             0x0806 Call ShareAllocation { address: u64 } => { token: [u8; 32], bytes: u64 };
             /// Gives memory of another session a number in this one.
             0x0807 Call OpenMemory { device: u32, memory: u64, token: [u8; 32] } => { bytes: u64 };
+
+            /// What an administering connection asks first: stop a session and send it, as pieces, then Whole. What becomes of it
+            /// here is decided with Decide. Its work may take `patience_ms` to end, or the session goes on and this is refused.
+            0x0820 Unsequenced Snapshot { session: u64, patience_ms: u32 } => {};
+            /// The other question: go on with the session that follows, as pieces, then Whole. Answered with Done.
+            0x0821 Unsequenced Resume {} => {};
+            0x0822 Unsequenced Piece {} + body => {};
+            0x0823 Unsequenced Whole {} => {};
+            /// What becomes of a session that was sent: see `decision`. Answered with Done.
+            0x0824 Unsequenced Decide { decision: u32, endpoint: String } => {};
+            /// A session that is suspended, or has moved, is to be found there. Answered with Done.
+            0x0825 Unsequenced Redirect { session: u64, endpoint: String } => {};
+            0x0826 Unsequenced Done { session: u64 } => {};
+
             /// An executable graph, without nodes yet.
             0x0900 Post DefineGraph { graph: u64 } => {};
             /// The next nodes of a graph that was not launched yet.
@@ -469,6 +483,18 @@ pub mod capability {
     pub const STRANDS: u64 = 1 << 11;
     /// The worker tells when its streams did what: `RecordSpans`, `ReadClock`.
     pub const SPANS: u64 = 1 << 24;
+    /// The session was resumed here: what an earlier Welcome said is known no longer holds.
+    pub const RESUMED: u64 = 1 << 25;
+}
+
+/// Values of `Decide::decision`.
+pub mod decision {
+    /// The session goes on where it is.
+    pub const STAY: u32 = 0;
+    /// It ends here; its client is told to wait.
+    pub const SUSPEND: u32 = 1;
+    /// It ends here; its client is told the endpoint.
+    pub const MOVE: u32 = 2;
 }
 
 /// What a failed request comes back with.

@@ -44,6 +44,11 @@ impl ReceiveCounter {
         ReceiveCounter::default()
     }
 
+    /// Goes on counting where another has left off.
+    pub fn resumed(received: u64) -> ReceiveCounter {
+        ReceiveCounter { received, told: received, bytes: 0 }
+    }
+
     /// Frames received in the whole session.
     pub fn received(&self) -> u64 {
         self.received
@@ -115,6 +120,11 @@ pub struct SendWindow<F> {
 impl<F> SendWindow<F> {
     pub fn new(limit_bytes: u64) -> SendWindow<F> {
         SendWindow { acknowledged: 0, kept: VecDeque::new(), bytes: 0, limit: limit_bytes }
+    }
+
+    /// A window that goes on where another has left off, before its kept frames are pushed.
+    pub fn resumed(limit_bytes: u64, acknowledged: u64) -> SendWindow<F> {
+        SendWindow { acknowledged, ..SendWindow::new(limit_bytes) }
     }
 
     /// Frames numbered so far.

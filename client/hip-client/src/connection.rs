@@ -109,6 +109,8 @@ pub struct Connection {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub config: Config,
+    /// The worker that has the session; the configured one until it moves.
+    pub place: Mutex<Endpoint>,
     /// Posted requests need more than to be posted: they are waited for, or watched.
     is_attentive: bool,
     pub session: Session,
@@ -175,6 +177,7 @@ impl Connection {
         let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
         let shared = Arc::new(Shared {
             is_attentive: config.strict || config.watched,
+            place: Mutex::new(config.endpoint.clone()),
             config,
             session,
             ring,

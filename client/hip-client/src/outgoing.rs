@@ -22,6 +22,10 @@ const SPIN: Duration = Duration::from_micros(50);
 /// How often a writer that waits for the socket looks whether it should read as well.
 const WRITER_PATIENCE: Duration = Duration::from_millis(10);
 
+/// How often a sender with nothing to send looks whether the connection has ended: a worker that moves the session, or that was told
+/// to let it go on, should not have to wait for the program's next call.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+
 /// The state of the sending side; whoever holds its lock is the one that writes.
 #[derive(Debug)]
 pub struct Outgoing {
@@ -303,8 +307,12 @@ impl Shared {
                 self.sender.parked.store(false, Ordering::Relaxed);
                 continue;
             }
-            std::thread::park();
+            let parked = Instant::now();
+            std::thread::park_timeout(IDLE_LOOK);
             self.sender.parked.store(false, Ordering::Relaxed);
+            if parked.elapsed() >= IDLE_LOOK && self.link.lock().has_ended() {
+                self.mend(generation);
+            }
         }
     }
 }

@@ -22,6 +22,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A host that refuses connections this long has no worker any more, whatever the grace period.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// How many workers may send us on before one has the session.
+const MOST_REDIRECTS: usize = 8;
 
 /// What identifies the session across connections.
 #[derive(Debug)]
@@ -41,8 +43,8 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
     let reservation = Reservation::find()
         .map_err(|error| OpenError(format!("no address range for device memory can be reserved: {error}")))?;
     let hello = Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? };
-    let (link, welcome, distance) =
-        connect::<Welcome>(config, &hello, None).map_err(|error| OpenError(explain(config, &error)))?;
+    let (link, welcome, distance) = connect::<Welcome>(config, &config.endpoint, &hello, None)
+        .map_err(|error| OpenError(explain(config, &error)))?;
     let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
         reservation
     } else {
@@ -109,7 +111,7 @@ impl Shared {
             _ if self.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
             ReadError::Wire(error) => Err(format!(
                 "the worker at {} breaks the protocol, the session is lost: {error}",
-                self.config.endpoint
+                self.place.lock()
             )),
             ReadError::Broken(error) => {
                 trace::debug(format_args!("the connection broke ({error}), reconnecting"));
@@ -124,6 +126,9 @@ impl Shared {
             self.ring
                 .acknowledge(welcome.received, self.sender.sent())
                 .map_err(|error| format!("the session is lost: {error}"))?;
+            if welcome.capabilities & capability::RESUMED != 0 {
+                self.uploads.forget();
+            }
             Ok((link, welcome.received))
         });
         match resumed {
@@ -150,9 +155,11 @@ impl Shared {
     }
 
     fn reconnect(&self, incoming: &Incoming, cause: &std::io::Error) -> Result<(Link, Welcome), String> {
-        let start = Instant::now();
+        let mut start = Instant::now();
         let mut pause = FIRST_PAUSE;
         let mut attempts = 0;
+        let mut redirects = 0;
+        let mut place = self.place.lock().clone();
         loop {
             let hello = Hello {
                 session_id: self.session.id,
@@ -160,13 +167,31 @@ impl Shared {
                 ..hello(&self.config).map_err(|error| error.0)?
             };
             attempts += 1;
-            let error = match connect::<Welcome>(&self.config, &hello, Some(&self.session.secret)) {
+            let error = match connect::<Welcome>(&self.config, &place, &hello, Some(&self.session.secret)) {
                 Ok((link, welcome, _)) => {
                     crate::exit::replaced(self, link.raw_fd());
+                    *self.place.lock() = place;
                     return Ok((link, welcome));
                 }
                 Err(error) => error,
             };
+            match moved(&place, &error) {
+                Some(Ok(next)) if redirects < MOST_REDIRECTS => {
+                    trace::debug(format_args!("the session moved from {place} to {next}"));
+                    redirects += 1;
+                    (place, start, pause) = (next, Instant::now(), FIRST_PAUSE);
+                    continue;
+                }
+                Some(Err(text)) => return Err(format!("the session is lost: {text}")),
+                _ => {}
+            }
+            if is_away(&error) && !self.closing.load(Ordering::Relaxed) {
+                // The worker is there and says that the session will be: no patience is lost with it.
+                start = Instant::now();
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
+            }
             let refused = matches!(&error, TransportError::Connect { source, .. }
                 if matches!(source.kind(), std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound));
             let hopeless = matches!(&error, TransportError::Wire(WireError::Rejected { code, .. })
@@ -176,9 +201,8 @@ impl Shared {
                 || self.closing.load(Ordering::Relaxed);
             if hopeless {
                 return Err(format!(
-                    "the session with {} is lost: the connection broke ({cause}) and {attempts} attempts in \
+                    "the session with {place} is lost: the connection broke ({cause}) and {attempts} attempts in \
                      {:.1} s did not bring it back: {}",
-                    self.config.endpoint,
                     start.elapsed().as_secs_f64(),
                     error.line()
                 ));
@@ -203,7 +227,8 @@ pub fn join(shared: &Shared, place: u16) -> Result<Link, TransportError> {
         received: place.into(),
         ..own
     };
-    let (link, _, _) = connect::<wire::Joined>(&shared.config, &hello, Some(&shared.session.secret))?;
+    let place = shared.place.lock().clone();
+    let (link, _, _) = connect::<wire::Joined>(&shared.config, &place, &hello, Some(&shared.session.secret))?;
     Ok(link)
 }
 
@@ -226,19 +251,51 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
     })
 }
 
+/// Where a worker says that the session is now, or why we do not go there.
+fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint, String>> {
+    let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
+        return None;
+    };
+    let to = match text.parse::<Endpoint>() {
+        Ok(to) => to,
+        Err(error) => return Some(Err(format!("{from} says that it moved, but not where: {error}"))),
+    };
+    let refused = match (from, &to) {
+        (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
+            Some("which is not encrypted as this connection was")
+        }
+        // A path means something on one machine only.
+        (Endpoint::Tcp { host, .. }, Endpoint::Unix { .. }) if !is_here(host) => Some("on another machine"),
+        _ => None,
+    };
+    Some(match refused {
+        Some(why) => Err(format!("{from} says that it moved to {to}, {why}")),
+        None => Ok(to),
+    })
+}
+
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_away(error: &TransportError) -> bool {
+    matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::Away, .. }))
+}
+
 fn connect<Answer: Operation>(
     config: &Config,
+    endpoint: &Endpoint,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
 ) -> Result<(Link, Answer, Duration), TransportError> {
     let start = Instant::now();
-    let mut link = config.endpoint.connect(config.connect_timeout)?;
+    let mut link = endpoint.connect(config.connect_timeout)?;
     let left = || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
-    if let Endpoint::Tls { host, .. } = &config.endpoint {
+    if let Endpoint::Tls { host, .. } = endpoint {
         let trust = config
             .trust
             .as_ref()
-            .ok_or_else(|| TransportError::NoTrust { endpoint: config.endpoint.to_string() })?;
+            .ok_or_else(|| TransportError::NoTrust { endpoint: endpoint.to_string() })?;
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
@@ -265,4 +322,25 @@ fn explain(config: &Config, error: &TransportError) -> String {
         }
     };
     format!("no session with a worker at {endpoint}: {}; {advice}", error.line())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_is_followed_but_not_to_less_safety_nor_to_nonsense() {
+        let go = |from: &str, to: &str| {
+            let error = TransportError::Wire(WireError::from(RejectCode::Moved.reject(to)));
+            moved(&from.parse().unwrap(), &error).unwrap()
+        };
+        assert_eq!(go("one:1", "two:2").unwrap(), "two:2".parse().unwrap());
+        assert_eq!(go("one:1", "tls://two:2").unwrap(), "tls://two:2".parse().unwrap());
+        assert!(go("tls://one:1", "tls://two:2").is_ok());
+        assert!(go("tls://one:1", "two:2").is_err() && go("tls://one:1", "unix:/x").is_err());
+        assert!(go("127.0.0.1:1", "unix:/x").is_ok() && go("one:1", "unix:/x").is_err());
+        assert!(go("one:1", "http://two").is_err() && go("one:1", "").is_err());
+        let other = TransportError::Wire(WireError::from(RejectCode::Full.reject("two:2")));
+        assert!(moved(&"one:1".parse().unwrap(), &other).is_none());
+    }
 }

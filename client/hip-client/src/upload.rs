@@ -82,6 +82,11 @@ impl Uploads {
         self.state.lock().known.insert(half);
     }
 
+    /// The session goes on at a worker that may have nothing of what the last one had.
+    pub fn forget(&self) {
+        self.state.lock().known.clear();
+    }
+
     /// Whether an upload should be hashed.
     pub fn is_worth_it(&self, destination: u64, bytes: usize) -> bool {
         if bytes < LEAST || self.hashing == When::Never {

@@ -77,6 +77,23 @@ pub fn greet_measured<Answer: Operation>(
     patience: Duration,
 ) -> Result<(Answer, Duration), TransportError> {
     let start = Instant::now();
+    let distance = prove(link, hello, credentials, timeout)?;
+    link.set_read_timeout(Some(patience.max(timeout.saturating_sub(start.elapsed()))))?;
+    let answer = expect(link, wire::MAX_WELCOME_BYTES)?;
+    link.set_read_timeout(None)?;
+    link.set_write_timeout(None)?;
+    Ok((answer, distance))
+}
+
+/// Greets a worker up to the proof, if it wants one: what it answers, it answers to what is sent next. Says how long the challenge
+/// took. The time limits of the link are those of the handshake then.
+pub fn prove(
+    link: &Link,
+    hello: &Hello,
+    credentials: &Credentials<'_>,
+    timeout: Duration,
+) -> Result<Duration, TransportError> {
+    let start = Instant::now();
     link.set_write_timeout(Some(timeout))?;
     link.set_read_timeout(Some(timeout))?;
     send(link, hello)?;
@@ -86,11 +103,7 @@ pub fn greet_measured<Answer: Operation>(
     if challenge.wants_proof {
         send(link, &proof)?;
     }
-    link.set_read_timeout(Some(patience.max(timeout.saturating_sub(start.elapsed()))))?;
-    let answer = expect(link, wire::MAX_WELCOME_BYTES)?;
-    link.set_read_timeout(None)?;
-    link.set_write_timeout(None)?;
-    Ok((answer, distance))
+    Ok(distance)
 }
 
 /// Asks for a session, or for one to continue. Says how far away the worker is as well.

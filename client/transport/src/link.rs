@@ -206,6 +206,14 @@ impl Link {
         unsafe { libc::poll(&mut poll, 1, 0) > 0 }
     }
 
+    /// Whether the other side has ended the connection, or the network has. What it sent before may still be read.
+    pub fn has_ended(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        // SAFETY: one valid pollfd, for the length of the call.
+        let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+        ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+    }
+
     /// Ends the connection in both directions and wakes every thread waiting on it.
     pub fn shutdown(&self) {
         // SAFETY: the descriptor is open as long as `self` is; failure means it is down already.

@@ -27,6 +27,11 @@ impl Counting {
         Ok(counters)
     }
 
+    /// Whether somebody counts.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
     /// What is to look at a launch, if anything is.
     pub(crate) fn observer(&self) -> Option<Arc<Observer>> {
         self.0.lock().clone()

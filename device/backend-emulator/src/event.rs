@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use backend::{DeviceError, EventId};
 use hip_api::types::hipEventDisableTiming;
@@ -26,16 +25,25 @@ impl Record {
         self.progress.reached(self.ticket)
     }
 
+    /// One that was reached at this time, on another device.
+    pub(crate) fn past(nanos: u64) -> Arc<Record> {
+        Arc::new(Record { progress: Arc::default(), ticket: 0, nanos: AtomicU64::new(nanos) })
+    }
+
     /// Notes that the stream is here now.
-    pub(crate) fn stamp(&self, origin: Instant) {
-        self.nanos.store(origin.elapsed().as_nanos() as u64, Ordering::Release);
+    pub(crate) fn stamp(&self, now: u64) {
+        self.nanos.store(now, Ordering::Release);
+    }
+
+    pub(crate) fn nanos(&self) -> u64 {
+        self.nanos.load(Ordering::Acquire)
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) device: u32,
-    flags: u32,
+    pub(crate) flags: u32,
     pub(crate) record: Option<Arc<Record>>,
 }
 
@@ -61,7 +69,7 @@ impl Event {
 
 /// Milliseconds from `start` to `stop`.
 pub(crate) fn elapsed(start: (EventId, &Event), stop: (EventId, &Event)) -> Result<f32, DeviceError> {
-    let from = start.1.timed(start.0)?.nanos.load(Ordering::Acquire);
-    let to = stop.1.timed(stop.0)?.nanos.load(Ordering::Acquire);
+    let from = start.1.timed(start.0)?.nanos();
+    let to = stop.1.timed(stop.0)?.nanos();
     Ok((to as f64 / 1e6 - from as f64 / 1e6) as f32)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use backend::ModuleId;
+use backend::{DeviceError, HeapRecord, ModuleId, PieceRecord};
 use emulator::heap::{BLOCK_BYTES, PAGE, SLAB};
 use emulator::{Access, Heap, Pages};
 use parking_lot::Mutex;
@@ -21,6 +21,12 @@ const ROOM: u64 = 4;
 const MAX_ROOM: u64 = 1 << 40;
 /// Pages are made accessible in steps of this size.
 const STEP: u64 = 64 << 20;
+
+/// Where heaps are tried first: in no program's, library's or stack's way, so that another process has the place free as well when
+/// a session moves there. Between the places where clients look for arenas.
+fn places() -> impl Iterator<Item = u64> {
+    (0..32).map(|at| 0x2400_0000_0000 + (at / 4) * 0x0800_0000_0000 + (at % 4) * MAX_ROOM)
+}
 
 /// The heap of one device. Nothing is reserved before a kernel needs it.
 #[derive(Debug)]
@@ -81,6 +87,64 @@ impl DeviceHeap {
         }
     }
 
+    /// What it has given out, if anything, and the limit a program has set.
+    pub(crate) fn capture(&self) -> (Option<HeapRecord>, Option<u64>) {
+        let limit = Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit != u64::MAX);
+        let state = self.state.lock();
+        let record = state.as_ref().map(|region| HeapRecord {
+            device: self.device,
+            base: region.base,
+            bytes: region.bytes,
+            block: region.block,
+            pieces: region
+                .pieces
+                .iter()
+                .map(|(address, it)| PieceRecord { address: *address, bytes: it.bytes, owner: it.owner })
+                .collect(),
+        });
+        (record, limit)
+    }
+
+    /// Gives the same out again, at the same addresses.
+    pub(crate) fn restore(&self, record: &HeapRecord) -> Result<(), DeviceError> {
+        let refused = |why: &str| {
+            let text = format!("the heap of device {} cannot be at {:#x}: {why}", self.device, record.base);
+            DeviceError::out_of_memory(text)
+        };
+        let mut state = self.state.lock();
+        if state.is_some() {
+            return Err(refused("there is one already"));
+        }
+        if record.bytes == 0 || record.bytes > MAX_ROOM || !record.bytes.is_multiple_of(STEP) {
+            return Err(refused("it has no such size"));
+        }
+        let mut region =
+            Region::at(record.base, record.bytes).ok_or_else(|| refused("the addresses are taken"))?;
+        for it in &record.pieces {
+            let whole = it.bytes > 0 && it.bytes.is_multiple_of(PAGE) && it.address.is_multiple_of(PAGE);
+            if !whole || !region.is_free(it.address, it.bytes) {
+                return Err(refused("its pieces make no sense"));
+            }
+            self.give_out(&mut region, it.address, it.bytes, it.owner)
+                .ok_or_else(|| refused("there is not enough memory"))?;
+            if it.address != record.block {
+                region.held += it.bytes;
+            }
+        }
+        if record.block != 0 && region.pieces.get(&record.block).is_none_or(|it| it.bytes < BLOCK_BYTES) {
+            return Err(refused("its books are missing"));
+        }
+        region.block = record.block;
+        *state = Some(region);
+        Ok(())
+    }
+
+    /// The size of the piece that starts here.
+    pub(crate) fn piece(&self, address: u64) -> Option<u64> {
+        let state = self.state.lock();
+        state.as_ref().and_then(|region| region.pieces.get(&address)).map(|piece| piece.bytes)
+    }
+
     /// Bytes that kernels hold; the device's books are not among them.
     #[cfg(test)]
     fn held(&self) -> u64 {
@@ -90,6 +154,17 @@ impl DeviceHeap {
     fn place(&self, region: &mut Region, bytes: u64, owner: Option<ModuleId>) -> Option<u64> {
         let bytes = bytes.checked_next_multiple_of(PAGE).filter(|bytes| *bytes > 0)?;
         let address = region.find(bytes, if bytes >= SLAB { SLAB } else { PAGE })?;
+        self.give_out(region, address, bytes, owner)
+    }
+
+    /// Gives a free place out.
+    fn give_out(
+        &self,
+        region: &mut Region,
+        address: u64,
+        bytes: u64,
+        owner: Option<ModuleId>,
+    ) -> Option<u64> {
         if !self.memory.take(self.device, bytes) {
             return None;
         }
@@ -175,13 +250,19 @@ struct Region {
 impl Region {
     fn reserve(quota: u64) -> Option<Region> {
         let bytes = quota.saturating_mul(ROOM).clamp(STEP, MAX_ROOM).next_multiple_of(STEP);
-        // SAFETY: a fresh anonymous mapping without memory behind it.
+        places().find_map(|base| Region::at(base, bytes)).or_else(|| Region::at(0, bytes))
+    }
+
+    /// Exactly there, if nothing is; anywhere for 0.
+    fn at(wanted: u64, bytes: u64) -> Option<Region> {
+        let fixed = if wanted == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
+        // SAFETY: a fresh anonymous mapping without memory behind it; NOREPLACE keeps it off anything that exists.
         let base = unsafe {
             libc::mmap(
-                std::ptr::null_mut(),
+                wanted as *mut libc::c_void,
                 bytes as usize,
                 libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed,
                 -1,
                 0,
             )
@@ -190,8 +271,19 @@ impl Region {
             return None;
         }
         let base = base as u64;
+        if wanted != 0 && base != wanted {
+            // SAFETY: just mapped by a kernel too old to know NOREPLACE; nobody else knows the address.
+            unsafe { libc::munmap(base as *mut libc::c_void, bytes as usize) };
+            return None;
+        }
         let holes = BTreeMap::from([(base, base + bytes)]);
         Some(Region { base, bytes, committed: base, block: 0, held: 0, pieces: BTreeMap::new(), holes })
+    }
+
+    /// Whether all of a place is in one hole.
+    fn is_free(&self, address: u64, bytes: u64) -> bool {
+        let hole = self.holes.range(..=address).next_back();
+        hole.is_some_and(|(_, hole)| address.checked_add(bytes).is_some_and(|end| end <= *hole))
     }
 
     /// The lowest free place.

@@ -17,6 +17,7 @@ mod module;
 mod observation;
 mod queue;
 mod release;
+mod snapshot;
 mod stream;
 mod value_wait;
 mod virtual_memory;

@@ -12,6 +12,7 @@ use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
 use parking_lot::{Condvar, Mutex, RwLock};
 
+mod inventory;
 mod physical;
 
 use physical::{Physical, reserve};
@@ -120,8 +121,8 @@ enum Backing {
     Pages,
     /// Memory outside the arena.
     Foreign,
-    /// A mapping of physical memory, which has the account. Kernels may use the `visible` bytes.
-    Physical { id: MemoryId, visible: u64 },
+    /// A mapping of physical memory from `offset` on, which has the account. Kernels may use the `visible` bytes.
+    Physical { id: MemoryId, offset: u64, visible: u64 },
 }
 
 #[derive(Debug, Default)]

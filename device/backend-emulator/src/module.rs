@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use backend::{DeviceError, FunctionId, ModuleId};
+use backend::{DeviceError, FunctionId, FunctionRecord, Inventory, ModuleId, ModuleRecord};
 use code_object::CodeObject;
 use emulator::{LoadedKernel, Module};
 use hip_api::types::{hipErrorInvalidImage, hipErrorNoBinaryForGpu, hipErrorNotFound};
@@ -88,6 +88,27 @@ impl Modules {
             .ok_or_else(|| DeviceError::new(hipErrorNotFound, format!("the module has no kernel {name}")))?;
         self.functions.insert(id, (module, Arc::clone(kernel)));
         Ok(())
+    }
+
+    /// Notes modules and functions.
+    pub(crate) fn capture(&self, inventory: &mut Inventory) {
+        let mut images: HashMap<Arc<[u8]>, usize> = HashMap::new();
+        for (id, loaded) in &self.modules {
+            let object = loaded.module.object();
+            let next = images.len();
+            let image = *images.entry(Arc::clone(object.image())).or_insert(next);
+            if image == next {
+                inventory.images.push(Arc::clone(object.image()));
+            }
+            let (base, bytes) = (loaded.module.base(), object.load_size());
+            inventory.modules.push(ModuleRecord { device: loaded.device, module: *id, base, bytes, image });
+        }
+        let functions = self.functions.iter();
+        inventory.functions.extend(functions.map(|(id, (module, kernel))| FunctionRecord {
+            function: *id,
+            module: *module,
+            name: kernel.name().to_owned(),
+        }));
     }
 
     /// A kernel and the module it is of.

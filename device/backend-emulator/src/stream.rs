@@ -5,10 +5,13 @@
 //! everything else on one of a few hardware queues.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use backend::{Command, Completion, DeviceError, EventId, Launch, Scope, Span, StreamId, Tag};
+use backend::{
+    Command, Completion, DeviceError, EventId, EventRecord, Inventory, Launch, Scope, Span, StreamId,
+    StreamRecord, Tag,
+};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::Failure;
@@ -49,6 +52,8 @@ struct Shared<W> {
     wake: Condvar,
     room: Condvar,
     origin: Instant,
+    /// What the clock showed at the origin.
+    elapsed_before: AtomicU64,
     /// Commands are timed.
     timed: AtomicBool,
     work: W,
@@ -72,6 +77,7 @@ impl<W: Work> Scheduler<W> {
             wake: Condvar::new(),
             room: Condvar::new(),
             origin: Instant::now(),
+            elapsed_before: AtomicU64::new(0),
             timed: AtomicBool::new(false),
             work,
         });
@@ -358,6 +364,49 @@ impl<W: Work> Scheduler<W> {
         pending.retain(|id| streams.contains_key(id));
     }
 
+    /// Notes streams and events, while there is no work.
+    pub(crate) fn capture(&self, inventory: &mut Inventory) -> Result<(), DeviceError> {
+        let state = self.shared.state.lock();
+        if let Some(fault) = &state.fault {
+            return Err(fault.clone());
+        }
+        if !state.needs_for(Scope::Everything)?.is_empty() {
+            return Err(DeviceError::not_ready("work is queued"));
+        }
+        let own = state.streams.iter().filter(|(id, it)| **id > LAST_NULL_STREAM && !it.destroyed);
+        inventory.streams.extend(own.map(|(id, it)| StreamRecord {
+            device: it.device,
+            stream: *id,
+            non_blocking: !it.blocking,
+            priority: it.priority,
+        }));
+        inventory.events.extend(state.events.iter().map(|(id, it)| EventRecord {
+            event: *id,
+            device: it.device,
+            flags: it.flags,
+            reached: it.record.as_ref().map(|record| record.nanos()),
+        }));
+        inventory.clock = self.shared.now();
+        Ok(())
+    }
+
+    /// Goes on with the clock, the streams and the events of another device.
+    pub(crate) fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
+        self.shared.elapsed_before.store(inventory.clock, Ordering::Relaxed);
+        for it in &inventory.streams {
+            self.create_stream(it.device, it.stream, it.non_blocking, it.priority)?;
+        }
+        for it in &inventory.events {
+            self.create_event(it.event, it.device, it.flags)?;
+            if let (Some(nanos), Some(event)) =
+                (it.reached, self.shared.state.lock().events.get_mut(&it.event))
+            {
+                event.record = Some(Record::past(nanos));
+            }
+        }
+        Ok(())
+    }
+
     /// Spans are told as soon as they end, so that there is never one left to tell.
     pub(crate) fn record_spans(&self, on: bool) {
         self.shared.timed.store(on, Ordering::Relaxed);
@@ -384,6 +433,11 @@ impl<W: Work> Drop for Scheduler<W> {
 }
 
 impl<W: Work> Shared<W> {
+    /// The time, as events have it.
+    fn now(&self) -> u64 {
+        self.elapsed_before.load(Ordering::Relaxed) + self.origin.elapsed().as_nanos() as u64
+    }
+
     /// The life of a hardware queue.
     fn serve(&self) {
         let mut state = self.state.lock();
@@ -439,14 +493,14 @@ impl<W: Work> Shared<W> {
         }
         let Job::Run(command) = job else {
             if let Job::Stamp(record) = job {
-                record.stamp(self.origin);
+                record.stamp(self.now());
             }
             return self.finish(state, id, next);
         };
         state.begin(device);
         drop(state);
         if let Some(record) = start {
-            record.stamp(self.origin);
+            record.stamp(self.now());
         }
         let timed = (self.timed.load(Ordering::Relaxed) && fault.is_none())
             .then(|| command.task())
@@ -457,7 +511,7 @@ impl<W: Work> Shared<W> {
             self.work.spent(&Span { stream: id, device, tag, task, begin, end: Instant::now() });
         }
         if let Some(record) = stop {
-            record.stamp(self.origin);
+            record.stamp(self.now());
         }
         let mut state = self.state.lock();
         state.end(device);

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use backend::{
     DeviceError, MemoryAccess, MemoryId, PHYSICAL_GRANULARITY, Scope, Shareable, SharedMemory, Sharing,
-    VirtualMemory,
+    Snapshot, VirtualMemory,
 };
 use hip_api::types::*;
 
@@ -52,6 +52,9 @@ impl Piece {
         self.handle as hipMemGenericAllocationHandle_t
     }
 }
+
+/// AMD's runtime takes a wanted address for a hint only, so memory could not be put back where it was.
+impl Snapshot for Hip {}
 
 impl VirtualMemory for Hip {
     fn create_memory(&self, device: u32, memory: MemoryId, bytes: u64) -> Result<(), DeviceError> {

@@ -16,12 +16,14 @@ use backend::{Command, Device, DeviceError, Launch, MemoryKind, Notifier, Scope,
 
 mod counting;
 mod region;
+mod snapshot;
 mod span;
 mod value_wait;
 mod virtual_memory;
 
 pub use counting::*;
 pub use region::*;
+pub use snapshot::*;
 pub use span::*;
 pub use value_wait::*;
 pub use virtual_memory::*;
@@ -77,6 +79,7 @@ macro_rules! device_suite {
             physical_memory_lives_as_long_as_its_mapping
             nonsense_mappings_are_refused
             shared_memory_is_the_same_under_another_number
+            what_there_is_is_told_while_nothing_runs_or_refused
         }
     };
     (@tests $make:expr; $($name:ident)*) => { $(

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::{
-    Command, Counters, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, Span, StreamId, Tag,
+    Command, Counters, DeviceError, DeviceInfo, EventId, FunctionId, ModuleId, Snapshot, Span, StreamId, Tag,
     VirtualMemory,
 };
 
@@ -40,7 +40,7 @@ pub struct Capabilities {
 }
 
 /// What a piece of memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryKind {
     Device,
     Managed,
@@ -94,7 +94,7 @@ pub trait Notifier: Send + Sync {
 /// device's blocking streams, and they wait for it. Nothing here waits for work, except `map` for a range whose `unmap` has
 /// not happened yet and `enqueue` when too much is queued. After a fault every method that runs or waits for work returns
 /// the fault, until [`Device::reset`].
-pub trait Device: VirtualMemory + Send + Sync {
+pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     /// The GPUs, by ordinal.
     fn info(&self) -> &[DeviceInfo];
     fn capabilities(&self) -> Capabilities;

@@ -9,6 +9,7 @@ mod device;
 mod error;
 mod info;
 mod region;
+mod snapshot;
 mod span;
 mod virtual_memory;
 
@@ -22,6 +23,10 @@ pub use device::{
 pub use error::DeviceError;
 pub use info::DeviceInfo;
 pub use region::{Extent, Pitched};
+pub use snapshot::{
+    AccessRecord, AllocationRecord, EventRecord, FunctionRecord, HeapRecord, Holding, Inventory,
+    MappingRecord, MemoryRecord, ModuleRecord, PieceRecord, Snapshot, StreamRecord,
+};
 pub use span::{Span, Task};
 pub use virtual_memory::{
     MemoryAccess, MemoryId, PHYSICAL_GRANULARITY, Shareable, SharedMemory, Sharing, VirtualMemory,

@@ -11,7 +11,7 @@ pub type MemoryId = u64;
 pub const PHYSICAL_GRANULARITY: u64 = 2 << 20;
 
 /// What a device may do with a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryAccess {
     None,
     Read,

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use backend::{DeviceError, SharedMemory};
 use hip_api::types::{hipErrorInvalidResourceHandle, hipErrorOutOfMemory};
@@ -109,6 +109,8 @@ pub(crate) struct Exchange {
     control: Option<std::sync::Arc<Control>>,
     tickets: AtomicU64,
     pending: Mutex<HashMap<u64, Pending>>,
+    /// Something was offered or asked for, ever.
+    used: AtomicBool,
     /// Tokens of shared allocations, so that they are withdrawn when those are freed.
     allocations: Mutex<HashMap<u64, Token>>,
 }
@@ -128,6 +130,11 @@ impl Exchange {
     /// Asks for memory of another session.
     pub(crate) fn open(&self, token: Token, reply: Reply<SharedMemory>) {
         self.ask(|ticket| Answer::Ask { ticket, token }, None, Pending::Ask(reply));
+    }
+
+    /// Whether the session has shared memory with others, or tried to.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// The token under which an allocation was offered before.
@@ -176,6 +183,7 @@ impl Exchange {
 
     fn ask(&self, answer: impl FnOnce(u64) -> Answer, attached: Option<RawFd>, pending: Pending) {
         let Some(control) = &self.control else { return refuse(pending, "nobody is there to share with") };
+        self.used.store(true, Ordering::Relaxed);
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         self.pending.lock().insert(ticket, pending);
         if let Err(error) = control.send(&answer(ticket), attached)

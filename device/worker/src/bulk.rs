@@ -184,6 +184,11 @@ impl Dispatcher {
         Ok(self.keep_image(hash, image))
     }
 
+    /// Keeps the code object of a session that is resumed.
+    pub(crate) fn restore_image(&mut self, image: Arc<[u8]>) {
+        self.keep_image(*blake3::hash(&image).as_bytes(), image);
+    }
+
     fn keep_image(&mut self, hash: [u8; 32], image: Arc<[u8]>) -> Arc<[u8]> {
         self.images_bytes += image.len() as u64;
         self.images.insert(hash, Arc::clone(&image));

@@ -18,6 +18,12 @@ pub(crate) const CONTROL_FD: RawFd = 3;
 pub(crate) enum Order {
     /// The first order: what to be.
     Start { config: Box<SessionConfig>, session_id: u64, secret: [u8; 32], worker: String },
+    /// The first order otherwise: go on with the session that comes over the link (attached).
+    Resume { config: Box<SessionConfig>, worker: String },
+    /// The session that was resumed belongs to this worker now.
+    Adopted,
+    /// Whoever is at the other end of the link (attached) takes the session away, if its work ends in time.
+    Depart { patience_ms: u32 },
     /// A connection (attached) has proved that it belongs to this session.
     Attach { hello: Vec<u8>, version: u16 },
     /// A link (attached) has proved that it belongs to this session's connection.
@@ -39,6 +45,17 @@ pub(crate) enum Answer {
     Report {
         ticket: u64,
         report: SessionReport,
+    },
+    /// A session was resumed and can be served.
+    Arrived {
+        session_id: u64,
+        secret: [u8; 32],
+        client: String,
+        pid: u32,
+    },
+    /// The session is elsewhere now: there, or in a file. Its process ends.
+    Left {
+        endpoint: Option<String>,
     },
     /// Memory (attached) that other sessions may have.
     Offer {

@@ -49,7 +49,7 @@ pub(crate) struct Dispatcher {
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) images: HashMap<[u8; 32], Arc<[u8]>>,
     pub(crate) images_bytes: u64,
-    graphs: Graphs,
+    pub(crate) graphs: Graphs,
     farewell: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -78,6 +78,11 @@ impl Dispatcher {
             graphs: Graphs::default(),
             farewell,
         }
+    }
+
+    /// Whether every request was answered and everything was told. Says nothing of work.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.outbox.owes_nothing() && self.watches.are_told()
     }
 
     /// Handles one request whose header was read; its payload is still in the inbox. `counted` is called once the last

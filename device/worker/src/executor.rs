@@ -17,15 +17,19 @@ use wire::{
     decode_request,
 };
 
+use crate::arrival::Arriving;
 use crate::broker::Exchange;
 use crate::compile::Compiler;
 use crate::config::{BackendConfig, SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
+use crate::departure::{Departure, Leaving, Stay};
 use crate::dispatch::{Dispatcher, Next};
 use crate::inbox::{Broken, Inbox};
 use crate::outbox::Outbox;
+use crate::pieces::PieceReader;
 use crate::status::SessionReport;
 use crate::store::Store;
+use crate::supervisor::line;
 
 /// How often the housekeeper looks around.
 const TICK: Duration = Duration::from_millis(50);
@@ -35,6 +39,11 @@ const LOAD_TICKS: u32 = 20;
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long the end of a session may take to write what was uploaded.
 const LAST_UPLOADS: Duration = Duration::from_secs(10);
+/// A session that comes over a link may take this long from piece to piece, and one that is refused as long to end.
+const PIECES_PATIENCE: Duration = Duration::from_secs(60);
+const LAST_PIECES: Duration = Duration::from_secs(10);
+/// A program that must do something before its session can be taken away gets this long at a time.
+const PROGRAMS_TURN: Duration = Duration::from_millis(100);
 /// After a goodbye the client gets this long for its queued work.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -43,32 +52,109 @@ pub fn execute() -> Result<(), WorkerError> {
     // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
-    let Some((Order::Start { config, session_id, secret, worker }, _)) = control.receive().map_err(failed)?
-    else {
-        return Err(WorkerError::Control("the first order is not a start".to_owned()));
-    };
+    match control.receive().map_err(failed)? {
+        Some((Order::Start { config, session_id, secret, worker }, _)) => {
+            begin(control, &config, Identity { session_id, secret, worker })
+        }
+        Some((Order::Resume { config, worker }, Some(fd))) => {
+            resume(control, &config, worker, &Link::from_fd(fd))
+        }
+        _ => Err(WorkerError::Control("the first order is not a start".to_owned())),
+    }
+}
+
+/// Serves a new session.
+fn begin(control: Control, config: &SessionConfig, identity: Identity) -> Result<(), WorkerError> {
+    let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     let Some((Order::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
         return Err(WorkerError::Control("the second order is not a connection".to_owned()));
     };
     let link = Link::from_fd(fd);
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
-    let device = match open_device(&config, Some(offered)) {
+    let device = match open_device(config, Some(offered)) {
         Ok(device) => device,
         Err(error) => {
-            tracing::error!("session {session_id}: {error}");
+            tracing::error!("session {}: {error}", identity.session_id);
             let _ = greet::send(&link, &RejectCode::Failed.reject(error.to_string()));
             return Err(WorkerError::Device(error));
         }
     };
+    let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, false);
+    shared.door.lock().attachment = Some(Attachment { link, hello, version });
+    shared.serve(config, dispatcher, ReceiveCounter::new(), Duration::ZERO)
+}
+
+/// Goes on with a session that comes over a link, once all of it is in place.
+fn resume(control: Control, config: &SessionConfig, worker: String, link: &Link) -> Result<(), WorkerError> {
+    let refuse = |text: String| {
+        tracing::warn!("a session is not resumed: {text}");
+        let _ = greet::send(link, &RejectCode::Failed.reject(text.clone()));
+        // What is still on its way has to be taken, or the reason may be lost with it.
+        let _ = link.set_read_timeout(Some(LAST_PIECES));
+        let deadline = Instant::now() + LAST_PIECES;
+        let mut rest = vec![0; 64 << 10];
+        while Instant::now() < deadline && matches!(link.read(&mut rest), Ok(1..)) {}
+        Err(WorkerError::Control(text))
+    };
+    let _ = link.set_read_timeout(Some(PIECES_PATIENCE));
+    let arriving = match Arriving::begin(PieceReader::new(link)) {
+        Ok(arriving) => arriving,
+        Err(error) => return refuse(line(&error)),
+    };
+    let device = match open_device(config, Some(arriving.manifest.arena())) {
+        Ok(device) => device,
+        Err(error) => return refuse(error.to_string()),
+    };
+    if let Err(error) = arriving.fits(&*device) {
+        return refuse(line(&error));
+    }
+    let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
+    let control = Arc::new(control);
+    let identity = Identity { session_id, secret, worker };
+    let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, true);
+    let manifest = match arriving.settle(&mut dispatcher) {
+        Ok(manifest) => manifest,
+        Err(error) => return refuse(line(&error)),
+    };
+    *shared.client.lock() = (manifest.client.clone(), manifest.pid);
+    shared.requests.store(manifest.received, Ordering::Relaxed);
+    let arrived = Answer::Arrived { session_id, secret, client: manifest.client.clone(), pid: manifest.pid };
+    let failed = |source| WorkerError::Io { what: "the control socket failed", source };
+    control.send(&arrived, None).map_err(failed)?;
+    match shared.verdicts.1.lock().recv() {
+        Ok(Ok(())) => {}
+        Ok(Err(text)) => return refuse(text),
+        Err(_) => return refuse("the worker ends".to_owned()),
+    }
+    let _ = greet::send(link, &wire::Done { session: session_id });
+    shared.serve(config, dispatcher, ReceiveCounter::resumed(manifest.received), config.grace_lost)
+}
+
+/// Who a session is.
+struct Identity {
+    session_id: u64,
+    secret: [u8; 32],
+    worker: String,
+}
+
+/// Everything that serves a session, and its threads but this one, which will read.
+fn equip(
+    control: Arc<Control>,
+    config: &SessionConfig,
+    identity: Identity,
+    device: Arc<dyn Device>,
+    resumed: bool,
+) -> (Arc<Shared>, Dispatcher) {
+    let Identity { session_id, secret, worker } = identity;
     let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
     let store = config.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
         opened.inspect_err(|error| tracing::warn!("uploads are not kept: {error}")).ok()
     });
     let observed = matches!(&config.backend, BackendConfig::Emulator { observe: Some(_), .. });
-    let control = Arc::new(control);
     let exchange = Arc::new(Exchange::new(Some(Arc::clone(&control))));
+    let (sender, receiver) = mpsc::channel();
     let shared = Arc::new(Shared {
         exchange,
         store,
@@ -80,7 +166,13 @@ pub fn execute() -> Result<(), WorkerError> {
         worker,
         has_compiler: compiler.is_available(),
         grace_lost: config.grace_lost,
-        next: Mutex::new(Some(Attachment { link, hello, version })),
+        door: Mutex::default(),
+        control: Arc::clone(&control),
+        resumed,
+        client: Mutex::default(),
+        is_reached_into: AtomicBool::new(false),
+        departing: AtomicBool::new(false),
+        verdicts: (Mutex::new(sender), Mutex::new(receiver)),
         strands: Mutex::default(),
         arrived: Condvar::new(),
         ending: AtomicBool::new(false),
@@ -89,9 +181,19 @@ pub fn execute() -> Result<(), WorkerError> {
         round_trips: AtomicU64::new(0),
         bytes_received: AtomicU64::new(0),
     });
+    let ender = Arc::clone(&shared);
+    let farewell = Arc::new(move || ender.end("the client said goodbye"));
+    let dispatcher = Dispatcher::new(
+        Arc::clone(&shared.device),
+        Arc::clone(&shared.outbox),
+        compiler,
+        shared.store.clone(),
+        Arc::clone(&shared.exchange),
+        farewell,
+    );
     spawn("control", &shared, move |shared| shared.obey(&control));
     spawn("housekeeper", &shared, Shared::keep_house);
-    shared.serve(&config, compiler)
+    (shared, dispatcher)
 }
 
 /// Opens the devices of a session.
@@ -127,6 +229,27 @@ struct Attachment {
     version: u16,
 }
 
+/// What the main thread is to see to next. A departure comes before any connection.
+#[derive(Default)]
+struct Door {
+    attachment: Option<Attachment>,
+    departure: Option<Departure>,
+}
+
+enum Visit {
+    Attachment(Attachment),
+    Departure(Departure),
+}
+
+impl Door {
+    fn visit(&mut self) -> Option<Visit> {
+        let departure = self.departure.take().map(Visit::Departure);
+        departure.or_else(|| self.attachment.take().map(Visit::Attachment))
+    }
+}
+
+type Verdict = Result<(), String>;
+
 struct Shared {
     exchange: Arc<Exchange>,
     store: Option<Arc<Store>>,
@@ -139,7 +262,17 @@ struct Shared {
     worker: String,
     has_compiler: bool,
     grace_lost: Duration,
-    next: Mutex<Option<Attachment>>,
+    door: Mutex<Door>,
+    control: Arc<Control>,
+    /// The session began in another process.
+    resumed: bool,
+    /// The program and its process, as it last said.
+    client: Mutex<(String, u32)>,
+    /// The client was told that it may reach into device memory.
+    is_reached_into: AtomicBool,
+    departing: AtomicBool,
+    /// Whether the worker takes a session that was resumed.
+    verdicts: (Mutex<mpsc::Sender<Verdict>>, Mutex<mpsc::Receiver<Verdict>>),
     /// Links that have joined the connection and are not used yet, by their places.
     strands: Mutex<BTreeMap<u16, Link>>,
     arrived: Condvar,
@@ -152,22 +285,23 @@ struct Shared {
 
 impl Shared {
     /// The main thread: one connection after another until the session ends.
-    fn serve(self: &Arc<Shared>, config: &SessionConfig, compiler: Arc<Compiler>) -> ! {
-        let ender = Arc::clone(self);
-        let farewell = Arc::new(move || ender.end("the client said goodbye"));
-        let mut dispatcher = Dispatcher::new(
-            Arc::clone(&self.device),
-            Arc::clone(&self.outbox),
-            compiler,
-            self.store.clone(),
-            Arc::clone(&self.exchange),
-            farewell,
-        );
-        let mut counter = ReceiveCounter::new();
-        let mut grace = Duration::ZERO;
+    fn serve(
+        self: &Arc<Shared>,
+        config: &SessionConfig,
+        mut dispatcher: Dispatcher,
+        mut counter: ReceiveCounter,
+        mut grace: Duration,
+    ) -> ! {
         loop {
-            let Some(attachment) = self.wait_for_connection(grace) else {
-                self.end("its client did not come back");
+            let attachment = match self.wait_at_the_door(grace) {
+                Some(Visit::Attachment(attachment)) => attachment,
+                Some(Visit::Departure(departure)) => {
+                    self.depart(departure, &dispatcher, counter.received());
+                    // It was cut off by us, so it is as good as lost to the client.
+                    grace = config.grace_lost;
+                    continue;
+                }
+                None => self.end("its client did not come back"),
             };
             let link = attachment.link.clone();
             let welcome = self.welcome(&attachment, counter.received());
@@ -177,6 +311,12 @@ impl Shared {
                 self.end("its client lost track of it");
             }
             counter.told_by_handshake();
+            let Hello { client, pid, .. } = attachment.hello;
+            *self.client.lock() = (client, pid);
+            if self.door.lock().departure.is_some() {
+                self.outbox.detach();
+                continue;
+            }
             let broken = self.read(Inbox::new(link), &mut dispatcher, &mut counter);
             self.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
@@ -237,6 +377,9 @@ impl Shared {
                 let next = dispatcher.request(number, &header, inbox, &mut || {
                     counter.count(header.payload_len);
                     self.outbox.count(counter.received());
+                    if !header.is_posted() {
+                        self.outbox.owe();
+                    }
                     due = counter.ack_due();
                 })?;
                 // Only this thread counts, others look.
@@ -290,6 +433,9 @@ impl Shared {
         if self.has_compiler {
             capabilities |= capability::COMPILE;
         }
+        if self.resumed {
+            capabilities |= capability::RESUMED;
+        }
         let mut known = Vec::new();
         if let Some(store) = &self.store {
             capabilities |= capability::UPLOADS;
@@ -334,10 +480,17 @@ impl Shared {
         // SAFETY: returns a number and cannot fail.
         let user = unsafe { libc::geteuid() };
         match attachment.link.unix_peer() {
-            Some(peer) if self.is_reachable && peer.uid == user && peer.pid == attachment.hello.pid => {
+            // Only a session that begins makes use of it.
+            Some(peer)
+                if self.is_reachable
+                    && attachment.hello.session_id == 0
+                    && peer.uid == user
+                    && peer.pid == attachment.hello.pid =>
+            {
                 // Where only ancestors may do so, this one may as well. Elsewhere it fails and changes nothing.
                 // SAFETY: takes numbers and touches no memory.
                 unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(peer.pid)) };
+                self.is_reached_into.store(true, Ordering::Relaxed);
                 std::process::id()
             }
             _ => 0,
@@ -352,18 +505,73 @@ impl Shared {
         end(&self.outbox, why)
     }
 
-    /// The next connection, if it comes in time.
-    fn wait_for_connection(&self, grace: Duration) -> Option<Attachment> {
+    /// Who comes next, if anybody does in time.
+    fn wait_at_the_door(&self, grace: Duration) -> Option<Visit> {
         let deadline = Instant::now() + grace;
-        let mut next = self.next.lock();
+        let mut door = self.door.lock();
         loop {
-            if let Some(attachment) = next.take() {
-                return Some(attachment);
-            }
-            if self.arrived.wait_until(&mut next, deadline).timed_out() {
-                return next.take();
+            let visit = door.visit();
+            if visit.is_some() || self.arrived.wait_until(&mut door, deadline).timed_out() {
+                return visit.or_else(|| door.visit());
             }
         }
+    }
+
+    /// Lets the session be taken away. Returns if it stays.
+    fn depart(self: &Arc<Shared>, departure: Departure, dispatcher: &Dispatcher, received: u64) {
+        let (client, pid) = self.client.lock().clone();
+        let leaving = Leaving {
+            device: &*self.device,
+            dispatcher,
+            exchange: &self.exchange,
+            session_id: self.session_id,
+            secret: self.secret,
+            client: &client,
+            pid,
+            worker: &self.worker,
+            received,
+            is_reached_into: self.is_reached_into.load(Ordering::Relaxed),
+        };
+        match leaving.leave(&departure) {
+            Ok(endpoint) => {
+                // In this order: who hears that it is done finds the worker knowing where the session is.
+                let _ = self.control.send(&Answer::Left { endpoint }, None);
+                let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
+                self.end("it goes on elsewhere");
+            }
+            Err(Stay::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
+                self.departing.store(false, Ordering::SeqCst);
+                let shared = Arc::clone(self);
+                // Without a thread the link closes, which is an answer too.
+                let _ = std::thread::Builder::new().spawn(move || {
+                    std::thread::sleep(PROGRAMS_TURN);
+                    shared.ask_to_depart(departure);
+                });
+            }
+            Err(Stay::Decided) => {
+                self.departing.store(false, Ordering::SeqCst);
+                let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
+            }
+            Err(stay) => {
+                let text = line(&stay);
+                tracing::info!("session {:016x} stays: {text}", self.session_id);
+                self.departing.store(false, Ordering::SeqCst);
+                let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
+            }
+        }
+    }
+
+    /// Has the main thread stop between two requests and let the session be taken away.
+    fn ask_to_depart(&self, departure: Departure) {
+        if self.ending.load(Ordering::Relaxed) || self.departing.swap(true, Ordering::SeqCst) {
+            let text = "the session ends, or is being taken away already";
+            let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
+            return;
+        }
+        self.door.lock().departure = Some(departure);
+        // In this order: a connection that begins meanwhile is cut by who begins it.
+        self.outbox.detach();
+        self.arrived.notify_all();
     }
 
     /// The control thread. When the supervisor is gone, so is the session.
@@ -372,6 +580,16 @@ impl Shared {
             match control.receive::<Order>() {
                 Ok(Some((Order::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
                 Ok(Some((Order::Join { place }, Some(fd)))) => self.join(place, fd),
+                Ok(Some((Order::Depart { patience_ms }, Some(fd)))) => {
+                    let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
+                    self.ask_to_depart(Departure { link: Link::from_fd(fd), deadline });
+                }
+                Ok(Some((Order::Adopted, _))) => {
+                    let _ = self.verdicts.0.lock().send(Ok(()));
+                }
+                Ok(Some((Order::Refused { ticket: 0, text }, _))) => {
+                    let _ = self.verdicts.0.lock().send(Err(text));
+                }
                 Ok(Some((Order::Report { ticket }, _))) => {
                     let _ = control.send(&Answer::Report { ticket, report: self.report() }, None);
                 }
@@ -388,11 +606,17 @@ impl Shared {
     /// Hands a new connection to the main thread, which the old one's end wakes.
     fn adopt(&self, hello: &[u8], version: u16, fd: OwnedFd) {
         let Ok(hello) = decode_hello(hello) else { return };
-        let attachment = Attachment { link: Link::from_fd(fd), hello, version };
+        let link = Link::from_fd(fd);
+        if self.departing.load(Ordering::SeqCst) {
+            // It may have to wait long, and a client that is told so does not take it for a broken connection.
+            let _ = greet::send(&link, &RejectCode::Away.reject("the session is being taken away"));
+            return;
+        }
+        let attachment = Attachment { link, hello, version };
         // First, so that it is the old connection that ends.
         self.outbox.detach();
         self.strands.lock().clear();
-        *self.next.lock() = Some(attachment);
+        self.door.lock().attachment = Some(attachment);
         self.arrived.notify_all();
     }
 

@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use backend::{Command, Device, DeviceError, EventId, Launch, StreamId, Tag};
+use hip_api::hipError_t;
 use hip_api::types::hipEventDisableTiming;
-use wire::{Field, GraphNode, GraphStep, MAX_GRAPH_NODES, MAX_GRAPH_SLOTS, graph_launch};
+use wire::{Field, GraphNode, GraphStep, MAX_GRAPH_NODES, MAX_GRAPH_SLOTS, Reader, graph_launch};
 
 use crate::dispatch::deliver;
 use crate::outbox::Outbox;
@@ -139,6 +140,49 @@ impl Graphs {
         graph.run(&mut run);
         self.called_off.extend(run.called_off);
         run.failed.map_or(Ok(()), Err)
+    }
+
+    /// Every graph as it travels with its session, and the turns that were called off.
+    pub(crate) fn capture<E>(&self, mut show: impl FnMut(&[u8]) -> Result<(), E>) -> Result<Vec<u64>, E> {
+        for (id, graph) in &self.graphs {
+            let mut bytes = Vec::new();
+            id.put(&mut bytes);
+            let (code, text) = match &graph.broken {
+                Some(error) => (error.code.0, error.text.clone()),
+                None => (0, String::new()),
+            };
+            code.put(&mut bytes);
+            text.put(&mut bytes);
+            graph.nodes.put(&mut bytes);
+            show(&bytes)?;
+        }
+        Ok(self.called_off.iter().copied().collect())
+    }
+
+    /// Goes on with a graph of another process. What it was to be launched with is made when it is next launched.
+    pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<(), DeviceError> {
+        let malformed = |error: wire::WireError| DeviceError::invalid_value(error.to_string());
+        let mut reader = Reader::new(bytes);
+        let id = u64::take(&mut reader).map_err(malformed)?;
+        let code = u32::take(&mut reader).map_err(malformed)?;
+        let text = String::take(&mut reader).map_err(malformed)?;
+        let nodes = Vec::take(&mut reader).map_err(malformed)?;
+        reader.finish("a graph").map_err(malformed)?;
+        self.define(id)?;
+        self.add(id, nodes)?;
+        if let Some(graph) = self.graphs.get_mut(&id).filter(|_| code != 0) {
+            graph.broken = Some(DeviceError::new(hipError_t(code), text));
+        }
+        Ok(())
+    }
+
+    /// Whether a stream or an event is of a graph, and so made anew.
+    pub(crate) fn is_own(id: u64) -> bool {
+        id & OWN != 0
+    }
+
+    pub(crate) fn call_off(&mut self, tokens: &[u64]) {
+        self.called_off.extend(tokens);
     }
 
     /// Whether this answer is to a turn that was called off.

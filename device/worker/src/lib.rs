@@ -4,27 +4,34 @@
 //! Owns sessions, their grace periods and limits; refuses to know what a kernel is (the back ends do) and never reads the
 //! environment (its caller does).
 
+mod absent;
+mod administration;
+mod arrival;
 mod broker;
 mod bulk;
 mod compile;
 mod config;
 mod control;
+mod departure;
 mod dispatch;
 mod executor;
 mod graph;
 mod greeting;
 mod inbox;
 mod link;
+mod manifest;
 mod mirror;
 mod name_expression;
 mod outbox;
 mod packed;
+mod pieces;
 mod prelude;
 mod probe;
 mod proxy;
 mod region;
 mod rehearsal;
 mod sessions;
+mod snapshot;
 mod spans;
 mod status;
 mod store;
@@ -32,12 +39,14 @@ mod supervisor;
 mod virtual_memory;
 mod watches;
 
+pub use administration::{MoveError, Place, Taken, migrate, redirect, resume, snapshot};
 pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
 pub use executor::execute;
 pub use probe::{DeviceSummary, probe};
 #[doc(hidden)]
-pub use rehearsal::rehearse;
+pub use rehearsal::{rehearse, rehearse_arrival};
+pub use snapshot::SnapshotError;
 pub use status::{DeviceStatus, SessionStatus, Status};
 pub use store::UploadConfig;
 pub use supervisor::supervise;

@@ -12,6 +12,7 @@ use backend::{Device, DeviceError, Scope};
 use hip_api::types::hipErrorOutOfMemory;
 use mirror::{BODY_BYTES, Tracker, Twin};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use wire::delta::Changes;
 
 use crate::outbox::Outbox;
@@ -45,6 +46,14 @@ struct Mirror {
     resident: bool,
 }
 
+/// A mirror as it travels with its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MirrorRecord {
+    address: u64,
+    bytes: u64,
+    owner: Option<u32>,
+}
+
 impl Mirrors {
     /// A range that was just mapped is also the client's. Both begin with zeros.
     pub(crate) fn insert(
@@ -71,6 +80,37 @@ impl Mirrors {
         let twin = twin.map_err(|error| DeviceError::new(hipErrorOutOfMemory, error.to_string()))?;
         state.mirrors.insert(address, Mirror { twin, owner, resident: memory.is_some() });
         self.live.store(state.mirrors.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Every mirror, and the last of the client's changes that was put in.
+    pub(crate) fn capture(&self) -> (u64, Vec<MirrorRecord>) {
+        let state = self.state.lock();
+        let record = |(address, mirror): (&u64, &Mirror)| MirrorRecord {
+            address: *address,
+            bytes: mirror.twin.bytes() as u64,
+            owner: mirror.owner,
+        };
+        (state.taken, state.mirrors.iter().map(record).collect())
+    }
+
+    /// Goes on with the mirrors of another process, whose memory is in place with all its bytes.
+    pub(crate) fn restore(
+        &self,
+        device: &dyn Device,
+        taken: u64,
+        mirrors: &[MirrorRecord],
+    ) -> Result<(), DeviceError> {
+        for it in mirrors {
+            device.check(it.address, it.bytes)?;
+            self.insert(device, it.owner, it.address, it.bytes)?;
+            for at in (0..it.bytes).step_by(SHOWN_BYTES) {
+                let bytes = (it.bytes - at).min(SHOWN_BYTES as u64);
+                // Both sides were told of everything before the session left.
+                device.peek(it.address + at, bytes, &mut |shown| self.read(it.address + at, shown))?;
+            }
+        }
+        self.state.lock().taken = taken;
         Ok(())
     }
 

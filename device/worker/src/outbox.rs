@@ -5,7 +5,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
 use backend::{Device, DeviceError};
@@ -90,6 +90,8 @@ pub(crate) struct Outbox {
     /// Bytes of frames so far; those sent again are not counted again.
     sent: AtomicU64,
     in_memory: AtomicUsize,
+    /// Requests that wait for their answers.
+    owed: AtomicI64,
 }
 
 impl Outbox {
@@ -113,7 +115,50 @@ impl Outbox {
             last_change: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             in_memory: AtomicUsize::new(0),
+            owed: AtomicI64::new(0),
         }
+    }
+
+    /// Goes on where the outbox of another process has left off: it had received so many requests, had so many of its frames
+    /// acknowledged, and kept these.
+    pub(crate) fn resume(&self, received: u64, acknowledged: u64, frames: Vec<Vec<u8>>) {
+        let mut state = self.state.lock();
+        state.window = SendWindow::resumed(WINDOW_BYTES, acknowledged);
+        for frame in frames {
+            let cost = frame.len() as u64;
+            state.window.push(Kept::Whole(frame), cost);
+        }
+        self.received.store(received, Ordering::Relaxed);
+        self.told.store(received, Ordering::Relaxed);
+        self.last_change.store(received, Ordering::SeqCst);
+    }
+
+    /// What the client has acknowledged, and everything since, frame by frame. Nothing may be sent meanwhile.
+    pub(crate) fn kept<E>(&self, mut show: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        self.copy_from_memory();
+        let state = self.state.lock();
+        for (_, frame) in state.window.frames() {
+            if let Kept::Whole(bytes) = frame {
+                show(bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many frames the client has acknowledged, and how many were sent.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.window.acknowledged(), state.window.sent())
+    }
+
+    /// A request has arrived that wants an answer.
+    pub(crate) fn owe(&self) {
+        self.owed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether no request waits for its answer.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        self.owed.load(Ordering::SeqCst) == 0
     }
 
     /// A connection begins: says welcome, then sends again what the client has not received.
@@ -294,6 +339,7 @@ impl Outbox {
                 let number = wire::widen(request.request_id, self.received.load(Ordering::Relaxed));
                 self.told.fetch_max(number, Ordering::Relaxed);
                 self.send(bytes);
+                self.owed.fetch_sub(1, Ordering::SeqCst);
             }
         }
     }
@@ -309,6 +355,7 @@ impl Outbox {
         bytes.extend_from_slice(&header.encode());
         failure.encode(&mut bytes);
         self.send(bytes);
+        self.owed.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// A posted request failed, now or some time ago.
@@ -359,6 +406,7 @@ impl Outbox {
             }
         };
         state.window.push(frame, cost as u64);
+        self.owed.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Sends something of the worker's own accord. Waits for room, unless on the thread that makes it.

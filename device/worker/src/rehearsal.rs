@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::Device;
+use backend::{Arena, Device};
 use transport::Link;
 use wire::{Arrival, ReceiveCounter};
 
+use crate::arrival::Arriving;
 use crate::broker::Exchange;
 use crate::compile::Compiler;
 use crate::dispatch::{Dispatcher, Next};
 use crate::inbox::{Broken, Inbox};
 use crate::outbox::Outbox;
+use crate::snapshot::{Kind, SnapshotError, Writer};
 
 /// Memory of the rehearsed device.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -21,26 +23,12 @@ const WATCHDOG: Duration = Duration::from_millis(200);
 ///
 /// Whatever the bytes are, this returns: it does not panic, and takes no memory the bytes do not justify.
 pub fn rehearse(bytes: &[u8]) -> u64 {
-    let options = backend_emulator::Options {
-        devices: vec![backend_emulator::DeviceConfig {
-            model: "mi300x".to_owned(),
-            memory: Some(MEMORY_BYTES),
-        }],
-        arena: None,
-        watchdog: Some(WATCHDOG),
-        observe: None,
-    };
-    let Ok(device) = backend_emulator::Emulator::open(&options) else { return 0 };
-    let device: Arc<dyn Device> = Arc::new(device);
+    let Some(mut dispatcher) = stage(None) else { return 0 };
     let Ok((near, far)) = Link::pair() else { return 0 };
-    let outbox = Arc::new(Outbox::new(Arc::clone(&device)));
+    let outbox = Arc::clone(&dispatcher.outbox);
     if outbox.attach(near.clone(), &wire::Welcome::default(), 0).is_err() {
         return 0;
     }
-    let compiler = Compiler::new(Some("/nonexistent".into()), None);
-    let exchange = Arc::new(Exchange::new(None));
-    let mut dispatcher =
-        Dispatcher::new(device, Arc::clone(&outbox), Arc::new(compiler), None, exchange, Arc::new(|| {}));
     std::thread::scope(|scope| {
         let listener = far.clone();
         scope.spawn(move || {
@@ -61,6 +49,55 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
         far.shutdown();
         counter.received()
     })
+}
+
+/// Takes `bytes` for a session in a file: as they are, and again as the kinds, lengths and payloads of sections whose hashes are
+/// right. Says whether either could be resumed.
+///
+/// Whatever the bytes are, this returns, as [`rehearse`] does.
+pub fn rehearse_arrival(bytes: &[u8]) -> bool {
+    let arrives = |file: &[u8]| {
+        let Ok(arriving) = Arriving::begin(file) else { return false };
+        let Some(mut dispatcher) = stage(Some(arriving.manifest.arena())) else { return false };
+        arriving.settle(&mut dispatcher).is_ok()
+    };
+    arrives(bytes) || sealed(bytes).is_ok_and(|file| arrives(&file))
+}
+
+/// A file with these sections.
+fn sealed(mut rest: &[u8]) -> Result<Vec<u8>, SnapshotError> {
+    let mut file = Writer::new(Vec::new())?;
+    while let Some(([kind, low, high], payload)) = rest.split_first_chunk() {
+        let kind = match kind % 5 {
+            0 => Kind::Manifest,
+            1 => Kind::Image,
+            2 => Kind::Graph,
+            3 => Kind::Frame,
+            _ => Kind::Memory,
+        };
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(payload.len());
+        file.section(kind, &payload[..length])?;
+        rest = &payload[length..];
+    }
+    file.finish()
+}
+
+/// A session without a client.
+pub(crate) fn stage(arena: Option<Arena>) -> Option<Dispatcher> {
+    let options = backend_emulator::Options {
+        devices: vec![backend_emulator::DeviceConfig {
+            model: "mi300x".to_owned(),
+            memory: Some(MEMORY_BYTES),
+        }],
+        arena,
+        watchdog: Some(WATCHDOG),
+        observe: None,
+    };
+    let device: Arc<dyn Device> = Arc::new(backend_emulator::Emulator::open(&options).ok()?);
+    let outbox = Arc::new(Outbox::new(Arc::clone(&device)));
+    let compiler = Arc::new(Compiler::new(Some("/nonexistent".into()), None));
+    let exchange = Arc::new(Exchange::new(None));
+    Some(Dispatcher::new(device, outbox, compiler, None, exchange, Arc::new(|| {})))
 }
 
 fn step(

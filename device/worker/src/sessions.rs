@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use wire::{Field, Hello};
 
+use crate::absent::{Absence, Absent};
 use crate::broker::Broker;
 use crate::config::{SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
@@ -19,6 +20,8 @@ use crate::status::{SessionReport, SessionStatus};
 
 /// A session that does not report in this time is shown without numbers.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long the process of a session that has left may take to end.
+const LEAVING: Duration = Duration::from_secs(15);
 
 struct Session {
     secret: [u8; 32],
@@ -40,6 +43,7 @@ pub(crate) struct Sessions {
     worker: String,
     tickets: AtomicU64,
     broker: Broker,
+    absent: Absent,
 }
 
 impl Sessions {
@@ -58,15 +62,33 @@ impl Sessions {
             worker,
             tickets: AtomicU64::new(0),
             broker: Broker::default(),
+            absent: Absent::default(),
         }
     }
 
     pub(crate) fn secret_of(&self, id: u64) -> Option<[u8; 32]> {
-        self.sessions.lock().get(&id).map(|session| session.secret)
+        let here = self.sessions.lock().get(&id).map(|session| session.secret);
+        here.or_else(|| self.absent.find(id).map(|absence| absence.secret))
+    }
+
+    pub(crate) fn has(&self, id: u64) -> bool {
+        self.sessions.lock().contains_key(&id)
+    }
+
+    /// Waits until the process of a session that takes no more orders has ended.
+    pub(crate) fn wait_until_gone(&self, id: u64) {
+        let deadline = Instant::now() + LEAVING;
+        let mut sessions = self.sessions.lock();
+        while sessions.contains_key(&id) && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
+    }
+
+    /// Sessions that have left.
+    pub(crate) fn absent(&self) -> &Absent {
+        &self.absent
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.sessions.lock().is_empty()
+        self.sessions.lock().is_empty() && !self.absent.has_suspended()
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -118,6 +140,84 @@ impl Sessions {
             .spawn(watch)
             .map_err(failed("no thread for the session"))?;
         Ok(id)
+    }
+
+    /// Starts a process for a session that comes over a link.
+    pub(crate) fn resume(self: &Arc<Sessions>, link: &OwnedFd) -> Result<(), WorkerError> {
+        let failed = |what| move |source| WorkerError::Io { what, source };
+        let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
+        let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
+        drop(theirs);
+        let order = Order::Resume { config: Box::new(self.config.clone()), worker: self.worker.clone() };
+        ours.send(&order, Some(link.as_raw_fd())).map_err(failed("the session's process took no orders"))?;
+        let sessions = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("session".to_owned())
+            .spawn(move || sessions.adopt(child, Arc::new(ours)))
+            .map_err(failed("no thread for the session"))?;
+        Ok(())
+    }
+
+    /// Follows a process that resumes a session, from before the session is known.
+    fn adopt(&self, mut child: Child, control: Arc<Control>) {
+        let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
+            let _ = child.wait();
+            return;
+        };
+        let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
+        let session = Session {
+            secret,
+            control: Arc::clone(&control),
+            client,
+            pid,
+            peer: "resumed".to_owned(),
+            since: Instant::now(),
+            report: Arc::clone(&report),
+        };
+        let mut sessions = self.sessions.lock();
+        // The process it left may still be about to end.
+        let deadline = Instant::now() + LEAVING;
+        while sessions.contains_key(&session_id)
+            && self.absent.find(session_id).is_some()
+            && !self.gone.wait_until(&mut sessions, deadline).timed_out()
+        {}
+        let refused = if session_id == 0 {
+            Some("a session without a number".to_owned())
+        } else if sessions.contains_key(&session_id) {
+            Some(format!("session {session_id:016x} is running here"))
+        } else if sessions.len() >= self.limit {
+            Some(format!("{} sessions are running, which is this worker's limit", self.limit))
+        } else {
+            None
+        };
+        let order = match refused {
+            Some(text) => Order::Refused { ticket: 0, text },
+            None => {
+                tracing::info!("session {session_id:016x} of {} (pid {pid}) is resumed", session.client);
+                sessions.insert(session_id, session);
+                self.absent.remove(session_id);
+                Order::Adopted
+            }
+        };
+        drop(sessions);
+        let sent = control.send(&order, None);
+        match order {
+            Order::Adopted if sent.is_ok() => self.watch(session_id, child, &control, &report),
+            Order::Adopted => {
+                self.sessions.lock().remove(&session_id);
+                let _ = child.wait();
+            }
+            _ => {
+                let _ = child.wait();
+            }
+        }
+    }
+
+    /// Lets a running session be taken away by whoever is at the other end of a link.
+    pub(crate) fn depart(&self, id: u64, patience_ms: u32, link: &OwnedFd) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.get(&id) else { return false };
+        session.control.send(&Order::Depart { patience_ms }, Some(link.as_raw_fd())).is_ok()
     }
 
     /// Gives a new connection to a running session.
@@ -226,10 +326,21 @@ impl Sessions {
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
         while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
-            let Some(answer) = self.broker.serve(id, control, answer, attached) else { continue };
-            let Answer::Report { ticket, report: fresh } = answer else { break };
-            *report.0.lock() = (ticket, fresh);
-            report.1.notify_all();
+            match self.broker.serve(id, control, answer, attached) {
+                None => {}
+                Some(Answer::Report { ticket, report: fresh }) => {
+                    *report.0.lock() = (ticket, fresh);
+                    report.1.notify_all();
+                }
+                Some(Answer::Left { endpoint }) => {
+                    let secret = self.sessions.lock().get(&id).map(|session| session.secret);
+                    if let Some(secret) = secret {
+                        tracing::info!("session {id:016x} is {}", endpoint.as_deref().unwrap_or("suspended"));
+                        self.absent.insert(id, Absence { secret, endpoint, asked: Instant::now() });
+                    }
+                }
+                Some(_) => break,
+            }
         }
         self.broker.forget(id);
         let ended = child.wait();

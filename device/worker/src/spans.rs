@@ -4,7 +4,7 @@
 //! is dropped and counted.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use backend::{FunctionId, Span, StreamId, Tag, Task};
@@ -24,6 +24,8 @@ const NAME_LETTERS: usize = 512;
 pub(crate) struct Spans {
     on: AtomicBool,
     origin: Instant,
+    /// What the clock showed at the origin.
+    elapsed_before: AtomicU64,
     gathered: Mutex<Gathered>,
 }
 
@@ -42,7 +44,12 @@ struct Gathered {
 
 impl Default for Spans {
     fn default() -> Spans {
-        Spans { on: AtomicBool::new(false), origin: Instant::now(), gathered: Mutex::default() }
+        Spans {
+            on: AtomicBool::new(false),
+            origin: Instant::now(),
+            elapsed_before: AtomicU64::new(0),
+            gathered: Mutex::default(),
+        }
     }
 }
 
@@ -62,7 +69,13 @@ impl Spans {
     }
 
     fn nanoseconds(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.origin).as_nanos() as u64
+        let since = at.saturating_duration_since(self.origin).as_nanos() as u64;
+        since.saturating_add(self.elapsed_before.load(Ordering::Relaxed))
+    }
+
+    /// Goes on with the clock of another process.
+    pub(crate) fn resume_clock(&self, nanoseconds: u64) {
+        self.elapsed_before.store(nanoseconds, Ordering::Relaxed);
     }
 
     /// A function exists from now on.

@@ -5,7 +5,7 @@
 //! drops anything, the longest unused first. Refuses to wait for the disk when storing, to store more than its limit, and to
 //! give out what does not have the hash it is asked for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -117,6 +117,30 @@ impl Store {
     /// The first halves of the hashes that were there when the session began.
     pub(crate) fn told(&self) -> &[u8] {
         &self.told
+    }
+
+    /// Code objects that the session was told of and may ask for by their hashes: the newest, up to `most` bytes.
+    pub(crate) fn told_code_objects(&self, most: u64) -> Vec<Arc<[u8]>> {
+        let (told, _) = self.told.as_chunks::<16>();
+        let told: HashSet<&[u8; 16]> = told.iter().collect();
+        let mut entries = list(&self.folder, false).unwrap_or_default();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.used));
+        let mut left = most;
+        let mut found = Vec::new();
+        for entry in entries {
+            let known = entry.hash.first_chunk::<16>().is_some_and(|half| told.contains(half));
+            let mut magic = [0; 4];
+            let path = self.folder.join(name(&entry.hash));
+            let code = known && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok();
+            if !code || magic != *b"\x7fELF" || entry.bytes > left {
+                continue;
+            }
+            if let Some(content) = self.get(&entry.hash) {
+                left -= entry.bytes;
+                found.push(content);
+            }
+        }
+        found
     }
 
     /// The content with this hash.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use transport::{Endpoint, Link, Listener, greet, tls};
-use wire::{Purpose, RejectCode};
+use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
+use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
 use crate::config::{SessionConfig, WorkerConfig, WorkerError};
 use crate::greeting::{self, Guest, Refusal};
@@ -163,8 +163,15 @@ impl Supervisor {
         let greet = move || {
             let done = supervisor.greet(link, &peer, encrypted);
             supervisor.handshakes.fetch_sub(1, Ordering::Relaxed);
-            if let Err(refusal) = done {
-                tracing::warn!("{peer} refused: {}", line(&refusal));
+            match done {
+                Ok(()) => {}
+                // No fault of anybody's, and a client that waits asks often.
+                Err(Refusal::Rejected(it))
+                    if [RejectCode::Moved as u32, RejectCode::Away as u32].contains(&it.code) =>
+                {
+                    tracing::debug!("{peer} sent on: {}", it.text);
+                }
+                Err(refusal) => tracing::warn!("{peer} refused: {}", line(&refusal)),
             }
         };
         if let Err(error) = std::thread::Builder::new().name("greeting".to_owned()).spawn(greet) {
@@ -185,7 +192,42 @@ impl Supervisor {
             let text = self.status().to_json();
             return Ok(greet::send(&link, &wire::Status { text })?);
         }
+        if guest.hello.purpose == Purpose::Administer as u8 {
+            return self.administer(&link);
+        }
         self.open(&link, peer, &guest)
+    }
+
+    /// Hands a link to the session that is to leave, or to the process of one that comes.
+    fn administer(&self, link: &Link) -> Result<(), Refusal> {
+        let reject = |text: String| {
+            let reject = RejectCode::BadRequest.reject(text);
+            let _ = greet::send(link, &reject);
+            Err(Refusal::Rejected(reject))
+        };
+        link.set_read_timeout(Some(self.config.handshake_timeout)).map_err(TransportError::from)?;
+        let Frame { header, payload } = greet::receive(link, MAX_HANDSHAKE_BYTES)?;
+        link.set_read_timeout(None).map_err(TransportError::from)?;
+        if header.is(Opcode::Redirect) {
+            let (it, _) = decode_request::<wire::Redirect>(&payload).map_err(TransportError::from)?;
+            return match self.sessions.absent().redirect(it.session, it.endpoint) {
+                true => Ok(greet::send(link, &wire::Done { session: it.session })?),
+                false => reject(format!("session {:016x} has not left this worker", it.session)),
+            };
+        }
+        let fd = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
+        let fd = fd.map_err(TransportError::from)?;
+        if header.is(Opcode::Snapshot) {
+            let (it, _) = decode_request::<wire::Snapshot>(&payload).map_err(TransportError::from)?;
+            return match self.sessions.depart(it.session, it.patience_ms, &fd) {
+                true => Ok(()),
+                false => reject(format!("there is no session {:016x}", it.session)),
+            };
+        }
+        if header.is(Opcode::Resume) {
+            return self.sessions.resume(&fd).or_else(|error| reject(line(&error)));
+        }
+        reject(format!("{} is no question to a worker", wire::name(header.opcode)))
     }
 
     /// Gives a connection to a new session, or to the one it belongs to.
@@ -201,12 +243,21 @@ impl Supervisor {
                 format!("{} sessions are running, which is this worker's limit", self.config.max_sessions);
             return reject(RejectCode::Full, text);
         }
+        let gone = || match self.sessions.absent().ask(hello.session_id).map(|absence| absence.endpoint) {
+            Some(Some(endpoint)) => reject(RejectCode::Moved, endpoint),
+            Some(None) => reject(RejectCode::Away, "the session is suspended".to_owned()),
+            None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
+        };
+        // A session that is here again comes before the word that it had left.
+        if hello.session_id != 0 && !self.sessions.has(hello.session_id) {
+            return gone();
+        }
         let connection = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
-        let connection = connection.map_err(transport::TransportError::from)?;
+        let connection = connection.map_err(TransportError::from)?;
         if hello.purpose == Purpose::Strand as u8 {
             return match self.sessions.join(hello.session_id, hello.received as u16, &connection) {
                 true => Ok(()),
-                false => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
+                false => gone(),
             };
         }
         if hello.session_id != 0 {
@@ -214,7 +265,9 @@ impl Supervisor {
                 tracing::info!("session {:016x} of {} continues from {peer}", hello.session_id, hello.client);
                 return Ok(());
             }
-            return reject(RejectCode::UnknownSession, "the session has ended".to_owned());
+            // Its process is about to end; whether the session is elsewhere is known when it has.
+            self.sessions.wait_until_gone(hello.session_id);
+            return gone();
         }
         match self.sessions.start(hello, *version, peer, connection) {
             Ok(id) => {
@@ -281,7 +334,7 @@ fn block_signals() -> Result<libc::c_int, WorkerError> {
 }
 
 /// An error with its causes on one line.
-fn line(error: &dyn std::error::Error) -> String {
+pub(crate) fn line(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

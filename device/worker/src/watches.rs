@@ -102,6 +102,11 @@ impl Watches {
         self.count(&mut pending);
     }
 
+    /// Whether there is nothing left to tell.
+    pub(crate) fn are_told(&self) -> bool {
+        self.pending.lock().values().all(|line| line.queue.is_empty())
+    }
+
     /// Sweeps when `scope` has ended, and goes on with what its stream is to reach next.
     fn arm(self: &Arc<Watches>, stream: StreamId, scope: Scope) {
         let watches = Arc::clone(self);

@@ -128,6 +128,16 @@ proptest! {
     }
 
     #[test]
+    fn any_bytes_are_a_session_in_a_file_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        manifest in "\\{(\"[a-z_]{1,12}\":[0-9\\[\\],]{1,9}){0,3}\\}",
+    ) {
+        prop_assert!(!worker::rehearse_arrival(&bytes));
+        let head = [0, manifest.len() as u8, 0];
+        prop_assert!(!worker::rehearse_arrival(&[&head[..], manifest.as_bytes(), &bytes].concat()));
+    }
+
+    #[test]
     fn a_valid_start_cut_anywhere_counts_only_whole_frames(cut in 0usize..200) {
         let one = frame(1, Opcode::Allocate, 4, &[0; 24]);
         let two = frame(2, Opcode::Write, 4, &[0; 100]);

@@ -23,13 +23,13 @@ const _: () = assert!(PHYSICAL_GRANULARITY == CHUNK);
 /// Memory without an address.
 #[derive(Debug)]
 pub(super) struct Physical {
-    file: File,
+    pub(super) file: File,
     /// Bytes that kernels may use.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// The device whose memory it is; memory of other sessions is in their accounts.
-    charged: Option<u32>,
+    pub(super) charged: Option<u32>,
     mappings: u32,
-    released: bool,
+    pub(super) released: bool,
 }
 
 impl Memory {
@@ -94,7 +94,7 @@ impl Memory {
             device,
             kind: MemoryKind::Device,
             leaving: false,
-            backing: Backing::Physical { id, visible },
+            backing: Backing::Physical { id, offset, visible },
         };
         state.allocations.insert(address, allocation);
         if let Some(memory) = state.physical.get_mut(&id) {

@@ -1,0 +1,183 @@
+//! What memory there is, for a session that is to be put elsewhere, and its bytes.
+//!
+//! Pages that were never written are not looked at: the kernel knows them.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use backend::{
+    AccessRecord, AllocationRecord, DeviceError, Inventory, MappingRecord, MemoryAccess, MemoryId,
+    MemoryRecord,
+};
+use emulator::Access;
+
+use super::{Backing, GRANULARITY, Memory};
+
+/// Bytes are shown in pieces of this.
+const PIECE: u64 = 2 << 20;
+/// How long memory that was freed may take to go once all work has ended.
+const LEAVING: Duration = Duration::from_secs(5);
+/// Of an entry of `/proc/self/pagemap`: the page is in memory, or in swap.
+const IN_USE: u64 = 0b11 << 62;
+
+impl Memory {
+    /// Notes allocations, physical memory, mappings and who may use them; not what lies at `modules`.
+    pub(crate) fn capture(
+        &self,
+        inventory: &mut Inventory,
+        modules: &HashSet<u64>,
+    ) -> Result<(), DeviceError> {
+        let shared = || DeviceError::not_supported("memory is shared with other sessions");
+        let mut state = self.state.lock();
+        while state.allocations.values().any(|it| it.leaving) {
+            if self.left.wait_for(&mut state, LEAVING).timed_out() {
+                return Err(DeviceError::not_ready("memory that was freed is still in use"));
+            }
+        }
+        if !state.moved.is_empty() {
+            return Err(shared());
+        }
+        for (address, it) in &state.allocations {
+            let (device, kind, address, bytes) = (it.device, it.kind, *address, it.bytes);
+            let adopted = it.backing == Backing::Foreign;
+            match it.backing {
+                Backing::Pages if modules.contains(&address) => {}
+                Backing::Pages | Backing::Foreign => {
+                    inventory.allocations.push(AllocationRecord { device, kind, address, bytes, adopted });
+                }
+                Backing::Physical { id, offset, .. } => {
+                    inventory.mappings.push(MappingRecord { memory: id, offset, address, bytes });
+                    for (table, device) in self.tables.iter().zip(0..) {
+                        let access = match table.find(address).map(|range| range.access) {
+                            Some(Access::ReadWrite) => MemoryAccess::ReadWrite,
+                            Some(Access::ReadOnly) => MemoryAccess::Read,
+                            None => continue,
+                        };
+                        inventory.access.push(AccessRecord { device, address, bytes, access });
+                    }
+                }
+            }
+        }
+        for (id, it) in &state.physical {
+            let device = it.charged.ok_or_else(shared)?;
+            let (bytes, released) = (it.bytes, it.released);
+            inventory.memories.push(MemoryRecord { device, memory: *id, bytes, released });
+        }
+        Ok(())
+    }
+
+    /// Puts allocations, physical memory and mappings where they were.
+    pub(crate) fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
+        for it in &inventory.allocations {
+            match it.adopted {
+                true => self.adopt(it.device, it.address, it.bytes)?,
+                false => self.map(it.device, it.kind, it.address, it.bytes)?,
+            }
+        }
+        for it in &inventory.memories {
+            self.create_physical(it.device, it.memory, it.bytes)?;
+        }
+        for it in &inventory.mappings {
+            self.map_physical(it.memory, it.offset, it.address, it.bytes)?;
+        }
+        for it in &inventory.access {
+            self.set_access(it.device, it.address, it.bytes, it.access)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the numbers of physical memory that only its mappings keep.
+    pub(crate) fn release_restored(&self, inventory: &Inventory) -> Result<(), DeviceError> {
+        let released = inventory.memories.iter().filter(|it| it.released);
+        released.map(|it| it.memory).try_for_each(|memory| self.release_physical(memory))
+    }
+
+    /// How much is allocated from this address on.
+    pub(crate) fn allocated(&self, address: u64) -> Option<u64> {
+        let state = self.state.lock();
+        let it = state.allocations.get(&address).filter(|it| !it.leaving);
+        it.filter(|it| !matches!(it.backing, Backing::Physical { .. })).map(|it| it.bytes)
+    }
+
+    /// Shows bytes that lie in one piece, but for pages that were never written.
+    ///
+    /// # Safety
+    /// The range is mapped and stays so, and nothing writes it meanwhile.
+    pub(crate) unsafe fn show(&self, address: u64, bytes: u64, show: &mut dyn FnMut(u64, &[u8]) -> bool) {
+        let pages = File::open("/proc/self/pagemap").ok();
+        let end = address + bytes;
+        let mut at = address;
+        while at < end {
+            let next = ((at / PIECE + 1) * PIECE).min(end);
+            for (start, stop) in used(pages.as_ref(), at, next) {
+                // SAFETY: inside the range that the caller answers for.
+                if !show(start - address, unsafe { self.bytes(start, stop - start) }) {
+                    return;
+                }
+            }
+            at = next;
+        }
+    }
+
+    /// Shows the bytes of physical memory.
+    pub(crate) fn show_physical(
+        &self,
+        id: MemoryId,
+        show: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> Result<(), DeviceError> {
+        let state = self.state.lock();
+        let it = state.physical.get(&id).ok_or_else(|| unknown(id))?;
+        let mut piece = vec![0; PIECE as usize];
+        for at in (0..it.bytes).step_by(PIECE as usize) {
+            let piece = &mut piece[..PIECE.min(it.bytes - at) as usize];
+            it.file.read_exact_at(piece, at).map_err(failed)?;
+            if !show(at, piece) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills physical memory.
+    pub(crate) fn fill_physical(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let state = self.state.lock();
+        let it = state.physical.get(&id).ok_or_else(|| unknown(id))?;
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > it.bytes) {
+            return Err(DeviceError::invalid_value(format!("{} bytes behind memory {id:#x}", bytes.len())));
+        }
+        it.file.write_all_at(bytes, offset).map_err(failed)
+    }
+}
+
+/// The parts of a range, which is no longer than a piece, that have pages.
+fn used(pages: Option<&File>, start: u64, end: u64) -> Vec<(u64, u64)> {
+    let first = start / GRANULARITY;
+    let count = (end.div_ceil(GRANULARITY) - first) as usize;
+    let mut entries = vec![0u8; count * 8];
+    let known = pages.is_some_and(|pages| pages.read_exact_at(&mut entries, first * 8).is_ok());
+    if !known {
+        return vec![(start, end)];
+    }
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for (entry, page) in entries.as_chunks::<8>().0.iter().zip(first..) {
+        if u64::from_le_bytes(*entry) & IN_USE == 0 {
+            continue;
+        }
+        let (from, to) = ((page * GRANULARITY).max(start), ((page + 1) * GRANULARITY).min(end));
+        match parts.last_mut() {
+            Some((_, last)) if *last == from => *last = to,
+            _ => parts.push((from, to)),
+        }
+    }
+    parts
+}
+
+fn unknown(id: MemoryId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no memory {id:#x}"))
+}
+
+fn failed(error: std::io::Error) -> DeviceError {
+    DeviceError::out_of_memory(format!("physical memory: {error}"))
+}

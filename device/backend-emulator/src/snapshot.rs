@@ -1,0 +1,94 @@
+//! Taking a session off the software GPUs, and putting one on: their parts, asked in turn.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use backend::{Device, DeviceError, Holding, Inventory, Snapshot};
+use hip_api::types::{hipLimitMallocHeapSize, hipLimitStackSize};
+
+use crate::device::Emulator;
+
+impl Snapshot for Emulator {
+    fn capture(&self) -> Result<Inventory, DeviceError> {
+        let runner = self.scheduler.work();
+        if runner.observation.is_some() || runner.engines.iter().any(|engine| engine.counting.is_on()) {
+            return Err(DeviceError::not_supported("what its kernels do is being observed"));
+        }
+        let mut inventory = Inventory::default();
+        self.scheduler.capture(&mut inventory)?;
+        runner.modules.lock().capture(&mut inventory);
+        let modules: HashSet<u64> = inventory.modules.iter().map(|it| it.base).collect();
+        self.memory.capture(&mut inventory, &modules)?;
+        for (engine, device) in runner.engines.iter().zip(0..) {
+            let (heap, limit) = engine.heap.capture();
+            inventory.heaps.extend(heap);
+            let heap = limit.map(|limit| (device, hipLimitMallocHeapSize.0 as i32, limit));
+            let stack = Some(engine.stack_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0);
+            let stack = stack.map(|bytes| (device, hipLimitStackSize.0 as i32, bytes));
+            inventory.limits.extend(heap.into_iter().chain(stack));
+        }
+        Ok(inventory)
+    }
+
+    fn show(&self, holding: Holding, show: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<(), DeviceError> {
+        match holding {
+            Holding::Memory(id) => self.memory.show_physical(id, show),
+            Holding::At(address) => {
+                let bytes = self.held(address)?;
+                // SAFETY: it is held, and the caller of `show` is the caller of all that would unmap or write it.
+                unsafe { self.memory.show(address, bytes, show) };
+                Ok(())
+            }
+        }
+    }
+
+    fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
+        let runner = self.scheduler.work();
+        self.memory.restore(inventory)?;
+        for it in &inventory.modules {
+            let image = inventory.images.get(it.image);
+            let image =
+                image.ok_or_else(|| DeviceError::invalid_value("a module without its code object"))?;
+            self.load_module(it.device, it.module, it.base, image)?;
+        }
+        for it in &inventory.functions {
+            self.define_function(it.function, it.module, &it.name)?;
+        }
+        for it in &inventory.heaps {
+            let engine = runner.engines.get(it.device as usize);
+            engine.ok_or_else(|| DeviceError::invalid_device(it.device))?.heap.restore(it)?;
+        }
+        for (device, limit, value) in &inventory.limits {
+            self.set_limit(*device, *limit, *value)?;
+        }
+        self.scheduler.restore(inventory)?;
+        self.memory.release_restored(inventory)
+    }
+
+    fn fill(&self, holding: Holding, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let address = match holding {
+            Holding::Memory(id) => return self.memory.fill_physical(id, offset, bytes),
+            Holding::At(address) => address,
+        };
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| Some(end) > self.held(address).ok()) {
+            let text = format!("{} bytes behind what is at {address:#x}", bytes.len());
+            return Err(DeviceError::invalid_value(text));
+        }
+        // SAFETY: it is held, and nothing else uses it yet.
+        unsafe { self.memory.bytes_mut(address + offset, bytes.len() as u64) }.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn waits_for_host(&self) -> bool {
+        self.scheduler.waits_for_host()
+    }
+}
+
+impl Emulator {
+    /// The size of what starts at an address: an allocation, a module, a piece of a heap.
+    fn held(&self, address: u64) -> Result<u64, DeviceError> {
+        let pieces = || self.scheduler.work().engines.iter().find_map(|engine| engine.heap.piece(address));
+        let found = self.memory.allocated(address).or_else(pieces);
+        found.ok_or_else(|| DeviceError::invalid_value(format!("nothing is at {address:#x}")))
+    }
+}

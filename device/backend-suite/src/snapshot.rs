@@ -1,0 +1,56 @@
+//! Telling what a session has, so that it can be put elsewhere.
+
+use hip_api::types::{hipErrorNotReady, hipErrorNotSupported};
+
+use super::{HELD, MODULE, Rig};
+use backend::{Command, Holding, Scope};
+
+pub fn what_there_is_is_told_while_nothing_runs_or_refused(rig: Rig) {
+    let device = &rig.device;
+    let (a, b) = (rig.alloc(5 << 20), rig.alloc(4096));
+    let stream = rig.stream(0x100, true);
+    device.create_event(0x200, 0, 0).unwrap();
+    device.create_event(0x201, 0, 0).unwrap();
+    rig.run(stream, Command::Write { destination: a + (3 << 20), data: vec![7; 100] });
+    rig.run(stream, Command::RecordEvent(0x200));
+    rig.wait(Scope::Stream(stream)).unwrap();
+    let inventory = match device.capture() {
+        Err(error) => return assert_eq!(error.code, hipErrorNotSupported),
+        Ok(inventory) => inventory,
+    };
+    let mut allocated: Vec<(u64, u64)> =
+        inventory.allocations.iter().map(|it| (it.address, it.bytes)).collect();
+    allocated.sort_unstable();
+    assert_eq!(allocated, [(a, 5 << 20), (b, 4096)]);
+    let modules: Vec<u64> = inventory.modules.iter().map(|it| it.module).collect();
+    assert_eq!(modules, [MODULE]);
+    assert_eq!((inventory.functions.len(), inventory.images.len()), (5, 1));
+    assert!(inventory.streams.iter().any(|it| it.stream == 0x100 && it.non_blocking));
+    let reached = |event| {
+        let found = inventory.events.iter().find(|it| it.event == event);
+        found.expect("the event is there").reached
+    };
+    assert!(reached(0x200).is_some_and(|time| time <= inventory.clock) && reached(0x201).is_none());
+
+    let mut bytes = vec![0; 5 << 20];
+    let mut end = 0;
+    device
+        .show(Holding::At(a), &mut |offset, shown| {
+            assert!(offset >= end, "in order");
+            end = offset + shown.len() as u64;
+            bytes[offset as usize..end as usize].copy_from_slice(shown);
+            true
+        })
+        .unwrap();
+    assert!(bytes[3 << 20..][..100].iter().all(|byte| *byte == 7));
+    assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 100);
+    assert!(device.show(Holding::At(a + 4096), &mut |_, _| true).is_err(), "nothing starts there");
+
+    assert!(!device.waits_for_host());
+    rig.hold(stream);
+    assert!(device.waits_for_host());
+    assert_eq!(device.capture().unwrap_err().code, hipErrorNotReady);
+    device.host_function_done(HELD).unwrap();
+    rig.wait(Scope::Stream(stream)).unwrap();
+    assert_eq!(device.capture().unwrap().allocations.len(), 2);
+}

@@ -1,0 +1,103 @@
+//! Sessions that were here: where their clients find them, or that they have to wait.
+//!
+//! Told only to clients that prove the session's secret. Bounded: the oldest is forgotten first, and a client that asks for it then
+//! hears that its session is gone.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+const MOST: usize = 4096;
+/// How long a session that is just leaving may take to have left.
+const LEAVING: Duration = Duration::from_secs(3);
+/// A client that waits asks more often than this.
+const ASKING: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Absence {
+    pub(crate) secret: [u8; 32],
+    /// Where it is; nowhere if it is suspended.
+    pub(crate) endpoint: Option<String>,
+    /// When its client last asked for it.
+    pub(crate) asked: Instant,
+}
+
+#[derive(Default)]
+pub(crate) struct Absent {
+    /// With the order in which they left.
+    sessions: Mutex<HashMap<u64, (u64, Absence)>>,
+    changed: Condvar,
+}
+
+impl Absent {
+    pub(crate) fn insert(&self, id: u64, absence: Absence) {
+        let mut sessions = self.sessions.lock();
+        let next = sessions.values().map(|(at, _)| at + 1).max().unwrap_or(0);
+        sessions.insert(id, (next, absence));
+        if sessions.len() > MOST
+            && let Some(oldest) = sessions.iter().min_by_key(|(_, (at, _))| *at).map(|(id, _)| *id)
+        {
+            sessions.remove(&oldest);
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Option<Absence> {
+        self.sessions.lock().get(&id).map(|(_, absence)| absence.clone())
+    }
+
+    /// The same for the session's client.
+    pub(crate) fn ask(&self, id: u64) -> Option<Absence> {
+        let mut sessions = self.sessions.lock();
+        let (_, absence) = sessions.get_mut(&id)?;
+        absence.asked = Instant::now();
+        Some(absence.clone())
+    }
+
+    /// It is here again.
+    pub(crate) fn remove(&self, id: u64) {
+        self.sessions.lock().remove(&id);
+    }
+
+    /// Says where a session that has left, or is just leaving, is to be found. False if there is no such session.
+    pub(crate) fn redirect(&self, id: u64, endpoint: String) -> bool {
+        let deadline = Instant::now() + LEAVING;
+        let mut sessions = self.sessions.lock();
+        loop {
+            if let Some((_, absence)) = sessions.get_mut(&id) {
+                absence.endpoint = Some(endpoint);
+                return true;
+            }
+            if self.changed.wait_until(&mut sessions, deadline).timed_out() {
+                return false;
+            }
+        }
+    }
+
+    /// Whether a client waits for its session to come back.
+    pub(crate) fn has_suspended(&self) -> bool {
+        let waits = |it: &Absence| it.endpoint.is_none() && it.asked.elapsed() < ASKING;
+        self.sessions.lock().values().any(|(_, absence)| waits(absence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_is_forgotten_and_a_suspended_session_can_be_redirected() {
+        let absent = Absent::default();
+        let absence = Absence { secret: [1; 32], endpoint: None, asked: Instant::now() };
+        for id in 0..=MOST as u64 {
+            absent.insert(id, absence.clone());
+        }
+        assert!(absent.find(0).is_none() && absent.ask(1).is_some());
+        assert!(absent.has_suspended());
+        assert!(absent.redirect(7, "there:1".to_owned()));
+        assert_eq!(absent.find(7).and_then(|it| it.endpoint).as_deref(), Some("there:1"));
+        absent.remove(7);
+        assert!(absent.find(7).is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! A session moves between workers and its program does not notice; what cannot move says so and goes on.
+
+use std::path::Path;
+use std::process::Command;
+
+use e2e::{Ended, Program, Running, Worker, WorkerOptions, eventually};
+
+fn remora(arguments: &[&str]) -> Ended {
+    Running::start(
+        Command::new(e2e::remora())
+            .args(arguments)
+            .env_remove("REMORA_WORKER")
+            .env_remove("REMORA_TOKEN")
+            .env_remove("REMORA_TOKEN_FILE"),
+    )
+    .finish()
+}
+
+fn at(worker: &Worker) -> String {
+    worker.endpoint().to_string()
+}
+
+fn migrate(program: &Running, from: &Worker, to: &Worker) -> Ended {
+    let session = format!("pid:{}", program.pid());
+    remora(&["migrate", &session, "--from", &at(from), "--to", &at(to)])
+}
+
+/// Tries to move it, for a moment only.
+fn refused(program: &Running, from: &Worker, to: &Worker) -> String {
+    let session = format!("pid:{}", program.pid());
+    let ended = remora(&["migrate", &session, "--from", &at(from), "--to", &at(to), "--patience", "0.3"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    ended.stderr
+}
+
+fn lines(program: &Running) -> usize {
+    program.stdout_so_far().lines().count()
+}
+
+#[test]
+fn a_matmul_loop_moved_twice_computes_the_same_bits_and_only_it_moves() {
+    let (first, second) = (Worker::start(), Worker::start());
+    let steady = Running::start(&mut Program::own("steady").on(&first));
+    steady.wait_for_line("round 0");
+    let program = Program::own("matmul_loop");
+    let running = Running::start(&mut program.on(&first));
+    running.wait_for_line("round 0");
+    for (from, to) in [(&first, &second), (&second, &first)] {
+        migrate(&running, from, to).expect_success();
+        assert!(from.status().session_of(running.pid()).is_none(), "it has left");
+        assert!(to.status().session_of(running.pid()).is_some(), "it has arrived");
+        let before = lines(&running);
+        eventually("the program goes on", || lines(&running) > before + 3);
+    }
+    assert!(first.status().session_of(steady.pid()).is_some());
+    steady.finish().expect_silent_success().expect_line("PASS steady");
+    let moved = running.finish();
+    moved.expect_silent_success();
+    eventually("nothing is left of it", || first.status().sessions().is_empty());
+    assert!(second.status().sessions().is_empty());
+    let undisturbed = program.run(&second, &[moved.value("rounds")]);
+    undisturbed.expect_silent_success();
+    assert_eq!(moved.stdout, undisturbed.stdout);
+}
+
+#[test]
+fn everything_a_session_has_moves_with_it_and_what_runs_for_ever_stays() {
+    let (first, second) = (Worker::start(), Worker::start());
+    let mut running = Running::start(&mut Program::own("moved").on(&first));
+    running.wait_for_line("ready");
+    migrate(&running, &first, &second).expect_success();
+    running.send_line("look");
+    running.wait_for_line("turn 1");
+
+    running.send_line("hold");
+    running.wait_for_line("held");
+    let text = refused(&running, &second, &first);
+    assert!(text.contains("waits for the program"), "{text}");
+    running.send_line("go");
+    running.wait_for_line("let go");
+
+    running.send_line("spin");
+    running.wait_for_line("spinning");
+    let text = refused(&running, &second, &first);
+    assert!(text.contains("a kernel still runs"), "{text}");
+    running.send_line("go");
+    running.wait_for_line("ended=1");
+
+    migrate(&running, &second, &first).expect_success();
+    running.send_line("look");
+    running.wait_for_line("turn 2");
+    running.finish().expect_silent_success().expect_line("PASS moved");
+}
+
+#[test]
+fn a_suspended_session_waits_in_its_file_for_a_worker_that_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("session");
+    let name = file.to_str().unwrap();
+    let first = Worker::start();
+    let running = Running::start(&mut Program::own("matmul_loop").on(&first));
+    running.wait_for_line("round 0");
+    let session = format!("pid:{}", running.pid());
+    remora(&["snapshot", &session, "--worker", &at(&first), "--out", name]).expect_success();
+    assert!(first.status().sessions().is_empty());
+    assert_eq!(mode(&file) & 0o777, 0o600, "the file has the session's secret");
+
+    let other = Worker::start_with(&WorkerOptions { device: "mi210".into(), ..WorkerOptions::default() });
+    let refused = |ended: Ended, why: &str| {
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        assert!(ended.stderr.contains(why), "{why}: {}", ended.stderr);
+    };
+    refused(remora(&["resume", name, "--worker", &at(&other)]), "gfx90a");
+    let bytes = std::fs::read(&file).unwrap();
+    let damaged = folder.path().join("damaged");
+    let resume = |bytes: &[u8]| {
+        std::fs::write(&damaged, bytes).unwrap();
+        remora(&["resume", damaged.to_str().unwrap(), "--worker", &at(&first)])
+    };
+    refused(resume(&bytes[..bytes.len() - 40]), "cut off");
+    let mut changed = bytes.clone();
+    changed[bytes.len() / 2] ^= 1;
+    refused(resume(&changed), "damaged");
+    refused(resume(b"#!/bin/sh\necho not a session at all\n"), "not a session");
+
+    let second = Worker::start();
+    let before = lines(&running);
+    let resume = ["resume", name, "--worker", &at(&second), "--from", &at(&first)];
+    remora(&resume).expect_success();
+    eventually("the program goes on", || lines(&running) > before + 3);
+    // Its number is taken, and its program has gone on since.
+    refused(remora(&["resume", name, "--worker", &at(&second)]), "is running here");
+    let moved = running.finish();
+    moved.expect_silent_success();
+    let undisturbed = Program::own("matmul_loop").run(&second, &[moved.value("rounds")]);
+    assert_eq!(moved.stdout, undisturbed.stdout);
+}
+
+fn mode(file: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(file).unwrap().permissions().mode()
+}
