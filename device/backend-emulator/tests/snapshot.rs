@@ -30,7 +30,9 @@ fn bytes(device: &Emulator, address: u64, count: u64) -> Vec<u8> {
 }
 
 /// Everything with its bytes.
-fn take(device: &Emulator) -> (Inventory, Vec<(Holding, u64, Vec<u8>)>) {
+type Taken = (Inventory, Vec<(Holding, u64, Vec<u8>)>);
+
+fn take(device: &Emulator) -> Taken {
     let inventory = device.capture().unwrap();
     let mut contents = Vec::new();
     for (holding, _) in inventory.holdings() {
@@ -44,7 +46,7 @@ fn take(device: &Emulator) -> (Inventory, Vec<(Holding, u64, Vec<u8>)>) {
     (inventory, contents)
 }
 
-fn put(device: &Emulator, taken: &(Inventory, Vec<(Holding, u64, Vec<u8>)>)) {
+fn put(device: &Emulator, taken: &Taken) {
     device.restore(&taken.0).unwrap();
     for (holding, offset, bytes) in &taken.1 {
         device.fill(*holding, *offset, bytes).unwrap();

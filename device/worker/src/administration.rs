@@ -8,7 +8,10 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use transport::{Endpoint, Link, TransportError, greet, tls};
-use wire::{Decide, Hello, MAX_HANDSHAKE_BYTES, MAX_VERSION, MIN_VERSION, Operation, Purpose, decision};
+use wire::{
+    Decide, Hello, MAX_HANDSHAKE_BYTES, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, WireError,
+    decision,
+};
 
 use crate::pieces::{PieceReader, PieceWriter};
 
@@ -78,9 +81,7 @@ pub fn snapshot(
     patience: Duration,
     out: &mut dyn Write,
 ) -> Result<Taken, MoveError> {
-    let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
-    let link = from.ask(&wire::Snapshot { session, patience_ms })?;
-    link.set_read_timeout(Some(patience.saturating_add(PATIENCE))).map_err(from.failed())?;
+    let link = begin(from, session, patience)?;
     let mut pieces = PieceReader::new(&link);
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -91,6 +92,13 @@ pub fn snapshot(
         out.write_all(&buffer[..bytes]).map_err(MoveError::File)?;
     }
     Ok(Taken { place: from.clone(), link })
+}
+
+fn begin(from: &Place, session: u64, patience: Duration) -> Result<Link, MoveError> {
+    let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+    let link = from.ask(&wire::Snapshot { session, patience_ms })?;
+    link.set_read_timeout(Some(patience.saturating_add(PATIENCE))).map_err(from.failed())?;
+    Ok(link)
 }
 
 /// Gives a session that was taken to a worker, which goes on with it. Returns its number.
@@ -128,17 +136,25 @@ pub fn migrate(
     patience: Duration,
     seen_at: Option<&Endpoint>,
 ) -> Result<(), MoveError> {
-    let link = to.ask(&wire::Resume {})?;
-    link.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
-    let mut pieces = PieceWriter::new(&link);
-    let taken = match snapshot(from, session, patience, &mut pieces) {
-        Ok(taken) => taken,
-        // What the new worker says explains more than that it takes nothing any more.
-        Err(MoveError::File(error)) => return finish_resuming(to, &link, Err(error)).map(drop),
-        Err(error) => return Err(error),
+    let link = begin(from, session, patience)?;
+    let mut taken = PieceReader::new(&link);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    // The other worker is asked when there is something to give.
+    let mut bytes = taken.read(&mut buffer).map_err(from.failed())?;
+    let there = to.ask(&wire::Resume {})?;
+    there.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
+    let mut given = PieceWriter::new(&there);
+    let sent = loop {
+        if bytes == 0 {
+            break given.finish();
+        }
+        if let Err(error) = given.write_all(&buffer[..bytes]) {
+            break Err(error);
+        }
+        bytes = taken.read(&mut buffer).map_err(from.failed())?;
     };
-    finish_resuming(to, &link, pieces.finish())?;
-    taken.move_to(seen_at.unwrap_or(&to.endpoint))
+    finish_resuming(to, &there, sent)?;
+    Taken { place: from.clone(), link }.move_to(seen_at.unwrap_or(&to.endpoint))
 }
 
 /// Hears what became of a session that was sent; a worker that stopped reading has said why.
@@ -184,11 +200,21 @@ impl Place {
 
     fn said(&self) -> impl Fn(TransportError) -> MoveError {
         let endpoint = self.endpoint.to_string();
-        move |error| MoveError::Worker { endpoint: endpoint.clone(), text: error.line() }
+        move |error| {
+            let text = match &error {
+                // What the worker says in its own words needs no other.
+                TransportError::Wire(WireError::Rejected { code: RejectCode::Failed, text }) => text.clone(),
+                other => other.line(),
+            };
+            MoveError::Worker { endpoint: endpoint.clone(), text }
+        }
     }
 
     fn failed(&self) -> impl Fn(io::Error) -> MoveError {
         let said = self.said();
-        move |error| said(error.into())
+        move |error| {
+            let told = error.get_ref().and_then(|error| error.downcast_ref::<WireError>()).cloned();
+            said(told.map_or_else(|| error.into(), TransportError::from))
+        }
     }
 }

@@ -192,7 +192,7 @@ fn equip(
         farewell,
     );
     spawn("control", &shared, move |shared| shared.obey(&control));
-    spawn("housekeeper", &shared, Shared::keep_house);
+    spawn("housekeeper", &shared, |shared| shared.keep_house());
     (shared, dispatcher)
 }
 
@@ -562,12 +562,26 @@ impl Shared {
     }
 
     /// Has the main thread stop between two requests and let the session be taken away.
-    fn ask_to_depart(&self, departure: Departure) {
+    fn ask_to_depart(self: &Arc<Shared>, departure: Departure) {
         if self.ending.load(Ordering::Relaxed) || self.departing.swap(true, Ordering::SeqCst) {
             let text = "the session ends, or is being taken away already";
             let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             return;
         }
+        let patience = departure.deadline.saturating_duration_since(Instant::now());
+        let shared = Arc::clone(self);
+        // The main thread may be held up by the very work that does not end.
+        let _ = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(patience + PROGRAMS_TURN);
+            let mut door = shared.door.lock();
+            let late = door.departure.take_if(|it| it.deadline <= Instant::now());
+            drop(door);
+            if let Some(departure) = late {
+                shared.departing.store(false, Ordering::SeqCst);
+                let text = Stay::TooLong(": more of it is queued than fits").to_string();
+                let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
+            }
+        });
         self.door.lock().departure = Some(departure);
         // In this order: a connection that begins meanwhile is cut by who begins it.
         self.outbox.detach();
@@ -575,7 +589,7 @@ impl Shared {
     }
 
     /// The control thread. When the supervisor is gone, so is the session.
-    fn obey(&self, control: &Control) {
+    fn obey(self: &Arc<Shared>, control: &Control) {
         loop {
             match control.receive::<Order>() {
                 Ok(Some((Order::Attach { hello, version }, Some(fd)))) => self.adopt(&hello, version, fd),
@@ -672,7 +686,7 @@ impl Shared {
     }
 }
 
-fn spawn(name: &str, shared: &Arc<Shared>, body: impl FnOnce(&Shared) + Send + 'static) {
+fn spawn(name: &str, shared: &Arc<Shared>, body: impl FnOnce(&Arc<Shared>) + Send + 'static) {
     let shared = Arc::clone(shared);
     let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared));
     if let Err(error) = spawned {
