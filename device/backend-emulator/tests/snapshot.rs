@@ -82,7 +82,7 @@ fn memory_modules_streams_and_events_are_where_they_were() {
             cooperative: false,
             start_event: 0,
             stop_event: 0,
-            arguments: Vec::new(),
+            arguments: (base + (4 << 20)).to_le_bytes().to_vec(),
         })
     };
     for event in [0x200, 0x201] {
