@@ -307,6 +307,9 @@ impl Node {
         place.set_modes(&self.tree, wanted.compute, wanted.memory_mode).map_err(refused)?;
         let asked = Instant::now();
         loop {
+            if let Some(smi) = &self.smi {
+                smi.lock().restart();
+            }
             let (devices, _) = self.discover();
             let parts = parts(&devices, card);
             let set = parts.first().is_some_and(|first| first.modes.compute == Some(wanted.compute));

@@ -14,13 +14,17 @@ fn stand_in(folder: &Path, layout: &Layout, version: (u32, u32)) -> PathBuf {
     let mut defines = layout.numbers();
     defines.extend([("VERSION_FIRST", version.0 as usize), ("VERSION_SECOND", version.1 as usize)]);
     let file = folder.join(format!("libamd_smi-{}-{}.{}.so", layout.name, version.0, version.1));
+    compile("smi.c", &defines, &file);
+    file
+}
+
+fn compile(source: &str, defines: &[(&str, usize)], into: &Path) {
     let mut clang = Command::new("clang-19");
     clang.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]);
-    clang.args(defines.into_iter().map(|(name, value)| format!("-D{name}={value}")));
-    clang.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/smi.c")).arg("-o").arg(&file);
+    clang.args(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+    clang.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source)).arg("-o").arg(into);
     let output = clang.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    file
 }
 
 #[test]
@@ -110,4 +114,34 @@ fn what_the_library_does_not_say_the_kernel_adds() {
     let processes = node.processes();
     let last = processes.last().unwrap();
     assert_eq!((processes.len(), last.pid, last.device.as_str()), (21, 31, second.uuid.as_str()));
+}
+
+/// It lists what there was when it was started.
+#[test]
+fn the_library_is_started_anew_when_a_card_is_divided() {
+    let mut machine = Machine::with([Card::mi300x(0)]);
+    let file = machine.path("libamd_smi-dividing.so");
+    compile("smi_dividing.c", &[], &file);
+    let settings = Settings { smi: SmiChoice::File(file), repartition: true, ..machine.settings() };
+    let (node, _) = Node::open(settings);
+    assert_eq!(node.devices().len(), 1);
+    let mode = machine.path("sys/devices/pci0000:00/0000:05:00.0/current_compute_partition");
+    let given = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| node.assign("cpx-nps1", "amd-a1b2c3d400000000"));
+        while std::fs::read_to_string(&mode).unwrap().trim() != "CPX" {
+            assert!(!asked.is_finished(), "no mode was written");
+            std::thread::yield_now();
+        }
+        machine.remove("sys/class/kfd/kfd/topology/nodes/1");
+        machine.add_nodes(&Card::mi300x(0).divided("CPX", 8));
+        asked.join().unwrap().unwrap()
+    });
+    assert_eq!(given.uuid, "amd-a1b2c3d400000000-p0");
+    let devices = node.devices();
+    assert_eq!(devices.len(), 8);
+    assert!(
+        devices
+            .iter()
+            .all(|device| matches!(device.source, Source::Library(_)) && device.compute_units == 38)
+    );
 }

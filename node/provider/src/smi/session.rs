@@ -106,6 +106,15 @@ impl Session {
         format!("libamd_smi {first}.{second}, with the layout of ROCm {}", self.layout.name)
     }
 
+    /// Makes the library look at the machine again, which it does only when it starts. Handles from before mean nothing to it.
+    pub fn restart(&self) {
+        // SAFETY: it was initialised, and if it now refuses to be, it answers every call with that.
+        unsafe {
+            (self.library.amdsmi_shut_down)();
+            (self.library.amdsmi_init)(INIT_AMD_GPUS);
+        }
+    }
+
     /// Every GPU, and every partition of one.
     pub fn devices(&self) -> Vec<Facts> {
         let sockets = list(|count, handles| {
