@@ -183,7 +183,7 @@ fn check_rocm(report: &mut Report) {
 
 /// Loads AMD's runtime and says what came of it.
 pub fn probe_hip(library: Option<&Path>) -> Result<ExitCode> {
-    match backend_hip::Hip::open(library, None) {
+    match backend_hip::Hip::open(library, None, None) {
         Ok(hip) => println!("ready: {hip:?}"),
         Err(error) => println!("{} (status {})", error.text, error.code.0),
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
-use worker::{BackendConfig, DeviceConfig, SessionConfig, UploadConfig, WorkerConfig};
+use worker::{BackendConfig, DeviceConfig, LimitConfig, Qos, SessionConfig, UploadConfig, WorkerConfig};
 
 use crate::env::Environment;
 
@@ -15,6 +15,26 @@ enum Backend {
     Emulator,
     /// AMD's own runtime and GPUs
     Hip,
+}
+
+/// What is promised to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Class {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+impl From<Class> for Qos {
+    fn from(class: Class) -> Qos {
+        match class {
+            Class::Low => Qos::Low,
+            Class::Medium => Qos::Medium,
+            Class::High => Qos::High,
+            Class::Critical => Qos::Critical,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,6 +106,18 @@ pub struct Arguments {
     /// End after so many seconds without a session, for machines that are paid by the hour
     #[arg(long, value_name = "SECONDS")]
     exit_when_idle: Option<f64>,
+    /// Memory that all sessions together may use of each GPU, such as 48G. More is refused with hipErrorOutOfMemory
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits")]
+    memory_limit: Option<u64>,
+    /// Percent of each GPU's time that all sessions together may use; launches wait when they have had more
+    #[arg(long, value_name = "PERCENT", help_heading = "Limits")]
+    compute_limit: Option<f64>,
+    /// Percent that is wanted even when other workers want the GPU too; the limit by default
+    #[arg(long, value_name = "PERCENT", help_heading = "Limits")]
+    compute_request: Option<f64>,
+    /// Who comes first when workers want a GPU at the same time [default: medium with --compute-request, else high]
+    #[arg(long, value_enum, value_name = "CLASS", help_heading = "Limits")]
+    qos: Option<Class>,
     /// What to observe of the kernels of emulated GPUs, as JSON (given by `remora emulate`)
     #[arg(long, hide = true, value_name = "JSON")]
     observe: Option<String>,
@@ -136,6 +168,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
             .or_else(|| environment.upload_cache())
             .filter(|_| !arguments.no_upload_cache)
             .map(|folder| UploadConfig { folder, limit: arguments.upload_cache_size }),
+        limits: limits(arguments),
     };
     let program = std::env::current_exe().context("this program does not know where it is")?;
     worker::supervise(WorkerConfig {
@@ -153,6 +186,21 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
             .transpose()?,
     })?;
     Ok(())
+}
+
+/// Limits, if any of their options was given.
+fn limits(arguments: &Arguments) -> Option<LimitConfig> {
+    let limits = LimitConfig {
+        memory: arguments.memory_limit,
+        compute: arguments.compute_limit,
+        request: arguments.compute_request,
+        // Who uses no more than was requested is in nobody's way.
+        qos: arguments
+            .qos
+            .map_or(if arguments.compute_request.is_some() { Qos::Medium } else { Qos::High }, Qos::from),
+    };
+    let asked = limits.memory.is_some() || limits.compute.is_some() || limits.request.is_some();
+    (asked || arguments.qos.is_some()).then_some(limits)
 }
 
 fn identity(arguments: &Arguments, listen: &[Endpoint]) -> Result<Option<tls::Identity>> {

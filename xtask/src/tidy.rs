@@ -18,10 +18,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("code-object", &[]),
     ("isa", &[]),
     ("emulator", &["isa", "code-object"]),
+    ("limits", &[]),
     ("backend", &["hip-api"]),
     ("backend-suite", &["backend", "hip-api"]),
-    ("backend-emulator", &["backend", "hip-api", "emulator", "isa", "code-object"]),
-    ("backend-hip", &["backend", "hip-api"]),
+    ("backend-emulator", &["backend", "limits", "hip-api", "emulator", "isa", "code-object"]),
+    ("backend-hip", &["backend", "limits", "hip-api"]),
     (
         "worker",
         &[
@@ -31,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "hip-api",
             "code-object",
             "toolchain",
+            "limits",
             "backend",
             "backend-emulator",
             "backend-hip",

@@ -82,6 +82,8 @@ pub struct Dispatch {
     pub stack_bytes: Option<u32>,
     /// Who looks at it, if anyone; this makes it much slower.
     pub observer: Option<Arc<Observer>>,
+    /// Takes up the processor time, in nanoseconds, of threads that help the caller's.
+    pub helpers_time: Option<Arc<AtomicU64>>,
 }
 
 impl std::fmt::Debug for Dispatch {
@@ -118,6 +120,7 @@ impl Dispatch {
             heap: None,
             stack_bytes: None,
             observer: None,
+            helpers_time: None,
         }
     }
 }
@@ -257,6 +260,7 @@ pub(crate) struct Grid {
     pub counts: Mutex<LaunchStats>,
     /// Set when the dispatch is observed.
     pub observed: Option<ObservedLaunch>,
+    pub helpers_time: Option<Arc<AtomicU64>>,
     _arguments: Buffer,
 }
 
@@ -435,6 +439,7 @@ impl Grid {
             barrier: Mutex::default(),
             schedule: Schedule::new(total, u64::from(waves), resident, dispatch.cooperative),
             counts: Mutex::default(),
+            helpers_time: dispatch.helpers_time.clone(),
             observed,
             _arguments: arguments,
         }))

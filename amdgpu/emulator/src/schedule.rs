@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -122,10 +123,25 @@ impl Grid {
 
     /// Runs workgroups until there is none left to run.
     fn work(&self, spares: &Spares) {
+        self.work_until(spares, || ());
+    }
+
+    /// The same for a thread that is not the caller's.
+    fn help(&self, spares: &Spares) {
+        let before = self.helpers_time.as_ref().map(|_| thread_time());
+        self.work_until(spares, || {
+            if let (Some(time), Some(before)) = (&self.helpers_time, before) {
+                time.fetch_add(thread_time().saturating_sub(before), Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Calls `done` before anyone can know that this thread has left.
+    fn work_until(&self, spares: &Spares, done: impl FnOnce()) {
         self.schedule.state.lock().active += 1;
         let entered = Entered::new(&self.missing);
-        let done = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
-        if let Err(panic) = done {
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run_workgroups(spares)));
+        if let Err(panic) = ran {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
@@ -134,6 +150,7 @@ impl Grid {
             self.abort(self.fault(FaultKind::Internal { text }));
         }
         drop(entered);
+        done();
         let mut state = self.schedule.state.lock();
         state.active -= 1;
         if state.active == 0 {
@@ -217,6 +234,14 @@ fn keep(spares: &Spares, workgroup: Box<Workgroup>) {
     if spares.len() < SPARES && workgroup.bytes() < 8 << 20 {
         spares.push(workgroup);
     }
+}
+
+/// Nanoseconds of processor time that the calling thread has used.
+fn thread_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills the struct given; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Threads that help with the grids in flight.
@@ -311,7 +336,7 @@ impl Shared {
                     work.turn = at + 1;
                     // The launch may end before this thread gets to work; then there is nothing left to pick.
                     drop(work);
-                    grid.work(&self.spares);
+                    grid.help(&self.spares);
                     drop(grid);
                     work = self.state.lock();
                 }

@@ -481,6 +481,8 @@ pub mod capability {
     pub const PACKED: u64 = 1 << 10;
     /// The worker takes more links for a session, and spreads what it sends over them when told to.
     pub const STRANDS: u64 = 1 << 11;
+    /// Sessions share what devices have: whether memory can be had is known only when it is taken, so allocations are calls.
+    pub const SHARED_MEMORY: u64 = 1 << 33;
     /// The worker tells when its streams did what: `RecordSpans`, `ReadClock`.
     pub const SPANS: u64 = 1 << 24;
     /// The session was resumed here: what an earlier Welcome said is known no longer holds.

@@ -72,7 +72,8 @@ impl View {
             status.max_sessions
         )];
         lines.push(String::new());
-        let mut devices = vec![["#", "DEVICE", "MEMORY", "USED", "LOAD", "SESSIONS"].map(str::to_owned)];
+        let mut devices =
+            vec![["#", "DEVICE", "MEMORY", "USED", "LOAD", "SHARE", "SESSIONS"].map(str::to_owned)];
         for device in &status.devices {
             devices.push([
                 device.ordinal.to_string(),
@@ -80,6 +81,9 @@ impl View {
                 bytes(device.memory_total),
                 bytes(device.memory_used),
                 format!("{:.0} %", device.load_percent),
+                device.limits.as_ref().map_or("all".to_owned(), |limits| {
+                    format!("{:.0} of {:.0} %", limits.used_percent, limits.compute_percent)
+                }),
                 device.sessions.to_string(),
             ]);
         }

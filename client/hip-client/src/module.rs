@@ -89,7 +89,11 @@ impl Runtime {
         let body = if known { Arc::from([]) } else { image };
         let operation =
             wire::LoadModule { module: id, device: self.devices[device].ordinal, base: place.start, hash };
-        self.post_shared(&operation, &body)?;
+        self.take_shared(&operation, &body).inspect_err(|_| {
+            self.modules.remove(id);
+            self.memory.remove(place.start);
+            ledger.give_back(charge(bytes));
+        })?;
         Ok(module)
     }
 

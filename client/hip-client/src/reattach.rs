@@ -237,6 +237,7 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
         min_version: MIN_VERSION,
         max_version: MAX_VERSION,
         capabilities: capability::PLACED_MODULES
+            | capability::SHARED_MEMORY
             | capability::COMPILE
             | capability::UPLOADS
             | capability::SHORT_GREETING

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use code_object::TargetId;
 use hip_api::types::*;
 use parking_lot::{Mutex, RwLock};
-use wire::{DeviceSnapshot, Failure, Opcode, Operation};
+use wire::{DeviceSnapshot, Failure, Opcode, Operation, capability};
 
 use crate::advice::Advised;
 use crate::capture::Captures;
@@ -332,6 +332,30 @@ impl Runtime {
             self.connection.mirrors().ended(sent);
         }
         result
+    }
+
+    /// Whether other sessions take from the same memory.
+    fn shares_memory(&self) -> bool {
+        self.connection.capabilities() & capability::SHARED_MEMORY != 0
+    }
+
+    /// Asks for memory of a device that the ledger says there is. Where other sessions take from the same, only the worker knows
+    /// whether that is so, and the answer is waited for.
+    pub fn take<O: Operation>(&self, operation: &O) -> Result<(), hipError_t> {
+        if !self.shares_memory() {
+            return self.post(operation, &[]);
+        }
+        self.before(O::OPCODE, &[])?;
+        // Not what was posted before: that is for the next call which waits for work.
+        self.connection.call(operation, thread::current_call()).map(drop).map_err(status)
+    }
+
+    /// The same with a body of any size.
+    pub fn take_shared<O: Operation>(&self, operation: &O, body: &Arc<[u8]>) -> Result<(), hipError_t> {
+        if !self.shares_memory() {
+            return self.post_shared(operation, body);
+        }
+        self.connection.call_with_body(operation, body, thread::current_call()).map(drop).map_err(status)
     }
 
     /// Sends without waiting, with a body of any size that is kept until it has arrived.

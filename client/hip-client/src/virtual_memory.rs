@@ -131,7 +131,10 @@ impl Runtime {
             ledger.give_back(bytes);
         })?;
         let device = self.devices[device].ordinal;
-        self.post(&wire::CreateMemory { device, memory, bytes }, &[])?;
+        self.take(&wire::CreateMemory { device, memory, bytes }).inspect_err(|_| {
+            self.physical.remove(memory);
+            ledger.give_back(bytes);
+        })?;
         Ok(memory)
     }
 

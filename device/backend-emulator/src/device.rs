@@ -14,6 +14,7 @@ use hip_api::types::{
     hipLimitStackSize,
 };
 use isa::Arch;
+use limits::{Gate, Seat};
 use parking_lot::Mutex;
 
 use crate::heap::DeviceHeap;
@@ -50,6 +51,8 @@ pub struct Options {
     pub watchdog: Option<Duration>,
     /// Kernels are observed, which makes them much slower.
     pub observe: Option<ObserveConfig>,
+    /// What this session shares with others.
+    pub seat: Option<Seat>,
 }
 
 /// The emulated GPUs of one session.
@@ -78,16 +81,18 @@ impl Emulator {
                 let text = format!("there is no model \"{}\"; known are {}", device.model, known.join(", "));
                 DeviceError::new(hipErrorInvalidDevice, text)
             })?;
-            let total = device.memory.unwrap_or(model.memory_bytes);
+            let allowed = options.seat.as_ref().and_then(|seat| seat.memory(ordinal));
+            let allowed = allowed.map_or(u64::MAX, |(_, limit)| limit);
+            let total = device.memory.unwrap_or(model.memory_bytes).min(allowed);
             // More than the machine has could be promised, but not kept.
-            let quota = device.memory.unwrap_or(total.min(host));
+            let quota = device.memory.unwrap_or(total.min(host)).min(total);
             info.push(model.describe(ordinal, total, quota));
             archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });
         }
         let quotas = info.iter().map(|info| info.quota).collect();
         let totals = info.iter().map(|info| info.total_memory).collect();
         let wanted = options.arena.filter(|arena| arena.bytes > 0);
-        let memory = Arc::new(Memory::new(wanted, quotas, totals)?);
+        let memory = Arc::new(Memory::new(wanted, quotas, totals, options.seat.clone())?);
         let checked = options.observe.as_ref().is_some_and(|observe| observe.check);
         let engines = archs.into_iter().zip(&info).zip(0..).map(|((arch, info), ordinal)| {
             let heap = DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory));
@@ -104,6 +109,7 @@ impl Emulator {
             outputs: std::sync::OnceLock::new(),
             observation: options.observe.as_ref().map(Observation::open).transpose()?,
             waits: Arc::default(),
+            gate: options.seat.clone().map(Gate::new),
         };
         let scheduler = Scheduler::new(info.len() as u32, runner);
         Ok(Emulator { info, memory, scheduler, releases: Releases::default() })

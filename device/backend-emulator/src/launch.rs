@@ -8,6 +8,7 @@ use backend::{Command, DeviceError, Extent, Launch, ModuleId, Notifier, Pitched,
 use code_object::ArgKind;
 use emulator::{Dispatch, Gpu, GpuConfig, Heap, LoadedKernel, Output};
 use isa::Arch;
+use limits::Gate;
 use parking_lot::Mutex;
 
 use crate::counting::Counting;
@@ -57,6 +58,11 @@ impl Engine {
         }
     }
 
+    /// How many processors the device has the use of.
+    fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| GpuConfig::new(self.arch).threads).max(1)
+    }
+
     fn gpu(&self) -> &Gpu {
         self.gpu.get_or_init(|| {
             let config = GpuConfig::new(self.arch);
@@ -79,6 +85,8 @@ pub(crate) struct Runner {
     pub(crate) outputs: OnceLock<(Output, Output)>,
     pub(crate) observation: Option<Observation>,
     pub(crate) waits: Arc<ValueWaits>,
+    /// Where launches wait for their time, if the devices are shared with other sessions.
+    pub(crate) gate: Option<Gate>,
 }
 
 impl Runner {
@@ -157,7 +165,7 @@ impl Runner {
         }))
     }
 
-    fn launch(&self, device: u32, launch: Launch) -> Result<(), Failure> {
+    fn launch(&self, device: u32, launch: Launch, helpers: Option<Arc<AtomicU64>>) -> Result<(), Failure> {
         let (module, kernel) = self.modules.lock().function(launch.function)?;
         let engine = &self.engines[device as usize];
         let heap = engine.heap_for(module, &kernel);
@@ -167,6 +175,7 @@ impl Runner {
         dispatch.kernarg = launch.arguments;
         dispatch.cooperative = launch.cooperative;
         dispatch.heap = heap;
+        dispatch.helpers_time = helpers;
         dispatch.deadline = self.watchdog.map(|limit| Instant::now() + limit);
         dispatch.cancel = Some(Arc::clone(&self.cancel.lock()));
         if let Some(outputs) = self.outputs() {
@@ -244,7 +253,64 @@ impl Work for Runner {
         }
     }
 
+    fn turn(&self) -> u64 {
+        self.gate.as_ref().map_or(0, Gate::turn)
+    }
+
+    fn pace(&self, device: u32, turn: u64) {
+        if let Some(gate) = &self.gate {
+            gate.pass(device, turn);
+        }
+    }
+
+    fn give_up(&self) {
+        if let Some(gate) = &self.gate {
+            gate.throw_open();
+        }
+    }
+
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure> {
+        let Some(gate) = self.gate.as_ref().filter(|_| fault.is_none()) else {
+            return self.execute(device, command, fault, None);
+        };
+        let helpers = Arc::new(AtomicU64::new(0));
+        let (begun, before) = (limits::now(), limits::thread_time());
+        if matches!(command, Command::Launch(_)) {
+            gate.seat().count_launch(device);
+        }
+        let result = self.execute(device, command, None, Some(&helpers));
+        // Of all processors of the device, what share of the time was used.
+        let used = limits::thread_time().saturating_sub(before) + helpers.load(Ordering::Relaxed);
+        gate.seat().charge(device, begun, used / self.engines[device as usize].threads() as u64);
+        result
+    }
+
+    fn failed(&self, tag: Tag, error: &DeviceError) {
+        tracing::debug!("{error}");
+        if let Some(notifier) = self.notifier.get() {
+            notifier.failed(tag, error);
+        }
+    }
+
+    fn host_function(&self, token: u64, fault: Option<&DeviceError>) {
+        if token >= FIRST_TOKEN {
+            return self.waits.begin(token, fault.is_none());
+        }
+        if let Some(notifier) = self.notifier.get() {
+            notifier.host_function(token, fault.cloned().map_or(Ok(()), Err));
+        }
+    }
+}
+
+impl Runner {
+    /// Runs a command to its end, on this thread and on those that help.
+    fn execute(
+        &self,
+        device: u32,
+        command: Command,
+        fault: Option<&DeviceError>,
+        helpers: Option<&Arc<AtomicU64>>,
+    ) -> Result<(), Failure> {
         if let Some(fault) = fault {
             // Only what owes its sink an answer is left to do.
             let _ = refuse(command, fault.clone());
@@ -252,7 +318,7 @@ impl Work for Runner {
         }
         let _still = self.memory.still.read();
         match command {
-            Command::Launch(launch) => return self.launch(device, launch),
+            Command::Launch(launch) => return self.launch(device, launch, helpers.cloned()),
             Command::Copy { destination, source, bytes } => self.copy(destination, source, bytes),
             Command::Fill { destination, value, width, count } => self.fill(destination, value, width, count),
             Command::Write { destination, data } => self.write(destination, &data),
@@ -282,22 +348,6 @@ impl Work for Runner {
             | Command::HostFunction { .. } => {}
         }
         Ok(())
-    }
-
-    fn failed(&self, tag: Tag, error: &DeviceError) {
-        tracing::debug!("{error}");
-        if let Some(notifier) = self.notifier.get() {
-            notifier.failed(tag, error);
-        }
-    }
-
-    fn host_function(&self, token: u64, fault: Option<&DeviceError>) {
-        if token >= FIRST_TOKEN {
-            return self.waits.begin(token, fault.is_none());
-        }
-        if let Some(notifier) = self.notifier.get() {
-            notifier.host_function(token, fault.cloned().map_or(Ok(()), Err));
-        }
     }
 }
 

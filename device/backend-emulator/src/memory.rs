@@ -10,11 +10,14 @@ use std::time::Duration;
 use backend::{Arena, DeviceError, MemoryId, MemoryKind, MemoryUse};
 use emulator::guard::Watch;
 use emulator::{Access, Memory as Table};
+use limits::Seat;
 use parking_lot::{Condvar, Mutex, RwLock};
 
+mod accounts;
 mod inventory;
 mod physical;
 
+use accounts::Accounts;
 use physical::{Physical, reserve};
 
 use crate::foreign::Foreign;
@@ -131,7 +134,7 @@ struct State {
     /// How many allocations touch each committed chunk.
     chunks: HashMap<u64, u32>,
     foreign: Foreign,
-    used: Vec<u64>,
+    accounts: Accounts,
     physical: HashMap<MemoryId, Physical>,
     /// Files that took the place of pages, by the address of the allocation.
     moved: HashMap<u64, std::fs::File>,
@@ -152,13 +155,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Reserves the arena, at `wanted` if that is free here. One quota and total per device.
+    /// Reserves the arena, at `wanted` if that is free here. One quota and total per device; other sessions may have seats at the
+    /// same allowance.
     pub(crate) fn new(
         wanted: Option<Arena>,
         quotas: Vec<u64>,
         totals: Vec<u64>,
+        seat: Option<Seat>,
     ) -> Result<Memory, DeviceError> {
-        let state = State { used: vec![0; quotas.len()], ..State::default() };
+        let state = State { accounts: Accounts::new(quotas.clone(), seat), ..State::default() };
         Ok(Memory {
             reservation: Reservation::new(wanted)?,
             tables: quotas.iter().map(|_| Arc::new(Table::new())).collect(),
@@ -275,9 +280,9 @@ impl Memory {
                 "memory of {bytes} bytes at {address:#x} is not in the arena, or not aligned to {GRANULARITY}"
             )));
         }
-        let Some(quota) = self.quotas.get(device as usize) else {
+        if device as usize >= self.quotas.len() {
             return Err(DeviceError::invalid_device(device));
-        };
+        }
         let span = bytes.next_multiple_of(GRANULARITY);
         let mut state = self.state.lock();
         let before = state.allocations.range(..address + span).next_back();
@@ -290,14 +295,7 @@ impl Memory {
             )));
         }
         if kind != MemoryKind::PinnedHost {
-            let used = &mut state.used[device as usize];
-            if used.saturating_add(span) > *quota {
-                return Err(DeviceError::out_of_memory(format!(
-                    "{bytes} bytes asked for, {} of {quota} are free on device {device}",
-                    quota.saturating_sub(*used)
-                )));
-            }
-            *used += span;
+            state.accounts.book(device, span)?;
         }
         state
             .allocations
@@ -353,23 +351,19 @@ impl Memory {
 
     /// Books bytes of a device that lie outside the arena; false if it has not that many.
     pub(crate) fn take(&self, device: u32, bytes: u64) -> bool {
-        let used = &mut self.state.lock().used[device as usize];
-        let fits = used.checked_add(bytes).is_some_and(|used| used <= self.quotas[device as usize]);
-        if fits {
-            *used += bytes;
-        }
-        fits
+        self.state.lock().accounts.book(device, bytes).is_ok()
     }
 
     /// Returns what [`Memory::take`] booked.
     pub(crate) fn give(&self, device: u32, bytes: u64) {
-        self.state.lock().used[device as usize] -= bytes;
+        self.state.lock().accounts.give_back(device, bytes);
     }
 
     pub(crate) fn usage(&self, device: u32) -> Result<MemoryUse, DeviceError> {
         let at = device as usize;
-        let used = *self.state.lock().used.get(at).ok_or_else(|| DeviceError::invalid_device(device))?;
-        Ok(MemoryUse { free: self.quotas[at] - used, total: self.totals[at], used })
+        let state = self.state.lock();
+        let used = state.accounts.used(device).ok_or_else(|| DeviceError::invalid_device(device))?;
+        Ok(MemoryUse { free: state.accounts.free(device), total: self.totals[at], used })
     }
 
     /// Fails unless all of the range is memory of one allocation or of a module.
@@ -480,7 +474,7 @@ impl State {
         }
         let span = it.bytes.next_multiple_of(GRANULARITY);
         if it.kind != MemoryKind::PinnedHost {
-            self.used[it.device as usize] -= span;
+            self.accounts.give_back(it.device, span);
         }
         self.take_file_away(address, span);
         // SAFETY: the pages are this allocation's own, and no work that may touch them is left.
@@ -509,7 +503,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn memory() -> Memory {
-        Memory::new(None, vec![64 * MIB], vec![128 * MIB]).unwrap()
+        Memory::new(None, vec![64 * MIB], vec![128 * MIB], None).unwrap()
     }
 
     #[test]
@@ -565,19 +559,19 @@ mod tests {
 
     #[test]
     fn the_offered_arena_is_taken_where_it_is_free() {
-        let first = Memory::new(None, vec![MIB], vec![MIB]).unwrap();
+        let first = Memory::new(None, vec![MIB], vec![MIB], None).unwrap();
         let taken = first.arena();
-        let second = Memory::new(Some(taken), vec![MIB], vec![MIB]).unwrap();
+        let second = Memory::new(Some(taken), vec![MIB], vec![MIB], None).unwrap();
         assert_ne!(second.arena().base, taken.base);
         assert_eq!(second.arena().bytes, taken.bytes);
         drop(first);
-        let third = Memory::new(Some(taken), vec![MIB], vec![MIB]).unwrap();
+        let third = Memory::new(Some(taken), vec![MIB], vec![MIB], None).unwrap();
         assert_eq!(third.arena(), taken);
     }
 
     #[test]
     fn many_small_allocations_share_mappings() {
-        let memory = Memory::new(None, vec![1 << 40], vec![1 << 40]).unwrap();
+        let memory = Memory::new(None, vec![1 << 40], vec![1 << 40], None).unwrap();
         let base = memory.arena().base;
         for at in 0..100_000u64 {
             if at % 1000 == 0 {

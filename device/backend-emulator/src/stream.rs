@@ -33,6 +33,12 @@ const HARD_HELD_BYTES: u64 = 8 << 30;
 pub(crate) trait Work: Send + Sync + 'static {
     /// Runs a command to its end. A `fault` was there before: only tell the command of it.
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure>;
+    /// Waits until a kernel may begin, or until `give_up` was called after the turn was asked for. Called on threads that nobody but
+    /// streams wait for.
+    fn pace(&self, device: u32, turn: u64);
+    fn turn(&self) -> u64;
+    /// What waits there is not worth waiting for any more.
+    fn give_up(&self);
     fn failed(&self, tag: Tag, error: &DeviceError);
     fn host_function(&self, token: u64, fault: Option<&DeviceError>);
     fn spent(&self, span: &Span);
@@ -349,6 +355,7 @@ impl<W: Work> Scheduler<W> {
         self.shared.room.notify_all();
         let released: Vec<StreamId> = state.paused.drain().map(|(_, id)| id).collect();
         drop(state);
+        self.shared.work.give_up();
         for id in released {
             self.shared.finish(self.shared.state.lock(), id, Next::ForOthers);
         }
@@ -470,6 +477,11 @@ impl<W: Work> Shared<W> {
             if state.queued <= MAX_QUEUED / 2 || state.held_bytes <= MAX_HELD_BYTES / 2 {
                 self.room.notify_all();
             }
+            if state.fault.is_none() && matches!(&task.job, Job::Run(Command::Launch(_))) {
+                // Asked for while there is no fault: whoever makes one lets this thread go on.
+                let turn = self.work.turn();
+                MutexGuard::unlocked(&mut state, || self.work.pace(task.device, turn));
+            }
             self.run_task(state, id, task, Next::Taken);
             state = self.state.lock();
         }
@@ -523,6 +535,7 @@ impl<W: Work> Shared<W> {
             if is_fault {
                 state.fault = Some(error.clone());
                 self.room.notify_all();
+                self.work.give_up();
             }
             failure = Some(error);
         }

@@ -15,6 +15,7 @@ use backend::{
     MemoryKind, MemoryUse, ModuleId, Notifier, Pitched, Placement, ReadSink, Scope, StreamId, Tag,
 };
 use hip_api::types::*;
+use limits::Seat;
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::call;
@@ -23,6 +24,7 @@ use crate::functions::Functions;
 use crate::launch::launch;
 use crate::memory::Memory;
 use crate::module::Modules;
+use crate::pace::Pacer;
 use crate::region;
 use crate::spans::Spans;
 use crate::stream::{Stream, Streams};
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     modules: Mutex<Modules>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
     pub(crate) spans: Spans,
+    /// Holds launches back, if the devices are shared with other sessions.
+    pub(crate) pacer: Option<Pacer>,
     /// Host functions that have been called back and not yet answered.
     pending: Mutex<HashMap<u64, bool>>,
     answered: Condvar,
@@ -58,7 +62,11 @@ impl std::fmt::Debug for Hip {
 
 impl Hip {
     /// Loads the runtime and initialises it. No GPU is the runtime's own `hipErrorNoDevice`.
-    pub fn open(library: Option<&Path>, arena: Option<Arena>) -> Result<Hip, DeviceError> {
+    pub fn open(
+        library: Option<&Path>,
+        arena: Option<Arena>,
+        seat: Option<Seat>,
+    ) -> Result<Hip, DeviceError> {
         let functions = Arc::new(Functions::load(library)?);
         tracing::info!("loaded {functions:?}");
         // Initialises the runtime too, and is the call that says hipErrorNoDevice in every version of it.
@@ -67,8 +75,18 @@ impl Hip {
         if count <= 0 {
             return Err(DeviceError::new(hipErrorNoDevice, "AMD's runtime sees no GPU"));
         }
-        let devices = (0..count).map(|device| describe(&functions, device)).collect::<Result<Vec<_>, _>>()?;
-        let memory = Memory::new(&functions, count as u32, arena)?;
+        // A seat is for as many devices as the worker has found; a runtime that finds more since offers no more.
+        let count = seat.as_ref().map_or(count, |seat| count.min(seat.page().devices() as c_int));
+        let mut devices =
+            (0..count).map(|device| describe(&functions, device)).collect::<Result<Vec<_>, _>>()?;
+        for (info, device) in devices.iter_mut().zip(0..) {
+            if let Some((_, limit)) = seat.as_ref().and_then(|seat| seat.memory(device)) {
+                info.total_memory = info.total_memory.min(limit);
+                info.quota = info.quota.min(limit);
+                info.properties.totalGlobalMem = info.properties.totalGlobalMem.min(limit as usize);
+            }
+        }
+        let memory = Memory::new(&functions, count as u32, arena, seat.clone())?;
         let shared = Arc::new(Shared {
             functions,
             devices,
@@ -79,11 +97,15 @@ impl Hip {
             modules: Mutex::default(),
             notifier: OnceLock::new(),
             spans: Spans::default(),
+            pacer: seat.map(Pacer::new),
             pending: Mutex::default(),
             answered: Condvar::new(),
             aside: Mutex::new(None),
         });
         capture_output(&shared);
+        if shared.pacer.is_some() {
+            shared.time_commands();
+        }
         Ok(Hip { shared })
     }
 
@@ -367,7 +389,11 @@ impl Device for Hip {
         self.shared.on(device)?;
         let (mut free, mut total) = (0, 0);
         call!(self.shared.functions, hipMemGetInfo(&raw mut free, &raw mut total))?;
-        Ok(MemoryUse { free: free as u64, total: total as u64, used: self.shared.memory.used(device) })
+        let (mut free, mut total) = (free as u64, total as u64);
+        if let Some((left, limit)) = self.shared.memory.allowance(device) {
+            (free, total) = (free.min(left), total.min(limit));
+        }
+        Ok(MemoryUse { free, total, used: self.shared.memory.used(device) })
     }
 
     fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
@@ -434,8 +460,11 @@ impl Device for Hip {
 
     fn enqueue(&self, id: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError> {
         match self.shared.stream(id) {
-            Ok(stream) if self.shared.spans.is_on() => match command.task() {
+            Ok(stream) if self.shared.spans.is_on() || self.shared.pacer.is_some() => match command.task() {
                 Some(task) => {
+                    if let Some(pacer) = &self.shared.pacer {
+                        pacer.hold(&self.shared, stream, &command)?;
+                    }
                     let begun = self.shared.begin_span(stream);
                     self.shared.run(stream, command)?;
                     self.shared.end_span(stream, id, tag, task, begun);
@@ -556,6 +585,9 @@ impl Device for Hip {
 
     fn reset(&self, device: u32) -> Result<(), DeviceError> {
         self.shared.on(device)?;
+        if let Some(pacer) = &self.shared.pacer {
+            pacer.give_up();
+        }
         call!(self.shared.functions, hipDeviceReset())?;
         self.shared.streams.lock().forget_device(device);
         self.shared.events.lock().forget_device(device);
@@ -580,8 +612,9 @@ impl Device for Hip {
         self.shared.record_spans(on);
     }
 
-    fn busy_ns(&self, _device: u32) -> u64 {
-        0
+    /// Known where use is measured, which costs two events a command.
+    fn busy_ns(&self, device: u32) -> u64 {
+        self.shared.pacer.as_ref().map_or(0, |pacer| pacer.busy_ns(device))
     }
 }
 

@@ -11,6 +11,7 @@ mod functions;
 mod launch;
 mod memory;
 mod module;
+mod pace;
 mod region;
 mod spans;
 mod stream;

@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use backend::{Arena, DeviceError, Extent, Pitched};
 use hip_api::types::*;
+use limits::Seat;
 use parking_lot::Mutex;
 
 use crate::error::call;
 use crate::functions::Functions;
 
+/// What an allocation costs is a multiple of this, as clients reckon.
+const GRANULE: u64 = 4096;
 /// The size asked for when the client offers no range.
 const DEFAULT_ARENA_BYTES: u64 = 1 << 40;
 
@@ -54,6 +57,8 @@ pub(crate) struct Memory {
     arena: Arena,
     chunk: u64,
     devices: u32,
+    /// What this session shares with others.
+    seat: Option<Seat>,
     state: Mutex<State>,
 }
 
@@ -63,6 +68,7 @@ impl Memory {
         functions: &Arc<Functions>,
         devices: u32,
         wanted: Option<Arena>,
+        seat: Option<Seat>,
     ) -> Result<Memory, DeviceError> {
         let mut supported = 0;
         call!(
@@ -95,7 +101,7 @@ impl Memory {
         )?;
         let arena = Arena { base: address as u64, bytes };
         let functions = Arc::clone(functions);
-        Ok(Memory { functions, arena, chunk, devices, state: Mutex::new(State::default()) })
+        Ok(Memory { functions, arena, chunk, devices, seat, state: Mutex::new(State::default()) })
     }
 
     pub(crate) fn arena(&self) -> Arena {
@@ -115,6 +121,7 @@ impl Memory {
                 "{bytes} bytes at {address:#x} overlap another allocation"
             )));
         }
+        self.take(device, bytes)?;
         let mut mapped = Vec::new();
         for chunk in self.chunks(address, bytes) {
             let result = match state.chunks.get_mut(&chunk) {
@@ -130,6 +137,7 @@ impl Memory {
                 for chunk in mapped {
                     self.drop_user(&mut state, chunk);
                 }
+                self.give(device, bytes);
                 return Err(error);
             }
             mapped.push(chunk);
@@ -146,10 +154,31 @@ impl Memory {
             return Err(DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")));
         };
         *state.used.entry(it.device).or_default() -= it.bytes;
+        self.give(it.device, it.bytes);
         for chunk in self.chunks(address, it.bytes) {
             self.drop_user(&mut state, chunk);
         }
         Ok(())
+    }
+
+    /// Takes memory out of what sessions have together.
+    pub(crate) fn take(&self, device: u32, bytes: u64) -> Result<(), DeviceError> {
+        let Some(seat) = &self.seat else { return Ok(()) };
+        let asked = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        seat.take(device, asked).map_err(|left| {
+            DeviceError::out_of_memory(format!("{bytes} bytes asked for, {left} on device {device}"))
+        })
+    }
+
+    pub(crate) fn give(&self, device: u32, bytes: u64) {
+        if let Some(seat) = &self.seat {
+            seat.give(device, bytes.next_multiple_of(GRANULE));
+        }
+    }
+
+    /// What is left of what sessions have together, and how much that is.
+    pub(crate) fn allowance(&self, device: u32) -> Option<(u64, u64)> {
+        self.seat.as_ref().and_then(|seat| seat.memory(device))
     }
 
     /// Books a mapping that `map` makes, where nothing is.

@@ -18,6 +18,8 @@ use crate::stream::Stream;
 
 /// Commands whose time is not known yet; more go untimed.
 const MOST_PENDING: usize = 1 << 12;
+/// The same where use is paid for: clients stop a thread that has queued less than this.
+const MOST_PENDING_PAID: usize = 1 << 16;
 /// Times between events are `f32` milliseconds: past this a base is too far away for microseconds.
 const BASE_LIFE: Duration = Duration::from_secs(8);
 const BASE_TRIES: usize = 5;
@@ -81,8 +83,19 @@ impl Shared {
     pub(crate) fn record_spans(self: &Arc<Shared>, on: bool) {
         let spans = &self.spans;
         spans.on.store(on, Ordering::Relaxed);
+        if on {
+            self.time_commands();
+        }
         let mut state = spans.state.lock();
-        if on && !std::mem::replace(&mut state.started, true) {
+        while !on && (!state.pending.is_empty() || state.at_work) {
+            spans.changed.wait(&mut state);
+        }
+    }
+
+    /// Starts the thread that learns how long commands took.
+    pub(crate) fn time_commands(self: &Arc<Shared>) {
+        let spans = &self.spans;
+        if !std::mem::replace(&mut spans.state.lock().started, true) {
             let shared = Arc::downgrade(self);
             let collect = move || {
                 let mut bases = HashMap::new();
@@ -94,9 +107,6 @@ impl Shared {
                 tracing::warn!("commands are not timed: {error}");
                 spans.on.store(false, Ordering::Relaxed);
             }
-        }
-        while !on && (!state.pending.is_empty() || state.at_work) {
-            spans.changed.wait(&mut state);
         }
     }
 
@@ -110,9 +120,10 @@ impl Shared {
     /// Marks its end.
     pub(crate) fn end_span(&self, stream: Stream, id: StreamId, tag: Tag, task: Task, begun: Option<Begun>) {
         let stop = begun.and_then(|begun| Some((begun, self.mark(stream).ok()?)));
+        let most = if self.pacer.is_some() { MOST_PENDING_PAID } else { MOST_PENDING };
         let mut state = self.spans.state.lock();
         match stop {
-            Some((Begun { start, queued }, stop)) if state.pending.len() < MOST_PENDING => {
+            Some((Begun { start, queued }, stop)) if state.pending.len() < most => {
                 let device = stream.device;
                 state.pending.push_back(Pending { start, stop, queued, stream: id, device, tag, task });
                 self.spans.changed.notify_all();
@@ -163,7 +174,13 @@ impl Shared {
         match (measured, self.notifier.get()) {
             (Ok((begin, end)), Some(notifier)) => {
                 let Pending { stream, device, tag, task, .. } = pending;
-                notifier.spent(&Span { stream, device, tag, task, begin, end });
+                let span = Span { stream, device, tag, task, begin, end };
+                if let Some(pacer) = self.pacer.as_ref().filter(|_| matches!(task, Task::Kernel { .. })) {
+                    pacer.charge(&span);
+                }
+                if self.spans.is_on() {
+                    notifier.spent(&span);
+                }
             }
             (Err(error), _) => {
                 tracing::debug!("a command could not be timed: {error}");

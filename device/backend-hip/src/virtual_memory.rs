@@ -24,6 +24,10 @@ const TAKES_DESCRIPTORS: i32 = 70_000_000;
 #[derive(Default)]
 pub(crate) struct Physical {
     memories: HashMap<MemoryId, Piece>,
+    /// What is mapped where.
+    mapped: HashMap<u64, MemoryId>,
+    /// Released while mapped: the runtime keeps it, and so does the account.
+    lingering: HashMap<MemoryId, Piece>,
 }
 
 #[derive(Clone, Copy)]
@@ -31,6 +35,8 @@ struct Piece {
     handle: usize,
     bytes: u64,
     device: u32,
+    /// Made by this session, and in its account.
+    charged: bool,
 }
 
 impl Physical {
@@ -39,11 +45,17 @@ impl Physical {
     }
 
     fn insert(&mut self, id: MemoryId, piece: Piece) -> Result<(), DeviceError> {
-        if id == 0 || self.memories.contains_key(&id) {
+        if id == 0 || self.memories.contains_key(&id) || self.lingering.contains_key(&id) {
             return Err(DeviceError::invalid_handle(format!("memory {id:#x} exists already or is reserved")));
         }
         self.memories.insert(id, piece);
         Ok(())
+    }
+
+    /// What the account gets back now that `id` was released or unmapped: the memory, if nothing holds it any more.
+    fn freed(&mut self, id: MemoryId) -> Option<Piece> {
+        let is_mapped = self.mapped.values().any(|mapped| *mapped == id);
+        if is_mapped { None } else { self.lingering.remove(&id).filter(|piece| piece.charged) }
     }
 }
 
@@ -65,12 +77,28 @@ impl VirtualMemory for Hip {
         }
         let properties = shareable(device);
         let mut handle: hipMemGenericAllocationHandle_t = std::ptr::null_mut();
-        call!(shared.functions, hipMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0))?;
-        shared.physical.lock().insert(memory, Piece { handle: handle as usize, bytes, device })
+        shared.memory.take(device, bytes)?;
+        let made =
+            call!(shared.functions, hipMemCreate(&raw mut handle, bytes as usize, &raw const properties, 0))
+                .and_then(|()| {
+                    let piece = Piece { handle: handle as usize, bytes, device, charged: true };
+                    shared.physical.lock().insert(memory, piece).inspect_err(|_| {
+                        // Nobody has heard of it.
+                        let _ = call!(shared.functions, hipMemRelease(handle));
+                    })
+                });
+        made.inspect_err(|_| shared.memory.give(device, bytes))
     }
 
     fn release_memory(&self, memory: MemoryId) -> Result<(), DeviceError> {
-        let piece = self.shared().physical.lock().memories.remove(&memory).ok_or_else(|| unknown(memory))?;
+        let mut physical = self.shared().physical.lock();
+        let piece = physical.memories.remove(&memory).ok_or_else(|| unknown(memory))?;
+        physical.lingering.insert(memory, piece);
+        let freed = physical.freed(memory);
+        drop(physical);
+        if let Some(freed) = freed {
+            self.shared().memory.give(freed.device, freed.bytes);
+        }
         call!(self.shared().functions, hipMemRelease(piece.handle()))
     }
 
@@ -84,7 +112,9 @@ impl VirtualMemory for Hip {
         }
         shared.memory.book(piece.device, address, bytes, || {
             call!(shared.functions, hipMemMap(address as *mut c_void, bytes as usize, 0, piece.handle(), 0))
-        })
+        })?;
+        shared.physical.lock().mapped.insert(address, memory);
+        Ok(())
     }
 
     fn unmap_memory(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
@@ -94,6 +124,12 @@ impl VirtualMemory for Hip {
         for (start, bytes) in mappings {
             call!(shared.functions, hipMemUnmap(start as *mut c_void, bytes as usize))?;
             shared.memory.unbook(start);
+            let mut physical = shared.physical.lock();
+            let freed = physical.mapped.remove(&start).and_then(|id| physical.freed(id));
+            drop(physical);
+            if let Some(freed) = freed {
+                shared.memory.give(freed.device, freed.bytes);
+            }
         }
         Ok(())
     }
@@ -147,7 +183,10 @@ impl VirtualMemory for Hip {
         let mut handle: hipMemGenericAllocationHandle_t = std::ptr::null_mut();
         let kind = hipMemHandleTypePosixFileDescriptor;
         call!(shared.functions, hipMemImportFromShareableHandle(&raw mut handle, given, kind))?;
-        shared.physical.lock().insert(memory, Piece { handle: handle as usize, bytes: it.bytes, device })
+        shared
+            .physical
+            .lock()
+            .insert(memory, Piece { handle: handle as usize, bytes: it.bytes, device, charged: false })
     }
 }
 

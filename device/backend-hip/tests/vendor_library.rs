@@ -41,7 +41,7 @@ fn child_opens_the_library_it_is_told() {
         }
         Ok(functions) => println!("functions: {}", functions.count()),
     }
-    match backend_hip::Hip::open(Some(path), None) {
+    match backend_hip::Hip::open(Some(path), None, None) {
         Ok(hip) => println!("opened: {hip:?}"),
         Err(error) => println!("status: {} text: {}", error.code.0, error.text),
     }
@@ -73,6 +73,6 @@ fn a_vendor_library_without_a_gpu_reports_its_own_no_device() {
 
 #[test]
 fn a_library_that_is_not_there_is_named_in_the_error() {
-    let error = backend_hip::Hip::open(Some(Path::new("/nowhere/libamdhip64.so.7")), None).unwrap_err();
+    let error = backend_hip::Hip::open(Some(Path::new("/nowhere/libamdhip64.so.7")), None, None).unwrap_err();
     assert!(error.text.contains("/nowhere/libamdhip64.so.7"), "{error}");
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use backend_emulator::ObserveConfig;
+use limits::{LimitConfig, LimitError};
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
@@ -53,6 +54,9 @@ pub struct SessionConfig {
     pub cache: Option<PathBuf>,
     /// Where uploads are kept for the next run; `None` keeps none.
     pub uploads: Option<UploadConfig>,
+    /// What all sessions together may use of each device; `None` neither limits nor measures.
+    #[serde(default)]
+    pub limits: Option<LimitConfig>,
 }
 
 /// What the supervisor is told.
@@ -85,6 +89,8 @@ pub enum WorkerError {
     UnknownModel { model: String, known: String },
     #[error("{endpoint} asks for TLS: give --tls-cert and --tls-key, or --tls-self-signed")]
     NoCertificate { endpoint: String },
+    #[error(transparent)]
+    Limits(#[from] LimitError),
     #[error("{what}")]
     Io { what: &'static str, source: std::io::Error },
     #[error(transparent)]

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::config::SessionConfig;
@@ -16,6 +17,8 @@ pub(crate) const CONTROL_FD: RawFd = 3;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
+    /// Before the first order, where devices are shared: the page of limits (attached), and the session's place on it.
+    Sit { limits: LimitConfig, seat: u32 },
     /// The first order: what to be.
     Start { config: Box<SessionConfig>, session_id: u64, secret: [u8; 32], worker: String },
     /// The first order otherwise: go on with the session that comes over the link (attached).

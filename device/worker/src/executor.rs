@@ -10,6 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
+use limits::Seat;
 use parking_lot::{Condvar, Mutex};
 use transport::{Link, greet};
 use wire::{
@@ -17,6 +18,7 @@ use wire::{
     decode_request,
 };
 
+use crate::allowance;
 use crate::arrival::Arriving;
 use crate::broker::Exchange;
 use crate::compile::Compiler;
@@ -52,19 +54,31 @@ pub fn execute() -> Result<(), WorkerError> {
     // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
-    match control.receive().map_err(failed)? {
+    let mut first = control.receive().map_err(failed)?;
+    let mut seat = None;
+    if let Some((Order::Sit { limits, seat: place }, page)) = first {
+        seat = Some(allowance::sit_down(&limits, page, place)?);
+        first = control.receive().map_err(failed)?;
+    }
+    match first {
         Some((Order::Start { config, session_id, secret, worker }, _)) => {
-            begin(control, &config, Identity { session_id, secret, worker })
+            let identity = Identity { session_id, secret, worker, shares_memory: false };
+            begin(control, &config, identity, seat)
         }
         Some((Order::Resume { config, worker }, Some(fd))) => {
-            resume(control, &config, worker, &Link::from_fd(fd))
+            resume(control, &config, worker, &Link::from_fd(fd), seat)
         }
         _ => Err(WorkerError::Control("the first order is not a start".to_owned())),
     }
 }
 
 /// Serves a new session.
-fn begin(control: Control, config: &SessionConfig, identity: Identity) -> Result<(), WorkerError> {
+fn begin(
+    control: Control,
+    config: &SessionConfig,
+    identity: Identity,
+    seat: Option<Seat>,
+) -> Result<(), WorkerError> {
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     let Some((Order::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
         return Err(WorkerError::Control("the second order is not a connection".to_owned()));
@@ -72,7 +86,8 @@ fn begin(control: Control, config: &SessionConfig, identity: Identity) -> Result
     let link = Link::from_fd(fd);
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
-    let device = match open_device(config, Some(offered)) {
+    let shares_memory = seat.as_ref().is_some_and(shares_memory);
+    let device = match open_device(config, Some(offered), seat) {
         Ok(device) => device,
         Err(error) => {
             tracing::error!("session {}: {error}", identity.session_id);
@@ -80,13 +95,20 @@ fn begin(control: Control, config: &SessionConfig, identity: Identity) -> Result
             return Err(WorkerError::Device(error));
         }
     };
+    let identity = Identity { shares_memory, ..identity };
     let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, false);
     shared.door.lock().attachment = Some(Attachment { link, hello, version });
     shared.serve(config, dispatcher, ReceiveCounter::new(), Duration::ZERO)
 }
 
 /// Goes on with a session that comes over a link, once all of it is in place.
-fn resume(control: Control, config: &SessionConfig, worker: String, link: &Link) -> Result<(), WorkerError> {
+fn resume(
+    control: Control,
+    config: &SessionConfig,
+    worker: String,
+    link: &Link,
+    seat: Option<Seat>,
+) -> Result<(), WorkerError> {
     let refuse = |text: String| {
         tracing::warn!("a session is not resumed: {text}");
         let _ = greet::send(link, &RejectCode::Failed.reject(text.clone()));
@@ -102,7 +124,8 @@ fn resume(control: Control, config: &SessionConfig, worker: String, link: &Link)
         Ok(arriving) => arriving,
         Err(error) => return refuse(line(&error)),
     };
-    let device = match open_device(config, Some(arriving.manifest.arena())) {
+    let shares_memory = seat.as_ref().is_some_and(shares_memory);
+    let device = match open_device(config, Some(arriving.manifest.arena()), seat) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
     };
@@ -111,7 +134,7 @@ fn resume(control: Control, config: &SessionConfig, worker: String, link: &Link)
     }
     let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
     let control = Arc::new(control);
-    let identity = Identity { session_id, secret, worker };
+    let identity = Identity { session_id, secret, worker, shares_memory };
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, true);
     let manifest = match arriving.settle(&mut dispatcher) {
         Ok(manifest) => manifest,
@@ -136,6 +159,12 @@ struct Identity {
     session_id: u64,
     secret: [u8; 32],
     worker: String,
+    shares_memory: bool,
+}
+
+/// Whether other sessions may take what this one has not taken yet.
+fn shares_memory(seat: &Seat) -> bool {
+    seat.page().seats() > 1 && seat.memory(0).is_some()
 }
 
 /// Everything that serves a session, and its threads but this one, which will read.
@@ -146,7 +175,7 @@ fn equip(
     device: Arc<dyn Device>,
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
-    let Identity { session_id, secret, worker } = identity;
+    let Identity { session_id, secret, worker, shares_memory } = identity;
     let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
     let store = config.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
@@ -158,6 +187,7 @@ fn equip(
     let shared = Arc::new(Shared {
         exchange,
         store,
+        shares_memory,
         is_reachable: device.capabilities().direct_writes && !observed,
         outbox: Arc::new(Outbox::new(Arc::clone(&device))),
         device,
@@ -200,6 +230,7 @@ fn equip(
 pub(crate) fn open_device(
     config: &SessionConfig,
     arena: Option<Arena>,
+    seat: Option<Seat>,
 ) -> Result<Arc<dyn Device>, DeviceError> {
     Ok(match &config.backend {
         BackendConfig::Emulator { devices, observe } => {
@@ -215,10 +246,11 @@ pub(crate) fn open_device(
                 arena,
                 watchdog: config.watchdog,
                 observe: observe.clone(),
+                seat,
             };
             Arc::new(backend_emulator::Emulator::open(&options)?)
         }
-        BackendConfig::Hip { library } => Arc::new(backend_hip::Hip::open(library.as_deref(), arena)?),
+        BackendConfig::Hip { library } => Arc::new(backend_hip::Hip::open(library.as_deref(), arena, seat)?),
     })
 }
 
@@ -253,6 +285,8 @@ type Verdict = Result<(), String>;
 struct Shared {
     exchange: Arc<Exchange>,
     store: Option<Arc<Store>>,
+    /// Whether other sessions may take what this one has not taken yet.
+    shares_memory: bool,
     /// Whether device memory is memory of this process, and nobody needs to know who writes it.
     is_reachable: bool,
     device: Arc<dyn Device>,
@@ -429,6 +463,9 @@ impl Shared {
         let mut capabilities = capability::PACKED | capability::STRANDS | capability::SPANS;
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
+        }
+        if self.shares_memory {
+            capabilities |= capability::SHARED_MEMORY;
         }
         if self.has_compiler {
             capabilities |= capability::COMPILE;

@@ -6,6 +6,7 @@
 
 mod absent;
 mod administration;
+mod allowance;
 mod arrival;
 mod broker;
 mod bulk;
@@ -43,11 +44,12 @@ pub use administration::{MoveError, Place, Taken, migrate, redirect, resume, sna
 pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
 pub use executor::execute;
+pub use limits::{LimitConfig, LimitError, Qos};
 pub use probe::{DeviceSummary, probe};
 #[doc(hidden)]
 pub use rehearsal::{rehearse, rehearse_arrival};
 pub use snapshot::SnapshotError;
-pub use status::{DeviceStatus, SessionStatus, Status};
+pub use status::{DeviceLimits, DeviceStatus, SessionStatus, Status};
 pub use store::UploadConfig;
 pub use supervisor::supervise;
 pub use toolchain::{Toolchain, ToolchainProblem};

@@ -45,6 +45,10 @@ pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> 
             }
         }
     }
-    let device = open_device(config, None).map_err(WorkerError::Device)?;
-    Ok(device.info().iter().map(DeviceSummary::from).collect())
+    let device = open_device(config, None, None).map_err(WorkerError::Device)?;
+    let mut devices: Vec<DeviceSummary> = device.info().iter().map(DeviceSummary::from).collect();
+    if let Some(limit) = config.limits.and_then(|limits| limits.memory) {
+        devices.iter_mut().for_each(|device| device.memory = device.memory.min(limit));
+    }
+    Ok(devices)
 }

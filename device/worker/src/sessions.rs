@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use wire::{Field, Hello};
 
 use crate::absent::{Absence, Absent};
+use crate::allowance::{Allowance, Taken};
 use crate::broker::Broker;
 use crate::config::{SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
@@ -31,6 +32,8 @@ struct Session {
     peer: String,
     since: Instant,
     report: Arc<(Mutex<(u64, SessionReport)>, Condvar)>,
+    /// Its place on the page of limits.
+    seat: Option<u32>,
 }
 
 /// Every session, by its id.
@@ -44,6 +47,7 @@ pub(crate) struct Sessions {
     tickets: AtomicU64,
     broker: Broker,
     absent: Absent,
+    allowance: Option<Allowance>,
 }
 
 impl Sessions {
@@ -52,6 +56,7 @@ impl Sessions {
         program: Vec<PathBuf>,
         config: SessionConfig,
         worker: String,
+        allowance: Option<Allowance>,
     ) -> Sessions {
         Sessions {
             sessions: Mutex::new(HashMap::new()),
@@ -63,6 +68,7 @@ impl Sessions {
             tickets: AtomicU64::new(0),
             broker: Broker::default(),
             absent: Absent::default(),
+            allowance,
         }
     }
 
@@ -85,6 +91,10 @@ impl Sessions {
     /// Sessions that have left.
     pub(crate) fn absent(&self) -> &Absent {
         &self.absent
+    }
+
+    pub(crate) fn allowance(&self) -> Option<&Allowance> {
+        self.allowance.as_ref()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -117,6 +127,7 @@ impl Sessions {
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
         let config = Box::new(self.config.clone());
+        let seat = self.seat(&ours)?;
         let start = Order::Start { config, session_id: id, secret: key, worker: self.worker.clone() };
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
         sent.map_err(failed("the session's process took no orders"))?;
@@ -131,15 +142,27 @@ impl Sessions {
             peer: peer.to_owned(),
             since: Instant::now(),
             report: Arc::clone(&report),
+            seat: seat.as_ref().map(Taken::number),
         };
         self.sessions.lock().insert(id, session);
         let sessions = Arc::clone(self);
-        let watch = move || sessions.watch(id, child, &control, &report);
+        let watch = move || sessions.watch(id, child, seat, &control, &report);
         std::thread::Builder::new()
             .name("session".to_owned())
             .spawn(watch)
             .map_err(failed("no thread for the session"))?;
         Ok(id)
+    }
+
+    /// Gives a new process its place on the page of limits, if there is one.
+    fn seat(&self, control: &Control) -> Result<Option<Taken>, WorkerError> {
+        let failed = |what| move |source| WorkerError::Io { what, source };
+        let (Some(allowance), Some(limits)) = (&self.allowance, self.config.limits) else { return Ok(None) };
+        let seat = allowance.take_seat().map_err(failed("every place on the page of limits is taken"))?;
+        let order = Order::Sit { limits, seat: seat.number() };
+        let sent = control.send(&order, Some(seat.descriptor()));
+        sent.map_err(failed("the session's process took no orders"))?;
+        Ok(Some(seat))
     }
 
     /// Starts a process for a session that comes over a link.
@@ -148,18 +171,19 @@ impl Sessions {
         let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
+        let seat = self.seat(&ours)?;
         let order = Order::Resume { config: Box::new(self.config.clone()), worker: self.worker.clone() };
         ours.send(&order, Some(link.as_raw_fd())).map_err(failed("the session's process took no orders"))?;
         let sessions = Arc::clone(self);
         std::thread::Builder::new()
             .name("session".to_owned())
-            .spawn(move || sessions.adopt(child, Arc::new(ours)))
+            .spawn(move || sessions.adopt(child, seat, Arc::new(ours)))
             .map_err(failed("no thread for the session"))?;
         Ok(())
     }
 
     /// Follows a process that resumes a session, from before the session is known.
-    fn adopt(&self, mut child: Child, control: Arc<Control>) {
+    fn adopt(&self, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
         let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
             let _ = child.wait();
             return;
@@ -173,6 +197,7 @@ impl Sessions {
             peer: "resumed".to_owned(),
             since: Instant::now(),
             report: Arc::clone(&report),
+            seat: seat.as_ref().map(Taken::number),
         };
         let mut sessions = self.sessions.lock();
         // The process it left may still be about to end.
@@ -202,7 +227,7 @@ impl Sessions {
         drop(sessions);
         let sent = control.send(&order, None);
         match order {
-            Order::Adopted if sent.is_ok() => self.watch(session_id, child, &control, &report),
+            Order::Adopted if sent.is_ok() => self.watch(session_id, child, seat, &control, &report),
             Order::Adopted => {
                 self.sessions.lock().remove(&session_id);
                 let _ = child.wait();
@@ -254,6 +279,10 @@ impl Sessions {
                 pid: session.pid,
                 peer: session.peer.clone(),
                 age_s: session.since.elapsed().as_secs(),
+                spent_ns: match (&self.allowance, session.seat) {
+                    (Some(allowance), Some(seat)) => allowance.spent_by(seat),
+                    _ => Vec::new(),
+                },
                 ..SessionStatus::default()
             };
             asked.push((status, Arc::clone(&session.report)));
@@ -322,6 +351,7 @@ impl Sessions {
         &self,
         id: u64,
         mut child: Child,
+        seat: Option<Taken>,
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
@@ -344,6 +374,8 @@ impl Sessions {
         }
         self.broker.forget(id);
         let ended = child.wait();
+        // What the process had of shared devices is free now, and not before.
+        drop(seat);
         let session = self.sessions.lock().remove(&id);
         self.gone.notify_all();
         let client = session.map(|session| session.client).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! What a worker tells of itself, as JSON: to `remora devices` and to anyone who inspects it.
 
+use limits::Qos;
 use serde::{Deserialize, Serialize};
 
 /// A session as its own process sees it.
@@ -14,6 +15,29 @@ pub(crate) struct SessionReport {
     pub(crate) round_trips: u64,
     pub(crate) bytes_received: u64,
     pub(crate) bytes_sent: u64,
+}
+
+/// What a worker may use of one of its devices, and what it has used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceLimits {
+    /// Bytes, by all sessions together.
+    pub memory: Option<u64>,
+    /// Percent of the device's time, by all sessions together.
+    pub compute_percent: f64,
+    /// Percent that is wanted even when others want the device too.
+    pub compute_request_percent: f64,
+    pub qos: Qos,
+    /// Share of the last second's time that was used, and of the last minute's, in percent.
+    pub used_percent: f32,
+    pub used_percent_minute: f32,
+    /// Nanoseconds of the device's time that were used since the worker began.
+    pub spent_ns: u64,
+    pub launches: u64,
+    /// Launches that were held back, and for how long.
+    pub throttled: u64,
+    pub throttled_ns: u64,
+    /// Allocations that were refused because the limit was reached.
+    pub refused: u64,
 }
 
 /// A GPU of the worker.
@@ -31,6 +55,9 @@ pub struct DeviceStatus {
     pub load_percent: f32,
     /// Sessions with memory or work on it.
     pub sessions: u32,
+    /// Where the worker shares the device with others.
+    #[serde(default)]
+    pub limits: Option<DeviceLimits>,
 }
 
 /// A client of the worker.
@@ -56,6 +83,9 @@ pub struct SessionStatus {
     pub memory_used: Vec<u64>,
     #[serde(default)]
     pub load_percent: Vec<f32>,
+    /// Nanoseconds of each device's time that it has used, where that is measured.
+    #[serde(default)]
+    pub spent_ns: Vec<u64>,
 }
 
 /// The whole worker.

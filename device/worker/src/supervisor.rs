@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
+use crate::allowance::{self, Allowance};
 use crate::config::{SessionConfig, WorkerConfig, WorkerError};
 use crate::greeting::{self, Guest, Refusal};
 use crate::probe::{DeviceSummary, probe};
@@ -26,7 +27,15 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     // Before any thread exists, so that every thread inherits it and only the descriptor below sees the signals.
     let signals = block_signals()?;
+    if let Some(limits) = &config.session.limits {
+        limits.check()?;
+    }
     let devices = probe(&config.session)?;
+    let allowance = config.session.limits.map(|limits| {
+        Allowance::new(limits, devices.len() as u32, config.max_sessions as u32)
+            .map_err(|source| WorkerError::Io { what: "no page of limits", source })
+    });
+    let allowance = allowance.transpose()?;
     let server = config.tls.as_ref().map(tls::Identity::server_config).transpose()?;
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
@@ -50,6 +59,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
             config.executor.clone(),
             session,
             worker.clone(),
+            allowance,
         )),
         tls: server,
         devices,
@@ -61,6 +71,8 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     for (listener, asked) in &listeners {
         supervisor.announce(listener, asked)?;
     }
+    allowance::measure(Arc::clone(&supervisor.sessions))
+        .map_err(|source| WorkerError::Io { what: "no thread that measures", source })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
     supervisor.sessions.end_all();
@@ -301,6 +313,7 @@ impl Supervisor {
                     .min(100.0),
                 sessions: reports.iter().filter(|(_, report)| used(report) > 0 || load(report) > 0.0).count()
                     as u32,
+                limits: self.sessions.allowance().map(|allowance| allowance.status(at as u32)),
             }
         });
         Status {

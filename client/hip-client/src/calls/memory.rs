@@ -30,7 +30,10 @@ impl Runtime {
             return Err(hipErrorOutOfMemory);
         };
         let operation = wire::Allocate { device: device.ordinal, kind: 0, address: place.start, bytes };
-        self.post(&operation, &[])?;
+        self.take(&operation).inspect_err(|_| {
+            self.memory.remove(place.start);
+            device.ledger.give_back(charge(bytes));
+        })?;
         Ok(place.start as *mut c_void)
     }
 

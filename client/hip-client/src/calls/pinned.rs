@@ -22,17 +22,29 @@ impl Runtime {
         let managed = kind == Kind::Managed;
         let cost = if managed { charge(bytes as u64) } else { 0 };
         device.ledger.book(cost)?;
-        let made = self.place_mirror(bytes, kind, index, flags);
-        made.inspect_err(|_| device.ledger.give_back(cost))
+        let place = self.reserve_mirror(bytes, kind, index, flags);
+        let place = place.inspect_err(|_| device.ledger.give_back(cost))?;
+        let start = place.start as *mut c_void;
+        if kind == Kind::Host && !env::mapped_at_once() {
+            self.unseen.insert(place.start..place.end());
+            return Ok(start);
+        }
+        if let Err(error) = self.show_mirror(&place) {
+            // Which gives back what it cost, too.
+            let _ = self.forget_mirror(&place);
+            return Err(error);
+        }
+        Ok(start)
     }
 
-    fn place_mirror(
+    /// Addresses that this process can use.
+    fn reserve_mirror(
         &self,
         bytes: usize,
         kind: Kind,
         index: usize,
         flags: u32,
-    ) -> Result<*mut c_void, hipError_t> {
+    ) -> Result<Allocation, hipError_t> {
         let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
         let place = self.memory.reserve(bytes as u64, kind, index, flags, 0).ok_or(hipErrorOutOfMemory)?;
         let start = place.start as *mut c_void;
@@ -41,22 +53,18 @@ impl Runtime {
             self.memory.remove(place.start);
             return Err(hipErrorOutOfMemory);
         }
-        if kind == Kind::Host && !env::mapped_at_once() {
-            self.unseen.insert(place.start..place.end());
-            return Ok(start);
-        }
-        if let Err(error) = self.show_mirror(&place) {
-            let _ = self.forget_mirror(&place);
-            return Err(error);
-        }
-        Ok(start)
+        Ok(place)
     }
 
     /// Makes memory of this process the worker's as well.
     fn show_mirror(&self, place: &Allocation) -> Status {
         let kind = if place.kind == Kind::Managed { MANAGED } else { PINNED };
         let device = self.devices[place.device].ordinal;
-        self.post(&wire::Allocate { device, kind, address: place.start, bytes: place.bytes }, &[])?;
+        let operation = wire::Allocate { device, kind, address: place.start, bytes: place.bytes };
+        match place.kind {
+            Kind::Managed => self.take(&operation)?,
+            _ => self.post(&operation, &[])?,
+        }
         let mirrors = self.connection.mirrors();
         // SAFETY: accessible until `forget_mirror`, which takes it out first.
         let inserted = unsafe { mirrors.insert(place.start, place.start, place.bytes as usize, true) };

@@ -83,7 +83,8 @@ impl GraphAllocation {
         if !state.mapped {
             device.ledger.book(charge(self.bytes))?;
             let (address, bytes) = (self.address, self.bytes);
-            runtime.post(&wire::Allocate { device: device.ordinal, kind: 0, address, bytes }, &[])?;
+            let operation = wire::Allocate { device: device.ordinal, kind: 0, address, bytes };
+            runtime.take(&operation).inspect_err(|_| device.ledger.give_back(charge(bytes)))?;
             state.mapped = true;
             runtime.graph_memory.change(self.device, |it| it.reserved += self.bytes);
         }

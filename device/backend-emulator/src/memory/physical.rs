@@ -34,20 +34,16 @@ pub(super) struct Physical {
 
 impl Memory {
     pub(crate) fn create_physical(&self, device: u32, id: MemoryId, bytes: u64) -> Result<(), DeviceError> {
-        let quota = *self.quotas.get(device as usize).ok_or_else(|| DeviceError::invalid_device(device))?;
+        if device as usize >= self.quotas.len() {
+            return Err(DeviceError::invalid_device(device));
+        }
         if bytes == 0 || !bytes.is_multiple_of(CHUNK) {
             return Err(DeviceError::invalid_value(format!("{bytes} bytes of physical memory")));
         }
         let mut state = self.state.lock();
         state.expect_new(id)?;
-        let used = state.used[device as usize];
-        if used.checked_add(bytes).is_none_or(|used| used > quota) {
-            let free = quota.saturating_sub(used);
-            let text = format!("{bytes} bytes asked for, {free} of {quota} are free on device {device}");
-            return Err(DeviceError::out_of_memory(text));
-        }
-        let file = new_file(bytes)?;
-        state.used[device as usize] += bytes;
+        state.accounts.book(device, bytes)?;
+        let file = new_file(bytes).inspect_err(|_| state.accounts.give_back(device, bytes))?;
         let memory = Physical { file, bytes, charged: Some(device), mappings: 0, released: false };
         state.physical.insert(id, memory);
         Ok(())
@@ -230,7 +226,7 @@ impl State {
             && let Some(memory) = self.physical.remove(&id)
             && let Some(device) = memory.charged
         {
-            self.used[device as usize] -= memory.bytes;
+            self.accounts.give_back(device, memory.bytes);
         }
     }
 

@@ -1,0 +1,101 @@
+//! Where launches wait for their time to come.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::page::Seat;
+
+/// The gate of one session.
+#[derive(Debug)]
+pub struct Gate {
+    seat: Seat,
+    /// How often it was thrown open.
+    opened: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub fn new(seat: Seat) -> Gate {
+        Gate { seat, opened: Mutex::new(0), changed: Condvar::new() }
+    }
+
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// Whether a launch would have to wait.
+    pub fn is_closed(&self, device: u32) -> bool {
+        self.due(device).is_some()
+    }
+
+    /// What [`Gate::throw_open`] ends.
+    pub fn turn(&self) -> u64 {
+        *self.opened.lock()
+    }
+
+    /// Waits until a device may be used again, or until the gate has been thrown open since `turn`.
+    pub fn pass(&self, device: u32, turn: u64) {
+        if !self.is_closed(device) {
+            return;
+        }
+        let began = Instant::now();
+        let mut opened = self.opened.lock();
+        // Others may have used the device meanwhile: then there is more to wait for.
+        while *opened == turn
+            && let Some(wait) = self.due(device)
+        {
+            self.changed.wait_for(&mut opened, wait);
+        }
+        drop(opened);
+        self.seat.count_wait(device, began.elapsed().as_nanos() as u64);
+    }
+
+    /// Lets everyone through who waits now: their work will not be done.
+    pub fn throw_open(&self) {
+        *self.opened.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    fn due(&self, device: u32) -> Option<Duration> {
+        self.seat.page().pace(device).wait(self.seat.paid_until(device), crate::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{LimitConfig, Page};
+
+    fn gate() -> Gate {
+        let limits = LimitConfig { compute: Some(1.0), ..LimitConfig::default() };
+        Gate::new(Seat::new(Arc::new(Page::create(&limits, 1, 1).unwrap()), 0).unwrap())
+    }
+
+    #[test]
+    fn debt_closes_the_gate_until_it_is_paid() {
+        let gate = gate();
+        gate.pass(0, gate.turn());
+        assert_eq!(gate.seat().page().account(0).waits, 0);
+        // 3 ms of one hundredth of a device: 300 ms, of which a burst is forgiven.
+        gate.seat().charge(0, crate::now(), 3_000_000);
+        let paid = gate.seat().paid_until(0);
+        gate.pass(0, gate.turn());
+        assert!(crate::now() >= paid);
+        let account = gate.seat().page().account(0);
+        assert_eq!(account.spent, 3_000_000);
+    }
+
+    #[test]
+    fn whoever_waits_for_nothing_is_let_through() {
+        let gate = Arc::new(gate());
+        gate.seat().charge(0, crate::now(), 3_600_000_000_000);
+        let (waiter, turn) = (Arc::clone(&gate), gate.turn());
+        let waiting = std::thread::spawn(move || waiter.pass(0, turn));
+        gate.throw_open();
+        waiting.join().unwrap();
+        assert!(gate.is_closed(0));
+    }
+}

@@ -1,0 +1,139 @@
+//! Memory that several processes take from one allowance.
+//!
+//! Each session's share is one number; what is free is the limit less the sum of all. Whoever takes looks at the sum under a lock on
+//! the page's file, which the kernel lets go of with the process that held it, so that a process may be killed anywhere.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+
+use crate::page::{Page, Seat};
+
+/// There is not that much left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{free} of {limit} bytes are free")]
+pub struct Exhausted {
+    pub free: u64,
+    pub limit: u64,
+}
+
+impl Page {
+    pub(crate) fn memory_used(&self, device: u32) -> u64 {
+        let seats = 0..self.seats();
+        seats.map(|seat| self.seat_row(seat, device).memory.load(Ordering::Relaxed)).sum()
+    }
+
+    fn lock_file(&self, kind: libc::c_int) {
+        let lock = libc::flock {
+            l_type: kind as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
+        // A signal may interrupt the wait. No other error is possible on a file of our own.
+        // SAFETY: the descriptor is open and the struct lives through the call.
+        while unsafe { libc::fcntl(self.file().as_raw_fd(), libc::F_SETLKW, &lock) } != 0
+            && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+        {}
+    }
+}
+
+impl Seat {
+    /// Takes memory of a device, if that much is free.
+    pub fn take(&self, device: u32, bytes: u64) -> Result<(), Exhausted> {
+        let page = self.page();
+        let row = page.device(device);
+        let mine = &page.seat_row(self.number(), device).memory;
+        let limit = row.memory_limit.load(Ordering::Relaxed);
+        if limit == u64::MAX {
+            mine.fetch_add(bytes, Ordering::Relaxed);
+            return Ok(());
+        }
+        let _ours = page.booking.lock();
+        page.lock_file(libc::F_WRLCK as libc::c_int);
+        let free = limit.saturating_sub(page.memory_used(device));
+        let fits = bytes <= free;
+        if fits {
+            mine.fetch_add(bytes, Ordering::Relaxed);
+        }
+        page.lock_file(libc::F_UNLCK as libc::c_int);
+        if fits {
+            return Ok(());
+        }
+        row.refused.fetch_add(1, Ordering::Relaxed);
+        Err(Exhausted { free, limit })
+    }
+
+    /// Gives memory back.
+    pub fn give(&self, device: u32, bytes: u64) {
+        self.page().seat_row(self.number(), device).memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// What is left of the allowance, and how much it is; `None` where there is no limit.
+    pub fn memory(&self, device: u32) -> Option<(u64, u64)> {
+        let account = self.page().account(device);
+        account.memory_limit.map(|limit| (limit.saturating_sub(account.memory), limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::LimitConfig;
+
+    fn page(memory: Option<u64>) -> Arc<Page> {
+        Arc::new(Page::create(&LimitConfig { memory, ..LimitConfig::default() }, 1, 8).unwrap())
+    }
+
+    #[test]
+    fn sessions_share_one_limit_and_the_dead_give_theirs_back() {
+        let page = page(Some(1000 << 12));
+        let [first, second] = [0, 1].map(|seat| Seat::new(Arc::clone(&page), seat).unwrap());
+        first.take(0, 600 << 12).unwrap();
+        let refused = second.take(0, 401 << 12).unwrap_err();
+        assert_eq!(refused, Exhausted { free: 400 << 12, limit: 1000 << 12 });
+        second.take(0, 400 << 12).unwrap();
+        assert_eq!(second.memory(0), Some((0, 1000 << 12)));
+        page.vacate(0);
+        second.take(0, 600 << 12).unwrap();
+        second.give(0, 1000 << 12);
+        assert_eq!(
+            page.account(0),
+            crate::Account { refused: 1, memory_limit: Some(1000 << 12), ..Default::default() }
+        );
+    }
+
+    #[test]
+    fn without_a_limit_memory_is_only_counted() {
+        let page = page(None);
+        let seat = Seat::new(Arc::clone(&page), 2).unwrap();
+        seat.take(0, 1 << 40).unwrap();
+        assert_eq!((seat.memory(0), page.account(0).memory), (None, 1 << 40));
+    }
+
+    #[test]
+    fn processes_that_take_at_the_same_time_never_take_too_much_nor_too_little() {
+        let page = page(Some(1000 << 12));
+        let mut children = Vec::new();
+        for number in 0..4 {
+            // SAFETY: the child only touches the shared page and leaves by _exit; its one lock is free, since nobody else uses the page.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let seat = Seat::new(Arc::clone(&page), number).unwrap();
+                while seat.take(0, 1 << 12).is_ok() {}
+                // SAFETY: ends the child at once, without the test's destructors; what it took stays taken.
+                unsafe { libc::_exit(0) };
+            }
+            children.push(child);
+        }
+        for child in children {
+            let mut status = 0;
+            // SAFETY: waits for a child of this process.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            assert_eq!(status, 0);
+        }
+        assert_eq!(page.account(0).memory, 1000 << 12);
+    }
+}

@@ -1,0 +1,321 @@
+//! The page that the processes of one worker share: limits, debts and accounts, all of them atomic numbers.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::config::LimitConfig;
+use crate::pace::{Pace, WHOLE};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"REMLIM01");
+/// More than any machine has.
+const MAX_DEVICES: u64 = 256;
+const MAX_SEATS: u64 = 1 << 16;
+
+#[repr(C)]
+struct Head {
+    magic: AtomicU64,
+    devices: AtomicU64,
+    seats: AtomicU64,
+    reserved: AtomicU64,
+}
+
+/// What all sessions together have of a device.
+#[repr(C)]
+pub(crate) struct DeviceRow {
+    /// Bytes; `u64::MAX` for no limit.
+    pub(crate) memory_limit: AtomicU64,
+    /// Millionths of the time.
+    pub(crate) share: AtomicU64,
+    pub(crate) paid_until: AtomicU64,
+    /// Nanoseconds of the device that were used.
+    pub(crate) spent: AtomicU64,
+    pub(crate) launches: AtomicU64,
+    /// Launches that had to wait, and for how many nanoseconds.
+    pub(crate) waits: AtomicU64,
+    pub(crate) waited: AtomicU64,
+    /// Allocations that were refused.
+    pub(crate) refused: AtomicU64,
+}
+
+/// What one session has of a device.
+#[repr(C)]
+pub(crate) struct SeatRow {
+    pub(crate) memory: AtomicU64,
+    pub(crate) spent: AtomicU64,
+}
+
+/// What has been used of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    pub memory: u64,
+    /// `None` where memory is not limited.
+    pub memory_limit: Option<u64>,
+    /// Nanoseconds of the device's time, since the worker began.
+    pub spent: u64,
+    pub launches: u64,
+    pub waits: u64,
+    pub waited: u64,
+    pub refused: u64,
+}
+
+/// The shared page.
+#[derive(Debug)]
+pub struct Page {
+    file: File,
+    at: NonNull<u8>,
+    bytes: usize,
+    devices: u32,
+    seats: u32,
+    /// Held together with the lock on the file, which is the process's and not the thread's.
+    pub(crate) booking: Mutex<()>,
+}
+
+// SAFETY: the mapping lives as long as the page, and all that is in it is atomic.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+fn bytes_of(devices: u64, seats: u64) -> u64 {
+    size_of::<Head>() as u64
+        + devices * size_of::<DeviceRow>() as u64
+        + seats * devices * size_of::<SeatRow>() as u64
+}
+
+impl Page {
+    /// A new page for so many devices and sessions.
+    pub fn create(limits: &LimitConfig, devices: u32, seats: u32) -> io::Result<Page> {
+        let (devices, seats) =
+            (u64::from(devices).clamp(1, MAX_DEVICES), u64::from(seats).clamp(1, MAX_SEATS));
+        // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+        let file = unsafe {
+            let fd = libc::memfd_create(c"remora-limits".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            File::from(OwnedFd::from_raw_fd(fd))
+        };
+        file.set_len(bytes_of(devices, seats))?;
+        let page = Page::map(file, bytes_of(devices, seats), devices as u32, seats as u32)?;
+        let share = Pace::percent(limits.compute.unwrap_or(100.0)).share();
+        for device in 0..page.devices {
+            let row = page.device(device);
+            row.memory_limit.store(limits.memory.unwrap_or(u64::MAX), Ordering::Relaxed);
+            row.share.store(share, Ordering::Relaxed);
+            row.paid_until.store(crate::now(), Ordering::Relaxed);
+        }
+        let head = page.head();
+        head.devices.store(devices, Ordering::Relaxed);
+        head.seats.store(seats, Ordering::Relaxed);
+        head.magic.store(MAGIC, Ordering::Release);
+        Ok(page)
+    }
+
+    /// The page that another process made.
+    pub fn open(fd: OwnedFd) -> io::Result<Page> {
+        let wrong = || io::Error::other("the page of limits makes no sense");
+        let file = File::from(fd);
+        let bytes = file.metadata()?.len();
+        if bytes < bytes_of(1, 1) || bytes > bytes_of(MAX_DEVICES, MAX_SEATS) {
+            return Err(wrong());
+        }
+        let mut page = Page::map(file, bytes, 0, 0)?;
+        let head = page.head();
+        let (devices, seats) = (head.devices.load(Ordering::Relaxed), head.seats.load(Ordering::Relaxed));
+        let fits = (1..=MAX_DEVICES).contains(&devices) && (1..=MAX_SEATS).contains(&seats);
+        if head.magic.load(Ordering::Acquire) != MAGIC || !fits || bytes_of(devices, seats) != bytes {
+            return Err(wrong());
+        }
+        (page.devices, page.seats) = (devices as u32, seats as u32);
+        Ok(page)
+    }
+
+    fn map(file: File, bytes: u64, devices: u32, seats: u32) -> io::Result<Page> {
+        // SAFETY: a fresh shared mapping of a file that was just measured or sized, at an address of the kernel's choice.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(at.cast::<u8>()) {
+            Some(at) if at.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Page { file, at, bytes: bytes as usize, devices, seats, booking: Mutex::new(()) })
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// What other processes open the page with.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub fn devices(&self) -> u32 {
+        self.devices
+    }
+
+    pub fn seats(&self) -> u32 {
+        self.seats
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the mapping is at least a head long and page-aligned; its fields are atomic.
+        unsafe { self.at.cast::<Head>().as_ref() }
+    }
+
+    pub(crate) fn device(&self, device: u32) -> &DeviceRow {
+        assert!(device < self.devices, "device {device} of {}", self.devices);
+        let offset = size_of::<Head>() + device as usize * size_of::<DeviceRow>();
+        // SAFETY: within the mapping, by the check above and its size; rows are eight-byte numbers at multiples of eight.
+        unsafe { self.at.add(offset).cast::<DeviceRow>().as_ref() }
+    }
+
+    pub(crate) fn seat_row(&self, seat: u32, device: u32) -> &SeatRow {
+        assert!(device < self.devices && seat < self.seats, "seat {seat}, device {device}");
+        let before = size_of::<Head>() + self.devices as usize * size_of::<DeviceRow>();
+        let row = seat as usize * self.devices as usize + device as usize;
+        // SAFETY: as above.
+        unsafe { self.at.add(before + row * size_of::<SeatRow>()).cast::<SeatRow>().as_ref() }
+    }
+
+    /// What all sessions together have used of a device.
+    pub fn account(&self, device: u32) -> Account {
+        let row = self.device(device);
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        Account {
+            memory: self.memory_used(device),
+            memory_limit: Some(read(&row.memory_limit)).filter(|limit| *limit != u64::MAX),
+            spent: read(&row.spent),
+            launches: read(&row.launches),
+            waits: read(&row.waits),
+            waited: read(&row.waited),
+            refused: read(&row.refused),
+        }
+    }
+
+    /// Nanoseconds of a device that one session has used.
+    pub fn spent_by(&self, seat: u32, device: u32) -> u64 {
+        self.seat_row(seat, device).spent.load(Ordering::Relaxed)
+    }
+
+    /// The process that sat here has ended: what it held is free.
+    pub fn vacate(&self, seat: u32) {
+        for device in 0..self.devices {
+            let row = self.seat_row(seat, device);
+            row.memory.store(0, Ordering::Relaxed);
+            row.spent.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn pace(&self, device: u32) -> Pace {
+        Pace::millionths(self.device(device).share.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: mapped by this page, and nobody has references into it any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// One session's place on the page.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    page: Arc<Page>,
+    seat: u32,
+}
+
+impl Seat {
+    /// `None` if the page has no such place.
+    pub fn new(page: Arc<Page>, seat: u32) -> Option<Seat> {
+        (seat < page.seats).then_some(Seat { page, seat })
+    }
+
+    pub fn page(&self) -> &Page {
+        &self.page
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.seat
+    }
+
+    /// Whether launches are held back at all.
+    pub fn is_paced(&self, device: u32) -> bool {
+        self.page.device(device).share.load(Ordering::Relaxed) < WHOLE
+    }
+
+    /// The moment until which the device's use is paid.
+    pub(crate) fn paid_until(&self, device: u32) -> u64 {
+        self.page.device(device).paid_until.load(Ordering::Relaxed)
+    }
+
+    /// Work that began at `begun` has used `spent` nanoseconds of a device.
+    pub fn charge(&self, device: u32, begun: u64, spent: u64) {
+        let row = self.page.device(device);
+        self.page.pace(device).charge(&row.paid_until, begun, spent);
+        row.spent.fetch_add(spent, Ordering::Relaxed);
+        self.page.seat_row(self.seat, device).spent.fetch_add(spent, Ordering::Relaxed);
+    }
+
+    pub fn count_launch(&self, device: u32) {
+        self.page.device(device).launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A launch was held back for so long.
+    pub(crate) fn count_wait(&self, device: u32, nanoseconds: u64) {
+        let row = self.page.device(device);
+        row.waits.fetch_add(1, Ordering::Relaxed);
+        row.waited.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_of_a_page_see_the_same_numbers() {
+        let limits = LimitConfig { compute: Some(50.0), ..LimitConfig::default() };
+        let page = Arc::new(Page::create(&limits, 2, 4).unwrap());
+        let copy: OwnedFd = page.file().try_clone().unwrap().into();
+        let other = Arc::new(Page::open(copy).unwrap());
+        assert_eq!((other.devices(), other.seats()), (2, 4));
+        Seat::new(Arc::clone(&other), 3).unwrap().charge(1, crate::now(), 500);
+        assert_eq!(page.account(1).spent, 500);
+        assert_eq!((page.spent_by(3, 1), page.spent_by(3, 0)), (500, 0));
+        page.vacate(3);
+        assert_eq!((page.account(1).spent, other.spent_by(3, 1)), (500, 0));
+        assert!(Seat::new(other, 4).is_none());
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused() {
+        let file = |bytes: u64| {
+            let file = tempfile();
+            file.set_len(bytes).unwrap();
+            OwnedFd::from(file)
+        };
+        for bytes in [0, 8, 4096, 1 << 30] {
+            assert!(Page::open(file(bytes)).is_err(), "{bytes}");
+        }
+        let page = Page::create(&LimitConfig::default(), 1, 1).unwrap();
+        page.head().seats.store(1 << 15, Ordering::Relaxed);
+        assert!(Page::open(page.file().try_clone().unwrap().into()).is_err());
+    }
+
+    fn tempfile() -> File {
+        // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+        unsafe { File::from_raw_fd(libc::memfd_create(c"test".as_ptr(), libc::MFD_CLOEXEC)) }
+    }
+}
