@@ -12,6 +12,13 @@ extern "C" __global__ void count(int *out) {
     *out += 1;
 }
 
+__global__ void work(float *data, int rounds) {
+  float value = data[blockIdx.x * blockDim.x + threadIdx.x];
+  for (int i = 0; i < rounds; ++i)
+    value = value * 0.999f + 0.5f;
+  data[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+
 // Runs until someone writes to `flag`.
 __global__ void wait_for(volatile int *flag) {
   while (*flag == 0)
@@ -293,6 +300,24 @@ static Answer drop_streams() {
   return {now() - start};
 }
 
+// Keeps the device busy for so many milliseconds: the launches that were made.
+static Answer busy(int64_t milliseconds) {
+  constexpr int blocks = 64, threads = 64;
+  static float *data = nullptr;
+  if (!data) {
+    HIP_OK(hipMalloc(&data, blocks * threads * sizeof(float)));
+    HIP_OK(hipMemset(data, 0, blocks * threads * sizeof(float)));
+  }
+  int64_t launches = 0;
+  for (int64_t end = now() + milliseconds * 1000000; now() < end; ++launches) {
+    work<<<blocks, threads>>>(data, 2000);
+    if (launches % 4 == 3)
+      HIP_OK(hipDeviceSynchronize());
+  }
+  HIP_OK(hipDeviceSynchronize());
+  return {launches};
+}
+
 int main() {
   return serve([](const std::string &name, Words &words) -> Answer {
     if (name == "launch") {
@@ -319,6 +344,8 @@ int main() {
       return launch_over_streams(words.number());
     if (name == "drop")
       return drop_streams();
+    if (name == "busy")
+      return busy(words.number());
     fail("there is no command %s", name.c_str());
   });
 }

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use transport::{DEFAULT_PORT, Endpoint, tls};
+use transport::{Address, DEFAULT_PORT, Endpoint, tls};
 
 /// What the environment says.
 #[derive(Debug, Default)]
 pub struct Environment {
     worker: Option<String>,
+    url: Option<String>,
     host: Option<String>,
     port: Option<String>,
     token: Option<String>,
@@ -28,6 +29,7 @@ pub struct Environment {
     pub board_key: Option<String>,
     cache_home: Option<PathBuf>,
     data_home: Option<PathBuf>,
+    state_home: Option<PathBuf>,
     home: Option<PathBuf>,
 }
 
@@ -37,6 +39,7 @@ impl Environment {
         let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Environment {
             worker: text("REMORA_WORKER"),
+            url: text("REMORA_URL"),
             host: text("TF_WORKER_HOST"),
             port: text("TF_WORKER_PORT"),
             token: text("REMORA_TOKEN"),
@@ -53,6 +56,7 @@ impl Environment {
             board_key: text("REMORA_BOARD_KEY"),
             cache_home: path("XDG_CACHE_HOME"),
             data_home: path("XDG_DATA_HOME"),
+            state_home: path("XDG_STATE_HOME"),
             home: path("HOME"),
         }
     }
@@ -68,6 +72,9 @@ impl Environment {
         if let Some(text) = &self.worker {
             return parse(text, "REMORA_WORKER").map(Some);
         }
+        if let Some(address) = self.address()? {
+            return Ok(Some(address.endpoint));
+        }
         let Some(host) = &self.host else { return Ok(None) };
         let port = match &self.port {
             Some(port) => port.parse().with_context(|| format!("TF_WORKER_PORT is \"{port}\""))?,
@@ -76,13 +83,21 @@ impl Environment {
         Ok(Some(Endpoint::tcp(host, port)))
     }
 
+    /// The worker and its secret as an agent hands them out.
+    fn address(&self) -> Result<Option<Address>> {
+        let parsed = self.url.as_ref().map(|url| url.parse::<Address>()).transpose();
+        parsed.context("REMORA_URL names no worker")
+    }
+
     /// The secret shared between clients and workers.
     pub fn token(&self, file: Option<&std::path::Path>) -> Result<Option<Vec<u8>>> {
         match (file, &self.token, &self.token_file) {
             (Some(path), _, _) => read_token(path).map(Some),
             (None, Some(token), _) => Ok(Some(token.clone().into_bytes())),
             (None, None, Some(path)) => read_token(path).map(Some),
-            (None, None, None) => Ok(None),
+            (None, None, None) => {
+                Ok(self.address()?.and_then(|address| address.token).map(String::into_bytes))
+            }
         }
     }
 
@@ -124,6 +139,13 @@ impl Environment {
         let base =
             self.data_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/share")));
         base.map(|base| base.join("remora/board"))
+    }
+
+    /// Where an agent keeps its state.
+    pub fn agent_data(&self) -> Option<PathBuf> {
+        let base =
+            self.state_home.clone().or_else(|| self.home.as_ref().map(|home| home.join(".local/state")));
+        base.map(|base| base.join("remora/agent"))
     }
 
     /// Where the board keeps what it compiled.

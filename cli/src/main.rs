@@ -1,5 +1,6 @@
 //! `remora`: run HIP programs on GPUs that are somewhere else, or nowhere.
 
+mod agent;
 mod board;
 mod devices;
 mod doctor;
@@ -26,6 +27,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "remora", version, max_term_width = 110, disable_help_subcommand = true)]
 #[command(after_help = "Environment:
+  REMORA_URL         what an agent hands out: a worker and its secret in one
   REMORA_WORKER      the worker to use: host:port, tls://host:port or unix:/path
   TF_WORKER_HOST     its host, and TF_WORKER_PORT its port (18515), if REMORA_WORKER is not set
   REMORA_TOKEN       the secret shared with the worker, or REMORA_TOKEN_FILE a file that holds it
@@ -49,6 +51,8 @@ enum Command {
     Emulate(emulate::Arguments),
     /// Offer GPUs to programs on this machine or others
     Worker(worker::Arguments),
+    /// Share the GPUs of this machine: give parts of them away over HTTP, and run a limited worker for each
+    Agent(agent::Arguments),
     /// Run the board: submit HIP kernels, have them checked and measured, in a browser or by HTTP
     Serve(serve::Arguments),
     /// Send a kernel to a board and watch it being checked and measured
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments, &environment),
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
         Command::Worker(arguments) => worker::work(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Agent(arguments) => agent::run(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Submit(arguments) => submit::submit(&arguments, &environment),
         Command::Board(arguments) => board::administer(&arguments, &environment).map(|()| ExitCode::SUCCESS),
@@ -116,7 +121,7 @@ fn main() -> ExitCode {
 /// Logs go to standard error: a worker says what it does, other commands only what goes wrong.
 fn start_log(environment: &env::Environment, command: &Command) {
     let quiet = match command {
-        Command::Worker(_) | Command::Executor | Command::Serve(_) => "info",
+        Command::Worker(_) | Command::Executor | Command::Serve(_) | Command::Agent(_) => "info",
         _ => "warn",
     };
     let filter = environment.log.as_deref().unwrap_or(quiet);

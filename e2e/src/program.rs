@@ -47,6 +47,7 @@ impl Program {
         }
         for variable in [
             "WORKER",
+            "URL",
             "TOKEN",
             "TOKEN_FILE",
             "TLS_CA",

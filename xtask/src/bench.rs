@@ -19,6 +19,7 @@ mod report;
 mod resources;
 mod sample;
 mod scale;
+mod share;
 pub mod svg;
 mod without_avx512;
 
@@ -48,6 +49,8 @@ enum Subject {
     Scale,
     /// The provider library on a machine with 64 devices
     Provider,
+    /// Parts of a GPU from an agent: limits kept, parts asked for
+    Agent,
 }
 
 #[derive(Debug, clap::Args)]
@@ -116,6 +119,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Subject::Remote => remote::measure(repo, &built, &programs, effort)?,
         Subject::Scale => scale::measure(&built, &programs, effort)?,
         Subject::Provider => provider::measure(repo)?,
+        Subject::Agent => share::measure(&built, &programs, effort)?,
     };
     finish(repo, arguments, &report)
 }
@@ -133,7 +137,7 @@ fn finish(repo: &Repo, arguments: &Arguments, report: &Report) -> Result<()> {
         let plots = match arguments.subject {
             Subject::Local => plot::all(report),
             Subject::Remote => vec![("remote.svg", remote::plot(report))],
-            Subject::Scale | Subject::Provider => Vec::new(),
+            Subject::Scale | Subject::Provider | Subject::Agent => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

@@ -7,6 +7,7 @@ mod hip;
 mod libraries;
 mod library;
 mod provider;
+mod metrics;
 mod python;
 mod rocblas;
 mod rocrand;
@@ -65,6 +66,8 @@ enum Suite {
     Load,
     /// A thousand clients that come and go, on either side
     Leaks(Cycles),
+    /// What an agent measures, in Debian's VictoriaMetrics, InfluxDB and Prometheus
+    Metrics(metrics::Arguments),
     /// The right and the wrong solutions of every problem of the board, judged on a software MI300X
     Board,
     /// Images, chart, samples and units of deploy/, by hadolint, helm, Kubernetes' schemas and systemd
@@ -123,6 +126,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Provider => provider::run(repo, &toolchain),
         Suite::Load => build().and_then(|built| load(repo, &built)),
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
+        Suite::Metrics(arguments) => metrics::run(repo, &toolchain, &build()?, arguments),
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }

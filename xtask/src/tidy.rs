@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("toolchain", &[]),
     ("provider", &[]),
+    ("agent", &["limits", "transport", "wire", "worker"]),
     ("board-problems", &[]),
     ("board-sandbox", &[]),
     ("board-judge", &["board-problems", "board-sandbox", "toolchain", "code-object", "isa"]),
@@ -53,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "code-object",
             "backend-emulator",
             "backend-hip",
+            "agent",
             "board-problems",
             "board-judge",
             "board-server",
@@ -66,7 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const REFUSED: &[&str] = &["tokio", "async-std", "smol", "openssl"];
 
 /// Services, which the client shares no code with; they may use tokio.
-const SERVICES: &[&str] = &["board-server"];
+const SERVICES: &[&str] = &["board-server", "agent"];
 
 /// A file longer than this holds more than one noun.
 const LINES: usize = 1000;

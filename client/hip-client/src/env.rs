@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use transport::tls::Trust;
-use transport::{DEFAULT_PORT, Endpoint};
+use transport::{Address, DEFAULT_PORT, Endpoint};
 
 use crate::connection::Config;
 use crate::upload::When;
@@ -93,9 +93,12 @@ pub fn program() -> String {
 
 /// Where and how to connect.
 pub fn config() -> Result<Config, String> {
-    let endpoint = match text("REMORA_WORKER") {
-        Some(worker) => worker.parse::<Endpoint>().map_err(|error| format!("REMORA_WORKER: {error}"))?,
-        None => {
+    let whole = text("REMORA_URL").map(|url| url.parse::<Address>()).transpose();
+    let whole = whole.map_err(|error| format!("REMORA_URL: {error}"))?;
+    let endpoint = match (text("REMORA_WORKER"), &whole) {
+        (Some(worker), _) => worker.parse::<Endpoint>().map_err(|error| format!("REMORA_WORKER: {error}"))?,
+        (None, Some(whole)) => whole.endpoint.clone(),
+        (None, None) => {
             let host = text("TF_WORKER_HOST").unwrap_or_else(|| "127.0.0.1".to_owned());
             let port = match text("TF_WORKER_PORT") {
                 Some(port) => {
@@ -113,7 +116,7 @@ pub fn config() -> Result<Config, String> {
                 .map_err(|error| format!("REMORA_TOKEN_FILE {} cannot be read: {error}", path.display()))?;
             Some(bytes.trim_ascii().to_vec())
         }
-        (None, None) => None,
+        (None, None) => whole.and_then(|whole| whole.token).map(String::into_bytes),
     };
     let trust = match text("REMORA_TLS_CA") {
         Some(value) => Some(

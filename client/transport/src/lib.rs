@@ -8,12 +8,14 @@ pub mod greet;
 pub mod impair;
 pub mod tls;
 
+mod address;
 mod endpoint;
 mod error;
 mod lane;
 mod link;
 mod listener;
 
+pub use address::Address;
 pub use endpoint::{DEFAULT_PORT, Endpoint};
 pub use error::TransportError;
 pub use lane::{BLOCK_BYTES, Lane};

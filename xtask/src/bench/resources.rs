@@ -26,6 +26,17 @@ impl Process {
         self.entries("task")
     }
 
+    /// Processor time it has used, in steps of a hundredth of a second.
+    pub fn cpu_seconds(self) -> Result<f64> {
+        let path = self.path("stat");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        // The name is in parentheses and may hold anything; the times are fields 14 and 15.
+        let rest = text.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+        let ticks: u64 =
+            rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        Ok(ticks as f64 / 100.0)
+    }
+
     /// Those it has started and that have not ended.
     pub fn children(self) -> Result<Vec<Process>> {
         let mut found = Vec::new();

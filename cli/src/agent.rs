@@ -1,0 +1,166 @@
+//! `remora agent`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use agent::{Config, PushConfig, SoftwareGpu};
+use anyhow::{Context, Result, ensure};
+
+use crate::env::Environment;
+use crate::worker::parse_bytes;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  remora agent --software mi300x                          parts of one software GPU, for programs of this machine
+  remora agent --provider libaccelerator_amd.so --worker-host 0.0.0.0 --advertise gpu7
+  remora agent --config /etc/remora/agent.toml
+
+The token that requests have to show is in the file api-token of the data folder:
+  curl -H \"Authorization: Bearer $(cat DATA/api-token)\" -d '{\"percent\":25}' http://127.0.0.1:8001/api/v1/allocations
+docs/agent.md has the rest.")]
+pub struct Arguments {
+    /// A file with all of this and more (TOML); flags come before it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the HTTP interface answers [default: 127.0.0.1:8001]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Where state, logs and tokens are kept [default: remora/agent in XDG_STATE_HOME]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The machine's name in answers and measurements [default: its host name]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// The pool the machine belongs to
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// A library with the accelerator interface that knows the GPUs of this machine
+    #[arg(long, value_name = "FILE")]
+    provider: Option<PathBuf>,
+    /// A software GPU to offer, and its memory: mi300x, or mi300x=16G. Repeatable
+    #[arg(long, value_name = "MODEL[=BYTES]")]
+    software: Vec<String>,
+    /// The address on which workers listen [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST")]
+    worker_host: Option<String>,
+    /// The name under which clients reach workers, if it is not that address
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<String>,
+    /// How often memory may be promised as a limit
+    #[arg(long, value_name = "RATIO")]
+    oversubscribe_memory: Option<f64>,
+    /// How often compute may be promised as a limit
+    #[arg(long, value_name = "RATIO")]
+    oversubscribe_compute: Option<f64>,
+    /// Where measurements are sent as line protocol, whole: http://host:4000/v1/influxdb/api/v2/write?db=public&precision=ms
+    #[arg(long, value_name = "URL")]
+    push: Option<String>,
+    /// Seconds between two batches of them
+    #[arg(long, value_name = "SECONDS", requires = "push")]
+    push_interval: Option<f64>,
+    /// End the workers when the agent is told to stop; else they go on and the next agent finds them
+    #[arg(long)]
+    drain: bool,
+    /// Print `listening on http://ADDRESS` to standard output when requests are answered
+    #[arg(long)]
+    ready: bool,
+}
+
+pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
+    let config = config(arguments, environment)?;
+    let (ready, data) = (arguments.ready, config.data.clone());
+    agent::serve(config, move |address| {
+        tracing::info!("the agent is at http://{address}, its token in {}", data.join("api-token").display());
+        if ready {
+            // Whoever asked for the line and left does not need it.
+            let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+        }
+    })?;
+    Ok(())
+}
+
+fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
+    let mut config = match &arguments.config {
+        Some(path) => Config::read(path)?,
+        None => Config::default(),
+    };
+    let program: OsString = std::env::current_exe().context("this program does not know where it is")?.into();
+    config.worker = vec![program, "worker".into()];
+    config.listen = arguments.listen.unwrap_or(config.listen);
+    for (flag, setting) in [
+        (&arguments.node, &mut config.node),
+        (&arguments.pool, &mut config.pool),
+        (&arguments.worker_host, &mut config.worker_host),
+    ] {
+        if let Some(value) = flag {
+            setting.clone_from(value);
+        }
+    }
+    if config.node.is_empty() {
+        config.node = host_name();
+    }
+    config.advertise = arguments.advertise.clone().or(config.advertise);
+    config.provider = arguments.provider.clone().or(config.provider);
+    config.oversubscription.memory = arguments.oversubscribe_memory.unwrap_or(config.oversubscription.memory);
+    config.oversubscription.compute =
+        arguments.oversubscribe_compute.unwrap_or(config.oversubscription.compute);
+    config.drain |= arguments.drain;
+    if let Some(url) = &arguments.push {
+        let kept = config.push.take();
+        config.push = Some(PushConfig {
+            url: url.clone(),
+            authorization: kept.as_ref().and_then(|it| it.authorization.clone()),
+            interval_s: kept.as_ref().map_or(10.0, |it| it.interval_s),
+            spool_bytes: kept.as_ref().map_or(256 << 20, |it| it.spool_bytes),
+        });
+    }
+    if let (Some(push), Some(interval)) = (&mut config.push, arguments.push_interval) {
+        push.interval_s = interval;
+    }
+    for text in &arguments.software {
+        config.software.push(software(text)?);
+    }
+    if let Some(data) = arguments.data.clone().or_else(|| environment.agent_data())
+        && (arguments.data.is_some() || config.data.as_os_str().is_empty())
+    {
+        config.data = data;
+    }
+    ensure!(
+        !config.data.as_os_str().is_empty(),
+        "neither --data, XDG_STATE_HOME nor HOME says where state is kept"
+    );
+    config.data = std::path::absolute(&config.data).context("the data folder is no usable path")?;
+    let offers = !config.software.is_empty() || config.provider.is_some();
+    ensure!(offers, "there is nothing to offer: name a --provider library, or a --software GPU");
+    config.check()?;
+    Ok(config)
+}
+
+fn software(text: &str) -> Result<SoftwareGpu> {
+    let (model, memory) = match text.split_once('=') {
+        Some((model, memory)) => (model, Some(parse_bytes(memory).map_err(anyhow::Error::msg)?)),
+        None => (text, None),
+    };
+    let known = backend_emulator::Model::find(model);
+    let model = known.with_context(|| format!("there is no software GPU \"{model}\""))?;
+    Ok(SoftwareGpu { model: model.key.to_owned(), memory, count: 1 })
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "localhost".to_owned() } else { name.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_gpus_are_named_with_their_memory() {
+        let wanted = SoftwareGpu { model: "mi300x".to_owned(), memory: Some(16 << 30), count: 1 };
+        assert_eq!(software("MI300X=16G").unwrap(), wanted);
+        assert!(software("mi999").is_err() && software("mi300x=lots").is_err());
+    }
+}

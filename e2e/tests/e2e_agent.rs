@@ -1,0 +1,196 @@
+//! An agent as those meet it who ask it for parts of GPUs: over HTTP, with real workers and real clients, and killed in between.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use e2e::{Marker, Program, Running, eventually};
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+
+/// An agent with one software GPU of a gibibyte. Whatever it started ends with it.
+struct Agent {
+    process: Option<Running>,
+    address: String,
+    token: String,
+    marker: Marker,
+    folder: tempfile::TempDir,
+}
+
+impl Agent {
+    fn start() -> Agent {
+        let folder = tempfile::tempdir().unwrap();
+        let marker = Marker::new();
+        let (process, address) = Agent::launch(folder.path(), &marker);
+        let token = std::fs::read_to_string(folder.path().join("api-token")).unwrap().trim().to_owned();
+        Agent { process: Some(process), address, token, marker, folder }
+    }
+
+    fn launch(folder: &Path, marker: &Marker) -> (Running, String) {
+        let mut command = Command::new(e2e::remora());
+        command.args([
+            "agent",
+            "--ready",
+            "--listen",
+            "127.0.0.1:0",
+            "--software",
+            "mi300x=1G",
+            "--node",
+            "n1",
+        ]);
+        command.arg("--data").arg(folder).env(Marker::NAME, marker.value());
+        let process = Running::start(&mut command);
+        let line = process.wait_for_line("listening on ");
+        (process, line.trim().strip_prefix("listening on http://").unwrap().to_owned())
+    }
+
+    fn kill(&mut self) {
+        let process = self.process.take().unwrap();
+        process.signal(libc::SIGKILL);
+        process.finish();
+    }
+
+    fn restart(&mut self) {
+        let (process, address) = Agent::launch(self.folder.path(), &self.marker);
+        (self.process, self.address) = (Some(process), address);
+    }
+
+    fn ask(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let value = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()));
+        (status, value)
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let (status, value) = self.ask("GET", path, &self.token, None);
+        assert_eq!(status, 200, "{path}: {value}");
+        value
+    }
+
+    fn allocate(&self, request: Value) -> Value {
+        let (status, value) = self.ask("POST", "/api/v1/allocations", &self.token, Some(request));
+        assert_eq!(status, 201, "{value}");
+        value
+    }
+}
+
+fn on(program: &str, allocation: &Value) -> Command {
+    let mut command = Program::own(program).command();
+    command.env("REMORA_URL", allocation["url"].as_str().unwrap());
+    command
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("no text `{name}` in {value}"))
+}
+
+#[test]
+fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
+    let mut agent = Agent::start();
+    let quarter = agent.allocate(json!({"percent": 25, "name": "quarter", "pod": "p1", "namespace": "ns"}));
+    let half = agent.allocate(json!({"percent": 50, "name": "half"}));
+    assert_eq!(quarter["share"]["memory_limit_bytes"], 256 * MIB);
+
+    // More than is left is refused, by memory and by compute.
+    for request in
+        [json!({"percent": 26}), json!({"memory": {"limit": MIB}, "compute": {"limit_percent": 26}})]
+    {
+        let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(request));
+        assert_eq!(status, 409, "{refusal}");
+        assert!(text(&refusal, "error").contains("not promised to others"), "{refusal}");
+    }
+
+    // Each gets what it was given, with nothing but the address.
+    let held = Running::start(on("hold_memory", &quarter).arg("200"));
+    held.wait_for_line("holding");
+    let refused = Running::start(on("hold_memory", &quarter).arg("100")).finish();
+    assert!(!refused.status.success(), "{refused:?}");
+    Running::start(on("hold_memory", &half).arg("400")).finish().expect_silent_success();
+
+    // Killed and started again, it knows them all; clients and workers notice nothing.
+    let before = agent.get("/api/v1/workers");
+    agent.kill();
+    agent.restart();
+    let after = agent.get("/api/v1/workers");
+    for (before, after) in before.as_array().unwrap().iter().zip(after.as_array().unwrap()) {
+        assert_eq!((&before["id"], &before["pid"]), (&after["id"], &after["pid"]));
+        assert_eq!(after["running"], true);
+    }
+    let id = text(&quarter, "id").to_owned();
+    assert_eq!(agent.get(&format!("/api/v1/allocations/{id}"))["url"], quarter["url"]);
+    let promised = &agent.get("/api/v1/devices")[0]["promised"];
+    assert_eq!(promised["memory_limit_bytes"], 768 * MIB);
+    assert_eq!(agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 26}))).0, 409);
+
+    // Who has the token of an allocation sees it; a token nobody was given shows nothing.
+    let token = text(&quarter, "url").strip_prefix("remora://").unwrap().split('@').next().unwrap();
+    let (status, pod) = agent.ask("GET", "/api/v1/pod", token, None);
+    assert_eq!(
+        (status, &pod["data"]["pod_name"], &pod["data"]["vram_limit"]),
+        (200, &json!("p1"), &json!(256 * MIB))
+    );
+    assert_eq!(agent.ask("GET", "/api/v1/pod", "0123456789abcdef", None).0, 401);
+    assert_eq!(agent.ask("GET", "/api/v1/allocations", token, None).0, 401);
+    eventually("the client's process is known", || {
+        let (_, found) = agent.ask("GET", &format!("/api/v1/process?pid={}", held.pid()), token, None);
+        found[0]["allocation"] == quarter["id"]
+    });
+    eventually("its use is measured", || {
+        let (_, figures) = agent.ask("GET", "/metrics", &agent.token, None);
+        let figures = figures.as_str().unwrap_or_default();
+        figures
+            .lines()
+            .any(|line| line.starts_with("remora_session_memory_used_bytes") && line.contains("hold_memory"))
+    });
+
+    // What a client had that was killed can be had again, and so can a part that is given back.
+    held.signal(libc::SIGKILL);
+    let killed = Instant::now();
+    eventually("the memory is free", || {
+        Running::start(on("hold_memory", &quarter).arg("200")).finish().status.success()
+    });
+    assert!(killed.elapsed() < Duration::from_secs(15), "{:?}", killed.elapsed());
+    assert_eq!(agent.ask("DELETE", &format!("/api/v1/allocations/{id}"), &agent.token, None).0, 204);
+    agent.allocate(json!({"percent": 50}));
+}
+
+#[test]
+fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replaced() {
+    let agent = Agent::start();
+    let client = Running::start(Command::new("sleep").arg("1000"));
+    let leased = agent.allocate(json!({"percent": 100, "lease": {"process": client.pid()}}));
+    assert_eq!(agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"percent": 1}))).0, 409);
+
+    // A worker that is killed is there again, at the same address.
+    let worker = format!("/api/v1/workers/{}", text(&leased, "id"));
+    let pid = agent.get(&worker)["pid"].as_u64().unwrap();
+    // SAFETY: kill reads no memory of ours; the process is this test's worker.
+    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) }, 0);
+    eventually("another worker runs", || {
+        let worker = agent.get(&worker);
+        worker["running"] == true && worker["pid"] != pid && worker["restarts"].as_u64() >= Some(1)
+    });
+    Running::start(on("hold_memory", &leased).arg("100")).finish().expect_silent_success();
+    assert_eq!(agent.ask("POST", &format!("{worker}/snapshot"), &agent.token, None).0, 501);
+
+    client.signal(libc::SIGKILL);
+    drop(client);
+    eventually("the allocation is gone", || agent.get("/api/v1/allocations").as_array().unwrap().is_empty());
+    agent.allocate(json!({"percent": 100}));
+}

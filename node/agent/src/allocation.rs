@@ -1,0 +1,270 @@
+//! An allocation: parts of GPUs that somebody has, and the worker that serves them.
+
+use limits::Qos;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::book::Share;
+use crate::device::Gpu;
+use crate::error::AgentError;
+use crate::process::Identity;
+
+/// No name is longer.
+const NAME_LIMIT: usize = 253;
+
+/// Memory of each GPU, in bytes. One of the two is enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryRequest {
+    /// What has to be there.
+    pub request: Option<u64>,
+    /// What may be used.
+    pub limit: Option<u64>,
+}
+
+/// Compute of each GPU, in percent of it or in TFLOPs (half precision).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ComputeRequest {
+    pub request_percent: Option<f64>,
+    pub limit_percent: Option<f64>,
+    pub request_tflops: Option<f64>,
+    pub limit_tflops: Option<f64>,
+}
+
+/// How long an allocation lives. Without any it lives until it is released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseRequest {
+    /// As long as this process of the agent's machine.
+    pub process: Option<u32>,
+    /// So many seconds after it was made or renewed last.
+    pub seconds: Option<f64>,
+}
+
+/// What somebody wants.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AllocationRequest {
+    /// Names for people and measurements.
+    pub name: Option<String>,
+    pub namespace: Option<String>,
+    pub workload: Option<String>,
+    pub pod: Option<String>,
+    pub container: Option<String>,
+    /// How many GPUs; the same of each.
+    pub gpus: Option<u32>,
+    /// This GPU, by its UUID, or one of this model or vendor.
+    pub device: Option<String>,
+    pub model: Option<String>,
+    pub vendor: Option<String>,
+    /// So much of memory and compute, where they are not named themselves.
+    pub percent: Option<f64>,
+    pub memory: Option<MemoryRequest>,
+    pub compute: Option<ComputeRequest>,
+    #[schema(value_type = Option<String>, example = "medium")]
+    pub qos: Option<Qos>,
+    pub lease: Option<LeaseRequest>,
+}
+
+impl AllocationRequest {
+    pub(crate) fn check(&self) -> Result<(), AgentError> {
+        let names = [&self.name, &self.namespace, &self.workload, &self.pod, &self.container];
+        for name in names.into_iter().flatten() {
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:".contains(c));
+            if name.is_empty() || name.len() > NAME_LIMIT || !plain {
+                let text = format!("a name of letters, digits and -_./: up to {NAME_LIMIT} is wanted");
+                return Err(AgentError::BadRequest(text));
+            }
+        }
+        let positive = |value: Option<f64>| value.is_none_or(|value| value.is_finite() && value > 0.0);
+        let compute = self.compute.unwrap_or_default();
+        let numbers = [
+            self.percent,
+            compute.request_percent,
+            compute.limit_percent,
+            compute.request_tflops,
+            compute.limit_tflops,
+            self.lease.and_then(|lease| lease.seconds),
+        ];
+        if !numbers.into_iter().all(positive) {
+            return Err(AgentError::BadRequest("percentages, TFLOPs and seconds are more than 0".to_owned()));
+        }
+        if self.gpus == Some(0) {
+            return Err(AgentError::BadRequest("at least one GPU has to be asked for".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Whether a GPU is one that was asked for.
+    pub(crate) fn admits(&self, gpu: &Gpu) -> bool {
+        let same = |wanted: &Option<String>, is: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(is))
+        };
+        let model = self.model.as_ref().is_none_or(|wanted| {
+            let (wanted, is) = (wanted.to_ascii_lowercase(), gpu.model.to_ascii_lowercase());
+            is == wanted || is.split_whitespace().any(|word| word == wanted)
+        });
+        same(&self.device, &gpu.uuid) && same(&self.vendor, &gpu.vendor) && model
+    }
+
+    /// The part of a GPU that was asked for. Limits are requests where they are not given, and the other way round; what is not
+    /// named at all is the whole.
+    pub(crate) fn share_of(&self, gpu: &Gpu) -> Result<Share, AgentError> {
+        let percent = self.percent.unwrap_or(100.0);
+        let memory = self.memory.unwrap_or_default();
+        let whole = (gpu.memory_bytes as f64 * percent / 100.0) as u64;
+        let memory_limit = memory.limit.or(memory.request).unwrap_or(whole);
+        let memory_request = memory.request.unwrap_or(memory_limit);
+        let compute = self.compute.unwrap_or_default();
+        let of_tflops = |tflops: Option<f64>| tflops.map(|tflops| 100.0 * tflops / gpu.tflops.max(1e-9));
+        let request = compute.request_percent.or(of_tflops(compute.request_tflops));
+        let limit = compute.limit_percent.or(of_tflops(compute.limit_tflops));
+        let compute_limit = limit.or(request).unwrap_or(percent);
+        let compute_request = request.unwrap_or(compute_limit);
+        let share = Share {
+            memory_request_bytes: memory_request,
+            memory_limit_bytes: memory_limit,
+            compute_request_percent: compute_request,
+            compute_limit_percent: compute_limit,
+        };
+        let sane = memory_request <= memory_limit
+            && memory_limit >= 1 << 20
+            && compute_request <= compute_limit + 1e-9
+            && compute_limit <= 100.0 + 1e-9;
+        if !sane {
+            return Err(AgentError::BadRequest(format!(
+                "of {} ({} bytes, {} TFLOPs) a request that is at most its limit, a limit of 1 MiB at least and of 100 % at most \
+                 are wanted, and this is {share:?}",
+                gpu.uuid, gpu.memory_bytes, gpu.tflops
+            )));
+        }
+        Ok(share)
+    }
+
+    /// The class: as asked for, else high for those who use no more than they request.
+    pub(crate) fn class(&self, share: &Share) -> Qos {
+        let firm = share.memory_request_bytes == share.memory_limit_bytes
+            && share.compute_request_percent == share.compute_limit_percent;
+        self.qos.unwrap_or(if firm { Qos::High } else { Qos::Medium })
+    }
+}
+
+/// How long an allocation lives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Lease {
+    pub(crate) process: Option<Identity>,
+    pub(crate) seconds: Option<f64>,
+    /// Milliseconds since 1970 at which it ends, if nobody renews it.
+    pub(crate) until_ms: Option<u64>,
+}
+
+/// What the agent knows of the process that serves an allocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerRecord {
+    pub(crate) process: Option<Identity>,
+    pub(crate) port: Option<u16>,
+    pub(crate) started_ms: u64,
+    pub(crate) restarts: u32,
+    pub(crate) last_error: Option<String>,
+}
+
+/// Parts of GPUs that somebody has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Allocation {
+    pub(crate) id: String,
+    pub(crate) request: AllocationRequest,
+    /// The GPUs by UUID, and what of each.
+    pub(crate) devices: Vec<String>,
+    pub(crate) share: Share,
+    pub(crate) qos: Qos,
+    /// What clients prove to know, and what the allocation is known by to its pod.
+    pub(crate) token: String,
+    pub(crate) created_ms: u64,
+    #[serde(default)]
+    pub(crate) lease: Lease,
+    #[serde(default)]
+    pub(crate) worker: WorkerRecord,
+}
+
+impl Allocation {
+    /// The names measurements have for it.
+    pub(crate) fn name(&self) -> &str {
+        self.request.name.as_deref().unwrap_or(&self.id)
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.request.namespace.as_deref().unwrap_or("default")
+    }
+
+    pub(crate) fn workload(&self) -> &str {
+        self.request.workload.as_deref().unwrap_or_else(|| self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SoftwareGpu;
+
+    fn gpu() -> Gpu {
+        let wanted = SoftwareGpu { model: "mi300x".to_owned(), memory: Some(100 << 30), count: 1 };
+        Gpu::software(&[wanted], "n").unwrap().remove(0)
+    }
+
+    fn request(json: &str) -> AllocationRequest {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_percentage_is_a_part_of_everything() {
+        let share = request(r#"{"percent":25}"#).share_of(&gpu()).unwrap();
+        assert_eq!(share.memory_limit_bytes, 25 << 30);
+        assert_eq!((share.compute_request_percent, share.compute_limit_percent), (25.0, 25.0));
+        assert_eq!(request("{}").share_of(&gpu()).unwrap().memory_request_bytes, 100 << 30);
+    }
+
+    #[test]
+    fn tflops_are_percent_of_the_gpu_and_requests_differ_from_limits() {
+        let asked = request(
+            r#"{"memory":{"request":1073741824,"limit":2147483648},"compute":{"request_tflops":130.74,"limit_percent":50}}"#,
+        );
+        let share = asked.share_of(&gpu()).unwrap();
+        assert_eq!((share.memory_request_bytes, share.memory_limit_bytes), (1 << 30, 2 << 30));
+        assert!((share.compute_request_percent - 10.0).abs() < 1e-9);
+        assert_eq!(asked.class(&share), Qos::Medium);
+        let firm = request(r#"{"percent":10}"#);
+        assert_eq!(firm.class(&firm.share_of(&gpu()).unwrap()), Qos::High);
+    }
+
+    #[test]
+    fn requests_above_limits_and_more_than_a_whole_are_refused() {
+        for wrong in [
+            r#"{"memory":{"request":2147483648,"limit":1073741824}}"#,
+            r#"{"compute":{"limit_percent":101}}"#,
+            r#"{"compute":{"request_percent":60,"limit_percent":50}}"#,
+            r#"{"memory":{"limit":10}}"#,
+        ] {
+            assert!(request(wrong).share_of(&gpu()).is_err(), "{wrong}");
+        }
+        for wrong in [r#"{"percent":-1}"#, r#"{"name":"a b"}"#, r#"{"gpus":0}"#, r#"{"lease":{"seconds":0}}"#]
+        {
+            assert!(request(wrong).check().is_err(), "{wrong}");
+        }
+        assert!(serde_json::from_str::<AllocationRequest>(r#"{"percents":1}"#).is_err());
+    }
+
+    #[test]
+    fn a_gpu_is_asked_for_by_uuid_model_or_vendor() {
+        let gpu = gpu();
+        for (yes, json) in [
+            (true, r#"{"model":"mi300x"}"#),
+            (true, r#"{"model":"AMD Instinct MI300X","vendor":"amd"}"#),
+            (true, r#"{"device":"remora-n-mi300x-0"}"#),
+            (false, r#"{"model":"mi210"}"#),
+            (false, r#"{"device":"other"}"#),
+        ] {
+            assert_eq!(request(json).admits(&gpu), yes, "{json}");
+        }
+    }
+}

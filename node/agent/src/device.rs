@@ -1,0 +1,93 @@
+//! A GPU of this machine, as the agent gives parts of it away.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::config::SoftwareGpu;
+
+/// What runs the kernels of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Backing {
+    /// The emulator, as this model.
+    Software { model: String },
+    /// AMD's runtime, which counts GPUs like this.
+    Hip { ordinal: u32 },
+}
+
+/// One GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Gpu {
+    pub uuid: String,
+    pub vendor: String,
+    pub model: String,
+    pub driver: String,
+    pub index: u32,
+    pub numa_node: i32,
+    pub memory_bytes: u64,
+    pub compute_units: u64,
+    /// Half-precision peak, which compute is measured against.
+    pub tflops: f64,
+    pub backing: Backing,
+}
+
+/// Name, GiB, compute units and half-precision peak of what the emulator can be.
+const MODELS: &[(&str, &str, u64, u64, f64)] = &[
+    ("mi300x", "AMD Instinct MI300X", 192, 304, 1307.4),
+    ("mi300a", "AMD Instinct MI300A", 128, 228, 980.6),
+    ("mi325x", "AMD Instinct MI325X", 256, 304, 1307.4),
+    ("mi210", "AMD Instinct MI210", 64, 104, 181.0),
+    ("mi250x", "AMD Instinct MI250X", 64, 110, 191.5),
+];
+
+impl Gpu {
+    /// The software GPUs of a configuration; the name of one that does not exist is the error.
+    pub fn software(wanted: &[SoftwareGpu], node: &str) -> Result<Vec<Gpu>, String> {
+        let mut found: Vec<Gpu> = Vec::new();
+        for gpu in wanted {
+            let row = MODELS.iter().find(|row| row.0.eq_ignore_ascii_case(&gpu.model));
+            let (key, name, gib, units, tflops) = *row.ok_or_else(|| gpu.model.clone())?;
+            for _ in 0..gpu.count {
+                let index = found.len() as u32;
+                found.push(Gpu {
+                    uuid: format!("remora-{node}-{key}-{index}"),
+                    vendor: "AMD".to_owned(),
+                    model: name.to_owned(),
+                    driver: format!("remora {}", env!("CARGO_PKG_VERSION")),
+                    index,
+                    numa_node: -1,
+                    memory_bytes: gpu.memory.unwrap_or(gib << 30),
+                    compute_units: units,
+                    tflops,
+                    backing: Backing::Software { model: key.to_owned() },
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The emulator's name for a GPU that calls itself by its vendor's.
+    pub(crate) fn software_model(name: &str) -> Option<&'static str> {
+        MODELS.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| row.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_gpus_have_names_of_their_own() {
+        let wanted = [("mi300x", 2), ("MI210", 1)].map(|(model, count)| SoftwareGpu {
+            model: model.to_owned(),
+            memory: None,
+            count,
+        });
+        let gpus = Gpu::software(&wanted, "n1").unwrap();
+        let uuids: Vec<&str> = gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        assert_eq!(uuids, ["remora-n1-mi300x-0", "remora-n1-mi300x-1", "remora-n1-mi210-2"]);
+        let wrong = SoftwareGpu { model: "mi999".to_owned(), memory: None, count: 1 };
+        assert_eq!(Gpu::software(&[wrong], "n1"), Err("mi999".to_owned()));
+        assert_eq!(Gpu::software_model("AMD Instinct MI300X"), Some("mi300x"));
+    }
+}

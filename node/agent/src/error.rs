@@ -1,0 +1,72 @@
+//! What goes wrong in an agent, and how it is told over HTTP.
+
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::book::Shortage;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("{0}")]
+    BadRequest(String),
+    #[error("{0}")]
+    Unauthorized(&'static str),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("no GPU of this machine has that much left: {0}")]
+    Short(Shortage),
+    #[error("{0}")]
+    NoDevice(String),
+    #[error("{0}")]
+    NotImplemented(&'static str),
+    #[error("the worker did not start: {0}")]
+    Worker(String),
+    #[error("the agent is stopping")]
+    Stopping,
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("another agent is using {0}")]
+    InUse(PathBuf),
+    #[error("{path} holds no state of an agent: {why}")]
+    State { path: PathBuf, why: String },
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    #[error("the provider library: {0}")]
+    Provider(String),
+    #[error("{address} cannot be listened on: {source}")]
+    Listen { address: std::net::SocketAddr, source: std::io::Error },
+    #[error("the server failed: {0}")]
+    Serve(std::io::Error),
+}
+
+/// What a refused request gets.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Problem {
+    pub error: String,
+}
+
+impl AgentError {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            AgentError::BadRequest(_) => StatusCode::BAD_REQUEST,
+            AgentError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+            AgentError::NotFound(_) => StatusCode::NOT_FOUND,
+            AgentError::Short(_) | AgentError::NoDevice(_) => StatusCode::CONFLICT,
+            AgentError::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
+            AgentError::Worker(_) | AgentError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl IntoResponse for AgentError {
+    fn into_response(self) -> Response {
+        (self.status(), Json(Problem { error: self.to_string() })).into_response()
+    }
+}

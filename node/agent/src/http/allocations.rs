@@ -1,0 +1,117 @@
+//! Parts of GPUs: asked for, looked at, given back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use limits::Qos;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::aside;
+use crate::agent::Agent;
+use crate::allocation::{Allocation, AllocationRequest};
+use crate::book::Share;
+use crate::error::{AgentError, Problem};
+
+/// An allocation as its holder sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AllocationView {
+    pub(crate) id: String,
+    name: String,
+    namespace: String,
+    workload: String,
+    pod: Option<String>,
+    container: Option<String>,
+    /// The GPUs, by UUID; the share is of each.
+    devices: Vec<String>,
+    share: Share,
+    #[schema(value_type = String)]
+    qos: Qos,
+    /// `running`, or `restarting` while its worker is not there.
+    state: &'static str,
+    /// What a client sets REMORA_URL to; it needs nothing else.
+    url: Option<String>,
+    /// The same as variables of the environment, whole.
+    environment: BTreeMap<&'static str, String>,
+    created_ms: u64,
+    /// The process the allocation lives as long as, and when it ends if nobody renews it.
+    lease_process: Option<u32>,
+    lease_until_ms: Option<u64>,
+}
+
+impl AllocationView {
+    pub(crate) fn new(agent: &Agent, it: &Allocation) -> AllocationView {
+        let url = agent.url(it);
+        let environment = url.iter().map(|url| ("REMORA_URL", url.clone())).collect();
+        let running = it.worker.process.is_some_and(|process| process.is_alive());
+        AllocationView {
+            id: it.id.clone(),
+            name: it.name().to_owned(),
+            namespace: it.namespace().to_owned(),
+            workload: it.workload().to_owned(),
+            pod: it.request.pod.clone(),
+            container: it.request.container.clone(),
+            devices: it.devices.clone(),
+            share: it.share,
+            qos: it.qos,
+            state: if running { "running" } else { "restarting" },
+            url,
+            environment,
+            created_ms: it.created_ms,
+            lease_process: it.lease.process.map(|process| process.pid),
+            lease_until_ms: it.lease.until_ms,
+        }
+    }
+}
+
+/// Promises parts of GPUs, starts their worker, and tells where it is.
+#[utoipa::path(post, path = "/api/v1/allocations", tag = "allocations", request_body = AllocationRequest, responses((status = 201, body = AllocationView), (status = 400, body = Problem), (status = 409, description = "No GPU has that much left", body = Problem), (status = 503, description = "The worker did not start", body = Problem)))]
+pub(crate) async fn create(
+    State(agent): State<Arc<Agent>>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<AllocationView>), AgentError> {
+    let request: AllocationRequest =
+        serde_json::from_slice(&body).map_err(|error| AgentError::BadRequest(error.to_string()))?;
+    let made = aside(&agent, move |agent| agent.create(request)).await?;
+    Ok((StatusCode::CREATED, Json(AllocationView::new(&agent, &made))))
+}
+
+/// All allocations.
+#[utoipa::path(get, path = "/api/v1/allocations", tag = "allocations", responses((status = 200, body = Vec<AllocationView>)))]
+pub(crate) async fn list(State(agent): State<Arc<Agent>>) -> Json<Vec<AllocationView>> {
+    let all: Vec<Allocation> = agent.allocations.lock().values().cloned().collect();
+    Json(all.iter().map(|it| AllocationView::new(&agent, it)).collect())
+}
+
+/// One allocation.
+#[utoipa::path(get, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 200, body = AllocationView), (status = 404, body = Problem)))]
+pub(crate) async fn detail(
+    State(agent): State<Arc<Agent>>,
+    Path(id): Path<String>,
+) -> Result<Json<AllocationView>, AgentError> {
+    Ok(Json(AllocationView::new(&agent, &agent.allocation(&id)?)))
+}
+
+/// Ends an allocation and its worker. What it had is free when this is answered.
+#[utoipa::path(delete, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn release(
+    State(agent): State<Arc<Agent>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, AgentError> {
+    aside(&agent, move |agent| agent.release(&id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Begins the time of a lease anew.
+#[utoipa::path(post, path = "/api/v1/allocations/{id}/renew", tag = "allocations", params(("id" = String, Path)), responses((status = 200, body = AllocationView), (status = 404, body = Problem)))]
+pub(crate) async fn renew(
+    State(agent): State<Arc<Agent>>,
+    Path(id): Path<String>,
+) -> Result<Json<AllocationView>, AgentError> {
+    let renewed = aside(&agent, move |agent| agent.renew(&id)).await?;
+    Ok(Json(AllocationView::new(&agent, &renewed)))
+}

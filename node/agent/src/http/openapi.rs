@@ -1,0 +1,46 @@
+//! The interface described for machines, derived from the handlers.
+
+use axum::Json;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+
+use super::{allocations, devices, lookup, operation, workers};
+
+#[derive(Debug, OpenApi)]
+#[openapi(
+    info(
+        title = "Remora agent",
+        description = "Parts of this machine's GPUs: ask for them, use them, give them back."
+    ),
+    paths(
+        devices::list,
+        devices::detail,
+        devices::discover,
+        workers::list,
+        workers::detail,
+        workers::snapshot,
+        workers::resume,
+        allocations::create,
+        allocations::list,
+        allocations::detail,
+        allocations::release,
+        allocations::renew,
+        lookup::pod,
+        lookup::process,
+        operation::health,
+        operation::ready,
+        operation::metrics,
+        document,
+    )
+)]
+struct Document;
+
+/// This document.
+#[utoipa::path(get, path = "/api/openapi.json", tag = "operation", responses((status = 200, content_type = "application/json", body = serde_json::Value)))]
+pub(crate) async fn document() -> Json<utoipa::openapi::OpenApi> {
+    let mut document = Document::openapi();
+    let token = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme("token", token);
+    document.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    Json(document)
+}

@@ -1,0 +1,46 @@
+//! For those who run the agent: is it well, and what does it measure.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+
+use super::is_operator;
+use crate::agent::Agent;
+use crate::error::AgentError;
+
+/// Whether the agent runs.
+#[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200)))]
+pub(crate) async fn health() -> &'static str {
+    "ok\n"
+}
+
+/// Whether allocations can be had: there are GPUs, and every allocation has its worker.
+#[utoipa::path(get, path = "/readyz", tag = "operation", responses((status = 200), (status = 503)))]
+pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, String) {
+    let missing = agent.allocations.lock().values().filter(|it| it.worker.process.is_none()).count();
+    let why = if agent.stopping.load(Ordering::Relaxed) {
+        "the agent is stopping".to_owned()
+    } else if agent.gpus.read().is_empty() {
+        "this machine has no GPU".to_owned()
+    } else if missing > 0 {
+        format!("{missing} workers are being started")
+    } else {
+        return (StatusCode::OK, "ok\n".to_owned());
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
+}
+
+/// Figures for Prometheus. Where other machines can ask, they need the agent's token.
+#[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "text/plain", body = String)))]
+pub(crate) async fn metrics(
+    State(agent): State<Arc<Agent>>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, AgentError> {
+    if !agent.config.listen.ip().is_loopback() {
+        is_operator(&agent, &headers)?;
+    }
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], agent.prometheus()))
+}

@@ -1,0 +1,96 @@
+//! The processes behind allocations.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::aside;
+use crate::agent::Agent;
+use crate::allocation::Allocation;
+use crate::error::{AgentError, Problem};
+
+/// A worker; its id is the allocation's.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkerView {
+    id: String,
+    pid: Option<u32>,
+    endpoint: Option<String>,
+    running: bool,
+    restarts: u32,
+    started_ms: u64,
+    last_error: Option<String>,
+    /// What the worker says of itself: devices with limits and use, sessions.
+    status: Option<serde_json::Value>,
+}
+
+fn view(agent: &Agent, it: &Allocation) -> WorkerView {
+    let host = agent.config.advertise.as_deref().unwrap_or(&agent.config.worker_host);
+    let sample = agent.samples.of(&it.id);
+    WorkerView {
+        id: it.id.clone(),
+        pid: it.worker.process.map(|process| process.pid),
+        endpoint: it.worker.port.map(|port| transport::Endpoint::tcp(host, port).to_string()),
+        running: it.worker.process.is_some_and(|process| process.is_alive()),
+        restarts: it.worker.restarts,
+        started_ms: it.worker.started_ms,
+        last_error: it.worker.last_error.clone(),
+        status: sample.and_then(|sample| serde_json::to_value(&sample.status).ok()),
+    }
+}
+
+/// All workers.
+#[utoipa::path(get, path = "/api/v1/workers", tag = "workers", responses((status = 200, body = Vec<WorkerView>)))]
+pub(crate) async fn list(State(agent): State<Arc<Agent>>) -> Json<Vec<WorkerView>> {
+    let all: Vec<Allocation> = agent.allocations.lock().values().cloned().collect();
+    Json(all.iter().map(|it| view(&agent, it)).collect())
+}
+
+/// One worker, asked now.
+#[utoipa::path(get, path = "/api/v1/workers/{id}", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = WorkerView), (status = 404, body = Problem)))]
+pub(crate) async fn detail(
+    State(agent): State<Arc<Agent>>,
+    Path(id): Path<String>,
+) -> Result<Json<WorkerView>, AgentError> {
+    let asked = aside(&agent, move |agent| {
+        let it = agent.allocation(&id)?;
+        let mut view = view(agent, &it);
+        if let Some(port) = it.worker.port.filter(|_| view.running) {
+            let status = crate::worker::inspect(&agent.config, port, &it.token).ok();
+            view.status = status.and_then(|status| serde_json::to_value(&status).ok());
+        }
+        Ok(view)
+    });
+    Ok(Json(asked.await?))
+}
+
+/// Saves the sessions of a worker.
+#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 501, description = "The workers of this version cannot", body = Problem)))]
+pub(crate) async fn snapshot(
+    State(agent): State<Arc<Agent>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, AgentError> {
+    aside(&agent, move |agent| {
+        let folder = agent.folder.of_worker(&id, "snapshot");
+        agent.snapshots.snapshot(&agent.allocation(&id)?, &folder)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes the sessions of a worker up again.
+#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 501, description = "The workers of this version cannot", body = Problem)))]
+pub(crate) async fn resume(
+    State(agent): State<Arc<Agent>>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, AgentError> {
+    aside(&agent, move |agent| {
+        let folder = agent.folder.of_worker(&id, "snapshot");
+        agent.snapshots.resume(&agent.allocation(&id)?, &folder)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,106 @@
+//! Looks after allocations: ends those whose clients are gone, and starts workers anew that have ended.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::agent::{Agent, now_ms};
+
+/// Between two looks. What a dead client had is free a look and the end of a worker later.
+const LOOK: Duration = Duration::from_millis(500);
+/// Before a worker that has ended is started again, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A worker that ran for so long is not one that fails over and over.
+const STEADY_MS: u64 = 60_000;
+
+/// Runs on a thread of its own until the agent stops.
+pub(crate) fn keep(agent: &Arc<Agent>) {
+    while !agent.stopping.load(Ordering::Relaxed) {
+        agent.end_leases();
+        agent.restart_workers();
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// How long to wait before the next start, after so many.
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE)
+}
+
+impl Agent {
+    fn end_leases(&self) {
+        let now = now_ms();
+        let ended: Vec<(String, &str)> = {
+            let allocations = self.allocations.lock();
+            let why = |lease: &crate::allocation::Lease| {
+                if lease.process.is_some_and(|process| !process.is_alive()) {
+                    return Some("its client has ended");
+                }
+                lease.until_ms.filter(|until| *until <= now).map(|_| "nobody has renewed it")
+            };
+            allocations.values().filter_map(|it| Some((it.id.clone(), why(&it.lease)?))).collect()
+        };
+        for (id, why) in ended {
+            tracing::info!("allocation {id}: {why}");
+            match self.release(&id) {
+                Ok(_) => drop(self.counters.expired.fetch_add(1, Ordering::Relaxed)),
+                Err(error) => tracing::error!("allocation {id} is not released: {error}"),
+            }
+        }
+    }
+
+    fn restart_workers(&self) {
+        let mut due = Vec::new();
+        {
+            let mut allocations = self.allocations.lock();
+            let mut restarts = self.restarts.lock();
+            restarts.retain(|id, _| allocations.contains_key(id));
+            for allocation in allocations.values_mut() {
+                let worker = &mut allocation.worker;
+                // One that was never started and that nobody is starting was left behind by an agent that ended.
+                if self.starting.lock().contains(&allocation.id) {
+                    continue;
+                }
+                if let Some(process) = worker.process {
+                    process.reap();
+                    if process.is_alive() {
+                        continue;
+                    }
+                    tracing::warn!("allocation {}: worker {} has ended", allocation.id, process.pid);
+                    worker.process = None;
+                    let steady = now_ms() > worker.started_ms + STEADY_MS;
+                    let failures = restarts.get(&allocation.id).map_or(0, |it| it.1);
+                    let failures = if steady { 0 } else { failures };
+                    restarts.insert(allocation.id.clone(), (Instant::now() + pause(failures), failures + 1));
+                }
+                let at = restarts.entry(allocation.id.clone()).or_insert((Instant::now(), 0));
+                if at.0 <= Instant::now() {
+                    at.1 += 1;
+                    at.0 = Instant::now() + pause(at.1);
+                    worker.restarts += 1;
+                    due.push(allocation.id.clone());
+                }
+            }
+        }
+        for id in due {
+            self.counters.restarts.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = self.start_worker(&id) {
+                tracing::error!("allocation {id}: the worker does not start again: {error}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end_at_a_minute() {
+        let all: Vec<u64> = (0..12).map(|failures| pause(failures).as_millis() as u64).collect();
+        assert_eq!(&all[..4], [500, 1000, 2000, 4000]);
+        assert!(all.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert_eq!(all[11], 60_000);
+    }
+}

@@ -1,0 +1,253 @@
+//! `/metrics`: what Prometheus reads. Names and units follow its conventions: base units, `_total` for what only grows.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::agent::Agent;
+use crate::allocation::Allocation;
+use crate::book;
+
+/// One figure with all its rows.
+struct Figure<'a> {
+    out: &'a mut String,
+    name: &'static str,
+}
+
+/// All figures, in order: the rows of one have to stand together.
+#[derive(Default)]
+struct Page {
+    out: String,
+}
+
+impl Page {
+    fn figure(&mut self, kind: &str, name: &'static str, help: &str) -> Figure<'_> {
+        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        Figure { out: &mut self.out, name }
+    }
+}
+
+impl Figure<'_> {
+    fn row(&mut self, labels: &str, value: f64) {
+        if value.is_finite() {
+            let _ = writeln!(self.out, "{}{{{labels}}} {value}", self.name);
+        }
+    }
+
+    fn plain(&mut self, value: f64) {
+        let _ = writeln!(self.out, "{} {value}", self.name);
+    }
+}
+
+/// `name="value"`, joined.
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let quoted = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let all: Vec<String> =
+        pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", quoted(value))).collect();
+    all.join(",")
+}
+
+impl Agent {
+    /// All figures as text.
+    pub(crate) fn prometheus(&self) -> String {
+        let mut page = Page::default();
+        let allocations: Vec<Allocation> = self.allocations.lock().values().cloned().collect();
+        self.agent_figures(&mut page, allocations.len());
+        self.device_figures(&mut page, &allocations);
+        self.worker_figures(&mut page, &allocations);
+        self.session_figures(&mut page, &allocations);
+        page.out
+    }
+
+    fn agent_figures(&self, page: &mut Page, allocations: usize) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let it = &self.counters;
+        let up = self.started.elapsed().as_secs_f64();
+        page.figure("gauge", "remora_agent_uptime_seconds", "Since the agent started.").plain(up);
+        page.figure("gauge", "remora_agent_allocations", "Allocations there are.").plain(allocations as f64);
+        for (name, help, counter) in [
+            ("remora_agent_allocations_created_total", "Allocations made.", &it.created),
+            ("remora_agent_allocations_refused_total", "Requests that were refused.", &it.refused),
+            ("remora_agent_allocations_released_total", "Allocations ended.", &it.released),
+            ("remora_agent_allocations_expired_total", "Ended because their client was gone.", &it.expired),
+            ("remora_agent_worker_restarts_total", "Workers started anew.", &it.restarts),
+            ("remora_agent_push_bytes_total", "Measurements that a receiver has taken.", &it.pushed_bytes),
+            ("remora_agent_push_failures_total", "Batches that a receiver has not taken.", &it.push_failures),
+            ("remora_agent_push_dropped_bytes_total", "Measurements that were dropped.", &it.dropped_bytes),
+        ] {
+            page.figure("counter", name, help).plain(read(counter));
+        }
+        let spooled = read(&it.spooled_bytes);
+        page.figure("gauge", "remora_agent_push_spool_bytes", "Measurements that wait.").plain(spooled);
+    }
+
+    fn device_figures(&self, page: &mut Page, allocations: &[Allocation]) {
+        let all = allocations.iter().map(|it| (it.id.clone(), it.clone())).collect();
+        let gpus = self.gpus.read().clone();
+        let rows: Vec<_> = gpus
+            .iter()
+            .map(|gpu| {
+                let index = gpu.index.to_string();
+                let labels = labels(&[
+                    ("node", &self.config.node),
+                    ("pool", &self.config.pool),
+                    ("device", &gpu.uuid),
+                    ("index", &index),
+                    ("model", &gpu.model),
+                    ("vendor", &gpu.vendor),
+                ]);
+                let promised = Agent::promised(&all, &gpu.uuid);
+                let capacity = book::capacity(gpu, &self.config.oversubscription);
+                (labels, gpu, promised, capacity, self.device_usage(gpu, allocations))
+            })
+            .collect();
+        macro_rules! gauges {
+            ($($name:literal $help:literal |$gpu:pat_param, $promised:pat_param, $capacity:pat_param, $usage:pat_param| $value:expr;)*) => {$({
+                let mut figure = page.figure("gauge", $name, $help);
+                for (labels, $gpu, $promised, $capacity, $usage) in &rows {
+                    figure.row(labels, $value);
+                }
+            })*};
+        }
+        gauges! {
+            "remora_device_memory_total_bytes" "Memory of the GPU." |gpu, _, _, _| gpu.memory_bytes as f64;
+            "remora_device_memory_used_bytes" "Memory that workers use of the GPU." |_, _, _, usage| usage.memory_bytes as f64;
+            "remora_device_memory_requested_bytes" "Memory that is promised." |_, promised, _, _| promised.memory_request_bytes as f64;
+            "remora_device_memory_limited_bytes" "Sum of the memory limits." |_, promised, _, _| promised.memory_limit_bytes as f64;
+            "remora_device_memory_limit_capacity_bytes" "What the memory limits may add up to." |_, _, capacity, _| capacity.memory_limit_bytes as f64;
+            "remora_device_compute_used_ratio" "Share of the time that workers use of the GPU." |_, _, _, usage| usage.compute_percent / 100.0;
+            "remora_device_compute_requested_ratio" "Share of the time that is promised." |_, promised, _, _| promised.compute_request_percent / 100.0;
+            "remora_device_compute_limited_ratio" "Sum of the compute limits." |_, promised, _, _| promised.compute_limit_percent / 100.0;
+            "remora_device_compute_limit_capacity_ratio" "What the compute limits may add up to." |_, _, capacity, _| capacity.compute_limit_percent / 100.0;
+            "remora_device_peak_tflops" "Half-precision peak." |gpu, _, _, _| gpu.tflops;
+        }
+        let known: Vec<_> = rows
+            .iter()
+            .filter_map(|(labels, gpu, ..)| Some((labels, self.samples.health(&gpu.uuid)?)))
+            .collect();
+        for (name, help, value) in [
+            ("remora_device_power_watts", "Power, as the vendor's library says.", 0),
+            ("remora_device_temperature_celsius", "Temperature, as the vendor's library says.", 1),
+            ("remora_device_utilization_ratio", "Use by anybody, as the vendor's library says.", 2),
+        ] {
+            let mut figure = page.figure("gauge", name, help);
+            for (labels, health) in &known {
+                let values = [
+                    health.power_watts,
+                    health.temperature_celsius,
+                    f64::from(health.utilization_percent) / 100.0,
+                ];
+                figure.row(labels, values[value]);
+            }
+        }
+    }
+
+    fn allocation_labels(&self, it: &Allocation) -> String {
+        labels(&[
+            ("node", &self.config.node),
+            ("pool", &self.config.pool),
+            ("allocation", &it.id),
+            ("worker", it.name()),
+            ("namespace", it.namespace()),
+            ("workload", it.workload()),
+            ("pod", it.request.pod.as_deref().unwrap_or_default()),
+            ("qos", it.qos.name()),
+        ])
+    }
+
+    fn worker_figures(&self, page: &mut Page, allocations: &[Allocation]) {
+        let mut figure = page.figure("gauge", "remora_worker_up", "Whether the worker answers.");
+        for it in allocations {
+            figure.row(&self.allocation_labels(it), f64::from(u8::from(self.samples.of(&it.id).is_some())));
+        }
+        let mut figure =
+            page.figure("counter", "remora_worker_restarts_total", "Times the worker was started anew.");
+        for it in allocations {
+            figure.row(&self.allocation_labels(it), f64::from(it.worker.restarts));
+        }
+        let mut figure = page.figure("gauge", "remora_worker_sessions", "Clients of the worker.");
+        for it in allocations {
+            if let Some(sample) = self.samples.of(&it.id) {
+                figure.row(&self.allocation_labels(it), sample.status.sessions.len() as f64);
+            }
+        }
+        let rows: Vec<_> = allocations
+            .iter()
+            .filter_map(|it| Some((it, self.samples.of(&it.id)?)))
+            .flat_map(|(it, sample)| {
+                let devices = it.devices.iter().zip(sample.status.devices.clone()).zip(sample.usage.clone());
+                let own = self.allocation_labels(it);
+                let rows = devices.map(move |((uuid, device), usage)| {
+                    let limits = device.limits.unwrap_or_default();
+                    (format!("{own},{}", labels(&[("device", uuid)])), device.memory_used, limits, usage)
+                });
+                rows.collect::<Vec<_>>()
+            })
+            .collect();
+        macro_rules! rows {
+            ($($kind:literal $name:literal $help:literal |$memory:pat_param, $limits:pat_param, $usage:pat_param| $value:expr;)*) => {$({
+                let mut figure = page.figure($kind, $name, $help);
+                for (labels, $memory, $limits, $usage) in &rows {
+                    figure.row(labels, $value);
+                }
+            })*};
+        }
+        rows! {
+            "gauge" "remora_worker_memory_used_bytes" "Memory in use." |memory, _, _| *memory as f64;
+            "gauge" "remora_worker_memory_limit_bytes" "Memory that may be used." |_, limits, _| limits.memory.map_or(f64::NAN, |limit| limit as f64);
+            "counter" "remora_worker_allocations_refused_total" "Allocations refused at the limit." |_, limits, _| limits.refused as f64;
+            "gauge" "remora_worker_compute_used_ratio" "Share of the GPU's time in use." |_, _, usage| usage.compute_percent / 100.0;
+            "gauge" "remora_worker_compute_limit_ratio" "Share of the GPU's time that may be used." |_, limits, _| limits.compute_percent / 100.0;
+            "gauge" "remora_worker_compute_request_ratio" "Share of the GPU's time that is promised." |_, limits, _| limits.compute_request_percent / 100.0;
+            "counter" "remora_worker_compute_seconds_total" "Time of the GPU that was used." |_, limits, _| limits.spent_ns as f64 / 1e9;
+            "counter" "remora_worker_launches_total" "Kernels launched." |_, limits, _| limits.launches as f64;
+            "counter" "remora_worker_throttled_total" "Launches that were held back." |_, limits, _| limits.throttled as f64;
+            "counter" "remora_worker_throttled_seconds_total" "Time that launches were held back." |_, limits, _| limits.throttled_ns as f64 / 1e9;
+        }
+    }
+
+    fn session_figures(&self, page: &mut Page, allocations: &[Allocation]) {
+        let rows: Vec<_> = allocations
+            .iter()
+            .filter_map(|it| Some((self.allocation_labels(it), self.samples.of(&it.id)?)))
+            .flat_map(|(own, sample)| {
+                let sessions = sample.status.sessions.clone().into_iter().map(move |session| {
+                    let (id, pid) = (format!("{:016x}", session.id), session.pid.to_string());
+                    let named = labels(&[("session", &id), ("client", &session.client), ("pid", &pid)]);
+                    (format!("{own},{named}"), session)
+                });
+                sessions.collect::<Vec<_>>()
+            })
+            .collect();
+        macro_rules! rows {
+            ($($kind:literal $name:literal $help:literal |$session:pat_param| $value:expr;)*) => {$({
+                let mut figure = page.figure($kind, $name, $help);
+                for (labels, $session) in &rows {
+                    figure.row(labels, $value);
+                }
+            })*};
+        }
+        rows! {
+            "gauge" "remora_session_memory_used_bytes" "Memory in use." |it| it.memory_used.iter().sum::<u64>() as f64;
+            "counter" "remora_session_compute_seconds_total" "Time of GPUs that was used." |it| it.spent_ns.iter().sum::<u64>() as f64 / 1e9;
+            "counter" "remora_session_requests_total" "Requests of the client." |it| it.requests as f64;
+            "counter" "remora_session_round_trips_total" "Requests whose answer was waited for." |it| it.round_trips as f64;
+            "counter" "remora_session_received_bytes_total" "Bytes from the client." |it| it.bytes_received as f64;
+            "counter" "remora_session_sent_bytes_total" "Bytes to the client." |it| it.bytes_sent as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_quoted_and_unknown_values_left_out() {
+        assert_eq!(labels(&[("a", "x\"y\\z\n"), ("b", "")]), "a=\"x\\\"y\\\\z\\n\",b=\"\"");
+        let mut page = Page::default();
+        let mut figure = page.figure("gauge", "g", "Help.");
+        figure.row("a=\"1\"", 0.5);
+        figure.row("a=\"2\"", f64::NAN);
+        assert_eq!(page.out, "# HELP g Help.\n# TYPE g gauge\ng{a=\"1\"} 0.5\n");
+    }
+}

@@ -1,0 +1,133 @@
+//! Sends measurements to whoever keeps them: each batch goes to disk first and leaves it when it has been taken.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::agent::{Agent, now_ms};
+use crate::config::PushConfig;
+use crate::spool::Spool;
+
+/// A receiver that has not answered after this long is not there.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries while nobody answers, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What became of a batch.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Taken,
+    /// It will never be taken: sending it again would hold up all that come after it.
+    Refused(String),
+    /// To be tried again.
+    Failed(String),
+}
+
+/// Runs until the agent stops.
+pub(crate) async fn push(agent: Arc<Agent>, config: PushConfig) {
+    let client = match reqwest::Client::builder().timeout(PATIENCE).no_proxy().build() {
+        Ok(client) => client,
+        Err(error) => return tracing::error!("measurements are not sent: {error}"),
+    };
+    let folder = agent.folder.path().join("spool");
+    let mut spool = match Spool::open(&folder, config.spool_bytes) {
+        Ok(spool) => spool,
+        Err(error) => return tracing::error!("measurements are not sent: {}: {error}", folder.display()),
+    };
+    let mut ticks = tokio::time::interval(Duration::from_secs_f64(config.interval_s));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let (mut pause, mut again) = (FIRST_PAUSE, Instant::now());
+    while !agent.stopping.load(Ordering::Relaxed) {
+        ticks.tick().await;
+        let measured = Arc::clone(&agent);
+        let lines = tokio::task::spawn_blocking(move || measured.lines(now_ms())).await.unwrap_or_default();
+        if let Err(error) = spool.add(&lines) {
+            tracing::error!("measurements are lost: {error}");
+        }
+        let counters = &agent.counters;
+        while Instant::now() >= again
+            && let Some((number, lines)) = spool.oldest()
+        {
+            match send(&client, &config, &lines).await {
+                Answer::Taken => {
+                    counters.pushed_bytes.fetch_add(lines.len() as u64, Ordering::Relaxed);
+                    spool.done(number);
+                    pause = FIRST_PAUSE;
+                }
+                Answer::Refused(why) => {
+                    tracing::error!("measurements are refused and dropped: {why}");
+                    counters.push_failures.fetch_add(1, Ordering::Relaxed);
+                    counters.dropped_bytes.fetch_add(lines.len() as u64, Ordering::Relaxed);
+                    spool.done(number);
+                }
+                Answer::Failed(why) => {
+                    tracing::warn!("measurements wait, {} bytes of them: {why}", spool.bytes());
+                    counters.push_failures.fetch_add(1, Ordering::Relaxed);
+                    again = Instant::now() + pause;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+        counters.spooled_bytes.store(spool.bytes(), Ordering::Relaxed);
+        counters.dropped_bytes.fetch_max(spool.dropped(), Ordering::Relaxed);
+    }
+}
+
+async fn send(client: &reqwest::Client, config: &PushConfig, lines: &str) -> Answer {
+    let mut request = client.post(&config.url).header("content-type", "text/plain; charset=utf-8");
+    if let Some(authorization) = &config.authorization {
+        request = request.header("authorization", authorization);
+    }
+    match request.body(lines.to_owned()).send().await {
+        Err(error) => Answer::Failed(error.to_string()),
+        Ok(response) if response.status().is_success() => Answer::Taken,
+        Ok(response) => {
+            let status = response.status();
+            let text = response.text().await.unwrap_or_default();
+            let why = format!("{status}: {}", text.chars().take(200).collect::<String>());
+            // Too many, too slow, not allowed yet: all of that may pass. Malformed lines do not.
+            match status.as_u16() {
+                400 | 413 | 422 => Answer::Refused(why),
+                _ => Answer::Failed(why),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn answer_with(status: &'static str) -> Answer {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/write", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut seen = Vec::new();
+            let mut buffer = [0; 4096];
+            while !seen.ends_with(b"a b=1 2\n") {
+                let read = stream.read(&mut buffer).await.unwrap();
+                seen.extend_from_slice(&buffer[..read]);
+            }
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            String::from_utf8(seen).unwrap()
+        });
+        let authorization = Some("token user:pass".to_owned());
+        let config = PushConfig { url, authorization, interval_s: 1.0, spool_bytes: 1 << 20 };
+        let answer = send(&reqwest::Client::new(), &config, "a b=1 2\n").await;
+        assert!(server.await.unwrap().contains("authorization: token user:pass"));
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_kept_unless_it_was_taken_or_never_will_be() {
+        assert_eq!(answer_with("204 No Content").await, Answer::Taken);
+        assert!(matches!(answer_with("400 Bad Request").await, Answer::Refused(_)));
+        assert!(matches!(answer_with("503 Service Unavailable").await, Answer::Failed(_)));
+        assert!(matches!(answer_with("401 Unauthorized").await, Answer::Failed(_)));
+    }
+}

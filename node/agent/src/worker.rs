@@ -1,0 +1,176 @@
+//! The process of an allocation: started so that it outlives the agent, asked how it is, ended.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use transport::{Endpoint, greet};
+use wire::{Hello, MAX_VERSION, MIN_VERSION, Purpose};
+use worker::Status;
+
+use crate::allocation::Allocation;
+use crate::config::Config;
+use crate::device::{Backing, Gpu};
+use crate::process::Identity;
+use crate::state::{Folder, private};
+
+/// Names the allocation in a worker's environment.
+pub(crate) const MARK: &str = "REMORA_ALLOCATION=";
+/// How long a worker may take until it listens; machines may be busy.
+const START: Duration = Duration::from_secs(60);
+/// How long it may take to end before it is killed.
+const END: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+const ASK: Duration = Duration::from_secs(2);
+/// A longer log is put aside when the worker is started next.
+const LOG_BYTES: u64 = 16 << 20;
+
+/// What is written behind the mark: allocations of another agent on this machine are not ours.
+pub(crate) fn mark(folder: &Folder, id: &str) -> String {
+    format!("{}:{id}", folder.path().display())
+}
+
+/// A worker that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Started {
+    pub(crate) process: Identity,
+    pub(crate) port: u16,
+}
+
+/// Starts a worker and waits until it listens. It keeps the port it had, so that clients find it again.
+pub(crate) fn start(
+    config: &Config,
+    folder: &Folder,
+    allocation: &Allocation,
+    gpus: &[Gpu],
+) -> Result<Started, String> {
+    let out = folder.of_worker(&allocation.id, "out");
+    let mut command = command(config, folder, allocation, gpus)?;
+    let file = |error: std::io::Error| format!("{}: {error}", out.display());
+    command.stdout(private(&out, true).map_err(file)?);
+    let child = command.spawn().map_err(|error| error.to_string())?;
+    let pid = child.id();
+    let process = Identity::of(pid).ok_or_else(|| last_words(folder, &allocation.id))?;
+    let began = Instant::now();
+    loop {
+        let mut said = String::new();
+        let _ = std::fs::File::open(&out).and_then(|file| file.take(4096).read_to_string(&mut said));
+        let port = said.lines().find_map(|line| line.strip_prefix("listening on ")?.parse::<Endpoint>().ok());
+        if let Some(Endpoint::Tcp { port, .. }) = port {
+            return Ok(Started { process, port });
+        }
+        if !process.is_alive() {
+            process.reap();
+            return Err(last_words(folder, &allocation.id));
+        }
+        if began.elapsed() > START {
+            end(process);
+            return Err(format!("it did not listen within {START:?}"));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn command(
+    config: &Config,
+    folder: &Folder,
+    allocation: &Allocation,
+    gpus: &[Gpu],
+) -> Result<Command, String> {
+    let (program, arguments) = config.worker.split_first().ok_or("no program is configured for workers")?;
+    let token = folder.of_worker(&allocation.id, "token");
+    let failed = |error: std::io::Error| error.to_string();
+    std::io::Write::write_all(&mut private(&token, true).map_err(failed)?, allocation.token.as_bytes())
+        .map_err(failed)?;
+    let log = folder.of_worker(&allocation.id, "log");
+    if std::fs::metadata(&log).is_ok_and(|it| it.len() > LOG_BYTES) {
+        let _ = std::fs::rename(&log, folder.of_worker(&allocation.id, "log.1"));
+    }
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
+    let mut command = Command::new(program);
+    command.args(arguments).args(["--ready", "--no-upload-cache"]);
+    let port = allocation.worker.port.unwrap_or(0);
+    command.arg("--listen").arg(Endpoint::tcp(&config.worker_host, port).to_string());
+    command.arg("--token-file").arg(token);
+    let share = &allocation.share;
+    command.arg("--memory-limit").arg(share.memory_limit_bytes.to_string());
+    command.arg("--compute-limit").arg(share.compute_limit_percent.min(100.0).to_string());
+    command.arg("--compute-request").arg(share.compute_request_percent.min(100.0).to_string());
+    command.args(["--qos", allocation.qos.name()]);
+    command.arg("--grace-closed").arg(config.grace_closed_s.to_string());
+    command.arg("--max-sessions").arg(config.max_sessions.max(1).to_string());
+    let mut ordinals = Vec::new();
+    for gpu in gpus {
+        match &gpu.backing {
+            Backing::Software { model } => {
+                command.args(["--device", model]);
+            }
+            Backing::Hip { ordinal } => ordinals.push(ordinal.to_string()),
+        }
+    }
+    if ordinals.is_empty() {
+        command.arg("--memory").arg(gpus.first().map_or(0, |gpu| gpu.memory_bytes).to_string());
+    } else {
+        command.args(["--backend", "hip"]).env("HIP_VISIBLE_DEVICES", ordinals.join(","));
+        if let Some(library) = &config.hip_library {
+            command.arg("--library").arg(library);
+        }
+    }
+    // Neither a terminal's signals nor the agent's end are the worker's business.
+    command.process_group(0);
+    command.env(MARK.trim_end_matches('='), mark(folder, &allocation.id));
+    command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE").env_remove("REMORA_WORKER");
+    command.stdin(Stdio::null()).stderr(log);
+    Ok(command)
+}
+
+/// The end of a worker's log, for whoever wants to know why it did not start.
+fn last_words(folder: &Folder, id: &str) -> String {
+    let log = std::fs::read(folder.of_worker(id, "log")).unwrap_or_default();
+    let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(2000)..]).into_owned();
+    let line = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it ended without a word");
+    line.trim().to_owned()
+}
+
+/// Ends a worker: asks, waits, kills. Its sessions end with it.
+pub(crate) fn end(process: Identity) {
+    process.signal(libc::SIGTERM);
+    let began = Instant::now();
+    while process.is_alive() && began.elapsed() < END {
+        std::thread::sleep(LOOK);
+        process.reap();
+    }
+    process.signal(libc::SIGKILL);
+    process.reap();
+}
+
+/// Removes what a worker left.
+pub(crate) fn forget(folder: &Folder, id: &str) {
+    for kind in ["out", "token", "log", "log.1"] {
+        let _ = std::fs::remove_file(folder.of_worker(id, kind));
+    }
+}
+
+/// Asks a worker how it is.
+pub(crate) fn inspect(config: &Config, port: u16, token: &str) -> Result<Status, String> {
+    let host = match config.worker_host.as_str() {
+        "0.0.0.0" => "127.0.0.1",
+        "::" => "::1",
+        host => host,
+    };
+    let link = Endpoint::tcp(host, port).connect(ASK).map_err(|error| error.to_string())?;
+    let hello = Hello {
+        min_version: MIN_VERSION,
+        max_version: MAX_VERSION,
+        purpose: Purpose::Inspect as u8,
+        client: "remora agent".to_owned(),
+        pid: std::process::id(),
+        nonce: greet::nonce().map_err(|error| error.to_string())?,
+        ..Hello::default()
+    };
+    let credentials = greet::Credentials { token: Some(token.as_bytes()), secret: None };
+    let status: wire::Status =
+        greet::greet(&link, &hello, &credentials, ASK, ASK * 2).map_err(|error| error.to_string())?;
+    Status::from_json(&status.text).map_err(|error| error.to_string())
+}

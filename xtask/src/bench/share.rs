@@ -1,0 +1,181 @@
+//! Parts of a software GPU, as an agent gives them away: how near use comes to a limit, and what asking for a part costs.
+//!
+//! Use is what the workers measure: processor time of the threads that run kernels, over the machine's. Whatever else the machine
+//! does takes processors away from both, so that the run says how busy the machine was.
+
+use super::Effort;
+use super::program::Programs;
+use super::report::{Aim, Report, Row};
+use super::resources::Process;
+use crate::bench::machine::Machine;
+use crate::build::Built;
+use crate::step;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMITS: &str = "Two clients of one software MI300X: use of the GPU over the run";
+const ASKING: &str = "Asking an agent for a part of a GPU";
+const AGENT: &str = "The agent itself";
+/// What two clients are given, in percent.
+const PARTS: [f64; 2] = [25.0, 50.0];
+
+pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
+    let mut report = Report::new(Machine::look());
+    let quick = effort.rounds < Effort::FULL.rounds;
+    let seconds = if quick { 10 } else { 60 };
+    let agent = Agent::start(built, programs)?;
+    step::say("asking for parts and giving them back");
+    agent.asking(effort.rounds, &mut report)?;
+    step::say(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
+    agent.accuracy(programs, seconds, &mut report)?;
+    report.close();
+    Ok(report)
+}
+
+/// An agent on a free port, with a folder of its own.
+struct Agent {
+    child: Child,
+    address: String,
+    token: String,
+    folder: std::path::PathBuf,
+}
+
+impl Agent {
+    fn start(built: &Built, programs: &Programs) -> Result<Agent> {
+        let folder = std::env::temp_dir().join(format!("remora-bench-agent-{}", std::process::id()));
+        let mut command = Command::new(&built.remora);
+        command.args([
+            "agent",
+            "--ready",
+            "--drain",
+            "--listen",
+            "127.0.0.1:0",
+            "--software",
+            "mi300x=8G",
+            "--data",
+        ]);
+        command.arg(&folder).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(File::create(programs.log("agent"))?).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
+        let address =
+            line.trim().strip_prefix("listening on http://").context("the agent does not listen")?.to_owned();
+        let token = std::fs::read_to_string(folder.join("api-token"))?.trim().to_owned();
+        Ok(Agent { child, address, token, folder })
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        write!(
+            stream,
+            "{method} /api/v1/{path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\
+             connection: close\r\n\r\n{body}",
+            self.address,
+            self.token,
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+        ensure!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {head}\n{body}");
+        Ok(if body.is_empty() { Value::Null } else { serde_json::from_str(body)? })
+    }
+
+    fn allocate(&self, percent: f64) -> Result<Value> {
+        self.ask("POST", "allocations", &json!({ "percent": percent }).to_string())
+    }
+
+    /// Nanoseconds of the GPU that an allocation has used.
+    fn spent(&self, allocation: &Value) -> Result<f64> {
+        let id = allocation["id"].as_str().context("no id")?;
+        let worker = self.ask("GET", &format!("workers/{id}"), "")?;
+        worker["status"]["devices"][0]["limits"]["spent_ns"].as_f64().context("use is not measured")
+    }
+
+    fn asking(&self, rounds: usize, report: &mut Report) -> Result<()> {
+        let (mut made, mut released) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let start = Instant::now();
+            let allocation = self.allocate(10.0)?;
+            made.push(start.elapsed().as_secs_f64() * 1e3);
+            let id = allocation["id"].as_str().context("no id")?;
+            let start = Instant::now();
+            self.ask("DELETE", &format!("allocations/{id}"), "")?;
+            released.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        for (key, name, times) in
+            [("allocate", "until its worker listens", made), ("release", "until it is free again", released)]
+        {
+            report.push(summary(Row::plain(ASKING, key, name, "ms"), times));
+        }
+        Ok(())
+    }
+
+    fn accuracy(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
+        let parts: Vec<(f64, Value)> =
+            PARTS.iter().map(|part| Ok((*part, self.allocate(*part)?))).collect::<Result<_>>()?;
+        let mut clients = Vec::new();
+        for (_, allocation) in &parts {
+            let url = allocation["url"].as_str().context("no url")?;
+            let (token, place) = url.trim_start_matches("remora://").split_once('@').context("no token")?;
+            let mut client = programs.start_so(&programs.scale, place, &[("REMORA_TOKEN", token)])?;
+            // Connected, and its kernel known.
+            client.ask("busy 200")?;
+            clients.push(client);
+        }
+        let (process, before) = (Process(self.child.id()), Instant::now());
+        let agent_before = process.cpu_seconds()?;
+        let spent: Vec<f64> = parts.iter().map(|(_, it)| self.spent(it)).collect::<Result<_>>()?;
+        let start = Instant::now();
+        let running: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                std::thread::spawn(move || client.ask(&format!("busy {}", seconds * 1000)).map(|_| client))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_secs(seconds));
+        let after: Vec<f64> = parts.iter().map(|(_, it)| self.spent(it)).collect::<Result<_>>()?;
+        let elapsed = start.elapsed().as_secs_f64() * 1e9;
+        let agent = (process.cpu_seconds()? - agent_before) / before.elapsed().as_secs_f64();
+        for client in running {
+            match client.join() {
+                Ok(client) => drop(client?),
+                Err(_) => bail!("a client's thread failed"),
+            }
+        }
+        for ((part, _), (before, after)) in parts.iter().zip(spent.iter().zip(&after)) {
+            let used = 100.0 * (after - before) / elapsed;
+            let row =
+                Row::plain(LIMITS, format!("used_{part}"), format!("used with a limit of {part} %"), "%");
+            report.push(Row { best: used, median: used, ..row });
+            let off = (used - part).abs();
+            let row = Row::plain(LIMITS, format!("off_{part}"), "  off by", "points");
+            report.push(Row { best: off, median: off, aim: Some(Aim::AtMost(5.0)), ..row });
+        }
+        let row =
+            Row::plain(AGENT, "cpu", "processor time a second, with two workers measured each second", "ms");
+        report.push(Row { best: agent * 1e3, median: agent * 1e3, ..row });
+        Ok(())
+    }
+}
+
+fn summary(row: Row, mut times: Vec<f64>) -> Row {
+    times.sort_by(f64::total_cmp);
+    Row { best: times[0], median: times[times.len() / 2], ..row }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Ok(pid) = libc::pid_t::try_from(self.child.id()) {
+            // SAFETY: kill reads no memory of ours, and the child is not yet waited for, so the number is still its own.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+        }
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
