@@ -107,6 +107,8 @@ pub struct Config {
     pub provider: Option<PathBuf>,
     /// The libamdhip64 that workers of real GPUs load; `None` searches the usual places.
     pub hip_library: Option<PathBuf>,
+    /// Where limits are that somebody set through the provider library; `limits` in the data folder by default.
+    pub limits: Option<PathBuf>,
     pub software: Vec<SoftwareGpu>,
     pub oversubscription: Oversubscription,
     pub placement: Placement,
@@ -135,6 +137,7 @@ impl Default for Config {
             advertise: None,
             provider: None,
             hip_library: None,
+            limits: None,
             software: Vec::new(),
             oversubscription: Oversubscription::default(),
             placement: Placement::default(),

@@ -15,6 +15,7 @@ mod http;
 mod keeper;
 mod lines;
 mod metrics;
+mod orders;
 mod process;
 mod provider;
 mod push;

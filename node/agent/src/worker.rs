@@ -12,6 +12,7 @@ use worker::Status;
 use crate::allocation::Allocation;
 use crate::config::Config;
 use crate::device::{Backing, Gpu};
+use crate::orders;
 use crate::process::Identity;
 use crate::state::{Folder, private};
 
@@ -93,7 +94,10 @@ fn command(
     let port = allocation.worker.port.unwrap_or(0);
     command.arg("--listen").arg(Endpoint::tcp(&config.worker_host, port).to_string());
     command.arg("--token-file").arg(token);
-    let share = &allocation.share;
+    let names = [allocation.name(), allocation.id.as_str()];
+    let orders = config.limits.clone().unwrap_or_else(|| folder.path().join("limits"));
+    let share =
+        gpus.iter().fold(allocation.share, |share, gpu| orders::apply(&orders, &names, &gpu.uuid, share));
     command.arg("--memory-limit").arg(share.memory_limit_bytes.to_string());
     command.arg("--compute-limit").arg(share.compute_limit_percent.min(100.0).to_string());
     command.arg("--compute-request").arg(share.compute_request_percent.min(100.0).to_string());
