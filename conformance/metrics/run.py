@@ -138,7 +138,7 @@ def check(arguments, folder):
 
     # The receiver is gone for a while, and nothing is lost.
     def times():
-        lines = ask(f"http://{victoria}{prefix}/api/v1/export?match={urllib.parse.quote('{__name__=~\"tf_node_metrics_gpu_count\"}')}")
+        lines = ask(f"http://{victoria}{prefix}/api/v1/export?" + urllib.parse.urlencode({"match[]": "tf_node_metrics_gpu_count"}))
         found = [json.loads(line) for line in lines.splitlines()]
         return sorted(time for series in found for time in series["timestamps"])
     until("rows arrive", lambda: len(times()) >= 2)

@@ -29,20 +29,29 @@ impl Agent {
         Agent { process: Some(process), address, token, marker, folder }
     }
 
+    /// The same for the GPUs that a library tells of.
+    fn with_provider(library: &Path, gpus: &str) -> Agent {
+        let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
+        let mut command = Agent::command(folder.path(), &marker);
+        command.arg("--provider").arg(library).env("REMORA_SOFTWARE_GPUS", gpus).env("REMORA_AMD_SMI", "off");
+        let (process, address) = Agent::listening(&mut command);
+        let token = std::fs::read_to_string(folder.path().join("api-token")).unwrap().trim().to_owned();
+        Agent { process: Some(process), address, token, marker, folder }
+    }
+
     fn launch(folder: &Path, marker: &Marker) -> (Running, String) {
+        Agent::listening(Agent::command(folder, marker).args(["--software", "mi300x=1G"]))
+    }
+
+    fn command(folder: &Path, marker: &Marker) -> Command {
         let mut command = Command::new(e2e::remora());
-        command.args([
-            "agent",
-            "--ready",
-            "--listen",
-            "127.0.0.1:0",
-            "--software",
-            "mi300x=1G",
-            "--node",
-            "n1",
-        ]);
+        command.args(["agent", "--ready", "--listen", "127.0.0.1:0", "--node", "n1"]);
         command.arg("--data").arg(folder).env(Marker::NAME, marker.value());
-        let process = Running::start(&mut command);
+        command
+    }
+
+    fn listening(command: &mut Command) -> (Running, String) {
+        let process = Running::start(command);
         let line = process.wait_for_line("listening on ");
         (process, line.trim().strip_prefix("listening on http://").unwrap().to_owned())
     }
@@ -193,4 +202,16 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
     drop(client);
     eventually("the allocation is gone", || agent.get("/api/v1/allocations").as_array().unwrap().is_empty());
     agent.allocate(json!({"percent": 100}));
+}
+
+#[test]
+fn gpus_that_a_provider_library_tells_of_are_offered() {
+    let agent = Agent::with_provider(&e2e::library_folder().join("libaccelerator_amd.so"), "mi210,mi300x");
+    let devices = agent.get("/api/v1/devices");
+    let models: Vec<&str> = devices.as_array().unwrap().iter().map(|device| text(device, "model")).collect();
+    assert_eq!(models, ["AMD Instinct MI210", "AMD Instinct MI300X"]);
+    let request = json!({"model": "mi300x", "memory": {"limit": 64 * MIB}, "compute": {"limit_tflops": 130}});
+    let part = agent.allocate(request);
+    assert_eq!(part["devices"], json!([devices[1]["uuid"]]));
+    Running::start(on("hold_memory", &part).arg("32")).finish().expect_silent_success();
 }
