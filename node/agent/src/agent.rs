@@ -309,8 +309,7 @@ impl Agent {
 
     /// The address a client is given, whole, with all it needs to prove.
     pub(crate) fn url(&self, allocation: &Allocation) -> Option<String> {
-        let host = self.config.advertise.as_deref().unwrap_or(&self.config.worker_host);
-        let endpoint = transport::Endpoint::tcp(host, allocation.worker.port?);
+        let endpoint = transport::Endpoint::tcp(self.config.advertised(), allocation.worker.port?);
         Some(transport::Address { endpoint, token: Some(allocation.token.clone()) }.to_string())
     }
 

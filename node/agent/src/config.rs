@@ -119,6 +119,8 @@ pub struct Config {
     /// Sessions that one allocation may have at the same time.
     pub max_sessions: u32,
     pub push: Option<PushConfig>,
+    /// Ask for the agent's token at `/metrics`, too.
+    pub guard_metrics: bool,
     /// The program and its arguments that run a worker.
     #[serde(skip)]
     pub worker: Vec<std::ffi::OsString>,
@@ -145,6 +147,7 @@ impl Default for Config {
             grace_closed_s: 2.0,
             max_sessions: 64,
             push: None,
+            guard_metrics: false,
             worker: Vec::new(),
             drain: false,
         }
@@ -157,6 +160,13 @@ impl Config {
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
+    }
+
+    /// The name under which clients reach workers.
+    pub(crate) fn advertised(&self) -> &str {
+        let everywhere = ["0.0.0.0", "::"].contains(&self.worker_host.as_str());
+        let own = if everywhere { &self.node } else { &self.worker_host };
+        self.advertise.as_ref().unwrap_or(own)
     }
 
     pub fn check(&self) -> Result<(), ConfigError> {
@@ -216,6 +226,15 @@ mod tests {
         assert_eq!(config.push.unwrap().interval_s, 10.0);
         std::fs::write(&path, "nodes = 3\n").unwrap();
         assert!(matches!(Config::read(&path), Err(ConfigError::Parse { .. })));
+    }
+
+    #[test]
+    fn clients_are_told_a_name_that_they_can_reach() {
+        let config = Config { node: "gpu7".to_owned(), ..Config::default() };
+        assert_eq!(config.advertised(), "127.0.0.1");
+        let config = Config { worker_host: "0.0.0.0".to_owned(), ..config };
+        assert_eq!(config.advertised(), "gpu7");
+        assert_eq!(Config { advertise: Some("10.0.0.7".to_owned()), ..config }.advertised(), "10.0.0.7");
     }
 
     #[test]

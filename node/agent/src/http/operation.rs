@@ -33,13 +33,13 @@ pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, Strin
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 
-/// Figures for Prometheus. Where other machines can ask, they need the agent's token.
+/// Figures for Prometheus. Whoever reaches the agent may read them, unless it was told to ask for its token.
 #[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "text/plain", body = String)))]
 pub(crate) async fn metrics(
     State(agent): State<Arc<Agent>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, AgentError> {
-    if !agent.config.listen.ip().is_loopback() {
+    if agent.config.guard_metrics {
         is_operator(&agent, &headers)?;
     }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], agent.prometheus()))

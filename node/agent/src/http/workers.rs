@@ -28,7 +28,7 @@ pub(crate) struct WorkerView {
 }
 
 fn view(agent: &Agent, it: &Allocation) -> WorkerView {
-    let host = agent.config.advertise.as_deref().unwrap_or(&agent.config.worker_host);
+    let host = agent.config.advertised();
     let sample = agent.samples.of(&it.id);
     WorkerView {
         id: it.id.clone(),
