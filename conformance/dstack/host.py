@@ -105,7 +105,7 @@ class Task:
             try:
                 with open(f"/proc/{process}/comm") as file:
                     name = file.read().strip()
-                if name == "sshd" and os.readlink(f"/proc/{process}/ns/pid") == space:
+                if name == os.path.basename(SETTINGS["sshd"]) and os.readlink(f"/proc/{process}/ns/pid") == space:
                     os.kill(int(process), signal.SIGKILL)
             except OSError:
                 pass
