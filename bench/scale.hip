@@ -302,7 +302,7 @@ static Answer drop_streams() {
 
 // Keeps the device busy for so many milliseconds: the launches that were made.
 static Answer busy(int64_t milliseconds) {
-  constexpr int blocks = 64, threads = 64;
+  constexpr int blocks = 256, threads = 64;
   static float *data = nullptr;
   if (!data) {
     HIP_OK(hipMalloc(&data, blocks * threads * sizeof(float)));
@@ -310,7 +310,7 @@ static Answer busy(int64_t milliseconds) {
   }
   int64_t launches = 0;
   for (int64_t end = now() + milliseconds * 1000000; now() < end; ++launches) {
-    work<<<blocks, threads>>>(data, 2000);
+    work<<<blocks, threads>>>(data, 20000);
     if (launches % 4 == 3)
       HIP_OK(hipDeviceSynchronize());
   }
