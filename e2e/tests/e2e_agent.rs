@@ -196,7 +196,18 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
         worker["running"] == true && worker["pid"] != pid && worker["restarts"].as_u64() >= Some(1)
     });
     Running::start(on("hold_memory", &leased).arg("100")).finish().expect_silent_success();
-    assert_eq!(agent.ask("POST", &format!("{worker}/snapshot"), &agent.token, None).0, 501);
+
+    // Its sessions are saved, which frees what they had, and taken up again; their program notices nothing.
+    let mut held = Running::start(on("hold_memory", &leased).arg("100"));
+    held.wait_for_line("holding");
+    let (status, saved) = agent.ask("POST", &format!("{worker}/snapshot"), &agent.token, None);
+    assert_eq!((status, saved["sessions"].as_array().map(Vec::len)), (200, Some(1)), "{saved}");
+    assert_eq!(agent.get(&worker)["status"]["devices"][0]["memory_used"], 0);
+    let (status, resumed) = agent.ask("POST", &format!("{worker}/resume"), &agent.token, None);
+    assert_eq!((status, &resumed), (200, &saved));
+    assert!(agent.get(&worker)["status"]["devices"][0]["memory_used"].as_u64() >= Some(100 * MIB));
+    held.close_input();
+    held.finish().expect_silent_success().expect_line("leaving");
 
     client.signal(libc::SIGKILL);
     drop(client);

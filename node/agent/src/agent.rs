@@ -15,7 +15,6 @@ use crate::error::AgentError;
 use crate::process::{self, Identity};
 use crate::provider::Provider;
 use crate::sample::Samples;
-use crate::snapshot::{Snapshots, Unable};
 use crate::state::{Folder, new_token};
 use crate::worker;
 
@@ -51,7 +50,6 @@ pub struct Agent {
     pub(crate) counters: Counters,
     pub(crate) started: Instant,
     pub(crate) stopping: AtomicBool,
-    pub(crate) snapshots: Box<dyn Snapshots>,
 }
 
 /// Milliseconds since 1970.
@@ -85,7 +83,6 @@ impl Agent {
             counters: Counters::default(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            snapshots: Box::new(Unable),
             folder,
             config,
         });

@@ -162,6 +162,15 @@ impl Config {
             .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
     }
 
+    /// Where the agent itself reaches workers.
+    pub(crate) fn worker_address(&self) -> &str {
+        match self.worker_host.as_str() {
+            "0.0.0.0" => "127.0.0.1",
+            "::" => "::1",
+            host => host,
+        }
+    }
+
     /// The name under which clients reach workers.
     pub(crate) fn advertised(&self) -> &str {
         let everywhere = ["0.0.0.0", "::"].contains(&self.worker_host.as_str());

@@ -24,7 +24,7 @@ pub enum AgentError {
     #[error("{0}")]
     NoDevice(String),
     #[error("{0}")]
-    NotImplemented(&'static str),
+    Refused(String),
     #[error("the worker did not start: {0}")]
     Worker(String),
     #[error("the agent is stopping")]
@@ -57,8 +57,7 @@ impl AgentError {
             AgentError::BadRequest(_) => StatusCode::BAD_REQUEST,
             AgentError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             AgentError::NotFound(_) => StatusCode::NOT_FOUND,
-            AgentError::Short(_) | AgentError::NoDevice(_) => StatusCode::CONFLICT,
-            AgentError::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
+            AgentError::Short(_) | AgentError::NoDevice(_) | AgentError::Refused(_) => StatusCode::CONFLICT,
             AgentError::Worker(_) | AgentError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -154,16 +154,13 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
     for kind in ["out", "token", "log", "log.1"] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
+    let _ = std::fs::remove_dir_all(folder.of_worker(id, "sessions"));
 }
 
 /// Asks a worker how it is.
 pub(crate) fn inspect(config: &Config, port: u16, token: &str) -> Result<Status, String> {
-    let host = match config.worker_host.as_str() {
-        "0.0.0.0" => "127.0.0.1",
-        "::" => "::1",
-        host => host,
-    };
-    let link = Endpoint::tcp(host, port).connect(ASK).map_err(|error| error.to_string())?;
+    let link =
+        Endpoint::tcp(config.worker_address(), port).connect(ASK).map_err(|error| error.to_string())?;
     let hello = Hello {
         min_version: MIN_VERSION,
         max_version: MAX_VERSION,

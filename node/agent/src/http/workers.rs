@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -67,30 +66,34 @@ pub(crate) async fn detail(
     Ok(Json(asked.await?))
 }
 
-/// Saves the sessions of a worker.
-#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 501, description = "The workers of this version cannot", body = Problem)))]
+/// Sessions by the numbers that `remora devices --json` shows.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionList {
+    sessions: Vec<u64>,
+}
+
+/// Saves the sessions of a worker to the agent's folder. Their programs wait until they are resumed.
+#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be saved, and goes on", body = Problem)))]
 pub(crate) async fn snapshot(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,
-) -> Result<StatusCode, AgentError> {
-    aside(&agent, move |agent| {
-        let folder = agent.folder.of_worker(&id, "snapshot");
-        agent.snapshots.snapshot(&agent.allocation(&id)?, &folder)
-    })
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Json<SessionList>, AgentError> {
+    let saved = aside(&agent, move |agent| {
+        let folder = agent.folder.of_worker(&id, "sessions");
+        crate::snapshot::save(&agent.config, &agent.allocation(&id)?, &folder)
+    });
+    Ok(Json(SessionList { sessions: saved.await? }))
 }
 
-/// Takes the sessions of a worker up again.
-#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 501, description = "The workers of this version cannot", body = Problem)))]
+/// Takes the sessions of a worker up again that were saved.
+#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be taken up, and stays saved", body = Problem)))]
 pub(crate) async fn resume(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,
-) -> Result<StatusCode, AgentError> {
-    aside(&agent, move |agent| {
-        let folder = agent.folder.of_worker(&id, "snapshot");
-        agent.snapshots.resume(&agent.allocation(&id)?, &folder)
-    })
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Json<SessionList>, AgentError> {
+    let resumed = aside(&agent, move |agent| {
+        let folder = agent.folder.of_worker(&id, "sessions");
+        crate::snapshot::resume(&agent.config, &agent.allocation(&id)?, &folder)
+    });
+    Ok(Json(SessionList { sessions: resumed.await? }))
 }
