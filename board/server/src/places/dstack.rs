@@ -70,7 +70,7 @@ struct Shared {
     phase: watch::Sender<Phase>,
     /// Which attempt to start failed last, and why.
     failed: watch::Sender<(u64, String)>,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<Vec<Wish>>,
     /// Told when somebody wants the device, or nobody does any more.
     changed: Notify,
     /// How often a worker was lost.
@@ -79,12 +79,13 @@ struct Shared {
     stop: watch::Sender<bool>,
 }
 
-/// Who needs the device.
-#[derive(Debug, Default)]
-struct Wanted {
-    count: usize,
-    /// The least of what they may pay.
-    prices: Vec<f64>,
+/// Somebody who needs the device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Wish {
+    /// The attempt that had failed last when it came: a later failure is told to it, and then it wants nothing more.
+    since: u64,
+    /// What it may pay.
+    price: f64,
 }
 
 /// What is known of prices and times.
@@ -125,7 +126,6 @@ impl Dstack {
     pub async fn ready(&self, want: &Want<'_>) -> Result<(Address, u64, Holder), PlaceError> {
         let mut phase = self.shared.phase.subscribe();
         let mut failed = self.shared.failed.subscribe();
-        let seen = failed.borrow_and_update().0;
         let holder = Holder::new(&self.shared, want.price);
         loop {
             let now = phase.borrow_and_update().clone();
@@ -144,7 +144,7 @@ impl Dstack {
             }
             tokio::select! {
                 changed = phase.changed() => changed.map_err(|_| gone())?,
-                failure = failed.wait_for(|(attempt, _)| *attempt > seen) => {
+                failure = failed.wait_for(|(attempt, _)| *attempt > holder.wish.since) => {
                     let failure = failure.map_err(|_| gone())?;
                     return Err(PlaceError::Dstack(failure.1.clone()));
                 }
@@ -205,26 +205,23 @@ fn gone() -> PlaceError {
 #[derive(Debug)]
 pub struct Holder {
     shared: Arc<Shared>,
-    price: f64,
+    wish: Wish,
 }
 
 impl Holder {
     fn new(shared: &Arc<Shared>, price: f64) -> Holder {
-        let mut wanted = shared.wanted.lock();
-        wanted.count += 1;
-        wanted.prices.push(price);
-        drop(wanted);
+        let wish = Wish { since: shared.failed.borrow().0, price };
+        shared.wanted.lock().push(wish);
         shared.changed.notify_one();
-        Holder { shared: Arc::clone(shared), price }
+        Holder { shared: Arc::clone(shared), wish }
     }
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
         let mut wanted = self.shared.wanted.lock();
-        wanted.count -= 1;
-        if let Some(index) = wanted.prices.iter().position(|price| *price == self.price) {
-            wanted.prices.swap_remove(index);
+        if let Some(index) = wanted.iter().position(|wish| *wish == self.wish) {
+            wanted.swap_remove(index);
         }
         drop(wanted);
         self.shared.changed.notify_one();
@@ -232,14 +229,19 @@ impl Drop for Holder {
 }
 
 impl Shared {
+    /// Those who have not been told of a failure since they came. Who was told may not have left yet.
+    fn wishes(&self) -> Vec<Wish> {
+        let failed = self.failed.borrow().0;
+        self.wanted.lock().iter().copied().filter(|wish| wish.since >= failed).collect()
+    }
+
     fn is_wanted(&self) -> bool {
-        self.wanted.lock().count > 0
+        !self.wishes().is_empty()
     }
 
     /// What a run may cost an hour so that everybody who waits may use it.
     fn most(&self) -> Option<f64> {
-        let prices = self.wanted.lock().prices.clone();
-        let told = prices.into_iter().filter(|price| *price > 0.0);
+        let told = self.wishes().into_iter().map(|wish| wish.price).filter(|price| *price > 0.0);
         told.chain(self.project.config.max_price).reduce(f64::min)
     }
 
