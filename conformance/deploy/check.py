@@ -1,6 +1,6 @@
 """Holds everything in deploy/ against the tools of those who will use it: hadolint, helm, Kubernetes' schemas, systemd.
 
-Asks for REMORA (the program), DEPLOY (the folder), SCRATCH (a folder for downloads). Each line says one thing that was tried.
+Asks for REMORA (the program), PROVIDER (the library), DEPLOY (the folder), SCRATCH (a folder for downloads). Each line says one thing that was tried.
 """
 
 import glob
@@ -22,6 +22,7 @@ import yaml
 DEPLOY = os.environ["DEPLOY"]
 SCRATCH = os.environ["SCRATCH"]
 REMORA = os.environ["REMORA"]
+PROVIDER = os.environ["PROVIDER"]
 BIN = os.path.dirname(sys.executable)
 # The oldest version that is supported, and the newest whose schemas the package has.
 KUBERNETES = ["1.29", "1.37"]
@@ -127,15 +128,16 @@ def schema(one, version):
 
 
 def agent(text):
-    """Starts a real agent with it, with what this machine does not have left out."""
+    """Starts a real agent with it, with the provider library that was built, which is told of a software GPU where it would find real ones."""
     config = tomllib.loads(text)
     with tempfile.TemporaryDirectory() as folder:
-        lines = [line for line in text.splitlines() if not line.startswith(("provider", "hip_library"))]
+        lines = [f'provider = "{PROVIDER}"' if line.startswith("provider") else line for line in text.splitlines()]
         path = folder + "/agent.toml"
         with open(path, "w") as file:
             file.write("\n".join(lines))
         command = [REMORA, "agent", "--config", path, "--data", folder, "--listen", "127.0.0.1:0", "--worker-host", "127.0.0.1", "--ready"]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        environment = {**os.environ, "REMORA_SOFTWARE_GPUS": "mi300x"}
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         try:
             line = child.stdout.readline().strip()
             if not line.startswith("listening on "):

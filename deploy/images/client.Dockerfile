@@ -9,5 +9,5 @@ FROM debian:bookworm-slim
 COPY --from=build /src/target/lib /build/lib
 COPY --from=build /src/target/release/remora /build/bin/remora
 USER 65534:65534
-# An init container copies them to a volume; the program's container then has LD_LIBRARY_PATH=/remora/lib, and REMORA_WORKER.
+# An init container copies them to a volume; the program's container then has LD_LIBRARY_PATH=/remora/lib, and REMORA_URL.
 CMD ["cp", "-r", "/build/.", "/remora"]

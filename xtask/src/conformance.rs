@@ -21,6 +21,7 @@ use crate::compilers;
 use crate::examples::ARCHITECTURES;
 use crate::local_worker::LocalWorker;
 use crate::lock::Lock;
+use crate::provider_lib;
 use crate::repo::Repo;
 use crate::setup;
 use crate::stamp::{Inputs, Stamp};
@@ -145,7 +146,8 @@ fn deploy(repo: &Repo, built: &Built) -> Result<()> {
     fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
     let mut check = Command::new(python);
     check.arg(repo.root.join("conformance/deploy/check.py"));
-    check.env("REMORA", &built.remora).env("DEPLOY", repo.root.join("deploy")).env("SCRATCH", scratch);
+    check.env("REMORA", &built.remora).env("PROVIDER", built.lib.join(provider_lib::NAME));
+    check.env("DEPLOY", repo.root.join("deploy")).env("SCRATCH", scratch);
     step::loud("what is deployed", &mut check)
 }
 

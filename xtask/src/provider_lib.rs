@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// What agents look for.
-const NAME: &str = "libaccelerator_amd.so";
+pub const NAME: &str = "libaccelerator_amd.so";
 
 /// Builds it and nothing else.
 pub fn build(repo: &Repo) -> Result<PathBuf> {
