@@ -174,7 +174,7 @@ fn parts_of_a_gpu_are_given_kept_over_a_kill_and_freed() {
     eventually("the memory is free", || {
         Running::start(on("hold_memory", &quarter).arg("200")).finish().status.success()
     });
-    assert!(killed.elapsed() < Duration::from_secs(15), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
     assert_eq!(agent.ask("DELETE", &format!("/api/v1/allocations/{id}"), &agent.token, None).0, 204);
     agent.allocate(json!({"percent": 50}));
 }
