@@ -21,8 +21,9 @@ const PACKAGES: &[&str] = &[
     "libamdhip64-5",
     "libamdhip64-dev",
     "rocm-device-libs",
-    // the board's other database
+    // the board's other database, and how it reaches GPUs that it rents
     "postgresql",
+    "openssh-client",
     // Triton, for conformance
     "python3",
     "python3-venv",

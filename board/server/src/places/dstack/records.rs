@@ -63,7 +63,13 @@ impl Records {
         let key = self.key(&name);
         let mut keygen = Command::new("ssh-keygen");
         keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", &name, "-f"]).arg(&key);
-        let made = keygen.stdin(std::process::Stdio::null()).output().await?;
+        let made = keygen.stdin(std::process::Stdio::null()).output().await;
+        let made = made.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                Error::other("there is no ssh-keygen here; Debian's openssh-client has it")
+            }
+            _ => error,
+        })?;
         if !made.status.success() {
             let words = String::from_utf8_lossy(&made.stderr).trim().to_owned();
             return Err(Error::other(format!("ssh-keygen: {words}")));
