@@ -13,6 +13,7 @@ const PACKAGES: &[&str] = &[
     // the compiler of the examples, and of hiprtc on the worker
     "clang-19",
     "clang-tools-19",
+    "libclang-rt-19-dev",
     "lld-19",
     "llvm-19",
     "libstdc++-12-dev",
