@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use futures_util::StreamExt;
 
 use crate::accounts;
 use crate::app::App;
@@ -148,6 +149,9 @@ fn from_here(headers: &HeaderMap) -> bool {
 /// The body of a request that says it is JSON.
 pub struct JsonBody(pub Bytes);
 
+/// How many times the limit of a body is read before the connection is closed: who is still sending would not hear why.
+const READ_ON: usize = 16;
+
 impl FromRequest<Arc<App>> for JsonBody {
     type Rejection = Refusal;
 
@@ -159,16 +163,24 @@ impl FromRequest<Arc<App>> for JsonBody {
                 .details("Send the header \"Content-Type: application/json\"."));
         }
         let limit = app.config.limits.body_bytes;
-        match Bytes::from_request(request, app).await {
-            Ok(bytes) => Ok(JsonBody(bytes)),
-            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large")
-                    .details(format!("{limit} bytes are the limit.")))
-            }
-            Err(rejection) => {
-                Err(Refusal::bad_request("the body cannot be read").details(rejection.body_text()))
+        let (mut kept, mut sent) = (Vec::new(), 0);
+        let mut parts = request.into_body().into_data_stream();
+        while let Some(part) = parts.next().await {
+            let part = part.map_err(|error| {
+                Refusal::bad_request("the body cannot be read").details(error.to_string())
+            })?;
+            sent += part.len();
+            if sent <= limit {
+                kept.extend_from_slice(&part);
+            } else if sent > READ_ON * limit {
+                break;
             }
         }
+        if sent > limit {
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large")
+                .details(format!("{limit} bytes are the limit.")));
+        }
+        Ok(JsonBody(kept.into()))
     }
 }
 
