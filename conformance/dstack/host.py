@@ -278,7 +278,7 @@ class Runner(Handler):
                 return {}
             case ["api", "run"]:
                 task.run()
-                return {"working_dir": "/root", "username": "root"}
+                return {"working_dir": os.path.expanduser("~"), "username": "root"}
             case ["api", "pull"]:
                 return task.pull_since(int(dict(p.split("=") for p in query.split("&") if "=" in p).get("timestamp", 0)))
             case ["api", "stop"]:

@@ -25,6 +25,7 @@ BOARD = "http://127.0.0.1:3900"
 TOKEN = "a-token-of-the-test"
 VERSION = "0.22.5"
 HOLD = "/run/rig-hold"
+HOME = os.path.expanduser("~")
 SHIM = "http://127.0.0.1:10998"
 # What the host costs an hour: 0 as dstack has it for hosts of one's own, so the price is put into its database.
 PRICE = 1.99
@@ -113,13 +114,13 @@ def overlay(folder):
 def prepare_host():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
-    for folder in ("/root", "/etc", "/usr/local"):
+    for folder in (HOME, "/etc", "/usr/local"):
         overlay(folder)
     os.makedirs("/run/sshd")
     # Temporary files go with the rest, whoever is killed.
     os.makedirs("/run/tmp")
     os.environ["TMPDIR"] = "/run/tmp"
-    os.makedirs("/root/.ssh", 0o700, exist_ok=True)
+    os.makedirs(f"{HOME}/.ssh", 0o700, exist_ok=True)
     os.makedirs("/etc/systemd/system", exist_ok=True)
     # Where tasks see it too.
     sshd, libraries = "/usr/local/sbin/rig-sshd", "/usr/local/lib/rig"
@@ -133,7 +134,7 @@ def prepare_host():
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"/run/{name}"]
         subprocess.run(command, check=True)
     with open("/run/key.pub") as file:
-        write("/root/.ssh/authorized_keys", file.read(), 0o600)
+        write(f"{HOME}/.ssh/authorized_keys", file.read(), 0o600)
     config = "/run/sshd_config"
     write(
         config,
@@ -143,7 +144,7 @@ def prepare_host():
     write("/usr/local/bin/sudo", '#!/bin/sh\nexec "$@"\n', 0o755)
     write(
         "/usr/local/bin/systemctl",
-        '#!/bin/sh\ncase "$*" in\n"restart dstack-shim")\n  set -a; . /root/.dstack/shim.env; set +a\n'
+        '#!/bin/sh\ncase "$*" in\n"restart dstack-shim")\n  set -a; . ~/.dstack/shim.env; set +a\n'
         "  setsid /usr/local/bin/dstack-shim > /run/shim.log 2>&1 < /dev/null &\n  ;;\nesac\n",
         0o755,
     )
