@@ -169,7 +169,10 @@ fn mounts(plan: &Plan) -> Staged<()> {
 fn make_mounts(plan: &Plan) -> io::Result<()> {
     let null = std::ptr::null();
     // SAFETY: constants that end in zero; changes only the namespace made above.
-    check(unsafe { libc::mount(null, c"/".as_ptr(), null, libc::MS_REC | libc::MS_PRIVATE, null.cast()) })?;
+    check(unsafe { libc::mount(null, c"/".as_ptr(), null, libc::MS_REC | libc::MS_PRIVATE, null.cast()) })
+        .map(drop)
+        // A root that chroot made is not mounted and cannot be told so; then nothing may be shared already.
+        .or_else(|error| if nothing_is_shared()? { Ok(()) } else { Err(error) })?;
     // Taken before a root is mounted over the folder some of them may be in.
     let mut taken = [-1; 128];
     let mut shown = taken.iter_mut();
@@ -222,14 +225,59 @@ fn make_mounts(plan: &Plan) -> io::Result<()> {
             plan.work_options.as_ptr().cast(),
         )
     })?;
-    let here = c".".as_ptr();
-    // SAFETY: the old root is put under the new one, at the same place, and then let go.
-    check_long(unsafe { libc::syscall(libc::SYS_pivot_root, here, here) })?;
-    // SAFETY: as above.
-    check(unsafe { libc::umount2(here, libc::MNT_DETACH) })?;
+    enter_root()?;
     set_attributes(c"/", READ_ONLY | NO_SUID | NO_DEVICES, 0)?;
     // SAFETY: a path that ends in zero.
     check(unsafe { libc::chdir(plan.work.as_ptr()) }).map(drop)
+}
+
+/// Whether no mount of this namespace is seen in others.
+fn nothing_is_shared() -> io::Result<bool> {
+    const WORD: &[u8] = b" shared:";
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a path that ends in zero.
+    let file = check(unsafe { libc::open(c"/proc/self/mountinfo".as_ptr(), flags) })?;
+    let mut text = [0; 4096];
+    let mut kept = 0;
+    let shared = loop {
+        // SAFETY: the rest of the array, as long as it is said to be.
+        let read = unsafe { libc::read(file, text[kept..].as_mut_ptr().cast(), text.len() - kept) };
+        let Ok(read) = usize::try_from(read) else { break Err(io::Error::last_os_error()) };
+        if read == 0 {
+            break Ok(false);
+        }
+        let end = kept + read;
+        if text[..end].windows(WORD.len()).any(|part| part == WORD) {
+            break Ok(true);
+        }
+        // The word may lie across two reads.
+        kept = end.min(WORD.len() - 1);
+        text.copy_within(end - kept..end, 0);
+    };
+    // SAFETY: opened above, and used no more.
+    unsafe { libc::close(file) };
+    shared.map(|shared| !shared)
+}
+
+/// Makes the folder that this process is in, which is mounted, its root.
+fn enter_root() -> io::Result<()> {
+    let here = c".".as_ptr();
+    // SAFETY: the old root is put under the new one, at the same place, and then let go.
+    match check_long(unsafe { libc::syscall(libc::SYS_pivot_root, here, here) }) {
+        // SAFETY: as above.
+        Ok(_) => check(unsafe { libc::umount2(here, libc::MNT_DETACH) }).map(drop),
+        // A root that is not mounted, as after chroot, cannot change its place. The new one is put over it instead: no path
+        // leads below it, and the filter refuses the command to call chroot.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            // SAFETY: paths that end in zero; a move takes neither type nor data.
+            check(unsafe {
+                libc::mount(here, c"/".as_ptr(), std::ptr::null(), libc::MS_MOVE, std::ptr::null())
+            })?;
+            // SAFETY: a path that ends in zero.
+            check(unsafe { libc::chroot(here) }).map(drop)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn open_tree(source: &CStr) -> io::Result<i32> {
