@@ -117,20 +117,11 @@ fn seen_at(named: Option<&str>, to: &Place) -> Result<Endpoint> {
 
 fn named(worker: Option<&str>, environment: &Environment) -> Result<Place> {
     let endpoint = environment.worker(worker)?.context("name a worker with --worker or REMORA_WORKER")?;
-    with(endpoint, environment)
+    inspect::place(endpoint, environment)
 }
 
 fn place(text: &str, environment: &Environment) -> Result<Place> {
-    with(text.parse()?, environment)
-}
-
-fn with(endpoint: Endpoint, environment: &Environment) -> Result<Place> {
-    Ok(Place {
-        endpoint,
-        token: environment.token(None)?,
-        trust: environment.trust()?,
-        connect_timeout: environment.connect_timeout(),
-    })
+    inspect::place(text.parse()?, environment)
 }
 
 /// The number of a session that a person names.

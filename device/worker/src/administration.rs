@@ -7,27 +7,15 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use transport::{Endpoint, Link, TransportError, greet, tls};
-use wire::{
-    Decide, Hello, MAX_HANDSHAKE_BYTES, MAX_VERSION, MIN_VERSION, Operation, Purpose, RejectCode, WireError,
-    decision,
-};
+use transport::{Endpoint, Link, TransportError, greet};
+use wire::{Decide, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireError, decision};
 
 use crate::pieces::{PieceReader, PieceWriter};
+use crate::place::Place;
 
 /// How long a worker may take for each step beyond what it was allowed for the session's work.
 const PATIENCE: Duration = Duration::from_secs(90);
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// A worker, and what it takes to be let in.
-#[derive(Clone, Debug)]
-pub struct Place {
-    pub endpoint: Endpoint,
-    pub token: Option<Vec<u8>>,
-    /// Whom to believe, for a TLS endpoint.
-    pub trust: Option<tls::Trust>,
-    pub connect_timeout: Duration,
-}
 
 /// Why a session was not taken or given.
 #[derive(Debug, thiserror::Error)]
@@ -175,25 +163,8 @@ impl Place {
     }
 
     fn try_ask(&self, question: &impl Operation) -> Result<Link, TransportError> {
-        let timeout = self.connect_timeout;
-        let mut link = self.endpoint.connect(timeout)?;
-        if let Endpoint::Tls { host, .. } = &self.endpoint {
-            let endpoint = || self.endpoint.to_string();
-            let trust =
-                self.trust.as_ref().ok_or_else(|| TransportError::NoTrust { endpoint: endpoint() })?;
-            link = tls::connect(link, host, tls::client_config(trust)?, timeout)?;
-        }
-        let hello = Hello {
-            min_version: MIN_VERSION,
-            max_version: MAX_VERSION,
-            purpose: Purpose::Administer as u8,
-            client: "remora".to_owned(),
-            pid: std::process::id(),
-            nonce: greet::nonce()?,
-            ..Hello::default()
-        };
-        let credentials = greet::Credentials { token: self.token.as_deref(), secret: None };
-        greet::prove(&link, &hello, &credentials, timeout)?;
+        let link = self.connect()?;
+        greet::prove(&link, &self.hello(Purpose::Administer)?, &self.credentials(), self.connect_timeout)?;
         greet::send(&link, question)?;
         Ok(link)
     }

@@ -26,6 +26,7 @@ mod name_expression;
 mod outbox;
 mod packed;
 mod pieces;
+mod place;
 mod prelude;
 mod probe;
 mod proxy;
@@ -40,11 +41,12 @@ mod supervisor;
 mod virtual_memory;
 mod watches;
 
-pub use administration::{MoveError, Place, Taken, migrate, redirect, resume, snapshot};
+pub use administration::{MoveError, Taken, migrate, redirect, resume, snapshot};
 pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
 pub use executor::execute;
 pub use limits::{LimitConfig, LimitError, Qos};
+pub use place::{InspectError, Place};
 pub use probe::{DeviceSummary, probe};
 #[doc(hidden)]
 pub use rehearsal::{rehearse, rehearse_arrival};

@@ -27,6 +27,13 @@ pub enum AgentError {
     Refused(String),
     #[error("the worker did not start: {0}")]
     Worker(String),
+    #[error("the worker of this allocation does not run")]
+    NotRunning,
+    #[error("{source}: {}", cause(.source))]
+    Silent {
+        #[from]
+        source: worker::InspectError,
+    },
     #[error("the agent is stopping")]
     Stopping,
     #[error("{path}: {source}")]
@@ -45,6 +52,11 @@ pub enum AgentError {
     Serve(std::io::Error),
 }
 
+/// Over HTTP there is one line for an error and what it comes from.
+fn cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| "no more is known".to_owned(), ToString::to_string)
+}
+
 /// What a refused request gets.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -58,7 +70,10 @@ impl AgentError {
             AgentError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             AgentError::NotFound(_) => StatusCode::NOT_FOUND,
             AgentError::Short(_) | AgentError::NoDevice(_) | AgentError::Refused(_) => StatusCode::CONFLICT,
-            AgentError::Worker(_) | AgentError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            AgentError::Worker(_)
+            | AgentError::NotRunning
+            | AgentError::Silent { .. }
+            | AgentError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use worker::Status;
+use worker::{Place, Status};
 
 use crate::agent::Agent;
 use crate::provider::Health;
@@ -100,13 +100,13 @@ pub(crate) fn watch(agent: &Arc<Agent>) {
 impl Agent {
     /// Asks every worker and the vendor's library.
     pub(crate) fn look(&self) {
-        let running: Vec<(String, u16, String)> = {
+        let running: Vec<(String, Place)> = {
             let allocations = self.allocations.lock();
-            let ports = allocations.values().filter(|it| it.worker.process.is_some());
-            ports.filter_map(|it| Some((it.id.clone(), it.worker.port?, it.token.clone()))).collect()
+            let running = allocations.values().filter(|it| it.worker.process.is_some());
+            running.filter_map(|it| Some((it.id.clone(), crate::worker::place(&self.config, it)?))).collect()
         };
-        for (id, port, token) in running {
-            match crate::worker::inspect(&self.config, port, &token) {
+        for (id, place) in running {
+            match place.inspect() {
                 Ok(status) => {
                     let before = self.samples.of(&id);
                     let sample = WorkerSample::new(status, Instant::now(), before.as_deref());

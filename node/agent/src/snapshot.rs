@@ -5,37 +5,23 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use transport::Endpoint;
-use worker::Place;
-
 use crate::allocation::Allocation;
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::state::private;
+use crate::worker::place;
 
 /// How long a session's work may take to end before it is left alone.
 const PATIENCE: Duration = Duration::from_secs(10);
-const CONNECT: Duration = Duration::from_secs(5);
 const ENDING: &str = ".session";
-
-fn place(config: &Config, allocation: &Allocation) -> Result<Place, AgentError> {
-    let port = allocation.worker.port.ok_or_else(|| AgentError::Worker("it does not run".to_owned()))?;
-    Ok(Place {
-        endpoint: Endpoint::tcp(config.worker_address(), port),
-        token: Some(allocation.token.clone().into_bytes()),
-        trust: None,
-        connect_timeout: CONNECT,
-    })
-}
 
 /// Saves every session of a worker into a folder and suspends it; their numbers. The first that cannot be saved ends this: it and those
 /// after it go on, those before it are saved.
 pub(crate) fn save(config: &Config, allocation: &Allocation, folder: &Path) -> Result<Vec<u64>, AgentError> {
     let failed = |source| AgentError::Io { path: folder.to_owned(), source };
-    let place = place(config, allocation)?;
+    let place = place(config, allocation).ok_or(AgentError::NotRunning)?;
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let port = allocation.worker.port.unwrap_or_default();
-    let status = crate::worker::inspect(config, port, &allocation.token).map_err(AgentError::Worker)?;
+    let status = place.inspect()?;
     let mut saved = Vec::new();
     for session in status.sessions {
         let beside = folder.join(format!("{:016x}.new", session.id));
@@ -59,7 +45,7 @@ pub(crate) fn resume(
     folder: &Path,
 ) -> Result<Vec<u64>, AgentError> {
     let failed = |source| AgentError::Io { path: folder.to_owned(), source };
-    let place = place(config, allocation)?;
+    let place = place(config, allocation).ok_or(AgentError::NotRunning)?;
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut resumed = Vec::new();
     for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(ENDING)) {

@@ -1,13 +1,12 @@
-//! The process of an allocation: started so that it outlives the agent, asked how it is, ended.
+//! The process of an allocation: started so that it outlives the agent, reached, ended.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use transport::{Endpoint, greet};
-use wire::{Hello, MAX_VERSION, MIN_VERSION, Purpose};
-use worker::Status;
+use transport::Endpoint;
+use worker::Place;
 
 use crate::allocation::Allocation;
 use crate::config::Config;
@@ -23,7 +22,7 @@ const START: Duration = Duration::from_secs(60);
 /// How long it may take to end before it is killed.
 const END: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
-const ASK: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(2);
 /// A longer log is put aside when the worker is started next.
 const LOG_BYTES: u64 = 16 << 20;
 
@@ -157,21 +156,12 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
     let _ = std::fs::remove_dir_all(folder.of_worker(id, "sessions"));
 }
 
-/// Asks a worker how it is.
-pub(crate) fn inspect(config: &Config, port: u16, token: &str) -> Result<Status, String> {
-    let link =
-        Endpoint::tcp(config.worker_address(), port).connect(ASK).map_err(|error| error.to_string())?;
-    let hello = Hello {
-        min_version: MIN_VERSION,
-        max_version: MAX_VERSION,
-        purpose: Purpose::Inspect as u8,
-        client: "remora agent".to_owned(),
-        pid: std::process::id(),
-        nonce: greet::nonce().map_err(|error| error.to_string())?,
-        ..Hello::default()
-    };
-    let credentials = greet::Credentials { token: Some(token.as_bytes()), secret: None };
-    let status: wire::Status =
-        greet::greet(&link, &hello, &credentials, ASK, ASK * 2).map_err(|error| error.to_string())?;
-    Status::from_json(&status.text).map_err(|error| error.to_string())
+/// Where the worker of an allocation is reached; nothing if it has none yet.
+pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
+    Some(Place {
+        endpoint: Endpoint::tcp(config.worker_address(), allocation.worker.port?),
+        token: Some(allocation.token.clone().into_bytes()),
+        trust: None,
+        connect_timeout: CONNECT,
+    })
 }

@@ -57,10 +57,9 @@ pub(crate) async fn detail(
     let asked = aside(&agent, move |agent| {
         let it = agent.allocation(&id)?;
         let mut view = view(agent, &it);
-        if let Some(port) = it.worker.port.filter(|_| view.running) {
-            let status = crate::worker::inspect(&agent.config, port, &it.token).ok();
-            view.status = status.and_then(|status| serde_json::to_value(&status).ok());
-        }
+        let place = crate::worker::place(&agent.config, &it).filter(|_| view.running);
+        let status = place.and_then(|place| place.inspect().ok());
+        view.status = status.and_then(|status| serde_json::to_value(&status).ok());
         Ok(view)
     });
     Ok(Json(asked.await?))
