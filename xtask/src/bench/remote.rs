@@ -29,7 +29,7 @@ const DELAYS_US: &[u64] = &[0, 500, 5_000, 30_000, 130_000];
 /// The delay that a training step is judged at.
 const FAR_US: u64 = 30_000;
 /// Programs that copy one after another.
-const COPYING_PROGRAMS: usize = 3;
+const COPYING_PROGRAMS: usize = 7;
 /// Launches of a training step, and of a storm.
 const STEP_LAUNCHES: u64 = 300;
 const STORM: u64 = 10_000;
@@ -125,17 +125,23 @@ impl Bench<'_> {
 
     fn at(&self, worker: &LocalWorker, delay: Duration, report: &mut Report) -> Result<()> {
         let relay = self.relay(worker, delay)?;
-        let mut between = None;
-        let mut peer = Peer::start_behind(|address| {
-            let relay = Relay::start(&self.built.remora, address, delay, &[])?;
-            Ok(between.insert(relay).address())
-        })?;
+        let (mut peer, _between) = self.raw_pair(delay)?;
         self.waiting(&relay, &mut peer, delay, report)?;
-        self.copying(&relay, &mut peer, delay, report)?;
+        self.copying(&relay, delay, report)?;
         self.stepping(&relay, &mut peer, delay, report)?;
         self.polling(&relay, delay, report)?;
         self.posting(&relay, delay, report)?;
         self.setting_up(&relay, delay, report)
+    }
+
+    /// Two processes that only exchange bytes, and what stands between them.
+    fn raw_pair(&self, delay: Duration) -> Result<(Peer, Relay)> {
+        let mut between = None;
+        let peer = Peer::start_behind(|address| {
+            let relay = Relay::start(&self.built.remora, address, delay, &[])?;
+            Ok(between.insert(relay).address())
+        })?;
+        Ok((peer, between.context("nothing stands between the raw pair")?))
     }
 
     /// How often something that takes `each` can be done in a while.
@@ -164,18 +170,19 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn copying(&self, relay: &Relay, peer: &mut Peer, delay: Duration, report: &mut Report) -> Result<()> {
+    fn copying(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
         let bytes = self.effort.largest_copy;
         let (mut up, mut down) = (Pair::default(), Pair::default());
-        peer.upload(bytes, 1)?;
-        peer.download(bytes, 1)?;
         // How fast a connection is depends on where the system puts who reads and writes it, which stays as it is: several
-        // programs say more than many turns of one.
+        // programs, and several raw pairs, say more than many turns of one.
         for _ in 0..COPYING_PROGRAMS {
+            let (mut peer, _between) = self.raw_pair(delay)?;
+            peer.upload(bytes, 1)?;
+            peer.download(bytes, 1)?;
             let mut program = self.remote(relay)?;
             program.seconds(&format!("upload {bytes}"))?;
             program.seconds(&format!("download {bytes}"))?;
-            for _ in 0..self.effort.rounds {
+            for _ in 0..self.effort.rounds.div_ceil(2) {
                 let raw = peer.upload(bytes, 1)?;
                 up.push(program.seconds(&format!("upload {bytes}"))?, raw);
                 let raw = peer.download(bytes, 1)?;
@@ -274,7 +281,7 @@ impl Bench<'_> {
         let mut program = self.remote(relay)?;
         let (mut posting, mut all, mut pairs) = (Sample::default(), Sample::default(), Sample::default());
         program.ask(&format!("storm {STORM}"))?;
-        for _ in 0..self.often(delay + Duration::from_millis(20), 2 * self.effort.rounds as u64).max(20) {
+        for _ in 0..self.often(delay + Duration::from_millis(20), 4 * self.effort.rounds as u64).max(20) {
             // Few enough that none waits for the window, then a whole storm.
             let [few, _] = program.ask("storm 1000")?[..] else { bail!("a storm was answered strangely") };
             posting.push(few as f64 * 1e-9 / 1000.0);
