@@ -7,7 +7,6 @@
 use std::ffi::CStr;
 use std::io;
 
-use crate::NOBODY;
 use crate::descriptor::{check, check_long, close_others, raise, write_all};
 use crate::level::Level;
 use crate::plan::{Plan, ROOTS, Step};
@@ -118,7 +117,7 @@ fn arrange<'a>(plan: &Plan, ends: &mut Ends, given: &'a mut [(i32, i32); MOST]) 
 }
 
 fn namespaces(plan: &Plan) -> Staged<()> {
-    if !plan.root {
+    if plan.user.is_none() {
         // SAFETY: only this process, which has one thread, changes its namespaces.
         check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }).map_err(|error| at(Stage::Users, &error))?;
         let map = |file: &CStr, text: &str| -> io::Result<()> {
@@ -481,14 +480,14 @@ fn become_command(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &Poin
 }
 
 fn drop_privileges(plan: &Plan) -> io::Result<()> {
-    if plan.root {
+    if let Some(user) = plan.user {
         // By number: the C library's functions would tell other threads, which are none of this process's.
-        let nobody = NOBODY as libc::c_long;
+        let user = libc::c_long::from(user);
         // SAFETY: only this process is changed.
         unsafe {
             check_long(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
-            check_long(libc::syscall(libc::SYS_setresgid, nobody, nobody, nobody))?;
-            check_long(libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody))?;
+            check_long(libc::syscall(libc::SYS_setresgid, user, user, user))?;
+            check_long(libc::syscall(libc::SYS_setresuid, user, user, user))?;
             // A user namespace of its own, with nobody in it: processes are counted there. Where it is denied they are counted with
             // everything else of this user.
             libc::unshare(libc::CLONE_NEWUSER);

@@ -20,6 +20,8 @@ pub use watch::{Ended, Running, Stop};
 
 /// The user that commands run as, and its group, wherever that can be chosen.
 pub const NOBODY: u32 = 65534;
+/// Where the users begin that commands are given, one each, where root may choose: no system hands these out.
+pub const USERS: u32 = 0x6000_0000;
 
 /// The folder that a command may write to, where it has a file system of its own.
 pub const WORK: &str = "/box";

@@ -4,6 +4,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use seccompiler::BpfProgram;
 
@@ -11,7 +12,7 @@ use crate::command::Command;
 use crate::descriptor::FIRST_OWN;
 use crate::level::Level;
 use crate::report::SandboxError;
-use crate::{NOBODY, WORK};
+use crate::{NOBODY, USERS, WORK};
 
 /// Devices that every program expects.
 pub(crate) const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"];
@@ -47,8 +48,8 @@ pub(crate) struct Given {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub level: Level,
-    /// We are root, and can become nobody; else only a user namespace makes us that.
-    pub root: bool,
+    /// We are root, and become this user; else only a user namespace makes us another.
+    pub user: Option<u32>,
     /// Contents for the maps of users and groups.
     pub uid_map: String,
     pub gid_map: String,
@@ -71,9 +72,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// `folder` is the private folder on the machine's file system, where the level has no file system of its own.
-    pub fn new(command: &Command, level: Level, folder: Option<&Path>) -> Result<Plan, SandboxError> {
+    pub fn new(
+        command: &Command,
+        level: Level,
+        folder: Option<&Path>,
+        user: Option<u32>,
+    ) -> Result<Plan, SandboxError> {
         // SAFETY: asks for a number.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let owner = user.unwrap_or(NOBODY);
         let work = folder.unwrap_or_else(|| Path::new(WORK));
         let landlock = match level {
             Level::Namespaces => crate::rules::border().unwrap_or_default(),
@@ -108,12 +115,12 @@ impl Plan {
             .map(|(name, content)| Ok(Given { name: single(name)?, content: content.clone() }));
         Ok(Plan {
             level,
-            root: uid == 0,
+            user,
             uid_map: format!("{NOBODY} {uid} 1\n"),
             gid_map: format!("{NOBODY} {gid} 1\n"),
             steps: if level == Level::Namespaces { steps(command)? } else { Vec::new() },
             work_options: text(
-                format!("mode=0700,uid={NOBODY},gid={NOBODY},size={}", command.limits.folder).as_bytes(),
+                format!("mode=0700,uid={owner},gid={owner},size={}", command.limits.folder).as_bytes(),
             )?,
             work: text(work.as_os_str().as_bytes())?,
             files: files.collect::<Result<_, SandboxError>>()?,
@@ -128,6 +135,16 @@ impl Plan {
             filter,
         })
     }
+}
+
+/// A user of its own for a command, if we are root. Processes are counted by user where a user namespace is denied: with one user for all, a
+/// command that forks without end would keep the others from forking at all.
+pub(crate) fn own_user() -> Option<u32> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // SAFETY: asks for a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    // Process numbers have at most 22 bits, so that no two processes give the same one; one process gives it again after 64 others.
+    is_root.then(|| USERS + 64 * std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) % 64)
 }
 
 /// Source and target of each descriptor handed over.

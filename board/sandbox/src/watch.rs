@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::NOBODY;
 use crate::command::{Command, Limits, Listener, Stream};
 use crate::descriptor::{pipe, set_nonblocking};
 use crate::jail::{self, Ends, Pointers};
 use crate::level::Level;
-use crate::plan::Plan;
+use crate::plan::{Plan, own_user};
 use crate::report::{RECORD, Record, SandboxError, Stage};
 
 /// How often memory and files are looked at.
@@ -164,11 +163,12 @@ struct Started {
 
 impl Started {
     fn new(command: &Command, level: Level) -> Result<Started, SandboxError> {
+        let user = own_user();
         let folder = match level {
             Level::Namespaces => None,
-            _ => Some(private_folder()?),
+            _ => Some(private_folder(user)?),
         };
-        let plan = Plan::new(command, level, folder.as_ref().map(tempfile::TempDir::path))?;
+        let plan = Plan::new(command, level, folder.as_ref().map(tempfile::TempDir::path), user)?;
         let terminated = |texts: &[std::ffi::CString]| -> Vec<*const libc::c_char> {
             texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
         };
@@ -243,14 +243,13 @@ impl Drop for Started {
 }
 
 /// A folder that only the command's user can look into.
-fn private_folder() -> Result<tempfile::TempDir, SandboxError> {
+fn private_folder(user: Option<u32>) -> Result<tempfile::TempDir, SandboxError> {
     let folder = tempfile::Builder::new()
         .prefix("sandbox-")
         .tempdir()
         .map_err(io_error("no private folder for a command"))?;
-    // SAFETY: asks for a number.
-    if unsafe { libc::geteuid() } == 0 {
-        std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY))
+    if user.is_some() {
+        std::os::unix::fs::chown(folder.path(), user, user)
             .map_err(io_error("no private folder for a command"))?;
     }
     Ok(folder)

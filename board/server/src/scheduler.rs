@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::event::Event;
@@ -69,23 +70,26 @@ async fn again(app: &App, submission: &Submission, why: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// Runs until the server stops.
+/// Runs until the server stops. Attempts end with it: one that went on could end a submission that the next server has put back into its queue.
 pub async fn run(app: Arc<App>) {
     let mut stopping = app.stopping.subscribe();
+    let mut attempts = JoinSet::new();
     loop {
-        if let Err(error) = turn(&app).await {
+        if let Err(error) = turn(&app, &mut attempts).await {
             tracing::error!("the queue: {error}: {:?}", std::error::Error::source(&error));
         }
+        while attempts.try_join_next().is_some() {}
         tokio::select! {
             () = app.wake.notified() => {}
             () = tokio::time::sleep(LOOK) => {}
-            () = told(&mut stopping) => return,
+            () = told(&mut stopping) => break,
         }
     }
+    attempts.shutdown().await;
 }
 
 /// Starts everything that can start now.
-async fn turn(app: &Arc<App>) -> Result<(), StoreError> {
+async fn turn(app: &Arc<App>, attempts: &mut JoinSet<()>) -> Result<(), StoreError> {
     for submission in app.store.to_cancel().await? {
         cancel(app, &submission).await?;
     }
@@ -112,7 +116,7 @@ async fn turn(app: &Arc<App>) -> Result<(), StoreError> {
             };
             let Some(chosen) = chosen else { break };
             waiting.retain(|one| one.id != chosen.id);
-            start(app, device, &chosen.id).await?;
+            start(app, device, &chosen.id, attempts).await?;
         }
     }
     note_positions(app, &waiting);
@@ -142,14 +146,19 @@ fn running(app: &App, gpu: &str) -> (usize, HashMap<String, usize>) {
     (on_device, by_user)
 }
 
-async fn start(app: &Arc<App>, device: &Arc<Device>, id: &str) -> Result<(), StoreError> {
+async fn start(
+    app: &Arc<App>,
+    device: &Arc<Device>,
+    id: &str,
+    attempts: &mut JoinSet<()>,
+) -> Result<(), StoreError> {
     let Some(submission) = app.store.claim(id).await? else { return Ok(()) };
     app.turns.lock().served(&submission.user_id);
     let (cancel, cancelled) = watch::channel(false);
     let entry = Running { user_id: submission.user_id.clone(), gpu: device.config.gpu_type.clone(), cancel };
     app.running.lock().insert(submission.id.clone(), entry);
     let (app, device) = (Arc::clone(app), Arc::clone(device));
-    tokio::spawn(async move {
+    attempts.spawn(async move {
         if let Err(error) = work(&app, &device, &submission, cancelled).await {
             tracing::error!("submission {}: {error}: {:?}", submission.id, std::error::Error::source(&error));
         }

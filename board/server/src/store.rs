@@ -9,6 +9,8 @@ mod submissions;
 
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
@@ -45,6 +47,8 @@ type Result<T> = std::result::Result<T, StoreError>;
 pub struct Store {
     pool: AnyPool,
     sqlite: bool,
+    /// When something was last put into the queue.
+    queued: Arc<AtomicI64>,
 }
 
 impl Store {
@@ -89,7 +93,7 @@ impl Store {
             .connect_with(options)
             .await?;
         sqlx::migrate!("./migrations").run(&pool).await?;
-        Ok(Store { pool, sqlite })
+        Ok(Store { pool, sqlite, queued: Arc::default() })
     }
 
     /// Makes this the only server of the database for as long as the guard lives. A file is guarded by its folder's lock.
@@ -132,6 +136,14 @@ pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
+/// The present, but later than ever before: what was put into the queue one after another keeps its order, however fast that was.
+fn later(last: &AtomicI64) -> i64 {
+    let present = now();
+    let after = |last: i64| present.max(last + 1);
+    let last = last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)));
+    last.map_or(present, after)
+}
+
 /// The start of the present day (UTC).
 pub fn today(now: i64) -> i64 {
     now - now.rem_euclid(86_400_000)
@@ -157,4 +169,17 @@ fn real(row: &AnyRow, column: &str) -> sqlx::Result<f64> {
 
 fn maybe_real(row: &AnyRow, column: &str) -> sqlx::Result<Option<f64>> {
     sqlx::Row::try_get(row, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_within_one_millisecond_keeps_its_order() {
+        let last = AtomicI64::new(0);
+        let moments: Vec<i64> = (0..1000).map(|_| later(&last)).collect();
+        assert!(moments.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(moments[0] >= now() - 60_000);
+    }
 }

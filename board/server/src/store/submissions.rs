@@ -9,7 +9,7 @@ use sqlx::any::AnyRow;
 
 use crate::event::Event;
 
-use super::{Result, Store, StoreError, integer, maybe_integer, maybe_real, now, real, text};
+use super::{Result, Store, StoreError, integer, later, maybe_integer, maybe_real, now, real, text};
 
 /// What is stored of a new submission.
 #[derive(Clone, Debug)]
@@ -131,7 +131,7 @@ const WAITING: &str =
 impl Store {
     /// Puts a submission into the queue, with its first events.
     pub async fn enqueue(&self, new: &NewSubmission, events: &[Event]) -> Result<()> {
-        let moment = now();
+        let moment = later(&self.queued);
         let mut transaction = self.begin().await?;
         sqlx::query(
             "INSERT INTO submissions (id, user_id, problem, dtype, gpu, endpoint, source, seed, state, status, emulated,
@@ -296,7 +296,7 @@ impl Store {
              WHERE id = $1 AND state = 'done' RETURNING last_event",
         )
         .bind(id)
-        .bind(now())
+        .bind(later(&self.queued))
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(row) = row else {
