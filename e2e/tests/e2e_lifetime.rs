@@ -55,6 +55,20 @@ fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
 }
 
 #[test]
+fn killing_a_client_ends_its_session_even_if_nothing_more_can_be_queued() {
+    let worker = Worker::start_with(&WorkerOptions::with(&["--grace-closed", "0.5"]));
+    let running = Running::start(&mut Program::own("held_up").on(&worker));
+    // A worker holds 512 MiB for its streams. Who has received more stands still.
+    let received = || {
+        let session = &worker.status().json["sessions"][0];
+        session["bytes_received"].as_u64().unwrap_or(0)
+    };
+    eventually("the worker has more than it may hold", || received() > 512 * MIB);
+    running.signal(libc::SIGKILL);
+    eventually("the session is gone", || worker.status().sessions().is_empty());
+}
+
+#[test]
 fn a_session_whose_process_dies_is_an_error_and_not_a_hang() {
     let worker = Worker::start();
     let steady = Running::start(&mut Program::own("steady").on(&worker));

@@ -196,6 +196,8 @@ fn equip(
         worker,
         has_compiler: compiler.is_available(),
         grace_lost: config.grace_lost,
+        grace_closed: config.grace_closed,
+        reading: Mutex::default(),
         door: Mutex::default(),
         control: Arc::clone(&control),
         resumed,
@@ -296,7 +298,10 @@ struct Shared {
     worker: String,
     has_compiler: bool,
     grace_lost: Duration,
+    grace_closed: Duration,
     door: Mutex<Door>,
+    /// The connection that requests are read from.
+    reading: Mutex<Option<Link>>,
     control: Arc<Control>,
     /// The session began in another process.
     resumed: bool,
@@ -351,7 +356,9 @@ impl Shared {
                 self.outbox.detach();
                 continue;
             }
+            *self.reading.lock() = Some(link.clone());
             let broken = self.read(Inbox::new(link), &mut dispatcher, &mut counter);
+            *self.reading.lock() = None;
             self.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
                 self.end("the client left after its goodbye");
@@ -694,15 +701,29 @@ impl Shared {
         }
     }
 
+    /// Whether the client's end of the connection is closed while its requests are still read, and nobody has come since.
+    fn is_alone(&self) -> bool {
+        let ended = self.reading.lock().as_ref().is_some_and(Link::has_ended);
+        let door = self.door.lock();
+        ended && door.attachment.is_none() && door.departure.is_none() && !self.ending.load(Ordering::Relaxed)
+    }
+
     /// Acknowledges requests that nothing else has, and measures how busy the devices are.
     fn keep_house(&self) {
         let devices = self.device.info().len() as u32;
         let mut before: Vec<u64> = vec![0; devices as usize];
         let mut measured = Instant::now();
         let mut seen = 0;
+        let mut alone = None;
         for tick in 0u32.. {
             std::thread::sleep(TICK);
             let received = self.outbox.received();
+            // More may be queued than the reader may add to, behind work that does not end: it would never hear that its client has gone.
+            let is_alone = received == seen && self.is_alone();
+            alone = is_alone.then(|| alone.unwrap_or_else(Instant::now));
+            if alone.is_some_and(|since: Instant| since.elapsed() >= self.grace_closed) {
+                self.end("its client is gone, and its work goes on");
+            }
             if received == seen {
                 // Nothing came for a whole tick: the client is idle and may forget what it kept.
                 self.outbox.acknowledge();

@@ -30,6 +30,8 @@ struct Session {
     client: String,
     pid: u32,
     peer: String,
+    /// The process that is the session here.
+    process: u32,
     since: Instant,
     report: Arc<(Mutex<(u64, SessionReport)>, Condvar)>,
     /// Its place on the page of limits.
@@ -140,6 +142,7 @@ impl Sessions {
             client: hello.client.clone(),
             pid: hello.pid,
             peer: peer.to_owned(),
+            process: child.id(),
             since: Instant::now(),
             report: Arc::clone(&report),
             seat: seat.as_ref().map(Taken::number),
@@ -195,6 +198,7 @@ impl Sessions {
             client,
             pid,
             peer: "resumed".to_owned(),
+            process: child.id(),
             since: Instant::now(),
             report: Arc::clone(&report),
             seat: seat.as_ref().map(Taken::number),
@@ -278,6 +282,7 @@ impl Sessions {
                 client: session.client.clone(),
                 pid: session.pid,
                 peer: session.peer.clone(),
+                process: session.process,
                 age_s: session.since.elapsed().as_secs(),
                 spent_ns: match (&self.allowance, session.seat) {
                     (Some(allowance), Some(seat)) => allowance.spent_by(seat),

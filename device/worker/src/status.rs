@@ -68,6 +68,9 @@ pub struct SessionStatus {
     pub client: String,
     pub pid: u32,
     pub peer: String,
+    /// The process of the worker that is this session.
+    #[serde(default)]
+    pub process: u32,
     pub age_s: u64,
     pub connected: bool,
     pub requests: u64,
