@@ -27,6 +27,7 @@ pub(crate) struct Counters {
     /// Released because their client was gone.
     pub(crate) expired: AtomicU64,
     pub(crate) restarts: AtomicU64,
+    pub(crate) push_batches: AtomicU64,
     pub(crate) pushed_bytes: AtomicU64,
     pub(crate) push_failures: AtomicU64,
     pub(crate) dropped_bytes: AtomicU64,
@@ -46,6 +47,10 @@ pub struct Agent {
     pub(crate) restarts: Mutex<BTreeMap<String, (Instant, u32)>>,
     /// Allocations whose worker somebody is starting.
     pub(crate) starting: Mutex<BTreeSet<String>>,
+    /// Held while sessions are saved or taken up.
+    pub(crate) saving: Mutex<()>,
+    /// Allocations that are being ended because their clients are gone.
+    pub(crate) expiring: Mutex<BTreeSet<String>>,
     pub(crate) samples: Samples,
     pub(crate) counters: Counters,
     pub(crate) started: Instant,
@@ -79,6 +84,8 @@ impl Agent {
             allocations: Mutex::new(allocations),
             restarts: Mutex::default(),
             starting: Mutex::default(),
+            saving: Mutex::default(),
+            expiring: Mutex::default(),
             samples: Samples::default(),
             counters: Counters::default(),
             started: Instant::now(),

@@ -25,6 +25,8 @@ pub enum AgentError {
     NoDevice(String),
     #[error("{0}")]
     Refused(String),
+    #[error("{0}")]
+    Unsupported(&'static str),
     #[error("the worker did not start: {0}")]
     Worker(String),
     #[error("the worker of this allocation does not run")]
@@ -70,6 +72,7 @@ impl AgentError {
             AgentError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             AgentError::NotFound(_) => StatusCode::NOT_FOUND,
             AgentError::Short(_) | AgentError::NoDevice(_) | AgentError::Refused(_) => StatusCode::CONFLICT,
+            AgentError::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
             AgentError::Worker(_)
             | AgentError::NotRunning
             | AgentError::Silent { .. }

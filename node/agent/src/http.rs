@@ -5,6 +5,7 @@ mod devices;
 mod lookup;
 mod openapi;
 mod operation;
+mod processes;
 mod workers;
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .route("/api/v1/workers/{id}", get(workers::detail))
         .route("/api/v1/workers/{id}/snapshot", post(workers::snapshot))
         .route("/api/v1/workers/{id}/resume", post(workers::resume))
+        .route("/api/v1/processes/snapshot", post(processes::snapshot))
+        .route("/api/v1/processes/resume", post(processes::resume))
         .route("/api/v1/allocations", get(allocations::list).post(allocations::create))
         .route("/api/v1/allocations/{id}", get(allocations::detail).delete(allocations::release))
         .route("/api/v1/allocations/{id}/renew", post(allocations::renew))

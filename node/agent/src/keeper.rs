@@ -1,4 +1,4 @@
-//! Looks after allocations: ends those whose clients are gone, and starts workers anew that have ended.
+//! Looks after workers: starts those anew that have ended.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::agent::{Agent, now_ms};
 
-/// Between two looks. What a dead client had is free a look and the end of a worker later.
+/// Between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// Before a worker that has ended is started again, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -17,7 +17,6 @@ const STEADY_MS: u64 = 60_000;
 /// Runs on a thread of its own until the agent stops.
 pub(crate) fn keep(agent: &Arc<Agent>) {
     while !agent.stopping.load(Ordering::Relaxed) {
-        agent.end_leases();
         agent.restart_workers();
         std::thread::sleep(LOOK);
     }
@@ -29,27 +28,6 @@ fn pause(failures: u32) -> Duration {
 }
 
 impl Agent {
-    fn end_leases(&self) {
-        let now = now_ms();
-        let ended: Vec<(String, &str)> = {
-            let allocations = self.allocations.lock();
-            let why = |lease: &crate::allocation::Lease| {
-                if lease.process.is_some_and(|process| !process.is_alive()) {
-                    return Some("its client has ended");
-                }
-                lease.until_ms.filter(|until| *until <= now).map(|_| "nobody has renewed it")
-            };
-            allocations.values().filter_map(|it| Some((it.id.clone(), why(&it.lease)?))).collect()
-        };
-        for (id, why) in ended {
-            tracing::info!("allocation {id}: {why}");
-            match self.release(&id) {
-                Ok(_) => drop(self.counters.expired.fetch_add(1, Ordering::Relaxed)),
-                Err(error) => tracing::error!("allocation {id} is not released: {error}"),
-            }
-        }
-    }
-
     fn restart_workers(&self) {
         let mut due = Vec::new();
         {

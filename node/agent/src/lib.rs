@@ -8,11 +8,13 @@
 mod agent;
 mod allocation;
 mod book;
+mod client;
 mod config;
 mod device;
 mod error;
 mod http;
 mod keeper;
+mod leases;
 mod lines;
 mod metrics;
 mod orders;

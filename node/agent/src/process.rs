@@ -37,6 +37,15 @@ impl Identity {
         }
     }
 
+    /// The processes that it has started and that have not ended.
+    pub(crate) fn children(self) -> Vec<Identity> {
+        let parent = |pid: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(") ")?.1.split_ascii_whitespace().nth(1)?.parse::<u32>().ok()
+        };
+        all().into_iter().filter(|pid| parent(*pid) == Some(self.pid)).filter_map(Identity::of).collect()
+    }
+
     /// Takes note of the end of a child, so that its number is free.
     pub(crate) fn reap(self) {
         let mut status = 0;
@@ -45,11 +54,15 @@ impl Identity {
     }
 }
 
+/// The numbers of all processes there are.
+pub(crate) fn all() -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The processes of a program's first argument `verb` that have `mark` in their environment.
 pub(crate) fn marked(mark: &str, verb: &str) -> Vec<(Identity, String)> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| {
+    let found = all().into_iter().filter_map(|pid| {
         let folder = format!("/proc/{pid}");
         let environment = std::fs::read(Path::new(&folder).join("environ")).ok()?;
         let found =
@@ -58,15 +71,15 @@ pub(crate) fn marked(mark: &str, verb: &str) -> Vec<(Identity, String)> {
         let is_verb = command.split(|byte| *byte == 0).nth(1) == Some(verb.as_bytes());
         is_verb.then_some(())?;
         Some((Identity::of(pid)?, String::from_utf8_lossy(found).into_owned()))
-    })
-    .collect()
+    });
+    found.collect()
 }
 
-/// The number a process has in its innermost namespace, and in the agent's.
-pub(crate) fn namespace_pids(pid: u32) -> Option<Vec<u32>> {
+/// The number that a process knows itself by: the one it has in its innermost namespace.
+pub(crate) fn innermost(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    Some(line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect())
+    line.split_ascii_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -78,13 +91,15 @@ mod tests {
         let own = Identity::of(std::process::id()).unwrap();
         assert!(own.is_alive());
         assert!(!Identity { start: own.start + 1, ..own }.is_alive());
-        assert_eq!(namespace_pids(own.pid).unwrap().first(), Some(&own.pid));
+        assert_eq!(innermost(own.pid), Some(own.pid));
+        assert!(all().contains(&own.pid));
     }
 
     #[test]
     fn a_child_that_has_ended_is_dead_before_and_after_it_is_reaped() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let identity = Identity::of(child.id()).unwrap();
+        assert!(Identity::of(std::process::id()).unwrap().children().contains(&identity));
         identity.signal(libc::SIGKILL);
         while identity.is_alive() {
             std::thread::yield_now();

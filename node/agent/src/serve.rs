@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use crate::agent::Agent;
 use crate::config::Config;
 use crate::error::AgentError;
-use crate::{http, keeper, push, sample};
+use crate::{http, keeper, leases, push, sample};
 
 /// An agent that runs.
 #[derive(Debug)]
@@ -30,7 +30,12 @@ impl Server {
             TcpListener::bind(address).await.map_err(|source| AgentError::Listen { address, source })?;
         let address = listener.local_addr().map_err(AgentError::Serve)?;
         let mut threads = Vec::new();
-        for (name, work) in [("keeper", keeper::keep as fn(&Arc<Agent>)), ("sampler", sample::watch)] {
+        let watches = [
+            ("keeper", keeper::keep as fn(&Arc<Agent>)),
+            ("leases", leases::watch),
+            ("sampler", sample::watch),
+        ];
+        for (name, work) in watches {
             let agent = Arc::clone(&agent);
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&agent));
             threads.push(thread.map_err(AgentError::Serve)?);

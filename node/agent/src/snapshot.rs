@@ -1,59 +1,308 @@
-//! The sessions of a worker, saved to files and taken up again: their programs wait meanwhile, and notice nothing else.
+//! Sessions saved to files and taken up again: their programs wait meanwhile, and notice nothing else.
+//!
+//! A session is in its worker or in its file. It is in both only between the moment in which the file is whole and the one in which the
+//! worker has let go. A file is therefore removed only when the worker has taken the session up, or has said that it never let go and
+//! has the client connected: the worker's word counts, not a list that may be a moment old.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use worker::{Place, SessionStatus, Taken};
+
+use crate::agent::Agent;
 use crate::allocation::Allocation;
-use crate::config::Config;
+use crate::device::Backing;
 use crate::error::AgentError;
 use crate::state::private;
-use crate::worker::place;
+use crate::{client, worker as process};
 
 /// How long a session's work may take to end before it is left alone.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A client that was cut off comes back within a second; who it is can be seen then.
+const RETURN: Duration = Duration::from_secs(2);
+/// How long the process of a session that was saved may take to end before nobody waits for it any more.
+const LEAVE: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(20);
 const ENDING: &str = ".session";
 
-/// Saves every session of a worker into a folder and suspends it; their numbers. The first that cannot be saved ends this: it and those
-/// after it go on, those before it are saved.
-pub(crate) fn save(config: &Config, allocation: &Allocation, folder: &Path) -> Result<Vec<u64>, AgentError> {
-    let failed = |source| AgentError::Io { path: folder.to_owned(), source };
-    let place = place(config, allocation).ok_or(AgentError::NotRunning)?;
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let status = place.inspect()?;
-    let mut saved = Vec::new();
-    for session in status.sessions {
-        let beside = folder.join(format!("{:016x}.new", session.id));
-        let refused = |error: worker::MoveError| {
-            AgentError::Refused(format!("session {:016x} of {} goes on: {error}", session.id, session.client))
-        };
-        let mut out = BufWriter::with_capacity(1 << 20, private(&beside, true).map_err(failed)?);
-        let taken = worker::snapshot(&place, session.id, PATIENCE, &mut out).map_err(refused)?;
-        out.flush().and_then(|()| out.get_ref().sync_all()).map_err(failed)?;
-        std::fs::rename(&beside, folder.join(format!("{:016x}{ENDING}", session.id))).map_err(failed)?;
-        taken.suspend().map_err(refused)?;
-        saved.push(session.id);
-    }
-    Ok(saved)
+/// Whose sessions.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    /// All of one worker.
+    Worker(String),
+    /// Those of these processes, which are clients, workers or the processes that workers have for sessions; or, if none is named, all.
+    /// With a device, only those that have it.
+    Processes { processes: BTreeSet<u32>, device: Option<String> },
 }
 
-/// Takes every session of a folder up again; their numbers. What was taken up leaves the folder.
-pub(crate) fn resume(
-    config: &Config,
-    allocation: &Allocation,
-    folder: &Path,
-) -> Result<Vec<u64>, AgentError> {
-    let failed = |source| AgentError::Io { path: folder.to_owned(), source };
-    let place = place(config, allocation).ok_or(AgentError::NotRunning)?;
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
-    let mut resumed = Vec::new();
-    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(ENDING)) {
-        let file = File::open(entry.path()).map_err(failed)?;
-        let session = worker::resume(&place, &mut BufReader::with_capacity(1 << 20, file));
-        resumed
-            .push(session.map_err(|error| AgentError::Refused(format!("a session stays saved: {error}")))?);
-        std::fs::remove_file(entry.path()).map_err(failed)?;
+/// What became of a choice.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Sessions that were saved or taken up now.
+    pub(crate) sessions: Vec<u64>,
+    /// Processes that have none.
+    pub(crate) unknown: Vec<u32>,
+}
+
+/// A session in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Saved {
+    session: u64,
+    /// Its client, if that is on this machine.
+    process: Option<u32>,
+    path: PathBuf,
+}
+
+/// A worker with what was chosen of it.
+struct Chosen {
+    place: Place,
+    folder: PathBuf,
+    /// The chosen ones, with their clients if those are on this machine.
+    running: Vec<(SessionStatus, Option<u32>)>,
+    saved: Vec<Saved>,
+    /// Some client of this worker is cut off at the moment.
+    is_awaited: bool,
+    can_save: bool,
+}
+
+impl Agent {
+    /// Saves sessions and suspends them. If one cannot be saved none is: those before it are taken up again.
+    pub(crate) fn save(&self, choice: &Choice) -> Result<Outcome, AgentError> {
+        // Two that saved one session would write one file.
+        let _one = self.saving.lock();
+        let (chosen, unknown) = self.find(choice)?;
+        if chosen.iter().any(|it| !it.can_save && !it.running.is_empty()) {
+            let text = "sessions of real GPUs cannot be saved: their runtime gives no address twice";
+            return Err(AgentError::Unsupported(text));
+        }
+        let mut done: Vec<(&Place, Saved)> = Vec::new();
+        for it in &chosen {
+            for (session, process) in &it.running {
+                match save(&it.place, session, *process, &it.folder) {
+                    Ok(saved) => done.push((&it.place, saved)),
+                    Err(error) => return Err(undo(&done, error)),
+                }
+            }
+        }
+        for it in chosen.iter().filter(|it| !it.running.is_empty()) {
+            wait_for_leave(&it.place, &it.running);
+        }
+        Ok(Outcome { sessions: done.iter().map(|(_, saved)| saved.session).collect(), unknown })
     }
-    Ok(resumed)
+
+    /// Takes sessions up again that were saved. One that cannot be taken up stays saved, and does not keep the others.
+    pub(crate) fn resume(&self, choice: &Choice) -> Result<Outcome, AgentError> {
+        let _one = self.saving.lock();
+        let (chosen, unknown) = self.find(choice)?;
+        let mut outcome = Outcome { unknown, ..Outcome::default() };
+        let mut failed = None;
+        for it in &chosen {
+            for saved in &it.saved {
+                match resume(&it.place, saved) {
+                    Ok(()) => outcome.sessions.push(saved.session),
+                    // Saved by an agent that ended before the worker let go.
+                    Err(_) if goes_on(&it.place, saved.session) => drop(std::fs::remove_file(&saved.path)),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+        }
+        failed.map_or(Ok(outcome), Err)
+    }
+
+    /// What is chosen, and the processes of the choice that have nothing here.
+    fn find(&self, choice: &Choice) -> Result<(Vec<Chosen>, Vec<u32>), AgentError> {
+        let began = Instant::now();
+        loop {
+            let mut known = BTreeSet::new();
+            let mut found = Vec::new();
+            let mut silent = None;
+            for allocation in self.candidates(choice)? {
+                match self.look_into(&allocation, choice, &mut known) {
+                    Ok(chosen) => found.push(chosen),
+                    Err(error) if matches!(choice, Choice::Worker(_)) => return Err(error),
+                    Err(error) => silent = Some(error),
+                }
+            }
+            let Choice::Processes { processes, .. } = choice else { return Ok((found, Vec::new())) };
+            let unknown: Vec<u32> = processes.difference(&known).copied().collect();
+            let is_awaited = found.iter().any(|it| it.is_awaited);
+            if !unknown.is_empty() && is_awaited && began.elapsed() < RETURN {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            return match silent {
+                _ if processes.is_empty() || !known.is_empty() => Ok((found, unknown)),
+                Some(error) => Err(error),
+                None => Err(AgentError::NotFound(format!("no process of {processes:?} has a session here"))),
+            };
+        }
+    }
+
+    /// The allocations that a choice may mean.
+    fn candidates(&self, choice: &Choice) -> Result<Vec<Allocation>, AgentError> {
+        let device = match choice {
+            Choice::Worker(id) => return Ok(vec![self.allocation(id)?]),
+            Choice::Processes { device, .. } => device.as_ref(),
+        };
+        if let Some(device) = device
+            && !self.gpus.read().iter().any(|gpu| gpu.uuid.eq_ignore_ascii_case(device))
+        {
+            return Err(AgentError::NotFound(format!("there is no GPU {device}")));
+        }
+        let has = |it: &Allocation| {
+            device.is_none_or(|device| it.devices.iter().any(|own| own.eq_ignore_ascii_case(device)))
+        };
+        Ok(self.allocations.lock().values().filter(|it| has(it)).cloned().collect())
+    }
+
+    fn look_into(
+        &self,
+        allocation: &Allocation,
+        choice: &Choice,
+        known: &mut BTreeSet<u32>,
+    ) -> Result<Chosen, AgentError> {
+        let place = process::place(&self.config, allocation).ok_or(AgentError::NotRunning)?;
+        let port = allocation.worker.port.ok_or(AgentError::NotRunning)?;
+        let folder = self.folder.of_worker(&allocation.id, "sessions");
+        let status = place.inspect()?;
+        let is_awaited = status.sessions.iter().any(|session| !session.connected);
+        let saved = saved(&folder);
+        let worker = allocation.worker.process.map(|process| process.pid);
+        let mut is_chosen = |numbers: [Option<u32>; 3]| match choice {
+            Choice::Processes { processes, .. } if !processes.is_empty() => {
+                let named: Vec<u32> =
+                    numbers.into_iter().flatten().filter(|it| processes.contains(it)).collect();
+                known.extend(&named);
+                !named.is_empty()
+            }
+            _ => true,
+        };
+        // A worker without a session is known, too.
+        is_chosen([worker, None, None]);
+        let mut running = Vec::new();
+        for session in status.sessions {
+            // One that was saved a moment ago may still be about to leave the list.
+            if !session.connected && saved.iter().any(|it| it.session == session.id) {
+                continue;
+            }
+            let client = client::of(&session, port);
+            if is_chosen([worker, Some(session.process), client]) {
+                running.push((session, client));
+            }
+        }
+        let saved = saved.into_iter().filter(|it| is_chosen([worker, it.process, None])).collect();
+        let gpus = self.gpus.read();
+        let is_real = |uuid: &String| {
+            gpus.iter().any(|gpu| gpu.uuid == *uuid && matches!(gpu.backing, Backing::Hip { .. }))
+        };
+        let can_save = !allocation.devices.iter().any(is_real);
+        Ok(Chosen { place, folder, running, saved, is_awaited, can_save })
+    }
+}
+
+/// Takes up again what was saved before something could not be.
+fn undo(done: &[(&Place, Saved)], error: AgentError) -> AgentError {
+    let stuck = done.iter().filter_map(|(place, saved)| resume(place, saved).err()).count();
+    match stuck {
+        0 => error,
+        _ => {
+            AgentError::Refused(format!("{error}; {stuck} others were saved and could not be taken up again"))
+        }
+    }
+}
+
+/// A session has left when its process has ended, which is a moment after its file is whole: what it had is free only then.
+fn wait_for_leave(place: &Place, sessions: &[(SessionStatus, Option<u32>)]) {
+    let began = Instant::now();
+    let is_there = |id: u64| sessions.iter().any(|(session, _)| session.id == id);
+    while began.elapsed() < LEAVE {
+        match place.inspect() {
+            Ok(status) if status.sessions.iter().any(|session| is_there(session.id)) => {
+                std::thread::sleep(LOOK)
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The sessions of a folder.
+fn saved(folder: &Path) -> Vec<Saved> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let parse = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?.strip_suffix(ENDING)?;
+        let (session, process) = name.split_once('-')?;
+        let process = process.parse().ok().filter(|process| *process != 0);
+        Some(Saved { session: u64::from_str_radix(session, 16).ok()?, process, path })
+    };
+    entries.flatten().filter_map(|entry| parse(entry.path())).collect()
+}
+
+fn save(
+    place: &Place,
+    session: &SessionStatus,
+    process: Option<u32>,
+    folder: &Path,
+) -> Result<Saved, AgentError> {
+    let failed = |source| AgentError::Io { path: folder.to_owned(), source };
+    let refused = |error: worker::MoveError| {
+        AgentError::Refused(format!("session {:016x} of {} goes on: {error}", session.id, session.client))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let beside = folder.join(format!("{:016x}.new", session.id));
+    let path = folder.join(format!("{:016x}-{}{ENDING}", session.id, process.unwrap_or(0)));
+    let write = || -> Result<Taken, AgentError> {
+        let mut out = BufWriter::with_capacity(1 << 20, private(&beside, true).map_err(failed)?);
+        let taken = worker::snapshot(place, session.id, PATIENCE, &mut out).map_err(refused)?;
+        out.flush().and_then(|()| out.get_ref().sync_all()).map_err(failed)?;
+        std::fs::rename(&beside, &path).map_err(failed)?;
+        Ok(taken)
+    };
+    let taken = write().inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+    // From here on the file stays whatever happens: if the answer is lost, it may be all there is.
+    taken.suspend().map_err(refused)?;
+    for older in saved(folder).into_iter().filter(|it| it.session == session.id && it.path != path) {
+        let _ = std::fs::remove_file(older.path);
+    }
+    Ok(Saved { session: session.id, process, path })
+}
+
+/// Whether a worker has a session, and its client.
+fn goes_on(place: &Place, session: u64) -> bool {
+    place.inspect().is_ok_and(|status| status.sessions.iter().any(|it| it.id == session && it.connected))
+}
+
+fn resume(place: &Place, saved: &Saved) -> Result<(), AgentError> {
+    let failed = |source| AgentError::Io { path: saved.path.clone(), source };
+    let file = File::open(&saved.path).map_err(failed)?;
+    worker::resume(place, &mut BufReader::with_capacity(1 << 20, file)).map_err(|error| {
+        AgentError::Refused(format!("session {:016x} stays saved: {error}", saved.session))
+    })?;
+    std::fs::remove_file(&saved.path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_whose_session_it_has_and_others_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "00000000000000ff-4711.session",
+            "0000000000000001-0.session",
+            "2.session",
+            "x-1.session",
+            "3-1.new",
+        ] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut found: Vec<(u64, Option<u32>)> =
+            saved(folder.path()).into_iter().map(|it| (it.session, it.process)).collect();
+        found.sort_unstable();
+        assert_eq!(found, [(1, None), (0xff, Some(4711))]);
+        assert!(saved(&folder.path().join("nothing")).is_empty());
+    }
 }

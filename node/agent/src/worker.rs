@@ -19,8 +19,8 @@ use crate::state::{Folder, private};
 pub(crate) const MARK: &str = "REMORA_ALLOCATION=";
 /// How long a worker may take until it listens; machines may be busy.
 const START: Duration = Duration::from_secs(60);
-/// How long it may take to end before it is killed.
-const END: Duration = Duration::from_secs(5);
+/// How long it may take to end before it is killed, with the processes of its sessions.
+pub(crate) const END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(2);
 /// A longer log is put aside when the worker is started next.
@@ -144,8 +144,17 @@ pub(crate) fn end(process: Identity) {
         std::thread::sleep(LOOK);
         process.reap();
     }
-    process.signal(libc::SIGKILL);
-    process.reap();
+    if !process.is_alive() {
+        return;
+    }
+    // Killed, they end as soon as the machine gets to it; what they have is free only then.
+    let mut all = process.children();
+    all.push(process);
+    all.iter().for_each(|it| it.signal(libc::SIGKILL));
+    while all.iter().any(|it| it.is_alive()) && began.elapsed() < 2 * END {
+        std::thread::sleep(LOOK);
+        process.reap();
+    }
 }
 
 /// Removes what a worker left.

@@ -7,11 +7,11 @@ use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Asker;
+use super::{Asker, aside};
 use crate::agent::Agent;
 use crate::allocation::Allocation;
+use crate::client;
 use crate::error::{AgentError, Problem};
-use crate::process;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -102,7 +102,9 @@ pub(crate) struct ProcessQuery {
 /// A client process and the allocation it uses.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProcessData {
+    /// Its number on this machine; nothing for a client on another.
     host_pid: Option<u32>,
+    /// The number it knows itself by.
     container_pid: Option<u32>,
     client: String,
     allocation: String,
@@ -118,25 +120,31 @@ pub(crate) async fn process(
     State(agent): State<Arc<Agent>>,
     asker: Asker,
     Query(query): Query<ProcessQuery>,
-) -> Json<Vec<ProcessData>> {
+) -> Result<Json<Vec<ProcessData>>, AgentError> {
     let visible: Vec<Allocation> = match asker {
         Asker::Operator => agent.allocations.lock().values().cloned().collect(),
         Asker::Holder(allocation) => vec![*allocation],
     };
+    let found = aside(&agent, move |agent| Ok(processes(agent, &visible, &query)));
+    Ok(Json(found.await?))
+}
+
+fn processes(agent: &Agent, visible: &[Allocation], query: &ProcessQuery) -> Vec<ProcessData> {
     let mut found = Vec::new();
     for it in visible {
-        let Some(sample) = agent.samples.of(&it.id) else { continue };
+        let (Some(sample), Some(port)) = (agent.samples.of(&it.id), it.worker.port) else { continue };
         for session in &sample.status.sessions {
-            // A client tells the number it knows itself by. It is the machine's own where no container is between.
-            let numbers = process::namespace_pids(session.pid).unwrap_or_default();
-            let host_pid = (!numbers.is_empty()).then_some(session.pid);
             let fits = |wanted: Option<u32>, is: Option<u32>| wanted.is_none_or(|wanted| Some(wanted) == is);
-            if !fits(query.pid, host_pid) || !fits(query.container_pid, Some(session.pid)) {
+            if !fits(query.container_pid, Some(session.pid)) {
+                continue;
+            }
+            let host_pid = client::of(session, port);
+            if !fits(query.pid, host_pid) {
                 continue;
             }
             found.push(ProcessData {
                 host_pid,
-                container_pid: numbers.last().copied().or(Some(session.pid)),
+                container_pid: Some(session.pid),
                 client: session.client.clone(),
                 allocation: it.id.clone(),
                 pod_name: it.request.pod.clone(),
@@ -146,5 +154,5 @@ pub(crate) async fn process(
             });
         }
     }
-    Json(found)
+    found
 }

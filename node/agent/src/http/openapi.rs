@@ -4,7 +4,7 @@ use axum::Json;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
-use super::{allocations, devices, lookup, operation, workers};
+use super::{allocations, devices, lookup, operation, processes, workers};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -20,6 +20,8 @@ use super::{allocations, devices, lookup, operation, workers};
         workers::detail,
         workers::snapshot,
         workers::resume,
+        processes::snapshot,
+        processes::resume,
         allocations::create,
         allocations::list,
         allocations::detail,

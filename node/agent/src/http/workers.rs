@@ -11,6 +11,7 @@ use super::aside;
 use crate::agent::Agent;
 use crate::allocation::Allocation;
 use crate::error::{AgentError, Problem};
+use crate::snapshot::Choice;
 
 /// A worker; its id is the allocation's.
 #[derive(Debug, Serialize, ToSchema)]
@@ -72,16 +73,13 @@ pub(crate) struct SessionList {
 }
 
 /// Saves the sessions of a worker to the agent's folder. Their programs wait until they are resumed.
-#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be saved, and goes on", body = Problem)))]
+#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be saved, and all go on", body = Problem), (status = 501, description = "Sessions of such GPUs cannot be saved", body = Problem)))]
 pub(crate) async fn snapshot(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,
 ) -> Result<Json<SessionList>, AgentError> {
-    let saved = aside(&agent, move |agent| {
-        let folder = agent.folder.of_worker(&id, "sessions");
-        crate::snapshot::save(&agent.config, &agent.allocation(&id)?, &folder)
-    });
-    Ok(Json(SessionList { sessions: saved.await? }))
+    let saved = aside(&agent, move |agent| agent.save(&Choice::Worker(id)));
+    Ok(Json(SessionList { sessions: saved.await?.sessions }))
 }
 
 /// Takes the sessions of a worker up again that were saved.
@@ -90,9 +88,6 @@ pub(crate) async fn resume(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,
 ) -> Result<Json<SessionList>, AgentError> {
-    let resumed = aside(&agent, move |agent| {
-        let folder = agent.folder.of_worker(&id, "sessions");
-        crate::snapshot::resume(&agent.config, &agent.allocation(&id)?, &folder)
-    });
-    Ok(Json(SessionList { sessions: resumed.await? }))
+    let resumed = aside(&agent, move |agent| agent.resume(&Choice::Worker(id)));
+    Ok(Json(SessionList { sessions: resumed.await?.sessions }))
 }
