@@ -136,25 +136,40 @@ def check(arguments, folder):
         rows = until(f"Prometheus knows {query}", has_rows)
         print(f"promql    {len(rows)} rows  {query}")
 
-    # The receiver is gone for a while, and nothing is lost.
+    # The receiver is gone for a while, then it is there and answers nothing, and nothing is lost: every batch that the agent made arrives.
     def times():
         lines = ask(f"http://{victoria}{prefix}/api/v1/export?" + urllib.parse.urlencode({"match[]": "tf_node_metrics_gpu_count"}))
         found = [json.loads(line) for line in lines.splitlines()]
-        return sorted(time for series in found for time in series["timestamps"])
+        # Sent twice is there once: the answer to the first may have been lost.
+        return sorted({time for series in found for time in series["timestamps"]})
+
+    def figure(name):
+        lines = ask(f"http://{agent.address}/metrics").splitlines()
+        return float(next(line.split()[-1] for line in lines if line.startswith(name)))
+
+    def none_is_missing(since, made):
+        arrived = times()
+        return len([at for at in arrived if at > since]) >= made and len(arrived) >= figure("remora_agent_push_batches_total")
     until("rows arrive", lambda: len(times()) >= 2)
-    stop(receiver)
-    stopped = time.time() * 1000
-    time.sleep(arguments.outage)
-    started = time.time() * 1000
-    start_victoria()
-    expected = int(arguments.outage / interval * 0.8)
-    until("what was measured meanwhile arrives", lambda: len([at for at in times() if stopped < at < started]) >= expected)
-    seen = times()
-    gaps = [after - before for before, after in zip(seen, seen[1:])]
-    print(f"outage    {len([at for at in seen if stopped < at < started])} batches from {arguments.outage:.0f} s without a receiver, "
-          f"longest gap {max(gaps) / 1000:.1f} s")
-    if max(gaps) > 1000 * interval * 5:
-        sys.exit("FAIL: measurements are missing")
+
+    def outage(what, seconds, begin, end):
+        begin()
+        began, before = time.time() * 1000, figure("remora_agent_push_batches_total")
+        time.sleep(seconds)
+        made = figure("remora_agent_push_batches_total") - before
+        end()
+        if made < seconds / interval - 2:
+            sys.exit(f"FAIL: only {made:.0f} batches were made in {seconds:.0f} s")
+        until("all that was measured meanwhile arrives", lambda: none_is_missing(began, made))
+        if figure("remora_agent_push_dropped_bytes_total"):
+            sys.exit("FAIL: measurements were dropped")
+        gaps = [after - before for before, after in zip(times(), times()[1:])]
+        print(f"outage    {what} for {seconds:.0f} s: {made:.0f} batches made meanwhile, all arrived; longest gap {max(gaps) / 1000:.1f} s")
+        if max(gaps) > 1000 * interval * 5:
+            sys.exit("FAIL: measurements are missing")
+    outage("stopped", arguments.outage, lambda: stop(receiver), start_victoria)
+    receiver = PROCESSES[-1]
+    outage("hanging", arguments.outage / 4, lambda: receiver.send_signal(signal.SIGSTOP), lambda: receiver.send_signal(signal.SIGCONT))
     for table in ["tf_gpu_usage_compute_percentage", "tf_worker_usage_memory_bytes", "tf_node_metrics_allocated_tflops"]:
         answer = json.loads(ask(f"http://{victoria}{prefix}/api/v1/query?" + urllib.parse.urlencode({"query": f"last_over_time({table}[5m])"})))
         rows = answer["data"]["result"]

@@ -70,6 +70,7 @@ impl Agent {
             ("remora_agent_allocations_released_total", "Allocations ended.", &it.released),
             ("remora_agent_allocations_expired_total", "Ended because their client was gone.", &it.expired),
             ("remora_agent_worker_restarts_total", "Workers started anew.", &it.restarts),
+            ("remora_agent_push_batches_total", "Batches of measurements that were made.", &it.push_batches),
             ("remora_agent_push_bytes_total", "Measurements that a receiver has taken.", &it.pushed_bytes),
             ("remora_agent_push_failures_total", "Batches that a receiver has not taken.", &it.push_failures),
             ("remora_agent_push_dropped_bytes_total", "Measurements that were dropped.", &it.dropped_bytes),

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::agent::{Agent, now_ms};
 use crate::config::PushConfig;
@@ -31,46 +34,74 @@ pub(crate) async fn push(agent: Arc<Agent>, config: PushConfig) {
         Err(error) => return tracing::error!("measurements are not sent: {error}"),
     };
     let folder = agent.folder.path().join("spool");
-    let mut spool = match Spool::open(&folder, config.spool_bytes) {
-        Ok(spool) => spool,
+    let spool = match Spool::open(&folder, config.spool_bytes) {
+        Ok(spool) => Mutex::new(spool),
         Err(error) => return tracing::error!("measurements are not sent: {}: {error}", folder.display()),
     };
+    let added = Notify::new();
+    // A receiver that takes its time, or hangs, does not keep anything from being measured.
+    tokio::join!(measure(&agent, &config, &spool, &added), deliver(&agent, &config, &client, &spool, &added));
+}
+
+/// Puts a batch into the spool at each tick.
+async fn measure(agent: &Arc<Agent>, config: &PushConfig, spool: &Mutex<Spool>, added: &Notify) {
     let mut ticks = tokio::time::interval(Duration::from_secs_f64(config.interval_s));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    let (mut pause, mut again) = (FIRST_PAUSE, Instant::now());
     while !agent.stopping.load(Ordering::Relaxed) {
         ticks.tick().await;
-        let measured = Arc::clone(&agent);
+        let measured = Arc::clone(agent);
         let lines = tokio::task::spawn_blocking(move || measured.lines(now_ms())).await.unwrap_or_default();
-        if let Err(error) = spool.add(&lines) {
-            tracing::error!("measurements are lost: {error}");
-        }
         let counters = &agent.counters;
-        while Instant::now() >= again
-            && let Some((number, lines)) = spool.oldest()
-        {
-            match send(&client, &config, &lines).await {
-                Answer::Taken => {
-                    counters.pushed_bytes.fetch_add(lines.len() as u64, Ordering::Relaxed);
-                    spool.done(number);
-                    pause = FIRST_PAUSE;
-                }
-                Answer::Refused(why) => {
-                    tracing::error!("measurements are refused and dropped: {why}");
-                    counters.push_failures.fetch_add(1, Ordering::Relaxed);
-                    counters.dropped_bytes.fetch_add(lines.len() as u64, Ordering::Relaxed);
-                    spool.done(number);
-                }
-                Answer::Failed(why) => {
-                    tracing::warn!("measurements wait, {} bytes of them: {why}", spool.bytes());
-                    counters.push_failures.fetch_add(1, Ordering::Relaxed);
-                    again = Instant::now() + pause;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
+        let mut spool = spool.lock();
+        match spool.add(&lines) {
+            Ok(()) => drop(counters.push_batches.fetch_add(1, Ordering::Relaxed)),
+            Err(error) => tracing::error!("measurements are lost: {error}"),
         }
         counters.spooled_bytes.store(spool.bytes(), Ordering::Relaxed);
-        counters.dropped_bytes.fetch_max(spool.dropped(), Ordering::Relaxed);
+        let evicted = spool.take_dropped();
+        counters.dropped_bytes.fetch_add(evicted, Ordering::Relaxed);
+        added.notify_one();
+    }
+}
+
+/// Sends what is in the spool, the oldest first.
+async fn deliver(
+    agent: &Arc<Agent>,
+    config: &PushConfig,
+    client: &reqwest::Client,
+    spool: &Mutex<Spool>,
+    added: &Notify,
+) {
+    let counters = &agent.counters;
+    let mut pause = FIRST_PAUSE;
+    while !agent.stopping.load(Ordering::Relaxed) {
+        let oldest = spool.lock().oldest();
+        let Some((number, lines)) = oldest else {
+            added.notified().await;
+            continue;
+        };
+        let bytes = lines.len() as u64;
+        match send(client, config, &lines).await {
+            Answer::Taken => {
+                counters.pushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+                spool.lock().done(number);
+                pause = FIRST_PAUSE;
+            }
+            Answer::Refused(why) => {
+                tracing::error!("measurements are refused and dropped: {why}");
+                counters.push_failures.fetch_add(1, Ordering::Relaxed);
+                counters.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
+                spool.lock().done(number);
+            }
+            Answer::Failed(why) => {
+                let waiting = spool.lock().bytes();
+                tracing::warn!("measurements wait, {waiting} bytes of them: {why}");
+                counters.push_failures.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+        counters.spooled_bytes.store(spool.lock().bytes(), Ordering::Relaxed);
     }
 }
 

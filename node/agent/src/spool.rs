@@ -79,9 +79,9 @@ impl Spool {
         self.batches.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Bytes that were dropped to make room.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
+    /// Bytes that were dropped to make room since this was last asked.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -100,7 +100,7 @@ mod tests {
         for batch in ["aaaa", "bbbb", "cccc"] {
             spool.add(batch).unwrap();
         }
-        assert_eq!((spool.bytes(), spool.dropped()), (8, 4));
+        assert_eq!((spool.bytes(), spool.take_dropped(), spool.take_dropped()), (8, 4, 0));
         std::fs::write(folder.path().join("9.new"), "half").unwrap();
         drop(spool);
         let mut spool = Spool::open(folder.path(), 10).unwrap();
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(spool.oldest().unwrap().1, "cccc");
         spool.add("larger than the limit").unwrap();
         assert_eq!(spool.oldest().unwrap().1, "larger than the limit");
-        assert_eq!(spool.dropped(), 4);
+        assert_eq!(spool.take_dropped(), 4);
         assert!(!folder.path().join("9.new").exists());
     }
 }
