@@ -2,11 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use e2e::{Marker, Program, Running, eventually};
+use e2e::{Ended, Marker, Program, Running, eventually};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -56,6 +56,17 @@ impl Agent {
         (process, line.trim().strip_prefix("listening on http://").unwrap().to_owned())
     }
 
+    /// Has somebody else's program order something of this agent through the provider library.
+    fn through_provider(&self, program: &Path, arguments: &[&str]) -> Ended {
+        let mut command = Command::new(program);
+        command.arg(provider_library()).args(arguments).env_clear().env("REMORA_AMD_SMI", "off");
+        command.env("REMORA_SOFTWARE_GPUS", "mi300x").env("REMORA_AGENT", format!("http://{}", self.address));
+        command.env("REMORA_AGENT_TOKEN_FILE", self.folder.path().join("api-token"));
+        let ended = Running::start(&mut command).finish();
+        ended.expect_success();
+        ended
+    }
+
     fn kill(&mut self) {
         let process = self.process.take().unwrap();
         process.signal(libc::SIGKILL);
@@ -103,6 +114,25 @@ fn on(program: &str, allocation: &Value) -> Command {
     let mut command = Program::own(program).command();
     command.env("REMORA_URL", allocation["url"].as_str().unwrap());
     command
+}
+
+fn provider_library() -> PathBuf {
+    e2e::library_folder().join("libaccelerator_amd.so")
+}
+
+/// The program that calls the provider library, for both generations of its interface.
+fn callers(folder: &Path) -> [PathBuf; 2] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    ["A", "E"].map(|generation| {
+        let program = folder.join(generation);
+        let mut clang = Command::new("clang-19");
+        clang.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]);
+        clang.arg(format!("-DGENERATION_{generation}"));
+        clang.arg("-I").arg(root.join("../node/provider/include"));
+        clang.arg(root.join("programs/provider_call.c")).arg("-o").arg(&program);
+        Running::start(&mut clang).finish().expect_silent_success();
+        program
+    })
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {
@@ -217,7 +247,7 @@ fn a_part_that_was_leased_to_a_process_ends_with_it_and_a_dead_worker_is_replace
 
 #[test]
 fn gpus_that_a_provider_library_tells_of_are_offered() {
-    let agent = Agent::with_provider(&e2e::library_folder().join("libaccelerator_amd.so"), "mi210,mi300x");
+    let agent = Agent::with_provider(&provider_library(), "mi210,mi300x");
     let devices = agent.get("/api/v1/devices");
     let models: Vec<&str> = devices.as_array().unwrap().iter().map(|device| text(device, "model")).collect();
     assert_eq!(models, ["AMD Instinct MI210", "AMD Instinct MI300X"]);
@@ -225,4 +255,63 @@ fn gpus_that_a_provider_library_tells_of_are_offered() {
     let part = agent.allocate(request);
     assert_eq!(part["devices"], json!([devices[1]["uuid"]]));
     Running::start(on("hold_memory", &part).arg("32")).finish().expect_silent_success();
+}
+
+#[test]
+fn sessions_are_saved_and_resumed_through_both_generations_of_the_provider_interface() {
+    let mut agent = Agent::with_provider(&provider_library(), "mi300x");
+    let folder = tempfile::tempdir().unwrap();
+    let [a, e] = callers(folder.path());
+    let part = agent.allocate(json!({"percent": 25}));
+    let worker = format!("/api/v1/workers/{}", text(&part, "id"));
+    let sessions = |agent: &Agent| agent.get(&worker)["status"]["sessions"].as_array().unwrap().len();
+    let running = Running::start(&mut on("matmul_loop", &part));
+    running.wait_for_line("round 0");
+    let bystander = Running::start(on("hold_memory", &part).arg("16"));
+    bystander.wait_for_line("holding");
+    let pid = running.pid().to_string();
+    let order = |agent: &Agent, program: &Path, arguments: &[&str]| {
+        agent.through_provider(program, arguments).value("result").to_owned()
+    };
+    let goes_on = |claim: &str| {
+        let before = running.stdout_so_far().lines().count();
+        eventually(claim, || running.stdout_so_far().lines().count() > before + 1);
+    };
+
+    // One by the number of its process, and the other goes on. Twice is once.
+    let devices = agent.through_provider(&a, &["devices"]);
+    assert_eq!((devices.value("devices"), devices.value("savable")), ("1", "1"), "{devices:?}");
+    for _ in 0..2 {
+        assert_eq!(order(&agent, &e, &["snapshot", "", &pid]), "0");
+        eventually("one session is left", || sessions(&agent) == 1);
+    }
+    let own = std::process::id().to_string();
+    assert_eq!(order(&agent, &e, &["resume", "", &own]), "2", "no session of this process is known");
+    for _ in 0..2 {
+        assert_eq!(order(&agent, &a, &["resume", "", &pid]), "0");
+        goes_on("it was resumed");
+    }
+
+    // All of a worker, and all of a device.
+    let number = agent.get(&worker)["pid"].to_string();
+    let device = text(&agent.get("/api/v1/devices")[0], "uuid").to_owned();
+    assert_eq!(order(&agent, &a, &["snapshot", &device, &number, &own]), "0");
+    eventually("no session is left", || sessions(&agent) == 0);
+    assert_eq!(order(&agent, &e, &["resume", "amd-0", &pid]), "2", "there is no such device");
+    assert_eq!(order(&agent, &e, &["resume", &device]), "0");
+    assert_eq!(sessions(&agent), 2);
+    goes_on("it was resumed again");
+
+    // Without an agent nothing can be saved, and nothing claims that it could.
+    agent.kill();
+    assert_eq!(agent.through_provider(&e, &["devices"]).value("savable"), "0");
+    let refused = agent.through_provider(&e, &["snapshot", "", &pid]);
+    assert_eq!(refused.value("result"), "5");
+    assert!(refused.stderr.contains("ERROR the agent at"), "{}", refused.stderr);
+    bystander.finish().expect_silent_success().expect_line("leaving");
+    let moved = running.finish();
+    moved.expect_silent_success();
+    let undisturbed = Running::start(on("matmul_loop", &part).arg(moved.value("rounds"))).finish();
+    undisturbed.expect_silent_success();
+    assert_eq!(moved.stdout, undisturbed.stdout);
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::agent::Chosen;
 use crate::device::Device;
 use crate::env::Settings;
 use crate::log::{self, Level};
@@ -136,13 +137,20 @@ unsafe fn rooms<'a, T>(pointer: *mut T, count: usize, what: &'static str) -> Res
     }
 }
 
-fn capabilities(node: &Node, device: &Device) -> VirtualizationCapabilities {
+/// What each device can be used for.
+fn capabilities(node: &Node, devices: &[Device]) -> Vec<VirtualizationCapabilities> {
+    let (savable, notes) = node.savable(devices);
+    say(notes);
+    devices.iter().zip(savable).map(|(device, savable)| capabilities_of(node, device, savable)).collect()
+}
+
+fn capabilities_of(node: &Node, device: &Device, savable: bool) -> VirtualizationCapabilities {
     let can = node.capabilities(device);
     VirtualizationCapabilities {
         supports_partitioning: can.partitioning,
         supports_soft_isolation: can.isolation,
         supports_hard_isolation: can.isolation,
-        supports_snapshot: false,
+        supports_snapshot: savable,
         supports_metrics: true,
         supports_remoting: true,
         max_partitions: can.max_partitions,
@@ -266,9 +274,10 @@ fn limit_compute(worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), R
     node()?.limit_compute(worker, uuid, percent)
 }
 
-/// What both generations say to snapshots of processes they did not start.
-fn no_snapshots() -> Refusal {
-    Refusal::NotSupported(
-        "snapshots are taken by workers, of their sessions; this library starts none".to_owned(),
-    )
+/// Processes by their numbers, and a device that may be left out, as both generations name them.
+fn chosen(processes: &[libc::pid_t], device: Option<String>) -> Result<Chosen, Refusal> {
+    let positive = |pid: &libc::pid_t| u32::try_from(*pid).ok().filter(|pid| *pid > 0);
+    let processes: Option<Vec<u32>> = processes.iter().map(positive).collect();
+    let processes = processes.ok_or(Refusal::InvalidParameter("a process has a number above 0"))?;
+    Ok(Chosen { processes, device })
 }

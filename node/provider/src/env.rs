@@ -1,7 +1,7 @@
 //! The environment of the library: the only file of this crate that reads it.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which of AMD's management libraries is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub struct Settings {
     /// Software GPUs: `mi300x`, `mi210*4`.
     pub software: Vec<String>,
     pub limits: Option<PathBuf>,
+    /// The address of the agent that has the workers, and the file with its token.
+    pub agent: Option<String>,
+    pub agent_token: Option<PathBuf>,
     /// Whether ROCm's folders are offered to containers.
     pub mounts: bool,
     pub rocm: Option<PathBuf>,
@@ -46,6 +49,8 @@ impl Default for Settings {
             smi: SmiChoice::Off,
             software: Vec::new(),
             limits: None,
+            agent: None,
+            agent_token: None,
             mounts: false,
             rocm: None,
             repartition: false,
@@ -73,6 +78,8 @@ impl Settings {
             smi,
             software: names.map(str::to_owned).collect(),
             limits: value("REMORA_LIMITS_DIR").map(PathBuf::from),
+            agent: value("REMORA_AGENT").map(|it| it.to_string_lossy().into_owned()),
+            agent_token: value("REMORA_AGENT_TOKEN_FILE").map(PathBuf::from),
             mounts: is_on("REMORA_MOUNT_ROCM"),
             rocm,
             repartition: is_on("REMORA_REPARTITION"),
@@ -81,6 +88,11 @@ impl Settings {
                 _ => TopologyForm::Header,
             },
         }
+    }
+
+    /// Where the agent's token is: where agents keep it, unless told otherwise.
+    pub(crate) fn agent_token(&self) -> &Path {
+        self.agent_token.as_deref().unwrap_or(Path::new("/var/lib/remora/api-token"))
     }
 }
 

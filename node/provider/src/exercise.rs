@@ -1,7 +1,15 @@
-//! What a fuzzer does to this crate: bytes as the kernel's files.
+//! What a fuzzer does to this crate: bytes as the kernel's files, and as an agent's answers.
 
+use crate::agent;
 use crate::kfd::Properties;
 use crate::{ComputeMode, MemoryMode, PciAddress, Template};
+
+/// Any bytes as the answer of an agent.
+pub fn answer(bytes: &[u8]) {
+    if let Some((_, reason)) = agent::read_answer(bytes) {
+        assert!(reason.chars().count() <= 500 && !reason.contains('\n'));
+    }
+}
 
 /// Any bytes as properties, and as every small text that is parsed. Must not panic, and must stay within its limits.
 pub fn properties(bytes: &[u8]) {

@@ -8,6 +8,7 @@
 
 pub mod abi;
 mod address;
+mod agent;
 mod assignment;
 mod device;
 mod env;
@@ -29,6 +30,7 @@ mod topology;
 mod tree;
 
 pub use address::PciAddress;
+pub use agent::{Agent, AgentError, Chosen};
 pub use assignment::Assignment;
 pub use device::{Device, PcieLink, Source};
 pub use env::{Settings, SmiChoice, TopologyForm};

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::agent::{Agent, AgentError, Chosen};
 use crate::assignment::{Assignment, Book};
 use crate::device::{Device, Source};
 use crate::env::Settings;
@@ -37,6 +38,7 @@ pub struct Node {
     machine: u64,
     smi: Option<Mutex<Session>>,
     limiter: Box<dyn Limiter>,
+    agent: Option<Agent>,
     state: RwLock<Arc<State>>,
     book: Mutex<Book>,
 }
@@ -83,7 +85,15 @@ impl Node {
         let state = look(&settings, &tree, machine, smi.as_ref());
         notes.extend(state.notes.iter().cloned());
         let state = RwLock::new(Arc::new(state));
-        (Node { settings, tree, machine, smi, limiter, state, book: Mutex::default() }, notes)
+        let agent = match settings.agent.as_deref().map(|address| Agent::new(address, settings.agent_token()))
+        {
+            Some(Err(error)) => {
+                notes.push((Level::Warn, error.to_string()));
+                None
+            }
+            agent => agent.and_then(Result::ok),
+        };
+        (Node { settings, tree, machine, smi, limiter, agent, state, book: Mutex::default() }, notes)
     }
 
     pub fn settings(&self) -> &Settings {
@@ -116,6 +126,37 @@ impl Node {
             isolation: self.limiter.works(),
             max_partitions: if divided { 1 } else { parts },
         }
+    }
+
+    /// For each device, whether sessions that use it can be saved: the agent must be there and have it, and it must be one whose addresses
+    /// can be had again.
+    pub fn savable(&self, devices: &[Device]) -> (Vec<bool>, Notes) {
+        let mut notes = Notes::new();
+        let mut agent = self.agent.as_ref();
+        let savable = devices.iter().map(|device| {
+            let asked = agent.filter(|_| device.source == Source::Software)?;
+            match asked.has(&device.uuid) {
+                Ok(has) => Some(has),
+                Err(error) => {
+                    // Who does not answer for one device need not be waited for at the next.
+                    notes.push((Level::Warn, format!("sessions cannot be saved: {error}")));
+                    agent = None;
+                    None
+                }
+            }
+        });
+        let savable = savable.map(Option::unwrap_or_default).collect();
+        (savable, notes)
+    }
+
+    /// Has sessions saved by the agent; their programs wait until they are resumed.
+    pub fn snapshot(&self, chosen: &Chosen) -> Result<(), Refusal> {
+        Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.snapshot(chosen)?)
+    }
+
+    /// Has sessions taken up again that were saved.
+    pub fn resume(&self, chosen: &Chosen) -> Result<(), Refusal> {
+        Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.resume(chosen)?)
     }
 
     /// Every way in which a device's card can be divided.

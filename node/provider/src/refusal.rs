@@ -1,5 +1,6 @@
 //! Why something was not done, and the number both generations of the interface have for it.
 
+use crate::agent::AgentError;
 use crate::limits::LimitsError;
 
 /// What a caller is told instead of an answer.
@@ -42,6 +43,17 @@ impl From<LimitsError> for Refusal {
             LimitsError::Nowhere => Refusal::NotSupported(error.to_string()),
             LimitsError::Name(_) => Refusal::InvalidParameter("the worker's name cannot name a folder"),
             LimitsError::Io { .. } => Refusal::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<AgentError> for Refusal {
+    fn from(error: AgentError) -> Refusal {
+        match error {
+            AgentError::Nobody => Refusal::NotSupported(error.to_string()),
+            AgentError::Refused { status: 404, .. } => Refusal::NotFound(error.to_string()),
+            AgentError::Refused { status: 501, .. } => Refusal::NotSupported(error.to_string()),
+            _ => Refusal::Failed(error.to_string()),
         }
     }
 }

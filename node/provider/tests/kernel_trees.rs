@@ -254,7 +254,7 @@ fn a_machine_without_the_driver_has_no_devices() {
 }
 
 #[test]
-fn bytes_of_every_kind_are_read_as_properties() {
+fn bytes_of_every_kind_are_read_as_properties_and_as_answers() {
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut bytes = vec![0u8; 4096];
     for _ in 0..200 {
@@ -267,5 +267,9 @@ fn bytes_of_every_kind_are_read_as_properties() {
                 if state & 7 == 0 { state as u8 } else { b"simd_count 0189\n-x:.cp"[state as usize % 22] };
         }
         accelerator_amd::exercise::properties(&bytes);
+        accelerator_amd::exercise::answer(
+            &[b"HTTP/1.1 409 x\r\n\r\n{\"error\":\"", bytes.as_slice()].concat(),
+        );
+        accelerator_amd::exercise::answer(&bytes);
     }
 }

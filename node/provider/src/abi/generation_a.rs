@@ -8,6 +8,7 @@ use super::shared::{
 };
 use super::text::Text;
 use super::{answer, node, room, rooms, string};
+use crate::agent::Chosen;
 use crate::device::Device;
 use crate::log;
 use crate::refusal::{Refusal, SUCCESS};
@@ -126,10 +127,11 @@ pub unsafe extern "C" fn GetAllDevices(
         let filled = found.len().min(most);
         // SAFETY: the caller's promise, for fewer.
         let devices = unsafe { rooms(devices, filled, "there is no room for devices")? };
-        for (index, (to, device)) in devices.iter_mut().zip(&found).enumerate() {
+        let capabilities = super::capabilities(&node, &found[..filled]);
+        for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
             describe(&mut to.basic, index, device);
             to.props.fill(&node.properties(device));
-            to.capabilities = super::capabilities(&node, device);
+            to.capabilities = can;
         }
         *count = filled;
         Ok(())
@@ -250,7 +252,7 @@ pub unsafe extern "C" fn SetComputeUnitHardLimit(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Snapshot(processes: *const ProcessArray) -> c_int {
     // SAFETY: the caller's promise.
-    answer(|| Err(unsafe { processes_of(processes) }))
+    answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.snapshot(&chosen)))
 }
 
 /// # Safety
@@ -259,7 +261,7 @@ pub unsafe extern "C" fn Snapshot(processes: *const ProcessArray) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Resume(processes: *const ProcessArray) -> c_int {
     // SAFETY: the caller's promise.
-    answer(|| Err(unsafe { processes_of(processes) }))
+    answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.resume(&chosen)))
 }
 
 /// # Safety
@@ -307,16 +309,21 @@ pub extern "C" fn RegisterLogCallback(callback: Option<log::Callback>) -> c_int 
 /// # Safety
 ///
 /// The pointer is null or points to an array of processes.
-unsafe fn processes_of(processes: *const ProcessArray) -> Refusal {
-    if processes.is_null() {
-        return Refusal::InvalidParameter("there are no processes");
+unsafe fn processes_of(processes: *const ProcessArray) -> Result<Chosen, Refusal> {
+    if processes.is_null() || !processes.is_aligned() {
+        return Err(Refusal::InvalidParameter("there are no processes"));
     }
     // SAFETY: not null; only the count is read.
-    let count = unsafe { (&raw const (*processes).process_count).read_unaligned() };
+    let count = unsafe { (&raw const (*processes).process_count).read() };
     if count == 0 || count > MAX_PROCESSES {
-        return Refusal::InvalidParameter("1 to 1024 processes are named");
+        return Err(Refusal::InvalidParameter("1 to 1024 processes are named"));
     }
-    super::no_snapshots()
+    // SAFETY: not null; as many numbers and the name are set.
+    let (numbers, device) = unsafe {
+        let first = (&raw const (*processes).process_ids).cast::<libc::pid_t>();
+        (std::slice::from_raw_parts(first, count), (*processes).device_uuid.get())
+    };
+    super::chosen(numbers, Some(device).filter(|device| !device.is_empty()))
 }
 
 fn describe(to: &mut DeviceBasicInfo, index: usize, device: &Device) {

@@ -8,6 +8,7 @@ use super::shared::{
 };
 use super::text::Text;
 use super::{answer, node, room, rooms, string};
+use crate::agent::Chosen;
 use crate::device::Device;
 use crate::env::TopologyForm;
 use crate::log;
@@ -155,10 +156,11 @@ pub unsafe extern "C" fn AccelGetAllDevices(
         let filled = found.len().min(most);
         // SAFETY: the caller's promise, for fewer.
         let devices = unsafe { rooms(devices, filled, "there is no room for devices")? };
-        for (index, (to, device)) in devices.iter_mut().zip(&found).enumerate() {
+        let capabilities = super::capabilities(&node, &found[..filled]);
+        for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
             describe(&mut to.basic, index, device);
             to.props.fill(&node.properties(device));
-            to.capabilities = super::capabilities(&node, device);
+            to.capabilities = can;
         }
         *count = filled;
         Ok(())
@@ -249,7 +251,7 @@ pub unsafe extern "C" fn AccelSetComputeUnitHardLimit(uuid: *const c_char, perce
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelSnapshot(context: *const SnapshotContext) -> c_int {
     // SAFETY: the caller's promise.
-    answer(|| Err(unsafe { processes_of(context) }))
+    answer(|| unsafe { processes_of(context) }.and_then(|chosen| node()?.snapshot(&chosen)))
 }
 
 /// # Safety
@@ -258,7 +260,7 @@ pub unsafe extern "C" fn AccelSnapshot(context: *const SnapshotContext) -> c_int
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelResume(context: *const SnapshotContext) -> c_int {
     // SAFETY: the caller's promise.
-    answer(|| Err(unsafe { processes_of(context) }))
+    answer(|| unsafe { processes_of(context) }.and_then(|chosen| node()?.resume(&chosen)))
 }
 
 /// # Safety
@@ -354,17 +356,29 @@ unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -
 /// # Safety
 ///
 /// The pointer is null or points to a context.
-unsafe fn processes_of(context: *const SnapshotContext) -> Refusal {
+unsafe fn processes_of(context: *const SnapshotContext) -> Result<Chosen, Refusal> {
     if context.is_null() || !context.is_aligned() {
-        return Refusal::InvalidParameter("there is no context");
+        return Err(Refusal::InvalidParameter("there is no context"));
     }
     // SAFETY: not null, and it was filled in.
     let context = unsafe { *context };
-    let processes = !context.process_ids.is_null() && context.process_count > 0;
-    if context.process_count > MAX_PROCESSES || (!processes && context.device_uuid.is_null()) {
-        return Refusal::InvalidParameter("up to 1024 processes or a device are named");
+    let named = !context.process_ids.is_null() && context.process_count > 0;
+    let none = context.process_count == 0;
+    if context.process_count > MAX_PROCESSES || !(named || none && !context.device_uuid.is_null()) {
+        return Err(Refusal::InvalidParameter("up to 1024 processes or a device are named"));
     }
-    super::no_snapshots()
+    if named && !context.process_ids.is_aligned() {
+        return Err(Refusal::InvalidParameter("the processes are not aligned"));
+    }
+    // SAFETY: there are as many, and the name is null or a string.
+    let (processes, device) = unsafe {
+        let processes =
+            if named { std::slice::from_raw_parts(context.process_ids, context.process_count) } else { &[] };
+        let device =
+            (!context.device_uuid.is_null()).then(|| string(context.device_uuid, "the device has no name"));
+        (processes, device.transpose()?)
+    };
+    super::chosen(processes, device)
 }
 
 fn describe(to: &mut DeviceBasicInfo, index: usize, device: &Device) {

@@ -179,7 +179,13 @@ static void limits(void)
     ProcessArray processes;
     memset(&processes, 0, sizeof processes);
     CHECK(call_Snapshot(&processes) == ACCELERATOR_INVALID_PARAM && call_Resume(&processes) == ACCELERATOR_INVALID_PARAM);
+    /* No process has the number 0. */
     processes.processCount = 1;
+    CHECK(call_Snapshot(&processes) == ACCELERATOR_INVALID_PARAM && call_Resume(&processes) == ACCELERATOR_INVALID_PARAM);
+    /* There is no agent that has sessions. */
+    processes.processIds[0] = 1;
+    CHECK(call_Snapshot(&processes) == ACCELERATOR_NOT_SUPPORTED && call_Resume(&processes) == ACCELERATOR_NOT_SUPPORTED);
+    memset(processes.deviceUUID, 'x', sizeof processes.deviceUUID);
     CHECK(call_Snapshot(&processes) == ACCELERATOR_NOT_SUPPORTED && call_Resume(&processes) == ACCELERATOR_NOT_SUPPORTED);
     processes.processCount = ACCELERATOR_MAX_PROCESSES + 1;
     CHECK(call_Snapshot(&processes) == ACCELERATOR_INVALID_PARAM && call_Resume(&processes) == ACCELERATOR_INVALID_PARAM);
@@ -281,8 +287,12 @@ void call_a(unsigned number)
     }
     case 5: CHECK(call_SetMemHardLimit("worker-t", WHOLE, 1 + number) == ACCELERATOR_SUCCESS); break;
     case 6: CHECK(call_SetComputeUnitHardLimit("worker-t", WHOLE, 1 + number % 100) == ACCELERATOR_SUCCESS); break;
-    case 7: CHECK(call_Snapshot(NULL) == ACCELERATOR_INVALID_PARAM); break;
-    case 8: CHECK(call_Resume(NULL) == ACCELERATOR_INVALID_PARAM); break;
+    case 7:
+    case 8: {
+        ProcessArray processes = {{(pid_t)number + 1}, 1, WHOLE};
+        CHECK((number % 12 == 7 ? call_Snapshot : call_Resume)(&processes) == ACCELERATOR_NOT_SUPPORTED);
+        break;
+    }
     case 9: {
         ProcessInformation processes[2];
         CHECK(call_GetProcessInformation(processes, 2, &count) == ACCELERATOR_SUCCESS && count == 1);

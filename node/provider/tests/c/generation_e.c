@@ -183,15 +183,27 @@ static void limits(void)
 
     pid_t pid = 1;
     SnapshotContext processes = {&pid, 1, NULL}, device = {NULL, 0, WHOLE}, nothing = {NULL, 0, NULL};
-    SnapshotContext many = {&pid, ACCELERATOR_MAX_PROCESSES + 1, NULL};
+    SnapshotContext many = {&pid, ACCELERATOR_MAX_PROCESSES + 1, NULL}, nowhere = {NULL, 1, WHOLE}, unnamed = {NULL, 0, ""};
+    pid_t zero = 0, negative = -1;
+    SnapshotContext nobody = {&zero, 1, NULL}, group = {&negative, 1, WHOLE}, both = {&pid, 1, WHOLE};
     CHECK(call_AccelSnapshot(&processes) == ACCELERATOR_NOT_SUPPORTED);
     CHECK(call_AccelSnapshot(&device) == ACCELERATOR_NOT_SUPPORTED);
+    CHECK(call_AccelSnapshot(&both) == ACCELERATOR_NOT_SUPPORTED);
     CHECK(call_AccelSnapshot(&nothing) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelSnapshot(&nowhere) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelSnapshot(&unnamed) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelSnapshot(&nobody) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelSnapshot(&group) == ACCELERATOR_INVALID_PARAM);
     CHECK(call_AccelSnapshot(&many) == ACCELERATOR_INVALID_PARAM);
     CHECK(call_AccelSnapshot(NULL) == ACCELERATOR_INVALID_PARAM);
     CHECK(call_AccelResume(&processes) == ACCELERATOR_NOT_SUPPORTED);
     CHECK(call_AccelResume(&device) == ACCELERATOR_NOT_SUPPORTED);
+    CHECK(call_AccelResume(&both) == ACCELERATOR_NOT_SUPPORTED);
     CHECK(call_AccelResume(&nothing) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelResume(&nowhere) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelResume(&unnamed) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelResume(&nobody) == ACCELERATOR_INVALID_PARAM);
+    CHECK(call_AccelResume(&group) == ACCELERATOR_INVALID_PARAM);
     CHECK(call_AccelResume(NULL) == ACCELERATOR_INVALID_PARAM);
 }
 
@@ -278,8 +290,13 @@ void call_e(unsigned number)
     }
     case 5: CHECK(call_AccelSetMemHardLimit(WHOLE, 1 + number) == ACCELERATOR_SUCCESS); break;
     case 6: CHECK(call_AccelSetComputeUnitHardLimit(WHOLE, 1 + number % 100) == ACCELERATOR_SUCCESS); break;
-    case 7: CHECK(call_AccelSnapshot(NULL) == ACCELERATOR_INVALID_PARAM); break;
-    case 8: CHECK(call_AccelResume(NULL) == ACCELERATOR_INVALID_PARAM); break;
+    case 7:
+    case 8: {
+        pid_t pid = (pid_t)number + 1;
+        SnapshotContext context = {&pid, 1, WHOLE};
+        CHECK((number % 13 == 7 ? call_AccelSnapshot : call_AccelResume)(&context) == ACCELERATOR_NOT_SUPPORTED);
+        break;
+    }
     case 9: {
         ProcessInformation processes[2];
         CHECK(call_AccelGetProcessInformation(processes, 2, &count) == ACCELERATOR_SUCCESS && count == 1);

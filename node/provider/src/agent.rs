@@ -1,0 +1,279 @@
+//! The agent of this machine, which has the workers and can save and resume their sessions.
+//!
+//! This library has no sessions and knows no worker's protocol, and should not: it is loaded into other people's processes. It asks
+//! the agent instead, over its HTTP interface and the loopback interface alone, because the agent's token is sent as it is. Of an answer
+//! only the number and a short text are used.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the agent may take to say whether it is there.
+const GLANCE: Duration = Duration::from_secs(2);
+/// How long it may take to save or resume what it was asked to. Sessions may be large.
+const WORK: Duration = Duration::from_secs(600);
+const TOKEN_BYTES: u64 = 4096;
+/// No answer is read further.
+const ANSWER_BYTES: u64 = 64 << 10;
+/// What is said of why something was refused.
+const REASON_CHARS: usize = 500;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("nobody here has sessions to save: REMORA_AGENT names no agent")]
+    Nobody,
+    #[error(
+        "REMORA_AGENT is `{0}`, which is no address like 127.0.0.1:8001 of this machine's loopback interface"
+    )]
+    Address(String),
+    #[error("the agent's token cannot be read from {path} (REMORA_AGENT_TOKEN_FILE): {source}")]
+    Token { path: PathBuf, source: io::Error },
+    #[error("the agent at {address} does not answer: {source}")]
+    Silent { address: SocketAddr, source: io::Error },
+    #[error("what answers at {0} is no agent")]
+    Nonsense(SocketAddr),
+    #[error("the agent refuses ({status}): {reason}")]
+    Refused { status: u16, reason: String },
+}
+
+/// Whose sessions are saved or resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// Clients or workers, by their numbers on this machine; none are all.
+    pub processes: Vec<u32>,
+    /// Only what uses this device.
+    pub device: Option<String>,
+}
+
+impl Chosen {
+    fn json(&self) -> String {
+        let processes: Vec<String> = self.processes.iter().map(u32::to_string).collect();
+        let device = self.device.as_ref().map(|device| format!(",\"device\":\"{}\"", escaped(device)));
+        format!("{{\"processes\":[{}]{}}}", processes.join(","), device.unwrap_or_default())
+    }
+}
+
+/// Where the agent is, and the file with what it takes to be heard.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    address: SocketAddr,
+    token: PathBuf,
+}
+
+impl Agent {
+    /// The agent at an address as people write it, `127.0.0.1:8001` or `http://127.0.0.1:8001`; nothing is asked yet.
+    pub fn new(address: &str, token: &Path) -> Result<Agent, AgentError> {
+        let plain = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+        let plain =
+            plain.strip_prefix("localhost").map_or(plain.to_owned(), |port| format!("127.0.0.1{port}"));
+        let parsed =
+            plain.parse().ok().filter(|parsed: &SocketAddr| parsed.ip().to_canonical().is_loopback());
+        let address = parsed.ok_or_else(|| AgentError::Address(address.to_owned()))?;
+        Ok(Agent { address, token: token.to_owned() })
+    }
+
+    /// Whether it is there, takes the token, and has a device.
+    pub fn has(&self, device: &str) -> Result<bool, AgentError> {
+        match self.ask("GET", &format!("/api/v1/devices/{}", in_path(device)), "", GLANCE) {
+            Ok(()) => Ok(true),
+            Err(AgentError::Refused { status: 404, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has sessions saved; their programs wait.
+    pub fn snapshot(&self, chosen: &Chosen) -> Result<(), AgentError> {
+        self.ask("POST", "/api/v1/processes/snapshot", &chosen.json(), WORK)
+    }
+
+    /// Has sessions taken up again.
+    pub fn resume(&self, chosen: &Chosen) -> Result<(), AgentError> {
+        self.ask("POST", "/api/v1/processes/resume", &chosen.json(), WORK)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str, patience: Duration) -> Result<(), AgentError> {
+        let token = self.token().map_err(|source| AgentError::Token { path: self.token.clone(), source })?;
+        let (address, bytes) = (self.address, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-type: \
+             application/json\r\ncontent-length: {bytes}\r\nconnection: close\r\n\r\n{body}"
+        );
+        let answer =
+            self.exchange(&request, patience).map_err(|source| AgentError::Silent { address, source })?;
+        match read_answer(&answer) {
+            Some((200..=299, _)) => Ok(()),
+            Some((status, reason)) => Err(AgentError::Refused { status, reason }),
+            None => Err(AgentError::Nonsense(address)),
+        }
+    }
+
+    /// The token as the file has it now: an agent may have been given another.
+    fn token(&self) -> io::Result<String> {
+        let mut text = String::new();
+        File::open(&self.token)?.take(TOKEN_BYTES).read_to_string(&mut text)?;
+        let token = text.trim();
+        // Anything else would be read as a line of its own.
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no token"));
+        }
+        Ok(token.to_owned())
+    }
+
+    fn exchange(&self, request: &str, patience: Duration) -> io::Result<Vec<u8>> {
+        let deadline = Instant::now() + patience;
+        let mut stream = TcpStream::connect_timeout(&self.address, GLANCE)?;
+        stream.set_write_timeout(Some(GLANCE))?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        let mut buffer = [0; 4096];
+        while (answer.len() as u64) < ANSWER_BYTES {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(bytes) => answer.extend_from_slice(&buffer[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// The number of an answer and what it says, in one line.
+pub(crate) fn read_answer(answer: &[u8]) -> Option<(u16, String)> {
+    let answer = String::from_utf8_lossy(answer);
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
+    let body = body.trim();
+    let told = body.strip_prefix("{\"error\":\"").and_then(|text| text.strip_suffix("\"}"));
+    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+    Some((status, told.unwrap_or(body).chars().take(REASON_CHARS).map(plain).collect()))
+}
+
+/// Text within quotes of JSON.
+fn escaped(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '"' | '\\' => format!("\\{letter}"),
+        letter if letter.is_control() => format!("\\u{:04x}", u32::from(letter)),
+        letter => letter.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// Text as one part of a path.
+fn in_path(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    use super::*;
+
+    /// Whatever answers once with these bytes, and what it was asked.
+    fn answering(answer: &'static [u8]) -> (SocketAddr, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            let mut buffer = [0; 4096];
+            while !is_whole(&asked) {
+                let bytes = stream.read(&mut buffer).unwrap();
+                asked.extend_from_slice(&buffer[..bytes]);
+            }
+            stream.write_all(answer).unwrap();
+            String::from_utf8(asked).unwrap()
+        });
+        (address, asked)
+    }
+
+    fn is_whole(request: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(request);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        body.len() == length.parse::<usize>().unwrap()
+    }
+
+    fn agent(address: SocketAddr, folder: &tempfile::TempDir, token: &str) -> Agent {
+        let file = folder.path().join("api-token");
+        std::fs::write(&file, token).unwrap();
+        Agent::new(&address.to_string(), &file).unwrap()
+    }
+
+    #[test]
+    fn only_addresses_of_this_machine_alone_are_taken() {
+        let token = Path::new("token");
+        for good in ["127.0.0.1:8001", "http://127.0.0.1:8001/", "[::1]:8001", "localhost:8001"] {
+            assert_eq!(Agent::new(good, token).unwrap().address.port(), 8001, "{good}");
+        }
+        for wrong in ["", "127.0.0.1", "10.0.0.7:8001", "gpu7:8001", "https://127.0.0.1:8001", "0.0.0.0:8001"]
+        {
+            assert!(matches!(Agent::new(wrong, token), Err(AgentError::Address(_))), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_agent_is_asked_with_its_token_and_names_stay_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (address, asked) = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        let chosen = Chosen { processes: vec![7, 8], device: Some("a\"b\n".to_owned()) };
+        agent(address, &folder, " s3cret\n").snapshot(&chosen).unwrap();
+        let asked = asked.join().unwrap();
+        assert!(asked.starts_with("POST /api/v1/processes/snapshot HTTP/1.1\r\n"), "{asked}");
+        assert!(asked.contains("\r\nauthorization: Bearer s3cret\r\n"), "{asked}");
+        assert!(asked.ends_with("\r\n\r\n{\"processes\":[7,8],\"device\":\"a\\\"b\\u000a\"}"), "{asked}");
+
+        let (address, asked) = answering(b"HTTP/1.1 404 Not Found\r\n\r\n{\"error\":\"there is no GPU\"}");
+        assert!(!agent(address, &folder, "s3cret").has("a/../b c").unwrap());
+        let asked = asked.join().unwrap();
+        assert!(asked.starts_with("GET /api/v1/devices/a%2F..%2Fb%20c HTTP/1.1\r\n"), "{asked}");
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_an_agent_that_is_not_there_is_silent() {
+        let folder = tempfile::tempdir().unwrap();
+        let (address, asked) = answering(b"HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"it goes on\"}");
+        let refused = agent(address, &folder, "s3cret").resume(&Chosen::default()).unwrap_err();
+        assert!(
+            matches!(&refused, AgentError::Refused { status: 409, reason } if reason == "it goes on"),
+            "{refused}"
+        );
+        asked.join().unwrap();
+        // The listener is gone.
+        let silent = agent(address, &folder, "s3cret").has("x").unwrap_err();
+        assert!(matches!(silent, AgentError::Silent { .. }), "{silent}");
+        let (address, asked) = answering(b"220 mail\r\n\r\n");
+        let nonsense = agent(address, &folder, "s3cret").has("x").unwrap_err();
+        assert!(matches!(nonsense, AgentError::Nonsense(_)), "{nonsense}");
+        asked.join().unwrap();
+        for wrong in ["", "two words", "a\r\nhost: b"] {
+            let refused = agent(address, &folder, wrong).has("x").unwrap_err();
+            assert!(matches!(refused, AgentError::Token { .. }), "{wrong}: {refused}");
+        }
+    }
+
+    #[test]
+    fn whatever_answers_is_one_line_of_bounded_length() {
+        let long = format!("HTTP/1.1 500 X\r\n\r\na\nb{}", "x".repeat(10_000));
+        let (status, reason) = read_answer(long.as_bytes()).unwrap();
+        assert_eq!((status, reason.chars().count(), reason.starts_with("a b")), (500, REASON_CHARS, true));
+        for nonsense in
+            ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 ok\r\n\r\n", "HTTP/2 200\r\n\r\n"]
+        {
+            assert_eq!(read_answer(nonsense.as_bytes()), None, "{nonsense}");
+        }
+    }
+}
