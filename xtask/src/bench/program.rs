@@ -227,6 +227,11 @@ impl Asked {
             .with_context(|| format!("no counters in {}:\n{said}", self.log.display()))
     }
 
+    /// Ends it as nothing can be prepared for.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill().context("cannot kill a program")
+    }
+
     fn gone(&self, command: &str) -> String {
         format!("`{command}` was not answered; log: {}", self.log.display())
     }

@@ -4,7 +4,7 @@
 //! does takes processors away from both, so that the run says how busy the machine was.
 
 use super::Effort;
-use super::program::Programs;
+use super::program::{Asked, Programs};
 use super::report::{Aim, Report, Row};
 use super::resources::Process;
 use crate::bench::machine::Machine;
@@ -20,7 +20,11 @@ use std::time::{Duration, Instant};
 
 const LIMITS: &str = "Two clients of one software MI300X: use of the GPU over the run";
 const ASKING: &str = "Asking an agent for a part of a GPU";
+const GONE: &str = "A client is killed: until what it had is free";
 const AGENT: &str = "The agent itself";
+/// What a dead client had is looked for so often, and not for longer than this.
+const LOOK: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What two clients are given, in percent.
 const PARTS: [f64; 2] = [25.0, 50.0];
 
@@ -31,6 +35,8 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
     let agent = Agent::start(built, programs)?;
     step::say("asking for parts and giving them back");
     agent.asking(effort.rounds, &mut report)?;
+    step::say("clients that are killed");
+    agent.freeing(programs, if quick { 1 } else { 5 }, &mut report)?;
     step::say(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
     agent.accuracy(programs, seconds, &mut report)?;
     report.close();
@@ -116,17 +122,60 @@ impl Agent {
         Ok(())
     }
 
+    /// A client of the scale program on an allocation, connected and with a kernel behind it.
+    fn client(&self, programs: &Programs, allocation: &Value) -> Result<Asked> {
+        let url = allocation["url"].as_str().context("no url")?;
+        let (token, place) = url.trim_start_matches("remora://").split_once('@').context("no token")?;
+        let mut client = programs.start_so(&programs.scale, place, &[("REMORA_TOKEN", token)])?;
+        client.ask("busy 200")?;
+        Ok(client)
+    }
+
+    /// How long what a dead client had is held: its session within an allocation, and an allocation that was leased to it.
+    fn freeing(&self, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
+        let (mut sessions, mut leases) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let allocation = self.allocate(10.0)?;
+            let id = allocation["id"].as_str().context("no id")?;
+            let worker = format!("workers/{id}");
+            let client = self.client(programs, &allocation)?;
+            let is_free = || {
+                let status = self.ask("GET", &worker, "")?;
+                let held = status["status"]["sessions"].as_array().context("the worker does not answer")?;
+                Ok(held.is_empty())
+            };
+            ensure!(!is_free()?, "the client has no session");
+            sessions.push(until(|| client.kill(), is_free)?);
+            self.ask("DELETE", &format!("allocations/{id}"), "")?;
+
+            let mut process = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn()?;
+            let request = json!({ "percent": 10, "lease": { "process": process.id() } });
+            let leased = self.ask("POST", "allocations", &request.to_string())?;
+            // Its worker has something to end.
+            let client = self.client(programs, &leased)?;
+            let is_free = || Ok(self.ask("GET", "allocations", "")?.as_array().is_some_and(Vec::is_empty));
+            leases.push(until(|| Ok(process.kill()?), is_free)?);
+            process.wait()?;
+            client.kill()?;
+        }
+        for (key, name, times) in [
+            ("session", "its session's memory", sessions),
+            ("lease", "the part that was leased to it", leases),
+        ] {
+            let worst = times.iter().copied().fold(0.0, f64::max);
+            report.push(summary(Row::plain(GONE, format!("gone_{key}"), name, "s"), times));
+            let row = Row::plain(GONE, format!("gone_{key}_worst"), "  the longest of all rounds", "s");
+            report.push(Row { best: worst, median: worst, aim: Some(Aim::AtMost(5.0)), ..row });
+        }
+        Ok(())
+    }
+
     fn accuracy(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
         let parts: Vec<(f64, Value)> =
             PARTS.iter().map(|part| Ok((*part, self.allocate(*part)?))).collect::<Result<_>>()?;
         let mut clients = Vec::new();
         for (_, allocation) in &parts {
-            let url = allocation["url"].as_str().context("no url")?;
-            let (token, place) = url.trim_start_matches("remora://").split_once('@').context("no token")?;
-            let mut client = programs.start_so(&programs.scale, place, &[("REMORA_TOKEN", token)])?;
-            // Connected, and its kernel known.
-            client.ask("busy 200")?;
-            clients.push(client);
+            clients.push(self.client(programs, allocation)?);
         }
         let (process, before) = (Process(self.child.id()), Instant::now());
         let agent_before = process.cpu_seconds()?;
@@ -162,6 +211,17 @@ impl Agent {
         report.push(Row { best: agent * 1e3, median: agent * 1e3, ..row });
         Ok(())
     }
+}
+
+/// Seconds from an act until what it should lead to, which must come at all.
+fn until(act: impl FnOnce() -> Result<()>, mut holds: impl FnMut() -> Result<bool>) -> Result<f64> {
+    let start = Instant::now();
+    act()?;
+    while !holds()? {
+        ensure!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}");
+        std::thread::sleep(LOOK);
+    }
+    Ok(start.elapsed().as_secs_f64())
 }
 
 fn summary(row: Row, mut times: Vec<f64>) -> Row {
