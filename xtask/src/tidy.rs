@@ -45,6 +45,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("board-sandbox", &[]),
     ("board-judge", &["board-problems", "board-sandbox", "toolchain", "code-object", "isa"]),
     ("board-server", &["board-problems", "board-judge"]),
+    ("tensor-core", &[]),
+    ("tensor-cpu", &["tensor-core"]),
+    ("tensor-rocm", &["tensor-core"]),
+    ("pyflame", &["tensor-core", "tensor-cpu", "tensor-rocm"]),
     (
         "remora",
         &[
