@@ -42,7 +42,7 @@ pub trait Device: Debug + Send + Sync {
     /// Begins the steps, in order. What goes wrong while they run is told by the next call that waits.
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError>;
     fn synchronize(&self) -> Result<(), DeviceError>;
-    /// Whether it can do such a step; what it cannot is done on the CPU, with the operands moved there and back.
+    /// Whether it can do such a step with operands of these types, inputs before outputs; what it cannot is done on the CPU, with the operands moved there and back.
     fn supports(&self, step: &crate::step::Work, dtypes: &[crate::dtype::DType]) -> bool;
     fn as_any(&self) -> &dyn Any;
 }

@@ -19,6 +19,24 @@ pub enum TensorError {
     Device { operation: &'static str, device: String, source: DeviceError },
 }
 
+impl TensorError {
+    pub(crate) fn shape(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::Shape { operation, why: why.into() }
+    }
+
+    pub(crate) fn type_of(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::Type { operation, why: why.into() }
+    }
+
+    pub(crate) fn index(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::Index { operation, why: why.into() }
+    }
+
+    pub(crate) fn state(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::State { operation, why: why.into() }
+    }
+}
+
 /// Why a device did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {

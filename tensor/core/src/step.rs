@@ -53,12 +53,14 @@ pub enum Work {
     /// `outputs[j][i] = program(inputs[..][i]).j` for every index `i`. All inputs have the outputs' shape (broadcast by strides of zero).
     Map(Program),
     /// `outputs[0][o] = epilogue(reduction of program(inputs[..mapped][i]) over all i that agree with o, inputs[mapped..][o])`.
-    /// The output has the inputs' rank, with length 1 along reduced axes; inputs from `mapped` on have the output's shape. The epilogue's input 0 is what was reduced.
+    /// The output has the inputs' rank, with length 1 along reduced axes; inputs from `mapped` on have the output's shape. The epilogue's input 0 is what was reduced, its input 1 is
+    /// `inputs[mapped]`, and so on. There is always at least one mapped input.
     /// f16 and bf16 are reduced in f32: `program` casts, `epilogue` casts back.
     Reduce { program: Program, reduction: Reduction, axes: Vec<usize>, mapped: usize, epilogue: Program },
     /// The index (i64) of the largest or smallest element along an axis; the first of equals; NaN before all else.
     ArgReduce { largest: bool, axis: usize },
     /// `out[b.., m.., n..] = epilogue(sum over k.. of left[b.., m.., k..] * right[b.., n.., k..], inputs[2..][b.., m.., n..])`.
+    /// The epilogue's input 0 is the sum, in the type that its instruction says (f32 for half types); its input 1 is `inputs[2]`, and so on.
     /// The four numbers say how many axes of each sort there are. Inputs 0 and 1 may be any windows, so convolutions are contractions too.
     Contract {
         batch: usize,

@@ -1,0 +1,227 @@
+//! Which nodes are computed together: the graph is cut into groups of one launch each.
+//!
+//! Nodes are placed from the last to the first. An elementwise node joins the group of whoever uses it, if that is one; elementwise work before a
+//! reduction is its program; a reduction or contraction whose only user is elementwise gets that as its epilogue. What several groups use
+//! is stored, unless it is cheap enough to be computed by each.
+
+use smallvec::SmallVec;
+
+use crate::graph::{Entry, Graph};
+use crate::layout::Shape;
+use crate::node::Op;
+use crate::program::MAX_INSTRUCTIONS;
+
+/// Room for casts that the launch adds to a program.
+const LONGEST: usize = MAX_INSTRUCTIONS - 6;
+
+/// Operands that a launch may have.
+const OPERANDS: usize = 24;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The whole of an elementwise launch, or what follows the core of another.
+    Main,
+    /// What precedes a reduction.
+    Prologue,
+}
+
+type Slot = (usize, Stage);
+
+/// One launch.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// What it computes last and stores first.
+    pub head: usize,
+    /// The reduction, contraction or other work that it is about; nothing for elementwise launches.
+    pub core: Option<usize>,
+    pub main: Vec<usize>,
+    pub prologue: Vec<usize>,
+    /// Elementwise nodes that are stored too.
+    pub also: Vec<usize>,
+    /// The shape that main and prologue are computed in.
+    pub domain: Shape,
+    pub prologue_domain: Shape,
+    sizes: [Size; 2],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    instructions: usize,
+    operands: usize,
+}
+
+impl Group {
+    fn new(head: usize, core: Option<usize>, domain: Shape) -> Group {
+        Group {
+            head,
+            core,
+            main: Vec::new(),
+            prologue: Vec::new(),
+            also: Vec::new(),
+            domain,
+            prologue_domain: Shape::new(),
+            sizes: [Size { instructions: 1, operands: 1 }; 2],
+        }
+    }
+
+    pub fn members(&self, stage: Stage) -> &[usize] {
+        match stage {
+            Stage::Main => &self.main,
+            Stage::Prologue => &self.prologue,
+        }
+    }
+
+    fn domain(&self, stage: Stage) -> &Shape {
+        match stage {
+            Stage::Main => &self.domain,
+            Stage::Prologue => &self.prologue_domain,
+        }
+    }
+
+    /// Whether an elementwise node can be computed in this group.
+    fn takes(&self, stage: Stage, entry: &Entry) -> bool {
+        let size = self.sizes[stage as usize];
+        size.instructions + entry.inputs.len() <= LONGEST
+            && self.sizes[0].operands + self.sizes[1].operands + entry.inputs.len() <= OPERANDS
+            && fits(entry, self.domain(stage))
+    }
+
+    fn join(&mut self, stage: Stage, index: usize, entry: &Entry) {
+        let size = &mut self.sizes[stage as usize];
+        // What was counted as an operand becomes an instruction; each of its inputs may become either.
+        size.instructions += entry.inputs.len();
+        size.operands = (size.operands + entry.inputs.len()).saturating_sub(1);
+        match stage {
+            Stage::Main => self.main.push(index),
+            Stage::Prologue => self.prologue.push(index),
+        }
+    }
+}
+
+/// Whether an elementwise node can be computed element by element under another shape.
+fn fits(entry: &Entry, domain: &Shape) -> bool {
+    if entry.node.shape == *domain {
+        return true;
+    }
+    !matches!(entry.node.op, Op::Index(_))
+        && entry.inputs.iter().all(|source| source.layout.reshape(domain).is_some())
+}
+
+/// Whether computing it in several launches is better than storing it: no input, a cast, or one operation of what is in memory in any case.
+fn cheap(graph: &Graph, entry: &Entry) -> bool {
+    match entry.node.op {
+        Op::Constant(_) | Op::Index(_) => true,
+        _ => entry.inputs.iter().all(|source| {
+            let input = &graph.entries[source.entry];
+            input.stored
+                || matches!(input.node.op, Op::Constant(_) | Op::Index(_))
+                || match &input.node.op {
+                    // Its epilogue could have this operation.
+                    op if op.has_epilogue() => !source.whole,
+                    Op::Whole(..) => true,
+                    _ => false,
+                }
+        }),
+    }
+}
+
+/// Groups in the order in which they are launched.
+pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
+    let count = graph.entries.len();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut users: Vec<SmallVec<[Slot; 2]>> = vec![SmallVec::new(); count];
+    // Somebody reads it from memory.
+    let mut read: Vec<bool> = vec![false; count];
+    for index in (0..count).rev() {
+        let entry = &graph.entries[index];
+        if entry.stored || !(entry.wanted || read[index] || !users[index].is_empty()) {
+            continue;
+        }
+        let slots = std::mem::take(&mut users[index]);
+        if entry.node.op.is_elementwise() {
+            let joined = place_elementwise(graph, &mut groups, index, &slots, read[index]);
+            for source in &entry.inputs {
+                if source.whole {
+                    for &slot in &joined {
+                        if !users[source.entry].contains(&slot) {
+                            users[source.entry].push(slot);
+                        }
+                    }
+                } else {
+                    read[source.entry] = true;
+                }
+            }
+            continue;
+        }
+        let group = match slots.as_slice() {
+            &[(group, Stage::Main)]
+                if entry.node.op.has_epilogue()
+                    && !read[index]
+                    && !entry.wanted
+                    && takes_core(graph, &groups[group], entry) =>
+            {
+                groups[group].core = Some(index);
+                groups[group].domain = entry.node.shape.clone();
+                group
+            }
+            _ => {
+                groups.push(Group::new(index, Some(index), entry.node.shape.clone()));
+                groups.len() - 1
+            }
+        };
+        let reduces = matches!(entry.node.op, Op::Reduce { .. });
+        for source in &entry.inputs {
+            if reduces {
+                groups[group].prologue_domain = source.layout.shape.clone();
+            }
+            if reduces && source.whole {
+                users[source.entry].push((group, Stage::Prologue));
+            } else {
+                read[source.entry] = true;
+            }
+        }
+    }
+    groups.sort_by_key(|group| group.head);
+    groups
+}
+
+/// Whether the elementwise group can be the epilogue of this reduction or contraction.
+fn takes_core(graph: &Graph, group: &Group, core: &Entry) -> bool {
+    group.core.is_none()
+        && group.also.is_empty()
+        && group.main.iter().all(|&member| fits(&graph.entries[member], &core.node.shape))
+}
+
+/// The slots in which the node is computed.
+fn place_elementwise(
+    graph: &Graph,
+    groups: &mut Vec<Group>,
+    index: usize,
+    slots: &[Slot],
+    read: bool,
+) -> SmallVec<[Slot; 2]> {
+    let entry = &graph.entries[index];
+    let all_take =
+        !read && !slots.is_empty() && slots.iter().all(|&(group, stage)| groups[group].takes(stage, entry));
+    if all_take && (slots.len() == 1 || cheap(graph, entry)) {
+        if !entry.wanted {
+            for &(group, stage) in slots {
+                groups[group].join(stage, index, entry);
+            }
+            return slots.into();
+        }
+        // Elementwise launches store as much as is asked of them; only their own shape can be stored.
+        if let &[(group, Stage::Main)] = slots
+            && groups[group].core.is_none()
+            && groups[group].also.len() < 7
+        {
+            groups[group].join(Stage::Main, index, entry);
+            groups[group].also.push(index);
+            return slots.into();
+        }
+    }
+    let mut group = Group::new(index, None, entry.node.shape.clone());
+    group.join(Stage::Main, index, entry);
+    groups.push(group);
+    SmallVec::from_iter([(groups.len() - 1, Stage::Main)])
+}
