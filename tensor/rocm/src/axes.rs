@@ -39,7 +39,13 @@ impl Axes {
         for axis in self.0.into_iter().filter(|axis| axis.length != 1) {
             let length = axis.length as isize;
             match joined.last_mut() {
-                Some(outer) if outer.strides.iter().zip(&axis.strides).all(|(outer, inner)| *outer == inner * length) => {
+                Some(outer)
+                    if outer
+                        .strides
+                        .iter()
+                        .zip(&axis.strides)
+                        .all(|(outer, inner)| *outer == inner * length) =>
+                {
                     outer.length *= axis.length;
                     outer.strides = axis.strides;
                 }

@@ -38,7 +38,9 @@ impl DiskCache {
         let module = hash(code);
         let written = fs::create_dir_all(&self.folder)
             .and_then(|()| self.write(&format!("{module}.module"), code))
-            .and_then(|()| keys.iter().try_for_each(|key| self.write(&format!("{key}.link"), module.as_bytes())));
+            .and_then(|()| {
+                keys.iter().try_for_each(|key| self.write(&format!("{key}.link"), module.as_bytes()))
+            });
         drop(written);
     }
 

@@ -101,9 +101,10 @@ impl RocmDevice {
 
     /// Where bytes of a buffer are, if they are there.
     fn place(&self, buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
-        let block = buffer.as_any().downcast_ref::<Block>().ok_or_else(|| {
-            DeviceError::Unsupported(format!("the memory is not {}'s", self.name))
-        })?;
+        let block = buffer
+            .as_any()
+            .downcast_ref::<Block>()
+            .ok_or_else(|| DeviceError::Unsupported(format!("the memory is not {}'s", self.name)))?;
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= buffer.bytes());
         if !inside {
             let why = format!("{bytes} bytes at {offset} of a buffer of {}", buffer.bytes());

@@ -143,7 +143,9 @@ fn binary(function: Binary, dtype: DType, x: &str, y: &str) -> String {
         Add | Sub if complex => {
             return format!("{x} {} {y}", if function == Add { "+" } else { "-" });
         }
-        Mul if complex => return format!("pf::c64{{{x}.x * {y}.x - {x}.y * {y}.y, {x}.x * {y}.y + {x}.y * {y}.x}}"),
+        Mul if complex => {
+            return format!("pf::c64{{{x}.x * {y}.x - {x}.y * {y}.y, {x}.x * {y}.y + {x}.y * {y}.x}}");
+        }
         Div if complex => return format!("pf::divided({x}, {y})"),
         Eq if complex => return format!("({x}.x == {y}.x && {x}.y == {y}.y)"),
         Ne if complex => return format!("({x}.x != {y}.x || {x}.y != {y}.y)"),

@@ -67,11 +67,6 @@ functions! {
             block_x: c_uint, block_y: c_uint, block_z: c_uint,
             shared: c_uint, stream: Handle, arguments: *mut *mut c_void, extra: *mut *mut c_void
         );
-        fn hipEventCreate(event: *mut Handle);
-        fn hipEventDestroy(event: Handle);
-        fn hipEventRecord(event: Handle, stream: Handle);
-        fn hipEventSynchronize(event: Handle);
-        fn hipEventElapsedTime(milliseconds: *mut f32, from: Handle, to: Handle);
         fn hipGetLastError();
     }
 }
@@ -203,6 +198,9 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_named_with_what_to_do() {
         let problem = Library::open(Some(Path::new("/nowhere/libamdhip64.so"))).unwrap_err().to_string();
-        assert!(problem.contains("/nowhere/libamdhip64.so") && problem.contains("PYFLAME_HIP_LIBRARY"), "{problem}");
+        assert!(
+            problem.contains("/nowhere/libamdhip64.so") && problem.contains("PYFLAME_HIP_LIBRARY"),
+            "{problem}"
+        );
     }
 }

@@ -96,8 +96,12 @@ impl MemoryPool {
     pub fn reset_statistics(&self) {
         let it = &mut self.state.lock().statistics;
         let (total_allocated, kept) = (it.total_allocated, it.kept);
-        *it =
-            MemoryStatistics { total_allocated, peak_allocated: total_allocated, kept, ..MemoryStatistics::default() };
+        *it = MemoryStatistics {
+            total_allocated,
+            peak_allocated: total_allocated,
+            kept,
+            ..MemoryStatistics::default()
+        };
     }
 
     /// Gives what is kept back to the device.
@@ -113,7 +117,8 @@ impl MemoryPool {
 
     /// Has blocks of these sizes ready.
     pub fn warm_up(self: &Arc<Self>, sizes: &[usize]) -> Result<(), DeviceError> {
-        let blocks: Result<Vec<Block>, DeviceError> = sizes.iter().map(|&bytes| self.allocate(bytes)).collect();
+        let blocks: Result<Vec<Block>, DeviceError> =
+            sizes.iter().map(|&bytes| self.allocate(bytes)).collect();
         blocks.map(drop)
     }
 
@@ -231,7 +236,10 @@ mod tests {
         assert_eq!([0, 1, 512, 513, 1024, 4097].map(rounded), [512, 512, 512, 1024, 1024, 4608]);
         for bytes in (1..1_000_000).step_by(997).chain([1 << 30, (1 << 30) + 1, 3 << 33]) {
             let size = rounded(bytes);
-            assert!(size >= bytes && (size <= 512 || size - bytes < SMALLEST.max(bytes / 8 + 1)), "{bytes} -> {size}");
+            assert!(
+                size >= bytes && (size <= 512 || size - bytes < SMALLEST.max(bytes / 8 + 1)),
+                "{bytes} -> {size}"
+            );
             assert_eq!(rounded(size), size);
         }
     }

@@ -108,7 +108,8 @@ impl PinnedPool {
 
     /// Has buffers of these sizes ready.
     pub fn warm_up(self: &Arc<Self>, sizes: &[usize]) -> Result<(), DeviceError> {
-        let buffers: Result<Vec<PinnedBuffer>, DeviceError> = sizes.iter().map(|&bytes| self.acquire(bytes)).collect();
+        let buffers: Result<Vec<PinnedBuffer>, DeviceError> =
+            sizes.iter().map(|&bytes| self.acquire(bytes)).collect();
         buffers.map(drop)
     }
 

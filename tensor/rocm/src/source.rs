@@ -86,7 +86,13 @@ impl Writer {
     }
 
     /// Offsets of operands at an index over all axes: names of variables, or simple expressions.
-    pub(crate) fn offsets(&mut self, axes: &Axes, operands: &[usize], index: &str, prefix: &str) -> Vec<String> {
+    pub(crate) fn offsets(
+        &mut self,
+        axes: &Axes,
+        operands: &[usize],
+        index: &str,
+        prefix: &str,
+    ) -> Vec<String> {
         let strided = operands.iter().any(|&operand| axes.pattern(operand) == Pattern::Strided);
         if strided {
             self.line(&format!("I {prefix}r = {index};"));
@@ -110,7 +116,8 @@ impl Writer {
                     let mut sum = String::new();
                     for axis in 0..axes.rank() {
                         let stride = self.index(axes.0[axis].strides[operand]);
-                        let _ = write!(sum, "{}{prefix}c{axis} * {stride}", if axis == 0 { "" } else { " + " });
+                        let _ =
+                            write!(sum, "{}{prefix}c{axis} * {stride}", if axis == 0 { "" } else { " + " });
                     }
                     let name = format!("{prefix}o{operand}");
                     self.line(&format!("const I {name} = {sum};"));

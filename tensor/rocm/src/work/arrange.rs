@@ -17,7 +17,9 @@ const THREADS: u32 = 256;
 fn each(writer: &mut Writer, count: usize) -> usize {
     let groups = count.div_ceil(THREADS as usize).clamp(1, 1 << 14);
     let (end, stride) = (writer.index(count as isize), writer.index((groups * THREADS as usize) as isize));
-    writer.line(&format!("for (I i = (I)pf::group() * {THREADS} + (I)pf::lane(); i < {end}; i += {stride}) {{"));
+    writer.line(&format!(
+        "for (I i = (I)pf::group() * {THREADS} + (I)pf::lane(); i < {end}; i += {stride}) {{"
+    ));
     groups
 }
 
@@ -38,7 +40,11 @@ fn coordinates(writer: &mut Writer, shape: &[usize], index: &str, prefix: &str) 
 /// How far an operand reaches.
 fn reach(operand: &Operand) -> usize {
     let it = &operand.layout;
-    it.shape.iter().zip(&it.strides).map(|(length, stride)| length.saturating_sub(1) * stride.unsigned_abs()).sum()
+    it.shape
+        .iter()
+        .zip(&it.strides)
+        .map(|(length, stride)| length.saturating_sub(1) * stride.unsigned_abs())
+        .sum()
 }
 
 /// A type of the same size, to move what need not be understood.
@@ -61,14 +67,19 @@ fn pattern(dtype: DType, value: Scalar) -> u64 {
     }
 }
 
-pub(super) fn pad(plan: &mut Plan<'_>, before: &[usize], value: Scalar, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn pad(
+    plan: &mut Plan<'_>,
+    before: &[usize],
+    value: Scalar,
+    step: &Step,
+) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
     let (from, to) = (&input.layout, &output.layout);
     // Axes without a frame are joined with what is outside of them: length within, length, before, stride.
     let mut axes: Vec<[isize; 4]> = Vec::new();
-    for axis in 0..to.rank() {
+    for (axis, &first) in before.iter().enumerate() {
         let (inside, length) = (from.shape[axis] as isize, to.shape[axis] as isize);
-        let (first, stride) = (before[axis] as isize, from.strides[axis]);
+        let (first, stride) = (first as isize, from.strides[axis]);
         match axes.last_mut() {
             Some(outer) if first == 0 && inside == length && outer[3] == stride * length => {
                 *outer = [outer[0] * length, outer[1] * length, outer[2] * length, stride];
@@ -163,7 +174,8 @@ pub(super) fn fold(
             input.layout.strides[windows],
             input.layout.strides[kernels],
         ];
-        let [kernel, stride, dilation, length, window_stride, kernel_stride] = numbers.map(|number| writer.index(number));
+        let [kernel, stride, dilation, length, window_stride, kernel_stride] =
+            numbers.map(|number| writer.index(number));
         writer.line(&format!("for (I k{axis} = 0; k{axis} < {kernel}; k{axis}++) {{"));
         writer.line(&format!("const I t{axis} = c{} - k{axis} * {dilation};", leading + axis));
         writer.line(&format!("if (t{axis} < 0) break;"));
@@ -200,7 +212,10 @@ pub(super) fn gather(plan: &mut Plan<'_>, axis: usize, step: &Step) -> Result<()
     let bases = [address(input)?, address(indices)?, address(output)?].map(|address| writer.word(address));
     let length = writer.word(input.layout.shape[axis] as u64);
     let stride = writer.word(input.layout.strides[axis] as u64);
-    writer.line(&format!("const pf::i64 at = {};", cast(DType::I64, indices.dtype, &load(indices.dtype, &bases[1], &offsets[0]))));
+    writer.line(&format!(
+        "const pf::i64 at = {};",
+        cast(DType::I64, indices.dtype, &load(indices.dtype, &bases[1], &offsets[0]))
+    ));
     let read = load(dtype, &bases[0], &format!("(pf::i64){} + at * (pf::i64){stride}", offsets[1]));
     let value = format!("(pf::u64)at < {length} ? {read} : ({})0", value_type(dtype));
     writer.line(&store(dtype, &bases[2], "i", &value));
@@ -223,7 +238,8 @@ pub(super) fn scatter(plan: &mut Plan<'_>, axis: usize, add: bool, step: &Step) 
         return Ok(());
     }
     // One thread has a line to itself: what meets in one place meets in order.
-    let mut writer = Writer::new(Writer::needs_wide([axes.elements(), reach(indices), reach(source), reach(output)]));
+    let mut writer =
+        Writer::new(Writer::needs_wide([axes.elements(), reach(indices), reach(source), reach(output)]));
     let groups = each(&mut writer, axes.elements());
     let offsets = writer.offsets(&axes, &[0, 1, 2], "i", "x");
     let bases = [address(indices)?, address(source)?, address(output)?].map(|address| writer.word(address));

@@ -92,9 +92,15 @@ impl<'a> Problem<'a> {
             Axes::new(shape, all.iter().copied())
         };
         let (m, n) = (batch..batch + rows, batch..batch + columns);
-        let (left_k, right_k) = (batch + rows..batch + rows + depth, batch + columns..batch + columns + depth);
+        let (left_k, right_k) =
+            (batch + rows..batch + rows + depth, batch + columns..batch + columns + depth);
         let mut it = Problem {
-            batch: with(&left.shape[..batch], vec![&left.strides[..batch], &right.strides[..batch]], 0, batch),
+            batch: with(
+                &left.shape[..batch],
+                vec![&left.strides[..batch], &right.strides[..batch]],
+                0,
+                batch,
+            ),
             rows: with(&left.shape[m.clone()], vec![&left.strides[m]], batch, rows),
             columns: with(&right.shape[n.clone()], vec![&right.strides[n]], batch + rows, columns),
             depth: Axes::new(
@@ -105,7 +111,8 @@ impl<'a> Problem<'a> {
             epilogue,
             wide: false,
         };
-        let reaches = (0..others.len()).map(|n| it.batch.reach(n + 2) + it.rows.reach(n + 1) + it.columns.reach(n + 1));
+        let reaches =
+            (0..others.len()).map(|n| it.batch.reach(n + 2) + it.rows.reach(n + 1) + it.columns.reach(n + 1));
         it.wide = Writer::needs_wide(reaches.chain([
             it.batch.reach(0) + it.rows.reach(0) + it.depth.reach(0),
             it.batch.reach(1) + it.columns.reach(0) + it.depth.reach(1),
@@ -196,8 +203,7 @@ impl<'a> Problem<'a> {
             elements.push((writer.word(address(other)?), offset.clone(), other.dtype));
         }
         let others = Elements { inputs: &elements, index: "o", shape: &output.layout.shape };
-        let results =
-            expression::write(writer, self.epilogue, "w", &After { value: ("sum", sums), others });
+        let results = expression::write(writer, self.epilogue, "w", &After { value: ("sum", sums), others });
         let base = writer.word(address(output)?);
         let (value, from) = &results[0];
         writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
@@ -242,9 +248,12 @@ impl<'a> Problem<'a> {
         let mut writer = Writer::new(self.wide);
         let results = self.results();
         let groups = results.div_ceil(THREADS as usize).clamp(1, 1 << 14);
-        let (end, stride) = (writer.index(results as isize), writer.index((groups * THREADS as usize) as isize));
+        let (end, stride) =
+            (writer.index(results as isize), writer.index((groups * THREADS as usize) as isize));
         let (base, pieces) = (writer.word(workspace), writer.index(pieces as isize));
-        writer.line(&format!("for (I o = (I)pf::group() * {THREADS} + (I)pf::lane(); o < {end}; o += {stride}) {{"));
+        writer.line(&format!(
+            "for (I o = (I)pf::group() * {THREADS} + (I)pf::lane(); o < {end}; o += {stride}) {{"
+        ));
         let value = value_type(sums);
         writer.line(&format!("{value} sum = {};", load(sums, &base, "o")));
         let next = load(sums, &base, &format!("(pf::i64)p * (pf::i64){end} + o"));

@@ -41,7 +41,13 @@ impl Lines {
         let (lines, length) = (kept.elements(), line.elements());
         let sizes = (0..operands.len()).map(|operand| kept.reach(operand) + line.reach(operand));
         let mut writer = Writer::new(Writer::needs_wide(sizes.chain([lines * length.max(1)])));
-        let threads = if alone || length <= SHORT { 1 } else if length <= 256 { 64 } else { 256 };
+        let threads = if alone || length <= SHORT {
+            1
+        } else if length <= 256 {
+            64
+        } else {
+            256
+        };
         let groups = if threads == 1 { lines.div_ceil(64) } else { lines }.clamp(1, 1 << 22);
         let count = writer.index(lines as isize);
         let stride = writer.index((if threads == 1 { groups * 64 } else { groups }) as isize);
@@ -99,7 +105,12 @@ pub(super) fn softmax(plan: &mut Plan<'_>, axis: usize, log: bool, step: &Step) 
     Ok(())
 }
 
-pub(super) fn normalise(plan: &mut Plan<'_>, axes: usize, epsilon: f64, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn normalise(
+    plan: &mut Plan<'_>,
+    axes: usize,
+    epsilon: f64,
+    step: &Step,
+) -> Result<(), DeviceError> {
     let input = &step.inputs[0];
     let dtype = computed(input.dtype);
     let rank = input.layout.rank();
@@ -134,7 +145,12 @@ pub(super) fn normalise(plan: &mut Plan<'_>, axes: usize, epsilon: f64, step: &S
     Ok(())
 }
 
-pub(super) fn arg_reduce(plan: &mut Plan<'_>, largest: bool, axis: usize, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn arg_reduce(
+    plan: &mut Plan<'_>,
+    largest: bool,
+    axis: usize,
+    step: &Step,
+) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
     let mut lines = Lines::open(&[input], &[axis], false);
     lines.load(input, 0, input.dtype)?;
@@ -147,7 +163,12 @@ pub(super) fn arg_reduce(plan: &mut Plan<'_>, largest: bool, axis: usize, step: 
     Ok(())
 }
 
-pub(super) fn cumulative(plan: &mut Plan<'_>, axis: usize, product: bool, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn cumulative(
+    plan: &mut Plan<'_>,
+    axis: usize,
+    product: bool,
+    step: &Step,
+) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
     // Of halves too, the running sum is kept in f32.
     let dtype = match output.dtype {

@@ -37,7 +37,8 @@ impl Surroundings for Elements<'_> {
 /// The index along one axis of a shape, from the index over all of it.
 pub(super) fn coordinate(writer: &mut Writer, shape: &[usize], axis: usize, index: &str) -> String {
     let inner: usize = shape[axis + 1..].iter().product::<usize>().max(1);
-    let words = [inner, shape[axis].max(1)].map(|length| (writer.word(length as u64), writer.word(magic(length))));
+    let words =
+        [inner, shape[axis].max(1)].map(|length| (writer.word(length as u64), writer.word(magic(length))));
     let [(inner, inner_magic), (length, length_magic)] = words;
     format!(
         "[&] {{ I q = {index}; pf::split(q, {inner}, {inner_magic}); return pf::split(q, {length}, {length_magic}); }}()"
@@ -58,9 +59,8 @@ pub(super) fn plan(
     let end = writer.index(count as isize);
     let groups = count.div_ceil(THREADS as usize).min(GROUPS);
     let step = writer.index((groups * THREADS as usize) as isize);
-    writer.line(&format!(
-        "for (I i = (I)pf::group() * {THREADS} + (I)pf::lane(); i < {end}; i += {step}) {{"
-    ));
+    writer
+        .line(&format!("for (I i = (I)pf::group() * {THREADS} + (I)pf::lane(); i < {end}; i += {step}) {{"));
     let operands: Vec<usize> = (0..inputs.len()).collect();
     let offsets = writer.offsets(&axes, &operands, "i", "x");
     let mut elements = Vec::with_capacity(inputs.len());

@@ -57,9 +57,11 @@ impl<'a> Plan<'a> {
         }
         match &step.work {
             Work::Map(program) => map::plan(self, program, &step.inputs, &step.outputs),
-            Work::Reduce { program, reduction, axes, mapped, epilogue } => {
-                reduce::plan(self, reduce::Reduce { program, reduction: *reduction, axes, mapped: *mapped, epilogue }, step)
-            }
+            Work::Reduce { program, reduction, axes, mapped, epilogue } => reduce::plan(
+                self,
+                reduce::Reduce { program, reduction: *reduction, axes, mapped: *mapped, epilogue },
+                step,
+            ),
             Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
                 let groups = [*batch, *rows, *columns, *depth];
                 contract::plan(self, groups, *accumulation, epilogue, step)
@@ -73,7 +75,9 @@ impl<'a> Plan<'a> {
             Work::Fold { kernel, stride, dilation } => arrange::fold(self, kernel, stride, dilation, step),
             Work::Gather { axis } => arrange::gather(self, *axis, step),
             Work::Scatter { axis, add } => arrange::scatter(self, *axis, *add, step),
-            Work::Random { seed, offset, distribution } => random::plan(self, *seed, *offset, *distribution, step),
+            Work::Random { seed, offset, distribution } => {
+                random::plan(self, *seed, *offset, *distribution, step)
+            }
             Work::Sort { axis, descending } => sort::plan(self, *axis, *descending, step),
         }
     }
@@ -103,7 +107,9 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
 /// Where an operand's first element is.
 pub(crate) fn address(operand: &Operand) -> Result<u64, DeviceError> {
     let block = operand.buffer.as_any().downcast_ref::<Block>().ok_or_else(|| {
-        DeviceError::Unsupported("an operand lies on another device; move it with `.to(device)` first".to_owned())
+        DeviceError::Unsupported(
+            "an operand lies on another device; move it with `.to(device)` first".to_owned(),
+        )
     })?;
     Ok(block.address + (operand.layout.offset * operand.dtype.bytes()) as u64)
 }

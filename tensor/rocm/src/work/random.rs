@@ -27,13 +27,16 @@ pub(super) fn plan(
     let [blocks, stride, count] =
         [blocks, groups * THREADS as usize, count].map(|number| writer.index(number as isize));
     let [seed, offset, base] = [seed, offset, address(output)?].map(|word| writer.word(word));
-    writer.line(&format!("for (I b = (I)pf::group() * {THREADS} + (I)pf::lane(); b < {blocks}; b += {stride}) {{"));
+    writer.line(&format!(
+        "for (I b = (I)pf::group() * {THREADS} + (I)pf::lane(); b < {blocks}; b += {stride}) {{"
+    ));
     writer.line(&format!("const pf::Four four = pf::philox({seed}, {offset} + (pf::u64)b);"));
     let values: Vec<(String, DType)> = match distribution {
         Distribution::Integers { low, high } => {
             let (low, high) = (writer.word(low as u64), writer.word(high as u64));
             let range = format!("(pf::i64){low}, (pf::i64){high}");
-            let of = |x: usize, y: usize| (format!("pf::integer(four.w[{x}], four.w[{y}], {range})"), DType::I64);
+            let of =
+                |x: usize, y: usize| (format!("pf::integer(four.w[{x}], four.w[{y}], {range})"), DType::I64);
             vec![of(0, 1), of(2, 3)]
         }
         Distribution::Uniform if dtype == DType::F64 => {

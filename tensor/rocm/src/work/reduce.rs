@@ -131,7 +131,9 @@ fn result_type(program: &Program) -> DType {
 }
 
 fn innermost_is_kept(step: &Step, it: Reduce<'_>, shape: &[usize]) -> bool {
-    let last = (0..shape.len()).rev().find(|&axis| shape[axis] != 1 && step.inputs[0].layout.strides[axis].abs() == 1);
+    let last = (0..shape.len())
+        .rev()
+        .find(|&axis| shape[axis] != 1 && step.inputs[0].layout.strides[axis].abs() == 1);
     last.is_some_and(|axis| !it.axes.contains(&axis))
 }
 
@@ -214,7 +216,9 @@ fn launch(
         }
         Division::Groups(_) => {
             writer.line(&format!("const I from = piece * {per_piece}, to = {end} - from < {per_piece} ? {end} : from + {per_piece};"));
-            writer.line(&format!("const {value} all = pf::by_group<{reduction}, {value}, 256>(from, to, load);"));
+            writer.line(&format!(
+                "const {value} all = pf::by_group<{reduction}, {value}, 256>(from, to, load);"
+            ));
             let base = writer.word(workspace.unwrap_or_default());
             let partial = storage(dtype);
             let put = store(partial, &base, "g", &cast(partial, dtype, "all"));
@@ -226,7 +230,13 @@ fn launch(
 }
 
 /// The epilogue, for the thread that has the result in `all` and its index in `o`.
-fn finish(writer: &mut Writer, it: Reduce<'_>, step: &Step, dtype: DType, who: &str) -> Result<(), DeviceError> {
+fn finish(
+    writer: &mut Writer,
+    it: Reduce<'_>,
+    step: &Step,
+    dtype: DType,
+    who: &str,
+) -> Result<(), DeviceError> {
     let output = &step.outputs[0];
     let others = &step.inputs[it.mapped..];
     let shape = &output.layout.shape;
@@ -238,8 +248,7 @@ fn finish(writer: &mut Writer, it: Reduce<'_>, step: &Step, dtype: DType, who: &
     for (input, offset) in others.iter().zip(offsets) {
         elements.push((writer.word(address(input)?), offset, input.dtype));
     }
-    let after =
-        After { value: ("all", dtype), others: Elements { inputs: &elements, index: "o", shape } };
+    let after = After { value: ("all", dtype), others: Elements { inputs: &elements, index: "o", shape } };
     let results = expression::write(writer, it.epilogue, "w", &after);
     let base = writer.word(address(output)?);
     let (value, from) = &results[0];

@@ -13,7 +13,12 @@ use crate::source::Writer;
 const SHARED: usize = 1024;
 const THREADS: u32 = 256;
 
-pub(super) fn plan(plan: &mut Plan<'_>, axis: usize, descending: bool, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn plan(
+    plan: &mut Plan<'_>,
+    axis: usize,
+    descending: bool,
+    step: &Step,
+) -> Result<(), DeviceError> {
     let input = &step.inputs[0];
     let shape = &input.layout.shape;
     let outside: Vec<usize> = (0..shape.len()).filter(|&other| other != axis).collect();
@@ -83,7 +88,8 @@ impl Sort<'_> {
         let mut writer = self.writer();
         let lines = self.lines.elements();
         let groups = lines.clamp(1, 1 << 22);
-        let [count, stride, length] = [lines, groups, self.length].map(|number| writer.index(number as isize));
+        let [count, stride, length] =
+            [lines, groups, self.length].map(|number| writer.index(number as isize));
         writer.line(&format!("for (I o = (I)pf::group(); o < {count}; o += {stride}) {{"));
         let offsets = writer.offsets(self.lines, &[0, 1], "o", "k");
         let (key, puts) = self.ends(&mut writer, &offsets)?;
@@ -119,7 +125,10 @@ impl Sort<'_> {
                     writer.line(&format!("const I i = n / {far} * {far} * 2 + n % {far}, j = i + {far};"));
                     for name in ["i", "j"] {
                         writer.line(&format!("const pf::u64 key_{name} = {};", load(DType::U64, keys, name)));
-                        writer.line(&format!("const pf::u32 place_{name} = {};", load(DType::U32, places, name)));
+                        writer.line(&format!(
+                            "const pf::u32 place_{name} = {};",
+                            load(DType::U32, places, name)
+                        ));
                     }
                     writer.line(&format!(
                         "if (pf::behind(key_i, place_i, key_j, place_j) == (((i % {size}) & {part}) == 0)) {{"
@@ -139,7 +148,10 @@ impl Sort<'_> {
             let length = writer.index(self.length as isize);
             let size = writer.index(size as isize);
             writer.line(&format!("const I o = n / {length}, i = n % {length};"));
-            writer.line(&format!("const pf::u32 place = {};", load(DType::U32, places, &format!("o * {size} + i"))));
+            writer.line(&format!(
+                "const pf::u32 place = {};",
+                load(DType::U32, places, &format!("o * {size} + i"))
+            ));
             let offsets = writer.offsets(self.lines, &[0, 1], "o", "k");
             let (_, puts) = self.ends(writer, &offsets)?;
             writer.line(&puts);
@@ -159,7 +171,9 @@ impl Sort<'_> {
         let groups = count.div_ceil(THREADS as usize).clamp(1, 1 << 14);
         let [end, stride] = [count, groups * THREADS as usize].map(|number| writer.index(number as isize));
         let [keys, places] = workspaces.map(|address| writer.word(address));
-        writer.line(&format!("for (I n = (I)pf::group() * {THREADS} + (I)pf::lane(); n < {end}; n += {stride}) {{"));
+        writer.line(&format!(
+            "for (I n = (I)pf::group() * {THREADS} + (I)pf::lane(); n < {end}; n += {stride}) {{"
+        ));
         write(&mut writer, &keys, &places)?;
         writer.line("}");
         plan.launches.push(writer.launch("sort_pass", groups, THREADS));
