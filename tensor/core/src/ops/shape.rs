@@ -1,11 +1,12 @@
 //! The same elements seen otherwise. Windows of memory where strides can say it, copies where they cannot.
 
+use crate::dtype::Scalar;
 use crate::error::TensorError;
 use crate::layout::{Layout, Shape};
 use crate::node::Op;
 use crate::ops::axes::{Axes, axis};
 use crate::ops::reduce::sum_to;
-use crate::step::Work;
+use crate::ops::window::{fold, pad};
 use crate::tensor::{Result, Tensor, size_in_bytes};
 
 /// Another shape for the same elements; one length may be -1.
@@ -247,7 +248,7 @@ fn spread(g: &Tensor, axis: usize, start: usize, step: isize, length: usize) -> 
     if count == 0 {
         let mut shape = Shape::from(g.shape());
         shape[axis] = length;
-        return Ok(Tensor::constant(g.device(), crate::dtype::Scalar::Int(0), &shape, g.dtype()));
+        return Ok(Tensor::constant(g.device(), Scalar::Int(0), &shape, g.dtype()));
     }
     let (g, first) = if step < 0 {
         (sliced(g, axis, count - 1, count, -1), start - (count - 1) * step.unsigned_abs())
@@ -255,41 +256,20 @@ fn spread(g: &Tensor, axis: usize, start: usize, step: isize, length: usize) -> 
         (g.clone(), start)
     };
     let covered = (count - 1) * step.unsigned_abs() + 1;
-    let g = if step.unsigned_abs() == 1 { g } else { dilated(&g, axis, step.unsigned_abs(), covered) };
-    Ok(padded(&g, axis, first, length - first - covered))
+    let g = if step.unsigned_abs() == 1 { g } else { dilated(&g, axis, step.unsigned_abs(), covered)? };
+    let mut frame = vec![(0, 0); g.rank()];
+    frame[axis] = (first as isize, (length - first - covered) as isize);
+    pad(&g, &frame, Scalar::Int(0))
 }
 
 /// Zeros between neighbours along an axis.
-fn dilated(g: &Tensor, axis: usize, step: usize, length: usize) -> Tensor {
+fn dilated(g: &Tensor, axis: usize, step: usize, length: usize) -> Result<Tensor> {
     // Windows of one element each, folded: the axis goes last and comes back.
     let mut order: Axes = (0..g.rank()).filter(|&other| other != axis).collect();
     order.push(axis);
-    let last = permuted(g, &order);
-    let windows = last.viewed(|layout| {
-        let mut layout = layout.clone();
-        layout.shape.push(1);
-        layout.strides.push(0);
-        layout
-    });
-    let mut shape = Shape::from(last.shape());
-    shape[g.rank() - 1] = length;
-    let one = |value| Shape::from_elem(value, 1);
-    let work = Work::Fold { kernel: one(1), stride: one(step), dilation: one(1) };
-    let folded = Tensor::make(Op::Whole(Box::new(work), Vec::new()), &[&windows], shape, g.dtype());
-    let mut back = Axes::from_elem(0, order.len());
-    order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
-    permuted(&folded, &back)
-}
-
-/// Zeros around the elements along one axis; without a past.
-fn padded(g: &Tensor, axis: usize, before: usize, after: usize) -> Tensor {
-    if before == 0 && after == 0 {
-        return g.clone();
-    }
-    let mut shape = Shape::from(g.shape());
-    shape[axis] += before + after;
-    let mut corner = Shape::from_elem(0, g.rank());
-    corner[axis] = before;
-    let work = Work::Pad { before: corner, value: crate::dtype::Scalar::Int(0) };
-    Tensor::make(Op::Whole(Box::new(work), Vec::new()), &[g], shape, g.dtype())
+    let last = unsqueeze(&permuted(g, &order), -1)?;
+    let folded = fold(&last, &[length], &[step], &[1])?;
+    let mut back: Axes = (0..g.rank() - 1).collect();
+    back.insert(axis, g.rank() - 1);
+    Ok(permuted(&folded, &back))
 }
