@@ -64,7 +64,7 @@ impl Graph {
         let mut known: HashMap<u64, usize> = HashMap::new();
         enum Visit {
             Enter(Arc<Node>),
-            Leave(Arc<Node>, SmallVec<[Place; 3]>),
+            Leave(Arc<Node>, Vec<Place>),
         }
         let mut stack: Vec<Visit> = Vec::new();
         for root in roots {
@@ -87,7 +87,7 @@ impl Graph {
                             });
                             continue;
                         }
-                        let places: SmallVec<[Place; 3]> = node.inputs().iter().map(Place::of).collect();
+                        let places: Vec<Place> = node.inputs().iter().map(Place::of).collect();
                         let before: SmallVec<[Arc<Node>; 3]> =
                             places.iter().map(|place| place.node.clone()).collect();
                         stack.push(Visit::Leave(node, places));

@@ -52,7 +52,6 @@ pub(crate) fn launches(graph: &Graph, groups: &[Group]) -> Vec<Launch> {
 }
 
 fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<Launch>) {
-    let head = &graph.entries[group.head].node;
     let output = |index: usize, number: usize| {
         let entry = &graph.entries[index];
         Operand {
@@ -61,17 +60,16 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
             dtype: entry.output_dtype(number),
         }
     };
+    let results: Vec<Operand> = [group.head]
+        .iter()
+        .chain(&group.also)
+        .map(|&index| Operand { layout: Layout::contiguous(&group.domain), ..output(index, 0) })
+        .collect();
     let Some(core_index) = group.core else {
         let mut writer = Writer::new(graph, group, Stage::Main, 0);
-        let mut results = vec![writer.value(group.head)];
-        let mut outputs = vec![output(group.head, 0)];
-        for &index in &group.also {
-            results.push(writer.value(index));
-            let stored = output(index, 0);
-            outputs.push(Operand { layout: Layout::contiguous(&group.domain), ..stored });
-        }
-        let (program, inputs) = writer.finish(results);
-        launches.push(Launch { work: Work::Map(program), inputs, outputs, nodes });
+        let values = [group.head].iter().chain(&group.also).map(|&index| writer.value(index)).collect();
+        let (program, inputs) = writer.finish(values);
+        launches.push(Launch { work: Work::Map(program), inputs, outputs: results, nodes });
         return;
     };
     let core = &graph.entries[core_index];
@@ -80,11 +78,6 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
         layout: source.layout.clone(),
         dtype: graph.entries[source.entry].output_dtype(source.output),
     };
-    let result = Operand {
-        name: Name::Entry(group.head, 0),
-        layout: Layout::contiguous(&group.domain),
-        dtype: head.dtype,
-    };
     match &core.node.op {
         Op::Reduce { reduction, axes } => {
             let (program, mut inputs) = prologue(graph, group, core_index, *reduction, launches);
@@ -92,7 +85,7 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
             let (epilogue, more) = epilogue(graph, group, core_index);
             inputs.extend(more);
             let work = Work::Reduce { program, reduction: *reduction, axes: axes.to_vec(), mapped, epilogue };
-            launches.push(Launch { work, inputs, outputs: vec![result], nodes });
+            launches.push(Launch { work, inputs, outputs: results, nodes });
         }
         Op::Contract { batch, rows, columns, depth, accumulation } => {
             let mut inputs: Vec<Operand> = core.inputs.iter().map(read).collect();
@@ -106,7 +99,7 @@ fn launch(graph: &Graph, group: &Group, nodes: Vec<usize>, launches: &mut Vec<La
                 accumulation: *accumulation,
                 epilogue,
             };
-            launches.push(Launch { work, inputs, outputs: vec![result], nodes });
+            launches.push(Launch { work, inputs, outputs: results, nodes });
         }
         Op::Whole(work, _) => {
             let inputs = core.inputs.iter().map(read).collect();
@@ -152,8 +145,12 @@ fn prologue(
 
 fn epilogue(graph: &Graph, group: &Group, core: usize) -> (Program, Vec<Operand>) {
     let mut writer = Writer::new(graph, group, Stage::Main, 1);
-    let value = if group.head == core { writer.core(core) } else { writer.value(group.head) };
-    writer.finish(vec![value])
+    let results = [group.head]
+        .iter()
+        .chain(&group.also)
+        .map(|&index| if index == core { writer.core(core) } else { writer.value(index) })
+        .collect();
+    writer.finish(results)
 }
 
 /// Writes the program of one stage of a group.

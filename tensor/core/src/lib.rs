@@ -5,6 +5,7 @@ pub mod device;
 pub mod dtype;
 pub mod error;
 mod execute;
+pub mod explain;
 pub mod grad_mode;
 mod graph;
 mod launch;
@@ -18,4 +19,5 @@ pub mod step;
 mod tensor;
 
 pub use execute::{eval, set_host_device};
+pub use explain::{Explanation, explain};
 pub use tensor::{Result, Tensor};

@@ -36,7 +36,7 @@ pub(crate) struct Group {
     pub core: Option<usize>,
     pub main: Vec<usize>,
     pub prologue: Vec<usize>,
-    /// Elementwise nodes that are stored too.
+    /// Nodes on the way that are stored too.
     pub also: Vec<usize>,
     /// The shape that main and prologue are computed in.
     pub domain: Shape,
@@ -157,10 +157,12 @@ pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
             &[(group, Stage::Main)]
                 if entry.node.op.has_epilogue()
                     && !read[index]
-                    && !entry.wanted
                     && takes_core(graph, &groups[group], entry) =>
             {
                 groups[group].core = Some(index);
+                if entry.wanted {
+                    groups[group].also.push(index);
+                }
                 groups[group].domain = entry.node.shape.clone();
                 group
             }
@@ -188,7 +190,7 @@ pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
 /// Whether the elementwise group can be the epilogue of this reduction or contraction.
 fn takes_core(graph: &Graph, group: &Group, core: &Entry) -> bool {
     group.core.is_none()
-        && group.also.is_empty()
+        && 1 + group.also.len() + usize::from(core.wanted) <= core.node.device.epilogue_results()
         && group.main.iter().all(|&member| fits(&graph.entries[member], &core.node.shape))
 }
 

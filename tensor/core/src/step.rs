@@ -61,6 +61,7 @@ pub enum Work {
     ArgReduce { largest: bool, axis: usize },
     /// `out[b.., m.., n..] = epilogue(sum over k.. of left[b.., m.., k..] * right[b.., n.., k..], inputs[2..][b.., m.., n..])`.
     /// The epilogue's input 0 is the sum, in the type that its instruction says (f32 for half types); its input 1 is `inputs[2]`, and so on.
+    /// Like a reduction's, it has one result, or as many as the device says it can (`Device::epilogue_results`) and as there are outputs.
     /// The four numbers say how many axes of each sort there are. Inputs 0 and 1 may be any windows, so convolutions are contractions too.
     Contract {
         batch: usize,

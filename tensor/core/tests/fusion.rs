@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use reference::{Reference, decode};
 use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
+use tensor_core::ops::conv::{ConvOptions, conv};
 use tensor_core::ops::elementwise::{add, binary_scalar, cast, maximum, mul, sub, unary};
-use tensor_core::ops::{create, matmul, reduce, shape};
+use tensor_core::ops::{activation, create, loss, matmul, norm, reduce, shape};
 use tensor_core::program::{Binary, Unary};
-use tensor_core::{Tensor, eval};
+use tensor_core::{Tensor, eval, explain};
 
 struct Rig {
     device: Arc<dyn Device>,
@@ -79,6 +80,54 @@ fn matmul_bias_and_relu_are_one_launch() {
             assert!((values(&y)[row * 2 + column] - expected).abs() < 1e-6);
         }
     }
+}
+
+#[test]
+fn what_is_held_before_an_epilogue_is_stored_by_the_same_launch() {
+    let rig = rig();
+    let (x, w, b) = (rig.ramp(&[3, 5]), rig.ramp(&[5, 2]), rig.ramp(&[2]));
+    let product = matmul::matmul(&x, &w).unwrap();
+    let sum = add(&product, &b).unwrap();
+    let y = activation::gelu(&sum, false).unwrap();
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    assert!(product.is_realised() && sum.is_realised());
+    let again = activation::gelu(&rig.tensor(&[3, 2], &values(&sum)), false).unwrap();
+    let error = values(&y).iter().zip(values(&again)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(error < 1e-6);
+}
+
+#[test]
+fn convolution_batch_norm_and_relu_are_one_launch() {
+    let rig = rig();
+    let (x, w, b) = (rig.ramp(&[2, 2, 5, 5]), rig.ramp(&[4, 2, 3, 3]), rig.ramp(&[4]));
+    let variance = add(&mul(&b, &b).unwrap(), &create::ones(&rig.device, DType::F32, &[4]).unwrap()).unwrap();
+    eval(std::slice::from_ref(&variance)).unwrap();
+    let running = norm::Running { mean: &b, variance: &variance };
+    let mut y = conv(&x, &w, Some(&b), &ConvOptions::default()).unwrap();
+    y = norm::batch_norm(&y, Some(running), Some(&b), Some(&b), false, 0.1, 1e-5).unwrap();
+    y = activation::relu(&y).unwrap();
+    let told = explain(std::slice::from_ref(&y)).unwrap();
+    assert_eq!(told.launches.len(), 1, "{told}");
+    assert_eq!(told.launches[0].kind, "contract");
+    assert_eq!(told.bytes_written(), 2 * 4 * 3 * 3 * 4);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    assert!(explain(std::slice::from_ref(&y)).unwrap().launches.is_empty());
+}
+
+#[test]
+fn a_loss_is_computed_with_the_step_that_it_began() {
+    let rig = rig();
+    let (x, w) = (rig.ramp(&[4, 3]), rig.ramp(&[2, 3]));
+    w.set_requires_grad(true).unwrap();
+    let hidden = activation::relu(&matmul::linear(&x, &w, None).unwrap()).unwrap();
+    let target = rig.ramp(&[4, 2]);
+    let loss = loss::mse_loss(&hidden, &target, loss::LossReduction::Mean).unwrap();
+    loss.backward(None, false).unwrap();
+    let step = binary_scalar(Binary::Mul, &w.grad().unwrap(), Scalar::Float(0.1), false).unwrap();
+    w.set_data(&sub(&w.detach(), &step).unwrap()).unwrap();
+    eval(std::slice::from_ref(&w)).unwrap();
+    assert!(loss.is_realised() && hidden.is_realised());
+    assert_eq!(rig.launches(|| assert!(values(&loss)[0] > 0.0)), 0);
 }
 
 #[test]

@@ -86,7 +86,6 @@ pub struct Running<'a> {
 }
 
 /// Each channel over the whole batch while training, and by what was seen then afterwards. Training moves the running ones on.
-#[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
 pub fn batch_norm(
     x: &Tensor,
     running: Option<Running<'_>>,

@@ -67,6 +67,9 @@ impl Device for Reference {
     fn supports(&self, _: &Work, dtypes: &[DType]) -> bool {
         !dtypes.contains(&DType::C64)
     }
+    fn epilogue_results(&self) -> usize {
+        3
+    }
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -327,7 +330,9 @@ fn run(step: &Step) {
                     if matches!(reduction, Reduction::Product | Reduction::All) { 1.0 } else { 0.0 };
                 let total = total.unwrap_or(neutral);
                 let input = |n: usize| if n == 0 { total } else { get(&inputs[mapped + n - 1], index) };
-                set(out, index, evaluate(epilogue, index, input)[0]);
+                for (output, value) in outputs.iter().zip(evaluate(epilogue, index, input)) {
+                    set(output, index, value);
+                }
             });
         }
         Work::ArgReduce { largest, axis } => each(shape, |index| {
@@ -354,7 +359,9 @@ fn run(step: &Step) {
                     sum += get(&inputs[0], &[b, m, k].concat()) * get(&inputs[1], &[b, n, k].concat());
                 });
                 let input = |number: usize| if number == 0 { sum } else { get(&inputs[number + 1], index) };
-                set(out, index, evaluate(epilogue, index, input)[0]);
+                for (output, value) in outputs.iter().zip(evaluate(epilogue, index, input)) {
+                    set(output, index, value);
+                }
             });
         }
         Work::Softmax { axis, log } => each(shape, |index| {
