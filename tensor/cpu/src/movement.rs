@@ -70,14 +70,18 @@ pub fn pad(
     threads.each(elements.div_ceil(SHARE), elements, |task| {
         let mut position = task * SHARE;
         let end = elements.min(position + SHARE);
-        target.runs(position, end - position, |offset, _, length| {
-            // SAFETY: the inside lies in the output as was checked, and so do its rows, whose elements follow one another because
-            // outputs are contiguous; views lie in their buffers.
-            unsafe {
-                let to = to.get().add((first + offset) as usize * bytes);
-                gather_bytes(bytes, base.get().cast_const(), &from, position, length, to);
+        target.runs(position, end - position, |offset, stride, length| {
+            // Rows of one element follow one another at some distance.
+            let (rows, length) = if stride == 1 { (1, length) } else { (length, 1) };
+            for row in 0..rows {
+                // SAFETY: the inside lies in the output, as was checked, and so do its rows; views lie in their buffers.
+                unsafe {
+                    let at = (first + offset + row as isize * stride) as usize;
+                    let to = to.get().add(at * bytes);
+                    gather_bytes(bytes, base.get().cast_const(), &from, position, length, to);
+                }
+                position += length;
             }
-            position += length;
         });
     });
     Ok(())
