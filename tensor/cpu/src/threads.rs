@@ -17,12 +17,17 @@ impl Threads {
     /// Does `task` for every number below `count`, in any order, on several threads if the whole work is worth it. `cost` is a guess in
     /// nanoseconds.
     pub fn each(&self, count: usize, cost: usize, task: impl Fn(usize) + Sync) {
+        self.spread(count, cost, &task);
+    }
+
+    /// Once for all tasks: what rayon makes of each closure is long.
+    fn spread(&self, count: usize, cost: usize, task: &(dyn Fn(usize) + Sync)) {
         if count > 1
             && cost >= WORTH
             && let Some(pool) = self.pool()
             && pool.current_num_threads() > 1
         {
-            pool.install(|| (0..count).into_par_iter().for_each(&task));
+            pool.install(|| (0..count).into_par_iter().for_each(task));
         } else {
             (0..count).for_each(task);
         }
