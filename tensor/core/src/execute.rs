@@ -210,9 +210,11 @@ impl<'a> MemoryOfRun<'a> {
                 let buffers: Option<Vec<Buffer>> = (0..entry.outputs())
                     .map(|output| self.held.remove(&Name::Entry(index, output)).map(|(buffer, _)| buffer))
                     .collect();
-                if let Some(buffers) = buffers {
-                    entry.node.store(buffers);
+                let Some(buffers) = buffers else { continue };
+                for twin in &entry.twins {
+                    twin.store(buffers.clone());
                 }
+                entry.node.store(buffers);
             }
         }
     }

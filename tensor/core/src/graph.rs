@@ -1,11 +1,12 @@
 //! The part of the graph that one evaluation is about: every node that is needed and not stored, after what it is made of.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Scalar};
 use crate::layout::{Layout, Shape};
 use crate::node::{Node, Op, Place};
 
@@ -23,6 +24,8 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub node: Arc<Node>,
+    /// Other nodes that are the same of the same, and are computed with this one.
+    pub twins: Vec<Arc<Node>>,
     pub inputs: SmallVec<[Source; 3]>,
     pub stored: bool,
     /// Somebody wants to have it afterwards.
@@ -30,6 +33,15 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Whether it is this operation of these inputs.
+    fn computes(&self, node: &Node, inputs: &[Source]) -> bool {
+        !self.stored
+            && self.node.dtype == node.dtype
+            && self.node.shape == node.shape
+            && self.inputs.as_slice() == inputs
+            && self.node.op == node.op
+    }
+
     pub fn output_shape(&self, output: usize) -> &Shape {
         match &self.node.op {
             Op::Whole(_, more) if output > 0 => &more[output - 1].0,
@@ -62,6 +74,7 @@ impl Graph {
     pub fn of(roots: &[Arc<Node>]) -> Graph {
         let mut entries: Vec<Entry> = Vec::new();
         let mut known: HashMap<u64, usize> = HashMap::new();
+        let mut same: HashMap<u64, SmallVec<[usize; 2]>> = HashMap::new();
         enum Visit {
             Enter(Arc<Node>),
             Leave(Arc<Node>, Vec<Place>),
@@ -81,6 +94,7 @@ impl Graph {
                             known.insert(node.id, entries.len());
                             entries.push(Entry {
                                 node,
+                                twins: Vec::new(),
                                 inputs: SmallVec::new(),
                                 stored: true,
                                 wanted: false,
@@ -99,7 +113,7 @@ impl Graph {
                         if known.contains_key(&node.id) {
                             continue;
                         }
-                        let inputs = places
+                        let inputs: SmallVec<[Source; 3]> = places
                             .iter()
                             .map(|place| Source {
                                 entry: known[&place.node.id],
@@ -109,8 +123,17 @@ impl Graph {
                             })
                             .collect();
                         let wanted = node.is_held();
+                        let alike = same.entry(fingerprint(&node, &inputs)).or_default();
+                        let twin = alike.iter().copied().find(|&twin| entries[twin].computes(&node, &inputs));
+                        if let Some(twin) = twin {
+                            known.insert(node.id, twin);
+                            entries[twin].wanted |= wanted;
+                            entries[twin].twins.push(node);
+                            continue;
+                        }
+                        alike.push(entries.len());
                         known.insert(node.id, entries.len());
-                        entries.push(Entry { node, inputs, stored: false, wanted });
+                        entries.push(Entry { node, twins: Vec::new(), inputs, stored: false, wanted });
                     }
                 }
             }
@@ -118,4 +141,23 @@ impl Graph {
         }
         Graph { entries }
     }
+}
+
+/// Equal for what computes the same; what only seems equal is compared.
+fn fingerprint(node: &Node, inputs: &[Source]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    std::mem::discriminant(&node.op).hash(&mut hasher);
+    match &node.op {
+        Op::Constant(Scalar::Float(value)) => value.to_bits().hash(&mut hasher),
+        Op::Constant(Scalar::Int(value)) => value.hash(&mut hasher),
+        Op::Index(axis) => axis.hash(&mut hasher),
+        Op::Unary(function) => function.hash(&mut hasher),
+        Op::Binary(function) => function.hash(&mut hasher),
+        _ => {}
+    }
+    (node.dtype, &node.shape).hash(&mut hasher);
+    for source in inputs {
+        (source.entry, source.output).hash(&mut hasher);
+    }
+    hasher.finish()
 }

@@ -107,27 +107,97 @@ fn fits(entry: &Entry, domain: &Shape) -> bool {
         && entry.inputs.iter().all(|source| source.layout.reshape(domain).is_some())
 }
 
-/// Whether computing it in several launches is better than storing it: no input, a cast, or one operation of what is in memory in any case.
-fn cheap(graph: &Graph, entry: &Entry) -> bool {
-    match entry.node.op {
-        Op::Constant(_) | Op::Index(_) => true,
-        _ => entry.inputs.iter().all(|source| {
-            let input = &graph.entries[source.entry];
-            input.stored
-                || matches!(input.node.op, Op::Constant(_) | Op::Index(_))
-                || match &input.node.op {
-                    // Its epilogue could have this operation.
-                    op if op.has_epilogue() => !source.whole,
-                    Op::Whole(..) => true,
-                    _ => false,
-                }
-        }),
+/// What computing a node again takes, if everything that is stored in any case is there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Effort {
+    operations: usize,
+    /// Operands of full size.
+    reads: usize,
+}
+
+impl Effort {
+    const TOO_MUCH: Effort = Effort { operations: 1000, reads: 1000 };
+
+    /// Whether that is better than to store it once and to read it by each of the users.
+    fn is_worth_it(self, users: usize) -> bool {
+        self.operations <= 4 && self.reads * users <= self.reads + 1 + users
+    }
+}
+
+fn efforts(graph: &Graph) -> Vec<Effort> {
+    let mut users = vec![0_usize; graph.entries.len()];
+    for source in graph.entries.iter().flat_map(|entry| &entry.inputs) {
+        users[source.entry] += 1;
+    }
+    let mut efforts: Vec<Effort> = Vec::with_capacity(graph.entries.len());
+    for entry in &graph.entries {
+        let effort = match entry.node.op {
+            _ if !entry.node.op.is_elementwise() => Effort::TOO_MUCH,
+            Op::Constant(_) | Op::Index(_) => Effort::default(),
+            ref op => {
+                let own = if is_simple(op) { 1 } else { 3 };
+                entry.inputs.iter().fold(Effort { operations: own, reads: 0 }, |sum, source| {
+                    let input = &graph.entries[source.entry];
+                    let effort = efforts[source.entry];
+                    let read = Effort {
+                        operations: 0,
+                        reads: usize::from(
+                            source
+                                .layout
+                                .strides
+                                .iter()
+                                .zip(&source.layout.shape)
+                                .all(|(&stride, &length)| stride != 0 || length == 1),
+                        ),
+                    };
+                    let more = if input.stored || input.wanted || matches!(input.node.op, Op::Whole(..)) {
+                        read
+                    } else if input.node.op.is_elementwise() && source.whole {
+                        if users[source.entry] > 1 && !effort.is_worth_it(2) { read } else { effort }
+                    } else if input.node.op.has_epilogue() && source.whole && users[source.entry] == 1 {
+                        // Its epilogue could have this operation.
+                        Effort::TOO_MUCH
+                    } else {
+                        read
+                    };
+                    Effort { operations: sum.operations + more.operations, reads: sum.reads + more.reads }
+                })
+            }
+        };
+        efforts.push(effort);
+    }
+    efforts
+}
+
+/// Whether every processor does it in an instruction or two.
+fn is_simple(op: &Op) -> bool {
+    use crate::program::{Binary, Unary};
+    match op {
+        Op::Unary(function) => {
+            matches!(
+                function,
+                Unary::Neg | Unary::Abs | Unary::Sign | Unary::Not | Unary::BitNot | Unary::IsNan
+            )
+        }
+        Op::Binary(function) => !matches!(
+            function,
+            Binary::Div
+                | Binary::FloorDiv
+                | Binary::Rem
+                | Binary::Pow
+                | Binary::Atan2
+                | Binary::Hypot
+                | Binary::Nextafter
+                | Binary::Logaddexp
+        ),
+        _ => true,
     }
 }
 
 /// Groups in the order in which they are launched.
 pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
     let count = graph.entries.len();
+    let efforts = efforts(graph);
     let mut groups: Vec<Group> = Vec::new();
     let mut users: Vec<SmallVec<[Slot; 2]>> = vec![SmallVec::new(); count];
     // Somebody reads it from memory.
@@ -139,7 +209,7 @@ pub(crate) fn plan(graph: &Graph) -> Vec<Group> {
         }
         let slots = std::mem::take(&mut users[index]);
         if entry.node.op.is_elementwise() {
-            let joined = place_elementwise(graph, &mut groups, index, &slots, read[index]);
+            let joined = place_elementwise(graph, &mut groups, index, &slots, read[index], efforts[index]);
             for source in &entry.inputs {
                 if source.whole {
                     for &slot in &joined {
@@ -201,11 +271,12 @@ fn place_elementwise(
     index: usize,
     slots: &[Slot],
     read: bool,
+    effort: Effort,
 ) -> SmallVec<[Slot; 2]> {
     let entry = &graph.entries[index];
     let all_take =
         !read && !slots.is_empty() && slots.iter().all(|&(group, stage)| groups[group].takes(stage, entry));
-    if all_take && (slots.len() == 1 || cheap(graph, entry)) {
+    if all_take && (slots.len() == 1 || effort.is_worth_it(slots.len())) {
         if !entry.wanted {
             for &(group, stage) in slots {
                 groups[group].join(stage, index, entry);

@@ -227,14 +227,22 @@ fn remembered(
             let precise = accumulator(x.dtype());
             let normal = mul(&sub(&cast(&x, precise)?, &mean)?, &scale)?;
             let g = cast(g, precise)?;
+            let repeated = |weight: &Tensor| axes.iter().all(|&axis| weight.layout().strides[axis] == 0);
+            let is_outside = weight.as_ref().is_some_and(repeated);
+            let weight = weight.as_ref().map(|weight| cast(weight, precise)).transpose()?;
+            // A weight that is one number along the axes is multiplied in last: the sums are those that its own gradient is.
+            let outside = weight.as_ref().filter(|_| is_outside);
             let weighted = match &weight {
-                Some(weight) => mul(&g, &cast(weight, precise)?)?,
-                None => g.clone(),
+                Some(weight) if outside.is_none() => mul(&g, weight)?,
+                _ => g.clone(),
             };
             let share = 1.0 / count(&x, &axes) as f64;
             let level = scaled(&sum_over(&weighted, &axes)?, share)?;
             let slope = scaled(&sum_over(&mul(&weighted, &normal)?, &axes)?, share)?;
-            let of_x = mul(&scale, &sub(&sub(&weighted, &level)?, &mul(&normal, &slope)?)?)?;
+            let mut of_x = mul(&scale, &sub(&sub(&weighted, &level)?, &mul(&normal, &slope)?)?)?;
+            if let Some(weight) = outside {
+                of_x = mul(&of_x, weight)?;
+            }
             Ok(vec![
                 Some(cast(&of_x, x.dtype())?),
                 Some(cast(&mul(&g, &normal)?, x.dtype())?),
