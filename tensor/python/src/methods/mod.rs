@@ -1,0 +1,9 @@
+//! The operations of tensors, as methods. Each of them is a function of the module too: the same object, so there is no second wrapper.
+
+pub mod binary;
+pub mod index;
+pub mod in_place;
+pub mod matmul;
+pub mod reduce;
+pub mod shape;
+pub mod unary;
