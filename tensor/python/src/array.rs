@@ -3,8 +3,8 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySequence, PyTuple};
-use tensor_core::dtype::{DType, Scalar};
 use tensor_core::Tensor;
+use tensor_core::dtype::{DType, Scalar};
 
 use crate::element;
 use crate::tensor::PyTensor;
@@ -150,7 +150,8 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
     array = numpy.call_method("ascontiguousarray", (array,), None)?;
     let mut told: String = array.getattr("dtype")?.getattr("str")?.extract()?;
     if told.starts_with('>') {
-        array = array.call_method1("astype", (array.getattr("dtype")?.call_method1("newbyteorder", ("<",))?,))?;
+        array =
+            array.call_method1("astype", (array.getattr("dtype")?.call_method1("newbyteorder", ("<",))?,))?;
         told = array.getattr("dtype")?.getattr("str")?.extract()?;
     }
     let dtype = if name == "bfloat16" {
@@ -160,9 +161,8 @@ pub fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Elements> {
         array = array.call_method1("astype", ("complex64",))?;
         DType::C64
     } else {
-        typed(told.trim_start_matches(['<', '|', '='])).ok_or_else(|| {
-            PyTypeError::new_err(format!("tensors have no elements of NumPy's type {name}"))
-        })?
+        typed(told.trim_start_matches(['<', '|', '=']))
+            .ok_or_else(|| PyTypeError::new_err(format!("tensors have no elements of NumPy's type {name}")))?
     };
     let length: usize = array.getattr("nbytes")?.extract()?;
     let interface = array.getattr("__array_interface__")?;

@@ -27,7 +27,11 @@ pub fn draw(blocks: u64) -> (u64, u64) {
     (generator.0, position)
 }
 
-fn finished(tensor: tensor_core::Result<tensor_core::Tensor>, placed: bool, requires: bool) -> PyResult<PyTensor> {
+fn finished(
+    tensor: tensor_core::Result<tensor_core::Tensor>,
+    placed: bool,
+    requires: bool,
+) -> PyResult<PyTensor> {
     let tensor = tensor.map_err(raise)?;
     if requires {
         tensor.set_requires_grad(true).map_err(raise)?;
@@ -279,7 +283,9 @@ fn randint(
         (Some(high), Some(size)) => (low..high.extract()?, size),
         (Some(size), None) => (0..low, size),
         (None, Some(size)) => (0..low, size),
-        (None, None) => return Err(PyTypeError::new_err("randint: the size is missing: randint(low, high, size)")),
+        (None, None) => {
+            return Err(PyTypeError::new_err("randint: the size is missing: randint(low, high, size)"));
+        }
     };
     let shape = shape_of(&PyTuple::new(py, [size])?)?;
     let elements = shape.iter().fold(1_usize, |elements, &length| elements.saturating_mul(length));

@@ -7,7 +7,7 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 use tensor_core::dtype::{DType, Kind};
 
 /// The type of a tensor's elements. There is one object of each.
-#[pyclass(name = "dtype", module = "pyflame", frozen, eq, hash)]
+#[pyclass(name = "dtype", module = "pyflame", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PyDType(pub DType);
 

@@ -35,7 +35,9 @@ pub fn raise(error: TensorError) -> PyErr {
         TensorError::Shape { .. } => PyValueError::new_err(text),
         TensorError::Type { .. } => PyTypeError::new_err(text),
         TensorError::Index { .. } => PyIndexError::new_err(text),
-        TensorError::Device { source: DeviceError::OutOfMemory { .. }, .. } => OutOfMemoryError::new_err(text),
+        TensorError::Device { source: DeviceError::OutOfMemory { .. }, .. } => {
+            OutOfMemoryError::new_err(text)
+        }
         TensorError::State { .. } | TensorError::Device { .. } => PyRuntimeError::new_err(text),
     }
 }

@@ -85,7 +85,7 @@ pub fn parse_to<'py>(
         take(argument)?;
     }
     for (name, value) in named.into_iter().flatten() {
-        match name.extract::<&str>()? {
+        match name.extract::<String>()?.as_str() {
             "device" | "dtype" => take(value)?,
             "copy" | "non_blocking" => {}
             other => {

@@ -19,7 +19,10 @@ fn collect(arguments: &Bound<'_, PyAny>, into: &mut Vec<Tensor>) -> PyResult<()>
         return Ok(());
     }
     let Ok(items) = arguments.try_iter() else {
-        return Err(PyTypeError::new_err(format!("a tensor is needed, not {}", arguments.get_type().name()?)));
+        return Err(PyTypeError::new_err(format!(
+            "a tensor is needed, not {}",
+            arguments.get_type().name()?
+        )));
     };
     for item in items {
         collect(&item?, into)?;
@@ -43,6 +46,28 @@ fn eval(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
     profile::begun(&name, first.device().name(), || py.detach(|| tensor_core::eval(&wanted))).map_err(raise)
 }
 
+/// The gradients of outputs with regard to inputs; None where an input had no part.
+#[pyfunction]
+fn gradients_of(
+    outputs: Vec<Bound<'_, PyTensor>>,
+    inputs: Vec<Bound<'_, PyTensor>>,
+    gradients: Vec<Option<Bound<'_, PyTensor>>>,
+    retain_graph: bool,
+) -> PyResult<Vec<Option<PyTensor>>> {
+    let own = |tensors: &[Bound<'_, PyTensor>]| tensors.iter().map(|tensor| tensor.get().tensor()).collect();
+    let (outputs, wanted): (Vec<Tensor>, Vec<Tensor>) = (own(&outputs), own(&inputs));
+    let gradients: Vec<Option<Tensor>> =
+        gradients.iter().map(|gradient| gradient.as_ref().map(|gradient| gradient.get().tensor())).collect();
+    if gradients.len() != outputs.len() {
+        return Err(PyTypeError::new_err("grad: as many gradients as outputs are needed"));
+    }
+    let begun: Vec<_> = outputs.iter().zip(gradients.iter().map(Option::as_ref)).collect();
+    let found = tensor_core::autograd::gradients(&begun, &wanted.iter().collect::<Vec<_>>(), retain_graph);
+    let placed = inputs.iter().map(|input| input.get().is_placed());
+    let found = found.map_err(raise)?.into_iter().zip(placed);
+    Ok(found.map(|(gradient, placed)| gradient.map(|gradient| PyTensor::new(gradient, placed))).collect())
+}
+
 /// Whether a tensor is not computed yet.
 #[pyfunction]
 fn is_lazy(tensor: &Bound<'_, PyTensor>) -> bool {
@@ -51,5 +76,6 @@ fn is_lazy(tensor: &Bound<'_, PyTensor>) -> bool {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(eval, module)?)?;
+    module.add_function(wrap_pyfunction!(gradients_of, module)?)?;
     module.add_function(wrap_pyfunction!(is_lazy, module)?)
 }

@@ -3,6 +3,7 @@
 mod array;
 mod create;
 mod device;
+mod dlpack;
 mod dtype;
 mod element;
 mod env;
@@ -35,7 +36,9 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(methods::index::embedding, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::set_matmul_precision, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::get_matmul_precision, module)?)?;
+    methods::join::register(module)?;
     device::register(module)?;
+    dlpack::register(module)?;
     create::register(module)?;
     grad::register(module)?;
     graph::register(module)?;
@@ -54,6 +57,27 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Methods whose names mean something else in a module.
 const ONLY_METHODS: &[&str] = &[
-    "backward", "bool", "cpu", "dim", "double", "float", "half", "int", "item", "long", "numpy", "rocm", "short", "size",
-    "stride", "t", "to", "to_parts", "tolist", "type", "view", "view_as", "zero_grad",
+    "backward",
+    "bool",
+    "cpu",
+    "dim",
+    "double",
+    "float",
+    "half",
+    "int",
+    "item",
+    "long",
+    "numpy",
+    "rocm",
+    "short",
+    "size",
+    "stride",
+    "t",
+    "to",
+    "to_parts",
+    "tolist",
+    "type",
+    "view",
+    "view_as",
+    "zero_grad",
 ];

@@ -35,7 +35,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Operand {
             let made = crate::tensor::made_of(object.py(), &object, None, None)?;
             return Ok(Operand::Tensor(made.tensor(), made.is_placed()));
         }
-        Err(PyTypeError::new_err(format!("a tensor or a number is needed, not {}", object.get_type().name()?)))
+        Err(PyTypeError::new_err(format!(
+            "a tensor or a number is needed, not {}",
+            object.get_type().name()?
+        )))
     }
 }
 
@@ -187,7 +190,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Each {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let negative = |_| PyValueError::new_err(format!("sizes, strides and paddings are not negative: {}", *object));
+        let negative =
+            |_| PyValueError::new_err(format!("sizes, strides and paddings are not negative: {}", *object));
         if let Ok(number) = object.extract::<isize>() {
             return usize::try_from(number).map(Each::Same).map_err(negative);
         }

@@ -7,8 +7,8 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use tensor_core::dtype::{DType, Scalar};
 use tensor_core::Tensor;
+use tensor_core::dtype::{DType, Scalar};
 
 use crate::device::{self, AnyDevice};
 use crate::dtype::{AnyDType, PyDType};
@@ -397,7 +397,9 @@ impl PyTensor {
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if !self.tensor().dtype().is_integer() && self.tensor().dtype() != DType::Bool {
-            return Err(PyTypeError::new_err("only integer tensors of a single element can be converted to an index"));
+            return Err(PyTypeError::new_err(
+                "only integer tensors of a single element can be converted to an index",
+            ));
         }
         self.__int__(py)
     }
@@ -450,7 +452,9 @@ impl PyTensor {
         let _ = memo;
         let tensor = self.tensor();
         if !tensor.is_leaf() {
-            return Err(PyRuntimeError::new_err("only tensors that no operation made can be deep copied; detach it"));
+            return Err(PyRuntimeError::new_err(
+                "only tensors that no operation made can be deep copied; detach it",
+            ));
         }
         let copy = tensor_core::ops::shape::clone(&tensor.detach()).map_err(raise)?;
         copy.set_requires_grad(tensor.requires_grad()).map_err(raise)?;

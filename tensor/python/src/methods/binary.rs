@@ -24,97 +24,165 @@ pub fn compute(code: Binary, x: &PyTensor, other: Operand, reflected: bool) -> P
                 let result = elementwise::binary(code, &own, &y).map_err(crate::error::raise)?;
                 return Ok(PyTensor::new(result, x.is_placed() || y_placed));
             }
-            apply(&[Operand::from(x), Operand::Tensor(y, y_placed)], |x| elementwise::binary(code, &x[0], &x[1]))
+            apply(&[Operand::from(x), Operand::Tensor(y, y_placed)], |x| {
+                elementwise::binary(code, &x[0], &x[1])
+            })
         }
     }
 }
 
-macro_rules! operators {
-    ($($name:ident $reflected:ident $code:expr;)*) => {
-        #[pymethods]
-        impl PyTensor {
-            $(
-                fn $name(&self, other: Operand) -> PyResult<PyTensor> {
-                    compute($code, self, other, false)
-                }
+// PyO3 reads the names of operators, so they cannot come from a macro.
+#[pymethods]
+impl PyTensor {
+    fn __add__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Add, self, other, false)
+    }
 
-                fn $reflected(&self, other: Operand) -> PyResult<PyTensor> {
-                    compute($code, self, other, true)
-                }
-            )*
+    fn __radd__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Add, self, other, true)
+    }
 
-            fn __pow__(&self, other: Operand, modulo: Option<Bound<'_, PyAny>>) -> PyResult<PyTensor> {
-                match modulo {
-                    Some(_) => Err(PyTypeError::new_err("pow() of tensors takes no modulus")),
-                    None => compute(Binary::Pow, self, other, false),
-                }
-            }
+    fn __sub__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Sub, self, other, false)
+    }
 
-            fn __rpow__(&self, other: Operand, _modulo: Option<Bound<'_, PyAny>>) -> PyResult<PyTensor> {
-                compute(Binary::Pow, self, other, true)
-            }
+    fn __rsub__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Sub, self, other, true)
+    }
 
-            fn __matmul__(&self, other: Operand) -> PyResult<PyTensor> {
-                apply(&[Operand::from(self), other], |x| tensor_core::ops::matmul::matmul(&x[0], &x[1]))
-            }
+    fn __mul__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Mul, self, other, false)
+    }
 
-            fn __rmatmul__(&self, other: Operand) -> PyResult<PyTensor> {
-                apply(&[other, Operand::from(self)], |x| tensor_core::ops::matmul::matmul(&x[0], &x[1]))
-            }
+    fn __rmul__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Mul, self, other, true)
+    }
 
-            fn __neg__(&self) -> PyResult<PyTensor> {
-                self.map(|x| elementwise::unary(Unary::Neg, x))
-            }
+    fn __truediv__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Div, self, other, false)
+    }
 
-            fn __pos__(&self) -> PyResult<PyTensor> {
-                self.map(|x| Ok(x.clone()))
-            }
+    fn __rtruediv__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Div, self, other, true)
+    }
 
-            fn __abs__(&self) -> PyResult<PyTensor> {
-                self.map(|x| elementwise::unary(Unary::Abs, x))
-            }
+    fn __floordiv__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::FloorDiv, self, other, false)
+    }
 
-            fn __invert__(&self) -> PyResult<PyTensor> {
-                self.map(|x| {
-                    let code = if x.dtype() == DType::Bool { Unary::Not } else { Unary::BitNot };
-                    elementwise::unary(code, x)
-                })
-            }
+    fn __rfloordiv__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::FloorDiv, self, other, true)
+    }
 
-            fn __richcmp__(&self, py: Python<'_>, other: &Bound<'_, PyAny>, operation: CompareOp) -> PyResult<Py<PyAny>> {
-                let Ok(other) = other.extract::<Operand>() else { return Ok(py.NotImplemented()) };
-                let code = match operation {
-                    CompareOp::Eq => Binary::Eq,
-                    CompareOp::Ne => Binary::Ne,
-                    CompareOp::Lt => Binary::Lt,
-                    CompareOp::Le => Binary::Le,
-                    CompareOp::Gt => Binary::Gt,
-                    CompareOp::Ge => Binary::Ge,
-                };
-                Ok(Py::new(py, compute(code, self, other, false)?)?.into_any())
-            }
+    fn __mod__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Rem, self, other, false)
+    }
 
-            /// NumPy leaves operators between its arrays and tensors to tensors.
-            #[classattr]
-            fn __array_ufunc__() -> Option<bool> {
-                None
-            }
+    fn __rmod__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Rem, self, other, true)
+    }
+
+    fn __and__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::And, self, other, false)
+    }
+
+    fn __rand__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::And, self, other, true)
+    }
+
+    fn __or__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Or, self, other, false)
+    }
+
+    fn __ror__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Or, self, other, true)
+    }
+
+    fn __xor__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Xor, self, other, false)
+    }
+
+    fn __rxor__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Xor, self, other, true)
+    }
+
+    fn __lshift__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Shl, self, other, false)
+    }
+
+    fn __rlshift__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Shl, self, other, true)
+    }
+
+    fn __rshift__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Shr, self, other, false)
+    }
+
+    fn __rrshift__(&self, other: Operand) -> PyResult<PyTensor> {
+        compute(Binary::Shr, self, other, true)
+    }
+
+    fn __pow__(&self, other: Operand, modulo: Option<Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        match modulo {
+            Some(_) => Err(PyTypeError::new_err("pow() of tensors takes no modulus")),
+            None => compute(Binary::Pow, self, other, false),
         }
-    };
-}
+    }
 
-operators! {
-    __add__ __radd__ Binary::Add;
-    __sub__ __rsub__ Binary::Sub;
-    __mul__ __rmul__ Binary::Mul;
-    __truediv__ __rtruediv__ Binary::Div;
-    __floordiv__ __rfloordiv__ Binary::FloorDiv;
-    __mod__ __rmod__ Binary::Rem;
-    __and__ __rand__ Binary::And;
-    __or__ __ror__ Binary::Or;
-    __xor__ __rxor__ Binary::Xor;
-    __lshift__ __rlshift__ Binary::Shl;
-    __rshift__ __rrshift__ Binary::Shr;
+    fn __rpow__(&self, other: Operand, _modulo: Option<Bound<'_, PyAny>>) -> PyResult<PyTensor> {
+        compute(Binary::Pow, self, other, true)
+    }
+
+    fn __matmul__(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), other], |x| tensor_core::ops::matmul::matmul(&x[0], &x[1]))
+    }
+
+    fn __rmatmul__(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[other, Operand::from(self)], |x| tensor_core::ops::matmul::matmul(&x[0], &x[1]))
+    }
+
+    fn __neg__(&self) -> PyResult<PyTensor> {
+        self.map(|x| elementwise::unary(Unary::Neg, x))
+    }
+
+    fn __pos__(&self) -> PyResult<PyTensor> {
+        self.map(|x| Ok(x.clone()))
+    }
+
+    fn __abs__(&self) -> PyResult<PyTensor> {
+        self.map(|x| elementwise::unary(Unary::Abs, x))
+    }
+
+    fn __invert__(&self) -> PyResult<PyTensor> {
+        self.map(|x| {
+            let code = if x.dtype() == DType::Bool { Unary::Not } else { Unary::BitNot };
+            elementwise::unary(code, x)
+        })
+    }
+
+    fn __richcmp__(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        operation: CompareOp,
+    ) -> PyResult<Py<PyAny>> {
+        let Ok(other) = other.extract::<Operand>() else { return Ok(py.NotImplemented()) };
+        let code = match operation {
+            CompareOp::Eq => Binary::Eq,
+            CompareOp::Ne => Binary::Ne,
+            CompareOp::Lt => Binary::Lt,
+            CompareOp::Le => Binary::Le,
+            CompareOp::Gt => Binary::Gt,
+            CompareOp::Ge => Binary::Ge,
+        };
+        Ok(Py::new(py, compute(code, self, other, false)?)?.into_any())
+    }
+
+    /// NumPy leaves operators between its arrays and tensors to tensors.
+    #[classattr]
+    fn __array_ufunc__() -> Option<bool> {
+        None
+    }
 }
 
 macro_rules! binary {
@@ -161,7 +229,8 @@ fn scaled(other: Operand, alpha: Option<Scalar>) -> PyResult<Operand> {
     let Some(alpha) = alpha else { return Ok(other) };
     let (device, placed) = crate::operand::place(std::iter::once(&other))?;
     let tensor = other.tensor(&device, None)?;
-    let scaled = elementwise::binary_scalar(Binary::Mul, &tensor, alpha, false).map_err(crate::error::raise)?;
+    let scaled =
+        elementwise::binary_scalar(Binary::Mul, &tensor, alpha, false).map_err(crate::error::raise)?;
     Ok(Operand::Tensor(scaled, placed))
 }
 

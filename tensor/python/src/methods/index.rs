@@ -16,7 +16,11 @@ use crate::tensor::{PyTensor, made_of};
 /// One part of an index.
 enum Part {
     At(isize),
-    Range { start: isize, end: isize, step: isize },
+    Range {
+        start: isize,
+        end: isize,
+        step: isize,
+    },
     New,
     Rest,
     /// Numbers of elements along one axis.
@@ -74,7 +78,9 @@ fn part(item: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Part> {
         }
         // An empty list is of no particular type.
         _ if tensor.elements() == 0 => Ok(Part::Numbers(tensor.cast(DType::I64).map_err(raise)?)),
-        dtype => Err(PyIndexError::new_err(format!("tensors used as indices are integers or bools, not {dtype}"))),
+        dtype => {
+            Err(PyIndexError::new_err(format!("tensors used as indices are integers or bools, not {dtype}")))
+        }
     }
 }
 
@@ -146,7 +152,8 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
                 }
                 let numbers = index::nonzero(&mask).map_err(raise)?;
                 for number in 0..mask.rank() {
-                    lookups.push((axis as usize, shape::select(&numbers, 1, number as isize).map_err(raise)?));
+                    lookups
+                        .push((axis as usize, shape::select(&numbers, 1, number as isize).map_err(raise)?));
                     axis += 1;
                 }
             }
@@ -178,8 +185,8 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
         let length = x.shape()[*axis];
         bounds(lookup, length, *axis)?;
         let below = elementwise::binary_scalar(Binary::Lt, lookup, Scalar::Int(0), false).map_err(raise)?;
-        let above =
-            elementwise::binary_scalar(Binary::Add, lookup, Scalar::Int(length as i64), false).map_err(raise)?;
+        let above = elementwise::binary_scalar(Binary::Add, lookup, Scalar::Int(length as i64), false)
+            .map_err(raise)?;
         numbers.push(elementwise::where_(&below, &above, lookup).map_err(raise)?);
     }
     // One number for all axes that are looked up, row by row.
@@ -210,8 +217,11 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
     }
     // The looked up axes go back to where they were.
     let (count, before) = (common.rank(), axes[0]);
-    let order: Vec<isize> =
-        (count..count + before).chain(0..count).chain(count + before..picked.rank()).map(|axis| axis as isize).collect();
+    let order: Vec<isize> = (count..count + before)
+        .chain(0..count)
+        .chain(count + before..picked.rank())
+        .map(|axis| axis as isize)
+        .collect();
     shape::permute(&picked, &order).map_err(raise)
 }
 
@@ -279,7 +289,10 @@ impl PyTensor {
 
     fn __contains__(&self, py: Python<'_>, value: Operand) -> PyResult<bool> {
         let equal = super::binary::compute(Binary::Eq, self, value, false)?;
-        equal.map(|x| tensor_core::ops::reduce::any(x, None, false))?.element(py).map(|any| any == Scalar::Bool(true))
+        equal
+            .map(|x| tensor_core::ops::reduce::any(x, None, false))?
+            .element(py)
+            .map(|any| any == Scalar::Bool(true))
     }
 
     /// A copy with one value where the mask holds.
@@ -302,11 +315,15 @@ impl PyTensor {
     }
 
     fn scatter(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
-        crate::operand::apply(&[Operand::from(self), index, src], |x| index::scatter(&x[0], dim, &x[1], &x[2]))
+        crate::operand::apply(&[Operand::from(self), index, src], |x| {
+            index::scatter(&x[0], dim, &x[1], &x[2])
+        })
     }
 
     fn scatter_add(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
-        crate::operand::apply(&[Operand::from(self), index, src], |x| index::scatter_add(&x[0], dim, &x[1], &x[2]))
+        crate::operand::apply(&[Operand::from(self), index, src], |x| {
+            index::scatter_add(&x[0], dim, &x[1], &x[2])
+        })
     }
 
     fn index_select(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
@@ -314,11 +331,24 @@ impl PyTensor {
     }
 }
 
-/// Rows of a table, by number.
+/// Rows of a table, by number. The row `padding_idx` gets no gradient.
 #[pyfunction]
 #[pyo3(signature = (indices, weight, padding_idx=None))]
-pub fn embedding(indices: Operand, weight: Operand, padding_idx: Option<isize>) -> PyResult<PyTensor> {
+pub fn embedding(indices: Operand, weight: Operand, padding_idx: Option<i64>) -> PyResult<PyTensor> {
     let (device, placed) = place([&indices, &weight].into_iter())?;
-    let (indices, weight) = (indices.tensor(&device, None)?, weight.tensor(&device, None)?);
-    Ok(PyTensor::new(index::embedding(&weight, &indices, padding_idx).map_err(raise)?, placed))
+    let (indices, mut weight) = (indices.tensor(&device, None)?, weight.tensor(&device, None)?);
+    if indices.dtype().is_integer() && weight.rank() == 2 {
+        bounds(&indices.cast(DType::I64).map_err(raise)?, weight.shape()[0], 0)?;
+    }
+    if let Some(padding) = padding_idx
+        && weight.requires_grad()
+        && weight.rank() == 2
+    {
+        let padding = if padding < 0 { padding + weight.shape()[0] as i64 } else { padding };
+        weight = create::iota(&device, weight.shape(), 0)
+            .and_then(|rows| elementwise::binary_scalar(Binary::Eq, &rows, Scalar::Int(padding), false))
+            .and_then(|chosen| elementwise::where_(&chosen, &weight.detach(), &weight))
+            .map_err(raise)?;
+    }
+    Ok(PyTensor::new(index::embedding(&weight, &indices).map_err(raise)?, placed))
 }

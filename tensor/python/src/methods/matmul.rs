@@ -50,7 +50,9 @@ pub fn set_matmul_precision(precision: &str) -> PyResult<()> {
         "ordered" | "highest" | "precise" => matmul::set_fast(false),
         "fast" | "high" | "medium" => matmul::set_fast(true),
         other => {
-            return Err(PyValueError::new_err(format!("the precision is 'ordered' or 'fast', not {other:?}")));
+            return Err(PyValueError::new_err(format!(
+                "the precision is 'ordered' or 'fast', not {other:?}"
+            )));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use tensor_core::dtype::Scalar;
-use tensor_core::ops::reduce;
+use tensor_core::ops::{norm, reduce, softmax, sort};
 use tensor_core::program::Binary;
 
 use crate::dtype::AnyDType;
@@ -41,12 +41,6 @@ reductions! {
     amin reduce::min;
 }
 
-/// Values and where they were, as PyTorch answers; whoever wants only the values may use it as if it were they.
-fn pair(py: Python<'_>, name: &str, values: PyTensor, indices: PyTensor) -> PyResult<Py<PyAny>> {
-    let class = py.import("pyflame._size")?.getattr("ValuesAndIndices")?;
-    Ok(class.call1((values, indices, name))?.unbind())
-}
-
 impl PyTensor {
     fn extreme(
         &self,
@@ -68,13 +62,13 @@ impl PyTensor {
         };
         let x = self.here()?;
         let (values, indices) = if largest {
-            reduce::max_with_indices(&x, dim, keepdim)
+            sort::max_with_indices(&x, dim, keepdim)
         } else {
-            reduce::min_with_indices(&x, dim, keepdim)
+            sort::min_with_indices(&x, dim, keepdim)
         }
         .map_err(raise)?;
         let placed = self.is_placed();
-        pair(py, name, PyTensor::new(values, placed), PyTensor::new(indices, placed))
+        super::sort::pair(py, name, PyTensor::new(values, placed), PyTensor::new(indices, placed))
     }
 }
 
@@ -93,12 +87,12 @@ impl PyTensor {
 
     #[pyo3(signature = (dim=None, keepdim=false))]
     fn argmax(&self, dim: Option<isize>, keepdim: bool) -> PyResult<PyTensor> {
-        self.map(|x| reduce::argmax(x, dim, keepdim))
+        self.map(|x| sort::argmax(x, dim, keepdim))
     }
 
     #[pyo3(signature = (dim=None, keepdim=false))]
     fn argmin(&self, dim: Option<isize>, keepdim: bool) -> PyResult<PyTensor> {
-        self.map(|x| reduce::argmin(x, dim, keepdim))
+        self.map(|x| sort::argmin(x, dim, keepdim))
     }
 
     #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
@@ -110,7 +104,7 @@ impl PyTensor {
         correction: Option<f64>,
     ) -> PyResult<PyTensor> {
         let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
-        self.map(|x| reduce::var(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
+        self.map(|x| norm::var(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
     }
 
     #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
@@ -122,12 +116,12 @@ impl PyTensor {
         correction: Option<f64>,
     ) -> PyResult<PyTensor> {
         let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
-        self.map(|x| reduce::std(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
+        self.map(|x| norm::std(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
     }
 
     #[pyo3(signature = (dim=None, keepdim=false))]
     fn logsumexp(&self, dim: Option<Dims>, keepdim: bool) -> PyResult<PyTensor> {
-        self.map(|x| reduce::logsumexp(x, dim.as_ref().map(|dim| &dim.0[..]), keepdim))
+        self.map(|x| softmax::logsumexp(x, dim.as_ref().map(|dim| &dim.0[..]), keepdim))
     }
 
     /// The length of a vector: the square root of the sum of squares, or another norm.

@@ -27,7 +27,8 @@ impl PyTensor {
     }
 
     fn reshape_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        let lengths: Vec<isize> = other.get().tensor().shape().iter().map(|&length| length as isize).collect();
+        let lengths: Vec<isize> =
+            other.get().tensor().shape().iter().map(|&length| length as isize).collect();
         self.map(|x| shape::reshape(x, &lengths))
     }
 
@@ -57,7 +58,9 @@ impl PyTensor {
     fn t(&self) -> PyResult<PyTensor> {
         let rank = self.tensor().rank();
         if rank > 2 {
-            return Err(PyValueError::new_err(format!("t() is for matrices, this has {rank} dimensions; use transpose")));
+            return Err(PyValueError::new_err(format!(
+                "t() is for matrices, this has {rank} dimensions; use transpose"
+            )));
         }
         self.map(|x| if rank < 2 { Ok(x.clone()) } else { shape::transpose(x, 0, 1) })
     }
@@ -90,8 +93,11 @@ impl PyTensor {
             order[to] = Some(from);
         }
         let mut rest = (0..rank).filter(|axis| !from.contains(axis));
-        let order: Vec<isize> =
-            order.into_iter().filter_map(|place| place.or_else(|| rest.next())).map(|axis| axis as isize).collect();
+        let order: Vec<isize> = order
+            .into_iter()
+            .filter_map(|place| place.or_else(|| rest.next()))
+            .map(|axis| axis as isize)
+            .collect();
         self.map(|x| shape::permute(x, &order))
     }
 
@@ -174,7 +180,9 @@ impl PyTensor {
             Err(_) => split_size.extract()?,
         };
         if sizes.iter().sum::<usize>() != length {
-            return Err(PyValueError::new_err(format!("split: {sizes:?} do not add up to the length {length}")));
+            return Err(PyValueError::new_err(format!(
+                "split: {sizes:?} do not add up to the length {length}"
+            )));
         }
         let mut start = 0_isize;
         sizes

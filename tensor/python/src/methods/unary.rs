@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tensor_core::dtype::DType;
-use tensor_core::ops::elementwise;
+use tensor_core::ops::{activation, elementwise, softmax};
 use tensor_core::program::Unary;
 
 use crate::device;
@@ -95,11 +95,11 @@ impl PyTensor {
     }
 
     fn relu(&self) -> PyResult<PyTensor> {
-        self.map(elementwise::relu)
+        self.map(activation::relu)
     }
 
     fn silu(&self) -> PyResult<PyTensor> {
-        self.map(elementwise::silu)
+        self.map(activation::silu)
     }
 
     /// Exactly, or by its approximation with approximate='tanh'.
@@ -109,25 +109,87 @@ impl PyTensor {
             "none" => false,
             "tanh" => true,
             other => {
-                return Err(PyValueError::new_err(format!("gelu: approximate is 'none' or 'tanh', not {other:?}")));
+                return Err(PyValueError::new_err(format!(
+                    "gelu: approximate is 'none' or 'tanh', not {other:?}"
+                )));
             }
         };
-        self.map(|x| elementwise::gelu(x, by_tanh))
+        self.map(|x| activation::gelu(x, by_tanh))
     }
 
     #[pyo3(signature = (negative_slope=0.01))]
     fn leaky_relu(&self, negative_slope: f64) -> PyResult<PyTensor> {
-        self.map(|x| elementwise::leaky_relu(x, negative_slope))
+        self.map(|x| activation::leaky_relu(x, negative_slope))
     }
 
     #[pyo3(signature = (alpha=1.0))]
     fn elu(&self, alpha: f64) -> PyResult<PyTensor> {
-        self.map(|x| elementwise::elu(x, alpha))
+        self.map(|x| activation::elu(x, alpha))
     }
 
+    /// log(1 + exp(beta x)) / beta; x itself where that is the same.
     #[pyo3(signature = (beta=1.0, threshold=20.0))]
     fn softplus(&self, beta: f64, threshold: f64) -> PyResult<PyTensor> {
-        self.map(|x| elementwise::softplus(x, beta, threshold))
+        use tensor_core::dtype::Scalar;
+        use tensor_core::program::Binary;
+        self.map(|x| {
+            if beta == 1.0 && threshold == 20.0 {
+                return activation::softplus(x);
+            }
+            let scaled = elementwise::binary_scalar(Binary::Mul, x, Scalar::Float(beta), false)?;
+            let soft = activation::softplus(&scaled)?;
+            let soft = elementwise::binary_scalar(Binary::Div, &soft, Scalar::Float(beta), false)?;
+            let linear = elementwise::binary_scalar(Binary::Gt, &scaled, Scalar::Float(threshold), false)?;
+            elementwise::where_(&linear, x, &soft)
+        })
+    }
+
+    fn selu(&self) -> PyResult<PyTensor> {
+        self.map(activation::selu)
+    }
+
+    fn mish(&self) -> PyResult<PyTensor> {
+        self.map(activation::mish)
+    }
+
+    #[pyo3(signature = (min_val=-1.0, max_val=1.0))]
+    fn hardtanh(&self, min_val: f64, max_val: f64) -> PyResult<PyTensor> {
+        self.map(|x| activation::hardtanh(x, min_val, max_val))
+    }
+
+    #[pyo3(signature = (dim=-1, dtype=None))]
+    fn softmax(&self, dim: isize, dtype: Option<crate::dtype::AnyDType>) -> PyResult<PyTensor> {
+        self.map(|x| match &dtype {
+            Some(dtype) => softmax::softmax(&x.cast(dtype.0)?, dim),
+            None => softmax::softmax(x, dim),
+        })
+    }
+
+    #[pyo3(signature = (dim=-1, dtype=None))]
+    fn log_softmax(&self, dim: isize, dtype: Option<crate::dtype::AnyDType>) -> PyResult<PyTensor> {
+        self.map(|x| match &dtype {
+            Some(dtype) => softmax::log_softmax(&x.cast(dtype.0)?, dim),
+            None => softmax::log_softmax(x, dim),
+        })
+    }
+
+    /// Zeroes elements with probability p while training, and scales the others so that the mean stays.
+    #[pyo3(signature = (p=0.5, training=true))]
+    fn dropout(&self, p: f64, training: bool) -> PyResult<PyTensor> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(PyValueError::new_err(format!("dropout: p is between 0 and 1, not {p}")));
+        }
+        if !training || p == 0.0 {
+            return self.map(|x| Ok(x.clone()));
+        }
+        let x = self.tensor();
+        let blocks = tensor_core::ops::create::random_blocks(
+            x.elements(),
+            DType::F32,
+            tensor_core::step::Distribution::Uniform,
+        );
+        let (seed, offset) = crate::create::draw(blocks);
+        self.map(|x| activation::dropout(x, p, seed, offset))
     }
 
     /// Between two numbers or tensors; either may be missing.
@@ -137,12 +199,24 @@ impl PyTensor {
         if min.is_none() && max.is_none() {
             return Err(PyValueError::new_err("clamp: at least one of min and max is needed"));
         }
+        let number = |bound: &Option<Operand>| match bound {
+            Some(Operand::Number(value)) => Some(*value),
+            _ => None,
+        };
+        let (low, high) = (number(&min), number(&max));
+        if min.is_some() == low.is_some() && max.is_some() == high.is_some() {
+            return self.map(|x| elementwise::clamp(x, low, high));
+        }
         let mut result = PyTensor::new(self.tensor(), self.is_placed());
         for (bound, code) in [(min, Binary::Max), (max, Binary::Min)] {
             result = match bound {
                 None => result,
-                Some(Operand::Number(value)) => result.map(|x| elementwise::binary_scalar(code, x, value, false))?,
-                Some(bound) => apply(&[Operand::from(&result), bound], |x| elementwise::binary(code, &x[0], &x[1]))?,
+                Some(Operand::Number(value)) => {
+                    result.map(|x| elementwise::binary_scalar(code, x, value, false))?
+                }
+                Some(bound) => {
+                    apply(&[Operand::from(&result), bound], |x| elementwise::binary(code, &x[0], &x[1]))?
+                }
             };
         }
         Ok(result)
@@ -252,4 +326,3 @@ pub fn filled(x: &PyTensor, mask: Operand, value: Operand) -> PyResult<PyTensor>
         _ => unreachable!("three were given"),
     })
 }
-

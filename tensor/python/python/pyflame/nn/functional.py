@@ -58,9 +58,6 @@ def relu6(x):
     return x.clamp(0, 6)
 
 
-def hardtanh(x, min_val=-1.0, max_val=1.0):
-    return x.clamp(min_val, max_val)
-
 
 def hardsigmoid(x):
     return (x + 3).clamp(0, 6) / 6
@@ -70,9 +67,6 @@ def hardswish(x):
     return x * hardsigmoid(x)
 
 
-def mish(x):
-    return x * softplus(x).tanh()
-
 
 def softsign(x):
     return x / (x.abs() + 1)
@@ -81,10 +75,6 @@ def softsign(x):
 def logsigmoid(x):
     return -softplus(-x)
 
-
-def selu(x):
-    scale, alpha = 1.0507009873554805, 1.6732632423543772
-    return _pf.where(x > 0, x, alpha * x.clamp(max=0).expm1()) * scale
 
 
 def prelu(x, weight):
