@@ -38,12 +38,7 @@ fn eval(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
     collect(tensors.as_any(), &mut wanted)?;
     let Some(first) = wanted.first() else { return Ok(()) };
     device::usable(first.device())?;
-    let name = if profile::is_on() {
-        format!("eval: {}", tensor_core::explain(&wanted).map_err(raise)?.launches().len())
-    } else {
-        String::new()
-    };
-    profile::begun(&name, first.device().name(), || py.detach(|| tensor_core::eval(&wanted))).map_err(raise)
+    profile::begun("eval", first.device().name(), || py.detach(|| tensor_core::eval(&wanted))).map_err(raise)
 }
 
 /// The gradients of outputs with regard to inputs; None where an input had no part.

@@ -51,10 +51,6 @@ pub fn begun<T>(name: &str, device: &str, work: impl FnOnce() -> T) -> T {
     timed(name, device, work)
 }
 
-pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
-}
-
 #[pyfunction]
 fn profile_start() {
     *EVENTS.lock().expect("nothing panics while it holds this") = Some((Instant::now(), Vec::new()));

@@ -38,7 +38,7 @@ div = divide = true_divide = Tensor.div
 sub = subtract = Tensor.sub
 t = Tensor.t
 view = Tensor.view
-from_dlpack = _pyflame.from_dlpack
+
 
 
 def concatenate(tensors, dim=0, axis=None):

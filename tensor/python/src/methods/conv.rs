@@ -27,7 +27,9 @@ fn padding(given: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
     match name.to_string().as_str() {
         "valid" => Ok(Padding::Each(Each::Same(0))),
         "same" => Ok(Padding::Same),
-        other => Err(PyValueError::new_err(format!("padding is a number, numbers, 'same' or 'valid', not {other:?}"))),
+        other => Err(PyValueError::new_err(format!(
+            "padding is a number, numbers, 'same' or 'valid', not {other:?}"
+        ))),
     }
 }
 

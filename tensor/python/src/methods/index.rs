@@ -111,7 +111,7 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     }
     let mut result = x.clone();
     let mut axis = 0_isize;
-    let mut rest = parts.iter().filter(|part| matches!(part, Part::Rest)).count();
+    let rest = parts.iter().filter(|part| matches!(part, Part::Rest)).count();
     if rest > 1 {
         return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
     }
@@ -128,10 +128,7 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
                 result = shape::unsqueeze(&result, axis).map_err(raise)?;
                 axis += 1;
             }
-            Part::Rest => {
-                axis += (x.rank() - used) as isize;
-                rest -= 1;
-            }
+            Part::Rest => axis += (x.rank() - used) as isize,
             Part::Numbers(numbers) => {
                 lookups.push((axis as usize, numbers));
                 axis += 1;

@@ -71,7 +71,9 @@ impl PyTensor {
     fn repeat(&self, sizes: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
         let times = crate::operand::shape_of(sizes)?;
         if times.len() < self.tensor().rank() {
-            return Err(PyValueError::new_err("repeat: a number for every dimension is needed; tile() takes fewer"));
+            return Err(PyValueError::new_err(
+                "repeat: a number for every dimension is needed; tile() takes fewer",
+            ));
         }
         self.map(|x| join::tile(x, &times))
     }
@@ -115,7 +117,8 @@ impl PyTensor {
         let axis = crate::tensor::axis(dimension, rank, "unfold")?;
         self.map(|x| {
             // The axis goes last and its windows come back to where it was.
-            let mut order: Vec<isize> = (0..rank).filter(|&other| other != axis).map(|axis| axis as isize).collect();
+            let mut order: Vec<isize> =
+                (0..rank).filter(|&other| other != axis).map(|axis| axis as isize).collect();
             order.push(axis as isize);
             let windows = window::windows(&shape::permute(x, &order)?, &[size], &[step], &[1])?;
             let mut back: Vec<isize> = (0..rank as isize - 1).collect();

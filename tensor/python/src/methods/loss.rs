@@ -15,7 +15,9 @@ fn reduction(name: &str) -> PyResult<LossReduction> {
         "none" => Ok(LossReduction::None),
         "mean" => Ok(LossReduction::Mean),
         "sum" => Ok(LossReduction::Sum),
-        other => Err(PyValueError::new_err(format!("the reduction is 'mean', 'sum' or 'none', not {other:?}"))),
+        other => {
+            Err(PyValueError::new_err(format!("the reduction is 'mean', 'sum' or 'none', not {other:?}")))
+        }
     }
 }
 

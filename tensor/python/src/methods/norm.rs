@@ -66,7 +66,9 @@ impl PyTensor {
     ) -> PyResult<PyTensor> {
         let operand = |tensor: Option<&Bound<'_, PyTensor>>| tensor.map(|tensor| Operand::from(tensor.get()));
         if running_mean.is_some() != running_var.is_some() {
-            return Err(PyValueError::new_err("batch_norm: the running mean and variance are given both or not at all"));
+            return Err(PyValueError::new_err(
+                "batch_norm: the running mean and variance are given both or not at all",
+            ));
         }
         let mut moved = None;
         let all = [Some(Operand::from(self)), operand(running_mean), operand(running_var), weight, bias];
@@ -87,7 +89,10 @@ impl PyTensor {
         {
             for (copy, own) in [(mean, own_mean.get().tensor()), (variance, own_variance.get().tensor())] {
                 if !std::sync::Arc::ptr_eq(copy.device(), own.device()) {
-                    copy.detach().to_device(own.device()).and_then(|copy| own.set_data(&copy)).map_err(raise)?;
+                    copy.detach()
+                        .to_device(own.device())
+                        .and_then(|copy| own.set_data(&copy))
+                        .map_err(raise)?;
                 }
             }
         }

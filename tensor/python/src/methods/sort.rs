@@ -67,7 +67,8 @@ impl PyTensor {
         let classes = match usize::try_from(num_classes) {
             Ok(classes) => classes,
             Err(_) => {
-                let largest = self.map(|x| tensor_core::ops::reduce::max(&x.cast(DType::I64)?, None, false))?;
+                let largest =
+                    self.map(|x| tensor_core::ops::reduce::max(&x.cast(DType::I64)?, None, false))?;
                 match largest.element(py)? {
                     tensor_core::dtype::Scalar::Int(largest) => usize::try_from(largest + 1).unwrap_or(0),
                     _ => 0,

@@ -25,6 +25,7 @@ from .._pyflame import (  # noqa: F401
     embedding,
     gelu,
     group_norm,
+    hardtanh,
     huber_loss,
     kl_div,
     l1_loss,
@@ -35,10 +36,12 @@ from .._pyflame import (  # noqa: F401
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    mish,
     mse_loss,
     nll_loss,
     one_hot,
     relu,
+    selu,
     sigmoid,
     silu,
     smooth_l1_loss,
@@ -58,7 +61,6 @@ def relu6(x):
     return x.clamp(0, 6)
 
 
-
 def hardsigmoid(x):
     return (x + 3).clamp(0, 6) / 6
 
@@ -67,14 +69,12 @@ def hardswish(x):
     return x * hardsigmoid(x)
 
 
-
 def softsign(x):
     return x / (x.abs() + 1)
 
 
 def logsigmoid(x):
     return -softplus(-x)
-
 
 
 def prelu(x, weight):
