@@ -4,6 +4,7 @@
 //! placed, by `to` or `device=`, draws the operations that use it to its device.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
@@ -12,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tensor_core::device::{Device, DeviceInfo};
 use tensor_cpu::CpuDevice;
-use tensor_rocm::RocmDevice;
+use tensor_rocm::{RocmDevice, RocmOptions, device_count_with};
 
 use crate::error::raise_device;
 
@@ -23,6 +24,8 @@ static ROCM: Mutex<Option<HashMap<u32, AnyDevice>>> = Mutex::new(None);
 static CURRENT: RwLock<Option<AnyDevice>> = RwLock::new(None);
 /// Where the current device is in memory: all that most operations need to know of it.
 static CURRENT_ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// The folder for compiled kernels, once somebody chose.
+static KERNELS: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
 /// The process that opened the first GPU; a child of it has none of its threads and connections.
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
@@ -49,6 +52,27 @@ fn parsed(name: &str) -> PyResult<Option<u32>> {
     }
 }
 
+/// What GPUs are opened with.
+fn options() -> RocmOptions {
+    RocmOptions { library: crate::env::hip_library(), kernel_cache: kernel_folder() }
+}
+
+/// Where compiled kernels are kept.
+pub fn kernel_folder() -> Option<PathBuf> {
+    let chosen = KERNELS.lock().expect("nothing panics while it holds this").clone();
+    chosen.unwrap_or_else(crate::env::kernel_cache)
+}
+
+/// Compiled kernels are kept there from now on.
+pub fn keep_kernels(folder: Option<&Path>) -> PyResult<()> {
+    *KERNELS.lock().expect("nothing panics while it holds this") = Some(folder.map(Path::to_path_buf));
+    let opened = ROCM.lock().expect("nothing panics while it holds this").clone();
+    opened
+        .into_iter()
+        .flat_map(HashMap::into_values)
+        .try_for_each(|device| crate::rocm::keep(&device, folder))
+}
+
 fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
     let mut opened = ROCM.lock().expect("nothing panics while it holds this");
     if opened.is_some() && OPENED_BY.load(Ordering::Relaxed) != std::process::id() {
@@ -60,7 +84,8 @@ fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
     if let Some(device) = opened.as_ref().and_then(|known| known.get(&ordinal)) {
         return Ok(device.clone());
     }
-    let count = tensor_rocm::device_count()
+    let options = options();
+    let count = device_count_with(&options)
         .map_err(|error| PyRuntimeError::new_err(format!("ROCm not available: {error}")))?;
     if ordinal as usize >= count {
         return Err(PyRuntimeError::new_err(format!(
@@ -68,7 +93,7 @@ fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
         )));
     }
     OPENED_BY.store(std::process::id(), Ordering::Relaxed);
-    let device: AnyDevice = RocmDevice::open(ordinal).map_err(raise_device)?;
+    let device: AnyDevice = RocmDevice::open_with(ordinal, &options).map_err(raise_device)?;
     opened.get_or_insert_default().insert(ordinal, device.clone());
     Ok(device)
 }
@@ -162,13 +187,13 @@ fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
 /// How many GPUs there are; none if ROCm's library, or a worker, is not there.
 #[pyfunction]
 fn rocm_device_count(py: Python<'_>) -> usize {
-    py.detach(|| tensor_rocm::device_count().unwrap_or(0))
+    py.detach(|| device_count_with(&options()).unwrap_or(0))
 }
 
 /// Why ROCm cannot be used, or nothing.
 #[pyfunction]
 fn rocm_trouble(py: Python<'_>) -> Option<String> {
-    match py.detach(tensor_rocm::device_count) {
+    match py.detach(|| device_count_with(&options())) {
         Ok(0) => Some("there are no GPUs".to_owned()),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),

@@ -2,8 +2,8 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-use tensor_core::Tensor;
+use pyo3::types::{PyDict, PyTuple};
+use tensor_core::{Explanation, Tensor};
 
 use crate::device;
 use crate::error::raise;
@@ -63,6 +63,84 @@ fn gradients_of(
     Ok(found.map(|(gradient, placed)| gradient.map(|gradient| PyTensor::new(gradient, placed))).collect())
 }
 
+/// What computing tensors takes: the nodes of the graph, the launches they become, and the bytes those read and write.
+#[pyclass(name = "Graph", module = "pyflame", frozen)]
+struct Explained(Explanation);
+
+#[pymethods]
+impl Explained {
+    #[getter]
+    fn device(&self) -> &str {
+        &self.0.device
+    }
+
+    /// One dictionary for each node: number, name, inputs, shape, dtype, stored.
+    #[getter]
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.0
+            .nodes
+            .iter()
+            .map(|node| {
+                let told = PyDict::new(py);
+                told.set_item("number", node.number)?;
+                told.set_item("name", &node.name)?;
+                told.set_item("inputs", &node.inputs)?;
+                told.set_item("shape", node.shape.to_vec())?;
+                told.set_item("dtype", node.dtype.name())?;
+                told.set_item("stored", node.stored)?;
+                Ok(told)
+            })
+            .collect()
+    }
+
+    /// One dictionary for each launch: name, kind, nodes, shape, dtype, bytes_read, bytes_written.
+    #[getter]
+    fn launches<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.0
+            .launches
+            .iter()
+            .map(|launch| {
+                let told = PyDict::new(py);
+                told.set_item("name", &launch.name)?;
+                told.set_item("kind", launch.kind)?;
+                told.set_item("nodes", &launch.nodes)?;
+                told.set_item("shape", launch.shape.to_vec())?;
+                told.set_item("dtype", launch.dtype.name())?;
+                told.set_item("bytes_read", launch.bytes_read)?;
+                told.set_item("bytes_written", launch.bytes_written)?;
+                Ok(told)
+            })
+            .collect()
+    }
+
+    #[getter]
+    fn bytes_read(&self) -> usize {
+        self.0.bytes_read()
+    }
+
+    #[getter]
+    fn bytes_written(&self) -> usize {
+        self.0.bytes_written()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.launches.len()
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// What computing these tensors would take; nothing is computed.
+#[pyfunction]
+#[pyo3(signature = (*tensors))]
+fn explain(tensors: &Bound<'_, PyTuple>) -> PyResult<Explained> {
+    let mut wanted = Vec::new();
+    collect(tensors.as_any(), &mut wanted)?;
+    Ok(Explained(tensor_core::explain(&wanted).map_err(raise)?))
+}
+
 /// Whether a tensor is not computed yet.
 #[pyfunction]
 fn is_lazy(tensor: &Bound<'_, PyTensor>) -> bool {
@@ -72,5 +150,7 @@ fn is_lazy(tensor: &Bound<'_, PyTensor>) -> bool {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(eval, module)?)?;
     module.add_function(wrap_pyfunction!(gradients_of, module)?)?;
+    module.add_class::<Explained>()?;
+    module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(is_lazy, module)?)
 }

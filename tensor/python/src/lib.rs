@@ -13,6 +13,7 @@ mod graph;
 mod methods;
 mod operand;
 mod profile;
+mod rocm;
 mod tensor;
 
 use pyo3::prelude::*;
@@ -43,6 +44,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     grad::register(module)?;
     graph::register(module)?;
     profile::register(module)?;
+    rocm::register(module)?;
     // Methods that make sense as functions are functions too.
     let class = py.get_type::<tensor::PyTensor>();
     for name in class.dir()?.iter() {

@@ -86,6 +86,11 @@ impl RocmDevice {
         &self.pinned
     }
 
+    /// Compiled kernels are kept in this folder from now on, or nowhere.
+    pub fn keep_kernels(&self, folder: Option<&Path>) {
+        self.kernels.keep(folder);
+    }
+
     pub fn kernel_statistics(&self) -> KernelStatistics {
         self.kernels.statistics()
     }

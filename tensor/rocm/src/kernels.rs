@@ -33,7 +33,7 @@ pub struct KernelStatistics {
 pub(crate) struct Kernels {
     stream: Arc<Stream>,
     architecture: String,
-    cache: Option<DiskCache>,
+    cache: Mutex<Option<DiskCache>>,
     state: Mutex<State>,
 }
 
@@ -54,9 +54,13 @@ impl Kernels {
         Kernels {
             stream,
             architecture: architecture.to_owned(),
-            cache: cache.map(DiskCache::new),
+            cache: Mutex::new(cache.map(DiskCache::new)),
             state: Mutex::default(),
         }
+    }
+
+    pub(crate) fn keep(&self, folder: Option<&Path>) {
+        *self.cache.lock() = folder.map(DiskCache::new);
     }
 
     pub(crate) fn statistics(&self) -> KernelStatistics {
@@ -112,7 +116,7 @@ impl Kernels {
         let code = self.compile(&whole(missing.iter().copied()))?;
         state.statistics.compilations += 1;
         state.statistics.compiled += missing.len() as u64;
-        if let Some(cache) = &self.cache {
+        if let Some(cache) = &*self.cache.lock() {
             let keys: Vec<String> = missing.iter().map(|kernel| self.key(kernel)).collect();
             cache.keep(&keys, &code);
         }
@@ -133,7 +137,8 @@ impl Kernels {
             state.statistics.ahead += 1;
             return Ok(true);
         }
-        let Some((hash, code)) = self.cache.as_ref().and_then(|cache| cache.find(&self.key(kernel))) else {
+        let Some((hash, code)) = self.cache.lock().as_ref().and_then(|cache| cache.find(&self.key(kernel)))
+        else {
             return Ok(false);
         };
         let module = self.module(state, &hash, &code)?;

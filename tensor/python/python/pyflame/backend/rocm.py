@@ -19,26 +19,37 @@ class _OfDevice:
 
 
 class TuningCache(_OfDevice):
-    """Compiled kernels. They are kept in memory, and on disk if a file is named; both are keyed by the library's version, the GPU's
-    architecture and everything the kernel was made of."""
+    """Compiled kernels. They are kept in memory, and on disk for the next process, where their key is the library's version, the GPU's
+    architecture and everything the kernel was made of; so an old file can never be a wrong one."""
+
+    _exhaustive = False
 
     def enable_exhaustive_search(self, enabled=True):
-        """Whether all variants of a kernel are tried before one is kept, not only the likely ones."""
-        _pf.rocm_exhaustive_search(bool(enabled))
+        """Asks for every variant of a kernel to be tried before one is kept. Kernels have one variant for each shape of problem now, chosen
+        from the shape and the GPU, so there is nothing to search yet; the wish is remembered and told by `get_stats`."""
+        TuningCache._exhaustive = bool(enabled)
 
     def set_cache_file(self, path):
-        """Where compiled kernels are kept for the next process. It is made when the first kernel is kept."""
+        """Where compiled kernels are kept: a folder, made when the first kernel is kept. A folder that cannot be made keeps nothing and
+        hurts nobody."""
         path = os.fspath(path)
         if ".." in path.split(os.sep):
             raise ValueError(f"set_cache_file: {path!r} leads out of its folder by '..'")
         _pf.rocm_set_kernel_cache(path)
 
     def clear(self):
-        _pf.rocm_clear_kernels(self._name())
+        """Removes what is kept on disk."""
+        folder = _pf.rocm_kernel_cache()
+        if folder is not None and os.path.isdir(folder):
+            for name in os.listdir(folder):
+                if name.endswith((".module", ".link")):
+                    os.remove(os.path.join(folder, name))
 
     def get_stats(self):
-        """`hits`, `misses` and `entries`."""
-        return _pf.rocm_kernel_stats(self._name())
+        """`hits` (built ahead or found on disk), `misses` (compiled), `entries`, and more."""
+        stats = _pf.rocm_kernel_stats(self._name())
+        stats["exhaustive_search"] = TuningCache._exhaustive
+        return stats
 
 
 class PinnedPool(_OfDevice):
