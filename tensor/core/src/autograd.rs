@@ -1,7 +1,7 @@
 //! The way back: which function made a tensor, and what a gradient of it is for its inputs.
 
+use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::TensorError;
+use crate::fast_map::FastMap;
 use crate::grad_mode;
 use crate::ops;
 use crate::tensor::{Inner, Result, Tensor, differentiable, same_device};
@@ -132,11 +133,11 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], retain: bool) -> Result<Vec
     let _quiet = grad_mode::Guard::new(false);
     // Functions are made after their inputs' functions, so the latest of those that wait has heard from everybody.
     let mut waiting: BinaryHeap<u64> = BinaryHeap::new();
-    let mut arrived: HashMap<u64, (Arc<Function>, Tensor)> = HashMap::new();
+    let mut arrived: FastMap<u64, (Arc<Function>, Tensor)> = FastMap::default();
     let mut leaves: Vec<(Arc<Inner>, Tensor)> = Vec::new();
-    let mut positions: HashMap<*const Inner, usize> = HashMap::new();
+    let mut positions: FastMap<*const Inner, usize> = FastMap::default();
     let mut send =
-        |edge: &Edge, gradient: Tensor, waiting: &mut BinaryHeap<u64>, arrived: &mut HashMap<_, _>| {
+        |edge: &Edge, gradient: Tensor, waiting: &mut BinaryHeap<u64>, arrived: &mut FastMap<_, _>| {
             match edge {
                 Edge::Nowhere => {}
                 Edge::Leaf(leaf) => match positions.entry(Arc::as_ptr(leaf)) {

@@ -1,7 +1,6 @@
 //! Evaluation: launches get memory and go to their device.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
@@ -9,6 +8,7 @@ use parking_lot::Mutex;
 use crate::device::{Buffer, Device};
 use crate::dtype::DType;
 use crate::error::DeviceError;
+use crate::fast_map::FastMap;
 use crate::graph::Graph;
 use crate::launch::{Launch, Name, launches};
 use crate::node::{Node, Place};
@@ -154,21 +154,21 @@ struct MemoryOfRun<'a> {
     device: &'a Arc<dyn Device>,
     graph: &'a Graph,
     /// With the size that was asked for; the device may have given more.
-    held: HashMap<Name, (Buffer, usize)>,
+    held: FastMap<Name, (Buffer, usize)>,
     /// The last launch that reads it.
-    last: HashMap<Name, usize>,
-    free: HashMap<usize, Vec<Buffer>>,
+    last: FastMap<Name, usize>,
+    free: FastMap<usize, Vec<Buffer>>,
 }
 
 impl<'a> MemoryOfRun<'a> {
     fn new(device: &'a Arc<dyn Device>, graph: &'a Graph, launches: &[Launch]) -> MemoryOfRun<'a> {
-        let mut last = HashMap::new();
+        let mut last = FastMap::default();
         for (number, launch) in launches.iter().enumerate() {
             for operand in launch.inputs.iter().chain(&launch.outputs) {
                 last.insert(operand.name, number);
             }
         }
-        MemoryOfRun { device, graph, held: HashMap::new(), last, free: HashMap::new() }
+        MemoryOfRun { device, graph, held: FastMap::default(), last, free: FastMap::default() }
     }
 
     fn buffer(&self, name: Name) -> Buffer {

@@ -1,12 +1,12 @@
 //! The part of the graph that one evaluation is about: every node that is needed and not stored, after what it is made of.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::dtype::{DType, Scalar};
+use crate::fast_map::{FastMap, Mixer};
 use crate::layout::{Layout, Shape};
 use crate::node::{Node, Op, Place};
 
@@ -26,13 +26,20 @@ pub(crate) struct Entry {
     pub node: Arc<Node>,
     /// Other nodes that are the same of the same, and are computed with this one.
     pub twins: Vec<Arc<Node>>,
-    pub inputs: SmallVec<[Source; 3]>,
+    pub inputs: Sources,
     pub stored: bool,
     /// Somebody wants to have it afterwards.
     pub wanted: bool,
 }
 
+pub(crate) type Sources = SmallVec<[Source; 3]>;
+
 impl Entry {
+    fn new(node: Arc<Node>, inputs: Sources, stored: bool) -> Entry {
+        let wanted = !stored && node.is_held();
+        Entry { node, twins: Vec::new(), inputs, stored, wanted }
+    }
+
     /// Whether it is this operation of these inputs.
     fn computes(&self, node: &Node, inputs: &[Source]) -> bool {
         !self.stored
@@ -73,11 +80,12 @@ impl Graph {
     /// Views are not entries: they are windows of other entries.
     pub fn of(roots: &[Arc<Node>]) -> Graph {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut known: HashMap<u64, usize> = HashMap::new();
-        let mut same: HashMap<u64, SmallVec<[usize; 2]>> = HashMap::new();
+        let mut known: FastMap<u64, usize> = FastMap::default();
+        let mut same: FastMap<u64, SmallVec<[usize; 2]>> = FastMap::default();
+        // What is to be entered, and what is left once everything before it was: its inputs wait for their entries.
         enum Visit {
             Enter(Arc<Node>),
-            Leave(Arc<Node>, Vec<Place>),
+            Leave(Box<(Arc<Node>, Sources, SmallVec<[u64; 3]>)>),
         }
         let mut stack: Vec<Visit> = Vec::new();
         for root in roots {
@@ -92,48 +100,44 @@ impl Graph {
                         }
                         if node.stored().is_some() {
                             known.insert(node.id, entries.len());
-                            entries.push(Entry {
-                                node,
-                                twins: Vec::new(),
-                                inputs: SmallVec::new(),
-                                stored: true,
-                                wanted: false,
-                            });
+                            entries.push(Entry::new(node, Sources::new(), true));
                             continue;
                         }
-                        let places: Vec<Place> = node.inputs().iter().map(Place::of).collect();
-                        let before: SmallVec<[Arc<Node>; 3]> =
-                            places.iter().map(|place| place.node.clone()).collect();
-                        stack.push(Visit::Leave(node, places));
-                        stack.extend(
-                            before.into_iter().filter(|node| !known.contains_key(&node.id)).map(Visit::Enter),
-                        );
+                        let (mut sources, mut ids) = (Sources::new(), SmallVec::new());
+                        let at = stack.len();
+                        for input in node.inputs() {
+                            let place = Place::of(&input);
+                            let whole = place.is_whole();
+                            ids.push(place.node.id);
+                            sources.push(Source {
+                                entry: 0,
+                                output: place.output,
+                                layout: place.layout,
+                                whole,
+                            });
+                            if !known.contains_key(&place.node.id) {
+                                stack.push(Visit::Enter(place.node));
+                            }
+                        }
+                        stack.insert(at, Visit::Leave(Box::new((node, sources, ids))));
                     }
-                    Visit::Leave(node, places) => {
+                    Visit::Leave(left) => {
+                        let (node, mut inputs, ids) = *left;
                         if known.contains_key(&node.id) {
                             continue;
                         }
-                        let inputs: SmallVec<[Source; 3]> = places
-                            .iter()
-                            .map(|place| Source {
-                                entry: known[&place.node.id],
-                                output: place.output,
-                                layout: place.layout.clone(),
-                                whole: place.is_whole(),
-                            })
-                            .collect();
-                        let wanted = node.is_held();
+                        inputs.iter_mut().zip(&ids).for_each(|(source, id)| source.entry = known[id]);
                         let alike = same.entry(fingerprint(&node, &inputs)).or_default();
                         let twin = alike.iter().copied().find(|&twin| entries[twin].computes(&node, &inputs));
                         if let Some(twin) = twin {
                             known.insert(node.id, twin);
-                            entries[twin].wanted |= wanted;
+                            entries[twin].wanted |= node.is_held();
                             entries[twin].twins.push(node);
                             continue;
                         }
                         alike.push(entries.len());
                         known.insert(node.id, entries.len());
-                        entries.push(Entry { node, twins: Vec::new(), inputs, stored: false, wanted });
+                        entries.push(Entry::new(node, inputs, false));
                     }
                 }
             }
@@ -145,7 +149,7 @@ impl Graph {
 
 /// Equal for what computes the same; what only seems equal is compared.
 fn fingerprint(node: &Node, inputs: &[Source]) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Mixer::default();
     std::mem::discriminant(&node.op).hash(&mut hasher);
     match &node.op {
         Op::Constant(Scalar::Float(value)) => value.to_bits().hash(&mut hasher),

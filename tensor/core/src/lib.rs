@@ -6,6 +6,7 @@ pub mod dtype;
 pub mod error;
 mod execute;
 pub mod explain;
+mod fast_map;
 pub mod grad_mode;
 mod graph;
 mod launch;

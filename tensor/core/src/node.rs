@@ -116,14 +116,34 @@ impl Node {
         self.shape.iter().product()
     }
 
+    /// One more tensor shows it.
     pub fn hold(&self) {
-        self.handles.fetch_add(1, Ordering::Relaxed);
+        self.of_owner(|owner| owner.handles.fetch_add(1, Ordering::Relaxed));
     }
 
     pub fn let_go(&self) {
-        self.handles.fetch_sub(1, Ordering::Relaxed);
+        self.of_owner(|owner| owner.handles.fetch_sub(1, Ordering::Relaxed));
     }
 
+    /// Views and parts are what they are a part of.
+    fn of_owner(&self, act: impl FnOnce(&Node) -> usize) {
+        match self.op {
+            Op::View(_) | Op::Part(_) => {
+                let owner = self.inputs.lock()[0].clone();
+                match owner.op {
+                    Op::Part(_) => owner.of_owner(act),
+                    _ => {
+                        act(&owner);
+                    }
+                }
+            }
+            _ => {
+                act(self);
+            }
+        }
+    }
+
+    /// Whether a tensor shows it or a view of it.
     pub fn is_held(&self) -> bool {
         self.handles.load(Ordering::Relaxed) > 0
     }

@@ -185,9 +185,9 @@ impl Tensor {
         }
         same_device("set_data", self, other)?;
         let new = other.node();
-        Place::of(&new).node.hold();
+        new.hold();
         let old = std::mem::replace(&mut *self.0.node.write(), new);
-        Place::of(&old).node.let_go();
+        old.let_go();
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl Tensor {
     }
 
     pub(crate) fn of_node(node: Arc<Node>) -> Tensor {
-        Place::of(&node).node.hold();
+        node.hold();
         Tensor(Arc::new(Inner {
             shape: node.shape.clone(),
             dtype: node.dtype,
@@ -262,7 +262,7 @@ impl Tensor {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        Place::of(self.node.get_mut()).node.let_go();
+        self.node.get_mut().let_go();
     }
 }
 
