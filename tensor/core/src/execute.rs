@@ -194,7 +194,7 @@ impl<'a> MemoryOfRun<'a> {
 
     fn after(&mut self, number: usize, launch: &Launch) {
         for operand in launch.inputs.iter().chain(&launch.outputs) {
-            let wanted = matches!(operand.name, Name::Entry(entry, _) if self.graph.entries[entry].wanted);
+            let wanted = matches!(operand.name, Name::Entry(entry, _) if self.graph.entries[entry].stays());
             if !wanted
                 && self.last[&operand.name] == number
                 && let Some((buffer, bytes)) = self.held.remove(&operand.name)
@@ -206,7 +206,7 @@ impl<'a> MemoryOfRun<'a> {
 
     fn keep(mut self) {
         for (index, entry) in self.graph.entries.iter().enumerate() {
-            if entry.wanted && !entry.stored {
+            if entry.stays() && !entry.stored {
                 let buffers: Option<Vec<Buffer>> = (0..entry.outputs())
                     .map(|output| self.held.remove(&Name::Entry(index, output)).map(|(buffer, _)| buffer))
                     .collect();

@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     pub stored: bool,
     /// Somebody wants to have it afterwards.
     pub wanted: bool,
+    /// Something that is not computed now is made of it: if it is in memory for a while, it stays.
+    pub awaited: bool,
 }
 
 pub(crate) type Sources = SmallVec<[Source; 3]>;
@@ -37,7 +39,7 @@ pub(crate) type Sources = SmallVec<[Source; 3]>;
 impl Entry {
     fn new(node: Arc<Node>, inputs: Sources, stored: bool) -> Entry {
         let wanted = !stored && node.is_held();
-        Entry { node, twins: Vec::new(), inputs, stored, wanted }
+        Entry { node, twins: Vec::new(), inputs, stored, wanted, awaited: false }
     }
 
     /// Whether it is this operation of these inputs.
@@ -47,6 +49,11 @@ impl Entry {
             && self.node.shape == node.shape
             && self.inputs.as_slice() == inputs
             && self.node.op == node.op
+    }
+
+    /// Whether its memory outlives the evaluation, if it has any.
+    pub fn stays(&self) -> bool {
+        self.wanted || self.awaited
     }
 
     pub fn output_shape(&self, output: usize) -> &Shape {
@@ -81,6 +88,7 @@ impl Graph {
     pub fn of(roots: &[Arc<Node>]) -> Graph {
         let mut entries: Vec<Entry> = Vec::new();
         let mut known: FastMap<u64, usize> = FastMap::default();
+        let mut references = References::default();
         let mut same: FastMap<u64, SmallVec<[usize; 2]>> = FastMap::default();
         // What is to be entered, and what is left once everything before it was: its inputs wait for their entries.
         enum Visit {
@@ -107,6 +115,7 @@ impl Graph {
                         let at = stack.len();
                         for input in node.inputs() {
                             let place = Place::of(&input);
+                            references.count(input);
                             let whole = place.is_whole();
                             ids.push(place.node.id);
                             sources.push(Source {
@@ -143,7 +152,51 @@ impl Graph {
             }
             entries[known[&id]].wanted = true;
         }
+        for entry in entries.iter_mut().filter(|entry| !entry.stored && !entry.wanted) {
+            entry.awaited =
+                std::iter::once(&entry.node).chain(&entry.twins).any(|node| references.has_more(node));
+        }
+        for (between, owner) in references.between() {
+            if references.has_more(between) {
+                entries[known[&owner]].awaited = true;
+            }
+        }
         Graph { entries }
+    }
+}
+
+/// How often nodes are inputs within the graph. Who has more references than that has users elsewhere.
+#[derive(Default)]
+struct References {
+    inside: FastMap<u64, usize>,
+    /// Views and parts, which are no entries.
+    views: Vec<Arc<Node>>,
+}
+
+impl References {
+    fn count(&mut self, input: Arc<Node>) {
+        let uses = self.inside.entry(input.id).or_default();
+        *uses += 1;
+        if *uses == 1 && matches!(input.op, Op::View(_) | Op::Part(_)) {
+            self.inputs_of_view(&input);
+            self.views.push(input);
+        }
+    }
+
+    fn inputs_of_view(&mut self, view: &Node) {
+        for owner in view.inputs() {
+            self.count(owner);
+        }
+    }
+
+    /// One reference is this graph's own.
+    fn has_more(&self, node: &Arc<Node>) -> bool {
+        Arc::strong_count(node) > 1 + self.inside.get(&node.id).copied().unwrap_or(0)
+    }
+
+    /// With the node that each is a view of.
+    fn between(&self) -> impl Iterator<Item = (&Arc<Node>, u64)> {
+        self.views.iter().map(|view| (view, Place::of(view).node.id))
     }
 }
 

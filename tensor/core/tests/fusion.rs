@@ -10,7 +10,7 @@ use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::ops::conv::{ConvOptions, conv};
 use tensor_core::ops::elementwise::{add, binary_scalar, cast, maximum, mul, sub, unary};
-use tensor_core::ops::{activation, create, loss, matmul, norm, reduce, shape};
+use tensor_core::ops::{activation, create, loss, matmul, norm, reduce, shape, sort};
 use tensor_core::program::{Binary, Unary};
 use tensor_core::{Tensor, eval, explain};
 
@@ -152,6 +152,18 @@ fn what_is_held_is_stored_with_what_comes_of_it() {
     assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
     assert!(half.is_realised());
     assert_eq!(values(&half), values(&a).iter().map(|x| x / 2.0).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_later_tensor_is_made_of_is_not_computed_again() {
+    let rig = rig();
+    let (x, w) = (rig.ramp(&[3, 3]), rig.ramp(&[3, 3]));
+    let logits = matmul::matmul(&x, &w).unwrap();
+    let best = sort::argmax(&shape::transpose(&logits, 0, 1).unwrap(), Some(1), false).unwrap();
+    let loss = reduce::sum(&unary(Unary::Exp, &logits).unwrap(), None, false).unwrap();
+    drop(logits);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&loss)).unwrap()), 2);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&best)).unwrap()), 1);
 }
 
 #[test]

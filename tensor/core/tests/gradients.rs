@@ -9,12 +9,14 @@ use tensor_core::Tensor;
 use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::ops::conv::{ConvOptions, conv, conv_transpose};
+use tensor_core::ops::einsum::einsum;
 use tensor_core::ops::loss::{ClassOptions, LossReduction};
 use tensor_core::ops::pool::{PoolOptions, adaptive_avg_pool, avg_pool, max_pool};
 use tensor_core::ops::{
     activation, create, elementwise, index, join, loss, matmul, norm, reduce, shape, softmax, sort, window,
 };
 use tensor_core::program::{Binary, Unary};
+use tensor_cpu::CpuDevice;
 
 type Function = Box<dyn Fn(&[Tensor]) -> tensor_core::Result<Tensor>>;
 
@@ -59,6 +61,16 @@ fn total(case: &Case, inputs: &[Tensor]) -> Tensor {
     reduce::sum(&elementwise::mul(&y, &weights).unwrap(), None, false).unwrap()
 }
 
+/// The CPU says the same as plain loops do.
+fn agree(name: &str, loops: &[Tensor], cpu: &[Tensor]) {
+    for (first, second) in loops.iter().zip(cpu) {
+        assert_eq!((first.shape(), first.dtype()), (second.shape(), second.dtype()), "{name}");
+        for (a, b) in values(first).iter().zip(values(second)) {
+            assert!((a - b).abs() <= 1e-9 * (1.0 + a.abs()), "{name}: {a} by loops, {b} by the CPU");
+        }
+    }
+}
+
 fn check(case: &Case) {
     let device = device();
     let content: Vec<Vec<f64>> = case
@@ -67,14 +79,22 @@ fn check(case: &Case) {
         .enumerate()
         .map(|(n, (shape, low, high))| numbers(shape.iter().product(), n, *low, *high))
         .collect();
-    let make = |content: &[Vec<f64>]| -> Vec<Tensor> {
-        content.iter().zip(&case.inputs).map(|(values, (shape, ..))| tensor(&device, shape, values)).collect()
+    let make = |content: &[Vec<f64>], device: &Arc<dyn Device>| -> Vec<Tensor> {
+        content.iter().zip(&case.inputs).map(|(values, (shape, ..))| tensor(device, shape, values)).collect()
     };
-    let inputs = make(&content);
+    let second: Arc<dyn Device> = CpuDevice::new();
+    let inputs = make(&content, &device);
     inputs.iter().for_each(|input| input.set_requires_grad(true).unwrap());
+    let results = [(case.function)(&inputs).unwrap()];
+    let others = make(&content, &second);
+    others.iter().for_each(|input| input.set_requires_grad(true).unwrap());
+    agree(&case.name, &results, &[(case.function)(&others).unwrap()]);
+    total(case, &others).backward(None, false).unwrap();
     let sum = total(case, &inputs);
     sum.backward(None, false).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     assert!(values(&sum)[0].is_finite(), "{}", case.name);
+    let gradients = |of: &[Tensor]| of.iter().map(|input| input.grad().unwrap()).collect::<Vec<_>>();
+    agree(&case.name, &gradients(&inputs), &gradients(&others));
     for (n, input) in inputs.iter().enumerate() {
         let gradient = input.grad().unwrap_or_else(|| panic!("{}: input {n} has no gradient", case.name));
         assert_eq!((gradient.shape(), gradient.dtype()), (input.shape(), input.dtype()), "{}", case.name);
@@ -84,7 +104,7 @@ fn check(case: &Case) {
             let at = |change: f64| {
                 let mut content = content.clone();
                 content[n][element] += change;
-                values(&total(case, &make(&content)))[0]
+                values(&total(case, &make(&content, &device)))[0]
             };
             let expected = (at(step) - at(-step)) / (2.0 * step);
             let allowed = 1e-6 * (1.0 + expected.abs());
@@ -217,6 +237,18 @@ fn products() {
     ];
     for (left, right) in shapes {
         check(&case(&format!("{left:?} @ {right:?}"), &[left, right], |x| matmul::matmul(&x[0], &x[1])));
+    }
+    let equations: [(&str, &[&[usize]]); 7] = [
+        ("ij,jk->ik", &[&[2, 3], &[3, 2]]),
+        ("bij,bkj->bik", &[&[2, 2, 3], &[2, 2, 3]]),
+        ("i,j", &[&[2], &[3]]),
+        ("ii->i", &[&[3, 3]]),
+        ("ii", &[&[3, 3]]),
+        ("ijk->kj", &[&[2, 3, 2]]),
+        ("ab,bc,cd->da", &[&[2, 3], &[3, 2], &[2, 2]]),
+    ];
+    for (equation, shapes) in equations {
+        check(&case(equation, shapes, move |x| einsum(equation, &x.iter().collect::<Vec<_>>())));
     }
     check(&case("bmm", &[&[2, 2, 3], &[2, 3, 2]], |x| matmul::bmm(&x[0], &x[1])));
     check(&case("outer", &[&[2], &[3]], |x| matmul::outer(&x[0], &x[1])));

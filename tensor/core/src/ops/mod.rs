@@ -4,6 +4,7 @@ pub mod activation;
 mod axes;
 pub mod conv;
 pub mod create;
+pub mod einsum;
 pub mod elementwise;
 mod gradients;
 pub mod index;

@@ -136,6 +136,8 @@ pub fn batch_norm(
             let seen = cast(&to_shape(&seen, &[channels])?, kept.dtype())?;
             let moved = add(&scaled(&kept.detach(), 1.0 - momentum)?, &scaled(&seen, momentum)?)?;
             kept.set_data(&moved)?;
+            // Else it would wait for somebody to look, and the whole batch with it.
+            crate::execute::want(kept);
         }
     }
     let scale = unary(Unary::Rsqrt, &plus(&variance, epsilon)?)?;
