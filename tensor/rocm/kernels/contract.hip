@@ -52,7 +52,7 @@ PF_DEVICE void contract(I rows, I columns, I from, I to, I row0, I column0, Row 
                 for (int j = 0; j < Y; j++) chain[i][j] = fma(l[i], r[j], chain[i][j]);
         };
         if (kept == K) {
-#pragma unroll
+#pragma unroll 4
             for (int k = 0; k < K; k++) multiply(k);
         } else {
             for (int k = 0; k < kept; k++) multiply(k);

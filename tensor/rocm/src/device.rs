@@ -13,11 +13,12 @@ use tensor_core::step::{Step, Work};
 
 use crate::kernels::{KernelStatistics, Kernels};
 use crate::library::{Library, call};
-use crate::memory::{Block, MemoryPool};
+use crate::memory::{MemoryPool, address_of};
 use crate::pinned::PinnedPool;
 use crate::properties::Properties;
 use crate::stream::Stream;
-use crate::work::{self, Plan, Target};
+use crate::tuning::tuning_cache;
+use crate::work::{self, Plan, TILES, Target};
 
 /// What a program may choose.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +37,6 @@ pub struct RocmDevice {
     kernels: Kernels,
     pool: Arc<MemoryPool>,
     pinned: Arc<PinnedPool>,
-    tile: Mutex<Option<usize>>,
     stream: Arc<Stream>,
 }
 
@@ -72,7 +72,6 @@ impl RocmDevice {
             kernels: Kernels::new(stream.clone(), &properties.architecture, options.kernel_cache.as_deref()),
             pool: MemoryPool::new(stream.clone()),
             pinned: PinnedPool::new(stream.library.clone()),
-            tile: Mutex::new(None),
             properties,
             stream,
         }))
@@ -100,22 +99,52 @@ impl RocmDevice {
         Target {
             compute_units: self.properties.compute_units.max(1) as usize,
             matrix_cores: matches!(architecture, "gfx90a" | "gfx942"),
-            tile: *self.tile.lock(),
+            tile: None,
         }
+    }
+
+    /// The name of a step that is to be tuned.
+    fn tuning_key(&self, step: &Step) -> Option<String> {
+        if !tuning_cache().is_exhaustive() {
+            return None;
+        }
+        let key = work::tuning_key(self.target(), step)?;
+        Some(format!(
+            "{} {} {} {key}",
+            env!("CARGO_PKG_VERSION"),
+            self.properties.architecture,
+            self.properties.compute_units
+        ))
+    }
+
+    /// Does a step in all ways, which all give the same; the fastest.
+    fn tune(&self, step: &Step, key: &str) -> Result<usize, DeviceError> {
+        let allocate = |bytes: usize| self.pool.allocate(bytes);
+        let mut best = (f32::INFINITY, TILES[0]);
+        for tile in TILES {
+            let mut plan = Plan::new(Target { tile: Some(tile), ..self.target() }, &allocate);
+            plan.add(step)?;
+            // The first run compiles and loads.
+            self.kernels.run(&plan.launches)?;
+            let time = self.stream.time(|| self.kernels.run(&plan.launches))?;
+            if time < best.0 {
+                best = (time, tile);
+            }
+        }
+        tuning_cache().keep(key, best.1 as u32);
+        Ok(best.1)
     }
 
     /// Where bytes of a buffer are, if they are there.
     fn place(&self, buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
-        let block = buffer
-            .as_any()
-            .downcast_ref::<Block>()
+        let address = address_of(&**buffer)
             .ok_or_else(|| DeviceError::Unsupported(format!("the memory is not {}'s", self.name)))?;
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= buffer.bytes());
         if !inside {
             let why = format!("{bytes} bytes at {offset} of a buffer of {}", buffer.bytes());
             return Err(DeviceError::Unsupported(why));
         }
-        Ok(block.address + offset as u64)
+        Ok(address + offset as u64)
     }
 }
 
@@ -155,8 +184,20 @@ impl Device for RocmDevice {
 
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
         self.stream.select()?;
-        let mut plan = Plan::new(&self.pool, self.target());
+        let allocate = |bytes: usize| self.pool.allocate(bytes);
+        let mut plan = Plan::new(self.target(), &allocate);
         for step in steps {
+            plan.target.tile = None;
+            if let Some(key) = self.tuning_key(step) {
+                plan.target.tile = match tuning_cache().find(&key) {
+                    Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
+                    None => {
+                        // What was asked before has to have run: this step's operands may lie where earlier ones have theirs.
+                        self.kernels.run(&std::mem::take(&mut plan.launches))?;
+                        Some(self.tune(step, &key)?)
+                    }
+                };
+            }
             plan.add(step)?;
         }
         // The plan's workspaces go back when it ends, after what uses them was asked for.

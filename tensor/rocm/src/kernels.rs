@@ -132,7 +132,7 @@ impl Kernels {
     fn find(&self, state: &mut State, kernel: &Kernel) -> Result<bool, DeviceError> {
         let target = self.architecture.split(':').next().unwrap_or_default();
         if let Some(code) = ahead::find(target, &kernel.name) {
-            let module = self.module(state, &format!("ahead {target}"), &code)?;
+            let module = self.module(state, &format!("ahead {target}"), code)?;
             state.functions.insert(kernel.name.clone(), self.function(module, &kernel.name)?);
             state.statistics.ahead += 1;
             return Ok(true);

@@ -14,9 +14,11 @@ mod pinned;
 mod properties;
 mod source;
 mod stream;
+mod tuning;
 mod work;
 
 pub use device::{RocmDevice, RocmOptions, device_count, device_count_with};
 pub use kernels::KernelStatistics;
 pub use memory::{MemoryPool, MemoryStatistics};
 pub use pinned::{PinnedBuffer, PinnedPool, PinnedStatistics};
+pub use tuning::{TuningCache, TuningStatistics, tuning_cache};

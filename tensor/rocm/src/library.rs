@@ -67,6 +67,11 @@ functions! {
             block_x: c_uint, block_y: c_uint, block_z: c_uint,
             shared: c_uint, stream: Handle, arguments: *mut *mut c_void, extra: *mut *mut c_void
         );
+        fn hipEventCreate(event: *mut Handle);
+        fn hipEventDestroy(event: Handle);
+        fn hipEventRecord(event: Handle, stream: Handle);
+        fn hipEventSynchronize(event: Handle);
+        fn hipEventElapsedTime(milliseconds: *mut f32, from: Handle, to: Handle);
         fn hipGetLastError();
     }
 }

@@ -69,6 +69,31 @@ impl Drop for Block {
     }
 }
 
+/// Where a device's memory is; nothing for other memory.
+pub(crate) fn address_of(memory: &dyn Memory) -> Option<u64> {
+    #[cfg(test)]
+    if let Some(Imaginary(address)) = memory.as_any().downcast_ref() {
+        return Some(*address);
+    }
+    memory.as_any().downcast_ref::<Block>().map(|block| block.address)
+}
+
+/// Memory that steps can be planned with and nothing can be done with.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Imaginary(pub u64);
+
+#[cfg(test)]
+impl Memory for Imaginary {
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
 impl MemoryPool {
     pub(crate) fn new(stream: Arc<Stream>) -> Arc<MemoryPool> {
         Arc::new(MemoryPool { stream, state: Mutex::default() })

@@ -41,6 +41,25 @@ impl Stream {
         call!(self.library, runtime.hipStreamSynchronize(self.handle))
     }
 
+    /// Milliseconds between what was asked before and after `work`, on the device.
+    pub(crate) fn time(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<f32, DeviceError> {
+        let mut events = [std::ptr::null_mut(); 2];
+        let mut milliseconds = 0.0;
+        for event in &mut events {
+            call!(self.library, runtime.hipEventCreate(event))?;
+        }
+        let [from, to] = events;
+        let timed = call!(self.library, runtime.hipEventRecord(from, self.handle))
+            .and_then(|()| work())
+            .and_then(|()| call!(self.library, runtime.hipEventRecord(to, self.handle)))
+            .and_then(|()| call!(self.library, runtime.hipEventSynchronize(to)))
+            .and_then(|()| call!(self.library, runtime.hipEventElapsedTime(&mut milliseconds, from, to)));
+        for event in events {
+            call!(self.library, runtime.hipEventDestroy(event))?;
+        }
+        timed.map(|()| milliseconds)
+    }
+
     /// From memory that HIP does not know, which it has read when this returns.
     pub(crate) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.select()?;

@@ -3,7 +3,7 @@
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
-use tensor_core::step::{Accumulation, Operand, PANEL, Step};
+use tensor_core::step::{Accumulation, Operand, PANEL, Step, Work};
 
 use super::map::Elements;
 use super::reduce::After;
@@ -63,6 +63,22 @@ pub(super) fn plan(
     plan.launches.push(it.launch(division, sums, Some(workspace))?);
     plan.launches.push(it.rest(division.pieces, sums, workspace)?);
     Ok(())
+}
+
+/// What names a contraction among others that may be fastest in another way; nothing if there is no choice.
+pub(crate) fn tuning_key(target: Target, step: &Step) -> Option<String> {
+    let Work::Contract { batch, rows, columns, depth, accumulation, epilogue } = &step.work else {
+        return None;
+    };
+    let it = Problem::new([*batch, *rows, *columns, *depth], epilogue, step);
+    if *accumulation == Accumulation::Fast && target.matrix_cores && it.fits_matrix_cores() {
+        return None;
+    }
+    let sizes =
+        [&it.batch, &it.rows, &it.columns, &it.depth].map(|axes| axes.elements().to_string()).join("x");
+    let near = [it.depth.innermost(0), it.depth.innermost(1)]
+        .map(|stride| if stride.abs() == 1 { 'n' } else { 't' });
+    Some(format!("contract {} {sizes} {}{}", step.inputs[0].dtype, near[0], near[1]))
 }
 
 /// What sums are made in.

@@ -8,23 +8,21 @@ mod random;
 mod reduce;
 mod sort;
 
-use std::sync::Arc;
-
+pub(crate) use contract::{TILES, tuning_key};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 use tensor_core::step::{Operand, Step, Work};
 
 use crate::expression;
-use crate::memory::{Block, MemoryPool};
+use crate::memory::{Block, address_of};
 use crate::source::Launch;
 
 /// Launches of a list of steps, and the memory they need besides their operands.
-#[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub launches: Vec<Launch>,
-    pub pool: &'a Arc<MemoryPool>,
     pub target: Target,
+    allocate: &'a dyn Fn(usize) -> Result<Block, DeviceError>,
     workspaces: Vec<Block>,
 }
 
@@ -39,13 +37,13 @@ pub(crate) struct Target {
 }
 
 impl<'a> Plan<'a> {
-    pub(crate) fn new(pool: &'a Arc<MemoryPool>, target: Target) -> Plan<'a> {
-        Plan { launches: Vec::new(), pool, target, workspaces: Vec::new() }
+    pub(crate) fn new(target: Target, allocate: &'a dyn Fn(usize) -> Result<Block, DeviceError>) -> Plan<'a> {
+        Plan { launches: Vec::new(), target, allocate, workspaces: Vec::new() }
     }
 
     /// Memory until the launches planned so far and next have run.
     pub(crate) fn workspace(&mut self, bytes: usize) -> Result<u64, DeviceError> {
-        let block = self.pool.allocate(bytes)?;
+        let block = (self.allocate)(bytes)?;
         let address = block.address;
         self.workspaces.push(block);
         Ok(address)
@@ -106,10 +104,10 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
 
 /// Where an operand's first element is.
 pub(crate) fn address(operand: &Operand) -> Result<u64, DeviceError> {
-    let block = operand.buffer.as_any().downcast_ref::<Block>().ok_or_else(|| {
+    let address = address_of(&*operand.buffer).ok_or_else(|| {
         DeviceError::Unsupported(
             "an operand lies on another device; move it with `.to(device)` first".to_owned(),
         )
     })?;
-    Ok(block.address + (operand.layout.offset * operand.dtype.bytes()) as u64)
+    Ok(address + (operand.layout.offset * operand.dtype.bytes()) as u64)
 }
