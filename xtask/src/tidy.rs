@@ -64,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "board-server",
         ],
     ),
-    ("e2e", &["transport", "wire"]),
+    ("e2e", &["transport", "wire", "tensor-core", "tensor-cpu", "tensor-rocm"]),
     ("xtask", &["hip-api", "provider"]),
 ];
 
