@@ -52,7 +52,7 @@ pub fn integer(low_word: u32, high_word: u32, low: i64, high: i64) -> i64 {
     low.wrapping_add(((u128::from(wide(low_word, high_word)) * u128::from(range)) >> 64) as i64)
 }
 
-/// Two normal numbers of two words, computed in f64; f32 and narrower types round them.
+/// Two normal numbers of two words, computed in f64; f32 rounds them, and narrower types round those of f32.
 pub fn normal_pair(first: u32, second: u32) -> (f64, f64) {
     box_muller(
         (f64::from(first) + 1.0) * (1.0 / 4_294_967_296.0),

@@ -54,8 +54,8 @@ pub fn random(
         Distribution::Normal => match output.dtype {
             DType::F64 => fill!(f64, |b| <[f64; 2]>::from(normal_pair_f64(b))),
             DType::F32 => fill!(f32, |b| four(b).map(|value| value as f32)),
-            DType::F16 => fill!(f16, |b| four(b).map(f16::from_f64)),
-            DType::BF16 => fill!(bf16, |b| four(b).map(bf16::from_f64)),
+            DType::F16 => fill!(f16, |b| four(b).map(|value| f16::from_f32(value as f32))),
+            DType::BF16 => fill!(bf16, |b| four(b).map(|value| bf16::from_f32(value as f32))),
             other => refuse(other),
         },
         Distribution::Integers { low, high } => {

@@ -533,14 +533,14 @@ if (b * 4 + 2 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 2, pf::uniform_f32(f
 if (b * 4 + 3 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 3, pf::uniform_f32(four.w[3]));
 }
 }
-PF_KERNEL(256) void pf_random_0fa2b865f84f44f9(const pf::Words<6> a) {
+PF_KERNEL(256) void pf_random_ac0d38b1c5173ed2(const pf::Words<6> a) {
 typedef pf::i32 I;
 for (I b = (I)pf::group() * 256 + (I)pf::lane(); b < (I)a.w[0]; b += (I)a.w[1]) {
 const pf::Four four = pf::philox(a.w[3], a.w[4] + (pf::u64)b);
 const pf::Two one = pf::normal_pair(four.w[0], four.w[1]), two = pf::normal_pair(four.w[2], four.w[3]);
-if (b * 4 + 0 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 0, pf::To<float>::from(one.x));
-if (b * 4 + 1 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 1, pf::To<float>::from(one.y));
-if (b * 4 + 2 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 2, pf::To<float>::from(two.x));
-if (b * 4 + 3 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 3, pf::To<float>::from(two.y));
+if (b * 4 + 0 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 0, (float)one.x);
+if (b * 4 + 1 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 1, (float)one.y);
+if (b * 4 + 2 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 2, (float)two.x);
+if (b * 4 + 3 < (I)a.w[2]) pf::put<pf::F32>(a.w[5], b * 4 + 3, (float)two.y);
 }
 }

@@ -18,7 +18,10 @@ fn rounding(sum: DType, to: DType) -> Program {
     if sum == to {
         return Program::identity(to);
     }
-    Program { instructions: vec![instruction(Code::Input(0), sum), instruction(Code::Cast(0), to)], results: vec![1] }
+    Program {
+        instructions: vec![instruction(Code::Input(0), sum), instruction(Code::Cast(0), to)],
+        results: vec![1],
+    }
 }
 
 /// max(sum + bias, 0).
@@ -39,8 +42,13 @@ fn bias_and_relu() -> Program {
 /// [m, k] by [n, k], each turned in memory if asked.
 fn matrices(dtype: DType, m: usize, n: usize, k: usize, turned: [bool; 2]) -> Vec<Content> {
     let make = |rows: usize, turned: bool| {
-        let numbers = |shape: &[usize]| if dtype.is_float() { real(dtype, shape) } else { whole(dtype, shape, 9) };
-        if turned { numbers(&[k, rows]).seen(&[rows, k], &[1, rows as isize], 0) } else { numbers(&[rows, k]) }
+        let numbers =
+            |shape: &[usize]| if dtype.is_float() { real(dtype, shape) } else { whole(dtype, shape, 9) };
+        if turned {
+            numbers(&[k, rows]).seen(&[rows, k], &[1, rows as isize], 0)
+        } else {
+            numbers(&[rows, k])
+        }
     };
     vec![make(m, turned[0]), make(n, turned[1])]
 }
@@ -59,14 +67,31 @@ pub fn all() -> Vec<Case> {
         let work = plain([0, 1, 1, 1], Accumulation::Ordered, Program::identity(f));
         cases.push(Case::exact(&name, work, matrices(f, m, n, k, turned), &[(f, &[m, n])]));
     }
-    for (dtype, sum) in [(DType::F16, f), (DType::BF16, f), (DType::F64, DType::F64), (DType::I32, DType::I32), (DType::U8, DType::U8), (DType::I64, DType::I64)] {
+    for (dtype, sum) in [
+        (DType::F16, f),
+        (DType::BF16, f),
+        (DType::F64, DType::F64),
+        (DType::I32, DType::I32),
+        (DType::U8, DType::U8),
+        (DType::I64, DType::I64),
+    ] {
         let work = plain([0, 1, 1, 1], Accumulation::Ordered, rounding(sum, dtype));
         let name = format!("a product of {dtype}");
-        cases.push(Case::exact(&name, work, matrices(dtype, 19, 21, 270, [false, true]), &[(dtype, &[19, 21])]));
+        cases.push(Case::exact(
+            &name,
+            work,
+            matrices(dtype, 19, 21, 270, [false, true]),
+            &[(dtype, &[19, 21])],
+        ));
     }
     // Small groups of large matrices take larger tiles.
     let work = plain([0, 1, 1, 1], Accumulation::Ordered, Program::identity(f));
-    cases.push(Case::exact("larger tiles", work, matrices(f, 700, 640, 5, [false, true]), &[(f, &[700, 640])]));
+    cases.push(Case::exact(
+        "larger tiles",
+        work,
+        matrices(f, 700, 640, 5, [false, true]),
+        &[(f, &[700, 640])],
+    ));
     let bias = real(f, &[18]).seen(&[33, 18], &[0, 1], 0);
     let mut inputs = matrices(f, 33, 18, 70, [false, true]);
     inputs.push(bias);

@@ -63,8 +63,17 @@ pub fn judge(rocm: &RocmDevice, cpu: &dyn Device, cases: &[Case]) -> usize {
     wrong
 }
 
+/// One more wrong, or none.
+pub fn told(name: &str, outcome: Result<(), String>) -> usize {
+    match &outcome {
+        Ok(()) => println!("right: {name}"),
+        Err(why) => println!("wrong: {name}: {why}"),
+    }
+    usize::from(outcome.is_err())
+}
+
 /// The bytes of all outputs of all cases.
-fn run(device: &dyn Device, cases: &[Case]) -> Result<Vec<Vec<Vec<u8>>>, DeviceError> {
+pub fn run(device: &dyn Device, cases: &[Case]) -> Result<Vec<Vec<Vec<u8>>>, DeviceError> {
     let mut steps = Vec::new();
     for case in cases {
         let mut inputs = Vec::new();
@@ -113,7 +122,9 @@ fn difference(case: &Case, found: &[Vec<u8>], expected: &[Vec<u8>]) -> Option<St
         }
         if let Some((at, x, y)) = first {
             let all = found.len();
-            return Some(format!("output {number}: {differing} of {all} differ, first at {at}: {x} instead of {y}"));
+            return Some(format!(
+                "output {number}: {differing} of {all} differ, first at {at}: {x} instead of {y}"
+            ));
         }
     }
     None

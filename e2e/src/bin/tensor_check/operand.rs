@@ -16,7 +16,11 @@ pub fn whole(dtype: DType, shape: &[usize], range: i64) -> Content {
     let mut state = shape.iter().fold(7 + range as u64, |hash, &length| hash * 31 + length as u64);
     let numbers = (0..shape.iter().product::<usize>()).map(|_| {
         let wide = (next(&mut state) % (2 * range as u64 + 1)) as f64 - range as f64;
-        if matches!(dtype, DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64) { wide.abs() } else { wide }
+        if matches!(dtype, DType::Bool | DType::U8 | DType::U16 | DType::U32 | DType::U64) {
+            wide.abs()
+        } else {
+            wide
+        }
     });
     of(dtype, shape, numbers)
 }

@@ -59,7 +59,7 @@ pub(super) fn plan(
         }
         Distribution::Normal => {
             writer.line("const pf::Two one = pf::normal_pair(four.w[0], four.w[1]), two = pf::normal_pair(four.w[2], four.w[3]);");
-            ["one.x", "one.y", "two.x", "two.y"].map(|name| (name.to_owned(), DType::F64)).to_vec()
+            ["one.x", "one.y", "two.x", "two.y"].map(|name| (format!("(float){name}"), DType::F32)).to_vec()
         }
     };
     for (number, (value, from)) in values.iter().enumerate() {
