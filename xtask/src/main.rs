@@ -18,6 +18,7 @@ mod local_worker;
 mod lock;
 mod picture;
 mod provider_lib;
+mod pyflame;
 mod repo;
 mod setup;
 mod stamp;
@@ -27,6 +28,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod ui;
+mod venv;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
