@@ -59,11 +59,15 @@ def mean_of(attributes, *inputs):
 def divide(attributes, a, b):
     if a.dtype.is_floating_point:
         return a / b
-    return pf.trunc_divide(a, b)
+    whole = pf.floor_divide(pf.abs(a), pf.abs(b))
+    return pf.where((a < 0) == (b < 0), whole, -whole)
 
 
 def modulo(attributes, a, b):
-    return pf.fmod(a, b) if attributes.get("fmod", 0) else pf.remainder(a, b)
+    if not attributes.get("fmod", 0):
+        return pf.remainder(a, b)
+    rest = pf.remainder(pf.abs(a), pf.abs(b))
+    return pf.where(a < 0, -rest, rest)
 
 
 def power(attributes, a, b):
@@ -195,7 +199,18 @@ def in_its_type(function):
     return lambda x, axes, keepdim: function(x, axes, keepdim).to(x.dtype)
 
 
-SUM, MAX, MIN = in_its_type(over(pf.sum)), over(pf.amax), over(pf.amin)
+def of_nothing(function, value):
+    """What the largest or smallest of no elements is, which pyflame refuses to say: the least there is, or the most."""
+    def reduce(x, axes, keepdim):
+        if 0 not in x.shape:
+            return over(function)(x, axes, keepdim)
+        lengths = [1 if axis in axes else length for axis, length in enumerate(x.shape)]
+        kept = [length for axis, length in enumerate(x.shape) if axis not in axes]
+        return pf.full(lengths if keepdim else kept, value > 0 if x.dtype == pf.bool_ else value, dtype=x.dtype)
+    return reduce
+
+
+SUM, MAX, MIN = in_its_type(over(pf.sum)), of_nothing(pf.amax, -math.inf), of_nothing(pf.amin, math.inf)
 
 
 def mean(x, axes, keepdim):
@@ -205,7 +220,7 @@ def mean(x, axes, keepdim):
 
 
 def log_sum_exp(x, axes, keepdim):
-    return over(pf.logsumexp)(x, axes, keepdim)
+    return of_nothing(pf.logsumexp, -math.inf)(x, axes, keepdim)
 
 
 def arg(function):
@@ -222,7 +237,7 @@ def cumulative(function):
         axis = int(numbers(axis)[0])
         if attributes.get("reverse", 0):
             x = pf.flip(x, (axis,))
-        result = function(x, dim=axis)
+        result = function(x, dim=axis).to(x.dtype)
         if attributes.get("exclusive", 0):
             first = pf.zeros_like(x) if function is pf.cumsum else pf.ones_like(x)
             length = x.shape[axis]
@@ -384,7 +399,8 @@ def depth_to_space(attributes, x):
 def space_to_depth(attributes, x):
     b, c, h, w = x.shape
     size = attributes["blocksize"]
-    parts = x.reshape([b, c, h // size, size, w // size, size]).permute([0, 3, 5, 1, 2, 4])
+    order = [0, 3, 5, 1, 2, 4] if text(attributes.get("mode", "DCR")) == "DCR" else [0, 1, 3, 5, 2, 4]
+    parts = x.reshape([b, c, h // size, size, w // size, size]).permute(order)
     return parts.reshape([b, c * size ** 2, h // size, w // size])
 
 
@@ -454,7 +470,39 @@ def gemm(attributes, a, b, c=None):
 
 
 def einsum(attributes, *inputs):
-    return pf.einsum(text(attributes["equation"]), *inputs)
+    """As the sum of a product of all, over every letter that is not asked for."""
+    left, _, right = text(attributes["equation"]).replace(" ", "").partition("->")
+    terms = left.split(",")
+    rest = max((len(x.shape) - len(term.replace("...", "")) for x, term in zip(inputs, terms) if "..." in term), default=0)
+    dots = "".join(chr(0x100 + n) for n in range(rest))
+    terms = [term.replace("...", dots[rest - (len(x.shape) - len(term.replace("...", ""))):] if rest else "")
+             for x, term in zip(inputs, terms)]
+    letters = sorted(set("".join(terms)))
+    if "->" not in attributes["equation"].decode():
+        right = "..." + "".join(letter for letter in letters if letter not in dots and "".join(terms).count(letter) == 1)
+    right = right.replace("...", dots)
+    order = right + "".join(letter for letter in letters if letter not in right)
+    product = None
+    for x, term in zip(inputs, terms):
+        for letter in [letter for letter in sorted(set(term)) if term.count(letter) > 1]:
+            first, second = (place for place, other in enumerate(term) if other == letter)
+            x, term = diagonal(x, first, second), term[:second] + term[second + 1:]
+        lengths = [1] * len(order)
+        for letter, length in zip(term, x.shape):
+            lengths[order.index(letter)] = length
+        x = x.permute(sorted(range(len(term)), key=lambda place: order.index(term[place]))).reshape(lengths)
+        product = x if product is None else product * x
+    summed = tuple(range(len(right), len(order)))
+    return pf.sum(product, dim=summed) if summed else product
+
+
+def diagonal(x, first, second):
+    """The second axis goes, the first becomes the elements where both were the same."""
+    length = x.shape[first]
+    same = pf.arange(length).reshape([-1, 1]) == pf.arange(length).reshape([1, -1])
+    lengths = [1] * len(x.shape)
+    lengths[first] = lengths[second] = length
+    return pf.sum(pf.where(same.reshape(lengths), x, pf.zeros_like(x)), dim=second)
 
 
 def window(attributes, lengths, kernel):
@@ -505,7 +553,10 @@ def conv_transpose(attributes, x, w, b=None):
     function = {1: pf.conv_transpose1d, 2: pf.conv_transpose2d, 3: pf.conv_transpose3d}[rank]
     result = function(x, w, b, stride=tuple(strides), dilation=tuple(dilations), groups=attributes.get("group", 1))
     result = framed(result, [(0, o) for o in more])
+    # What is cut off may be less than nothing, if the shape that is asked for is larger.
+    result = framed(result, [(max(-before, 0), max(-after, 0)) for before, after in padding])
     for axis, (before, after) in enumerate(padding):
+        before, after = max(before, 0), max(after, 0)
         result = result.narrow(axis + 2, before, result.shape[axis + 2] - before - after)
     return result
 
