@@ -21,6 +21,7 @@ mod sample;
 mod scale;
 mod share;
 pub mod svg;
+mod tensor;
 mod without_avx512;
 
 use crate::build::{self, Built};
@@ -51,6 +52,8 @@ enum Subject {
     Provider,
     /// Parts of a GPU from an agent: limits kept, parts asked for
     Agent,
+    /// pyflame beside NumPy on the CPU, and a training step on a software GPU
+    Tensor,
 }
 
 #[derive(Debug, clap::Args)]
@@ -99,29 +102,46 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.peer {
         return peer::serve();
     }
-    if arguments.subject == Subject::Provider {
-        return finish(repo, arguments, &provider::measure(repo)?);
-    }
-    let (built, programs) = if arguments.prebuilt {
-        let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
-        let programs = Programs::load(repo, &built)?;
-        (built, programs)
-    } else {
-        let toolchain = setup::run(repo)?;
-        let built = build::run(repo, &build::Arguments::default())?;
-        let programs = Programs::compile(repo, &toolchain, &built)?;
-        (built, programs)
-    };
     fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
+    let prepare = || prepare(repo, arguments.prebuilt);
     let report = match arguments.subject {
-        Subject::Local => measure(&built, &programs, effort, arguments.kernels)?,
-        Subject::Remote => remote::measure(repo, &built, &programs, effort)?,
-        Subject::Scale => scale::measure(&built, &programs, effort)?,
+        Subject::Local => {
+            let (built, programs) = prepare()?;
+            measure(&built, &programs, effort, arguments.kernels)?
+        }
+        Subject::Remote => {
+            let (built, programs) = prepare()?;
+            remote::measure(repo, &built, &programs, effort)?
+        }
+        Subject::Scale => {
+            let (built, programs) = prepare()?;
+            scale::measure(&built, &programs, effort)?
+        }
+        Subject::Agent => {
+            let (built, programs) = prepare()?;
+            share::measure(&built, &programs, effort)?
+        }
         Subject::Provider => provider::measure(repo)?,
-        Subject::Agent => share::measure(&built, &programs, effort)?,
+        Subject::Tensor => {
+            setup::run(repo)?;
+            tensor::measure(repo, &build::run(repo, &build::Arguments::default())?, effort)?
+        }
     };
     finish(repo, arguments, &report)
+}
+
+/// The program and the libraries that are measured, and the programs that measure them.
+fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
+    if prebuilt {
+        let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
+        let programs = Programs::load(repo, &built)?;
+        return Ok((built, programs));
+    }
+    let toolchain = setup::run(repo)?;
+    let built = build::run(repo, &build::Arguments::default())?;
+    let programs = Programs::compile(repo, &toolchain, &built)?;
+    Ok((built, programs))
 }
 
 /// Shows the numbers, and writes and draws them where that was asked for.
@@ -137,7 +157,7 @@ fn finish(repo: &Repo, arguments: &Arguments, report: &Report) -> Result<()> {
         let plots = match arguments.subject {
             Subject::Local => plot::all(report),
             Subject::Remote => vec![("remote.svg", remote::plot(report))],
-            Subject::Scale | Subject::Provider | Subject::Agent => Vec::new(),
+            Subject::Scale | Subject::Provider | Subject::Agent | Subject::Tensor => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

@@ -7,6 +7,7 @@ mod hip;
 mod libraries;
 mod library;
 mod metrics;
+mod onnx;
 mod provider;
 mod python;
 mod rocblas;
@@ -20,16 +21,14 @@ use crate::build::{self, Built};
 use crate::compilers;
 use crate::examples::ARCHITECTURES;
 use crate::local_worker::LocalWorker;
-use crate::lock::Lock;
 use crate::provider_lib;
 use crate::repo::Repo;
 use crate::setup;
-use crate::stamp::{Inputs, Stamp};
 use crate::step;
+use crate::venv;
 use anyhow::{Context, Result};
 use gtest::Limits;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -71,6 +70,8 @@ enum Suite {
     Metrics(metrics::Arguments),
     /// The right and the wrong solutions of every problem of the board, judged on a software MI300X
     Board,
+    /// The node models of ONNX's package, computed by pyflame on the CPU and on a software MI300X
+    Onnx(onnx::Arguments),
     /// Images, chart, samples and units of deploy/, by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -129,6 +130,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Leaks(Cycles { cycles }) => build().and_then(|_| leaks(repo, *cycles)),
         Suite::Metrics(arguments) => metrics::run(repo, &toolchain, &build()?, arguments),
         Suite::Board => build().and_then(|_| board(repo)),
+        Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }
@@ -141,7 +143,7 @@ fn board(repo: &Repo) -> Result<()> {
 }
 
 fn deploy(repo: &Repo, built: &Built) -> Result<()> {
-    let python = venv(repo, "venv-deploy", "conformance/deploy/requirements.txt")?;
+    let python = venv::with(repo, "venv-deploy", "conformance/deploy/requirements.txt")?;
     let scratch = repo.downloads.join("deploy");
     fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
     let mut check = Command::new(python);
@@ -181,7 +183,7 @@ pub enum Sizes {
 
 /// The part after setup and build.
 pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
-    let python = venv(repo, "venv", "conformance/triton/requirements.txt")?;
+    let python = venv::with(repo, "venv", "conformance/triton/requirements.txt")?;
     for &(architecture, device) in ARCHITECTURES {
         let log = repo.logs().join(format!("triton-worker-{device}.log"));
         let worker = LocalWorker::start(&built.remora, device, &log)?;
@@ -202,39 +204,4 @@ pub fn triton(repo: &Repo, built: &Built, sizes: Sizes) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A Python that has what a file of requirements names, and nothing of the system's.
-fn venv(repo: &Repo, name: &str, requirements: &str) -> Result<PathBuf> {
-    let folder = repo.downloads.join(name);
-    let _lock = Lock::take(&repo.downloads.join(format!("{name}.lock")))?;
-    let requirements = repo.root.join(requirements);
-    let python = folder.join("bin/python");
-    let stamp = Stamp::new(folder.join("stamp"), Inputs::new().file(&requirements)?);
-    if stamp.is_fresh() && python.exists() {
-        return Ok(python);
-    }
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    let mut venv = Command::new("/usr/bin/python3");
-    step::quiet(
-        "python environment",
-        venv.args(["-m", "venv"]).arg(&folder),
-        &repo.logs().join(format!("{name}.log")),
-    )?;
-    let mut pip = Command::new(&python);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--progress-bar",
-        "off",
-        "--no-cache-dir",
-    ]);
-    pip.arg("--requirement").arg(&requirements);
-    step::quiet("pip install", &mut pip, &repo.logs().join("pip.log"))?;
-    stamp.write()?;
-    Ok(python)
 }

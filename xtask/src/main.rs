@@ -18,6 +18,7 @@ mod local_worker;
 mod lock;
 mod picture;
 mod provider_lib;
+mod pyflame;
 mod repo;
 mod setup;
 mod stamp;
@@ -27,6 +28,7 @@ mod test;
 mod tidy;
 mod toolchain;
 mod ui;
+mod venv;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -53,6 +55,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Draw a trace that REMORA_TRACE left
     Picture(picture::Arguments),
+    /// Build pyflame's wheel, into target/wheels
+    Wheel,
     /// Write the pages that are derived from the function table
     Codegen(codegen::Arguments),
     /// Check style, dependency arrows and lints
@@ -80,6 +84,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
         Task::Picture(arguments) => picture::run(&arguments),
+        Task::Wheel => pyflame::install(&repo).map(drop),
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),

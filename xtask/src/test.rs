@@ -5,6 +5,7 @@ use crate::codegen;
 use crate::compilers;
 use crate::conformance;
 use crate::demo;
+use crate::pyflame;
 use crate::repo::Repo;
 use crate::setup;
 use crate::step;
@@ -28,6 +29,7 @@ pub fn run(repo: &Repo) -> Result<()> {
         step::loud("cargo test", repo.cargo().args(arguments))
     });
     checks.run("pages", || ui::check(repo, &built));
+    checks.run("pyflame", || pyflame::check(repo, &built));
     checks.run("triton", || conformance::triton(repo, &built, conformance::Sizes::Small));
     checks.finish(started.elapsed())
 }

@@ -45,6 +45,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("board-sandbox", &[]),
     ("board-judge", &["board-problems", "board-sandbox", "toolchain", "code-object", "isa"]),
     ("board-server", &["board-problems", "board-judge"]),
+    ("tensor-core", &[]),
+    ("tensor-cpu", &["tensor-core"]),
+    ("tensor-rocm", &["tensor-core"]),
+    ("pyflame", &["tensor-core", "tensor-cpu", "tensor-rocm"]),
     (
         "remora",
         &[
@@ -60,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "board-server",
         ],
     ),
-    ("e2e", &["transport", "wire"]),
+    ("e2e", &["transport", "wire", "tensor-core", "tensor-cpu", "tensor-rocm"]),
     ("xtask", &["hip-api", "provider"]),
 ];
 

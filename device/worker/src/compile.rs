@@ -203,6 +203,8 @@ struct Options {
     passed: Vec<String>,
     /// `-fgpu-rdc`: the result is bitcode for a linker, not code.
     relocatable: bool,
+    /// `-ffreestanding`: the program brings everything it uses, and is spared the headers, which take ten times as long as it does.
+    freestanding: bool,
 }
 
 impl Options {
@@ -250,6 +252,7 @@ impl Options {
             } else {
                 match option {
                     "-fgpu-rdc" => it.relocatable = true,
+                    "-ffreestanding" => it.freestanding = true,
                     "--use_fast_math" | "-use_fast_math" => it.passed.push("-ffast-math".to_owned()),
                     // The name before clang 11, still in use.
                     "-fcuda-flush-denormals-to-zero" => {
@@ -388,9 +391,13 @@ fn build(
         .arg(format!("--rocm-device-lib-path={}", toolchain.device_libs.display()))
         .arg("-isystem")
         .arg(toolchain.hip.join("include"))
-        .arg("-include")
-        .arg(folder.join("prelude.h"))
-        .args(["-I.", "-Wno-unused-command-line-argument"])
+        .args(["-I.", "-Wno-unused-command-line-argument"]);
+    if options.freestanding {
+        command.args(["-ffreestanding", "-nogpuinc"]);
+    } else {
+        command.arg("-include").arg(folder.join("prelude.h"));
+    }
+    command
         .args(&options.passed)
         .args(if options.relocatable { &["-fgpu-rdc", "-emit-llvm", "-c"][..] } else { &[] })
         .arg("program.hip")
@@ -497,6 +504,7 @@ mod tests {
         assert_eq!(it.passed, ["-ffast-math"]);
         let it = parse(&["-fcuda-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"]).unwrap();
         assert_eq!(it.passed, ["-fgpu-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"]);
+        assert!(!it.freestanding && parse(&["-ffreestanding"]).unwrap().freestanding);
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! and a program of ours in place of what dstack would install there. Docker, GPUs and other machines are not needed.
 
 use super::userland::{Package, Userland};
-use super::venv;
 use crate::build::Built;
 use crate::foreign;
 use crate::repo::Repo;
 use crate::step;
+use crate::venv;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::process::Command;
@@ -27,7 +27,7 @@ pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
     // SAFETY: geteuid has no preconditions and cannot fail.
     let user = unsafe { libc::geteuid() };
     ensure!(user == 0, "the rig mounts and listens as a host of its own: run this as root");
-    let python = venv(repo, "venv-dstack", "conformance/dstack/requirements.txt")?;
+    let python = venv::with(repo, "venv-dstack", "conformance/dstack/requirements.txt")?;
     let sshd = Userland::unpack_from(repo, "sshd", RELEASES, SSHD)?;
     let folder = repo.target.join("conformance/dstack");
     foreign::remove(&folder)?;

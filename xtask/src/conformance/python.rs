@@ -7,11 +7,11 @@
 use super::cases;
 use super::libraries;
 use super::userland::{Package, Userland};
-use super::venv;
 use crate::build::Built;
 use crate::examples::{ARCHITECTURES, checked};
 use crate::foreign;
 use crate::repo::Repo;
+use crate::venv;
 use anyhow::{Context, Result};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -73,7 +73,7 @@ const PROGRAMS: &[Program] = &[
 ];
 
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
-    let python = venv(repo, "venv-python", "conformance/python/requirements.txt")?;
+    let python = venv::with(repo, "venv-python", "conformance/python/requirements.txt")?;
     let mut userland = libraries::newest(repo)?;
     let rocm = rocm_folder(repo, built, &userland)?;
     let mut headers = None;

@@ -1,0 +1,108 @@
+"""Runs ONNX's own node models, as its package generates them, with pyflame and counts what agrees.
+
+One line a model on standard output: `NAME<tab>passed|failed|not ours<tab>why`. Models whose operators or element types are not in the table
+`operators.OPERATORS` are not ours: they are named with what is missing, and counted apart.
+"""
+
+import argparse
+import sys
+import warnings
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+import pyflame as pf
+from operators import NUMPY_TYPES, OPERATORS
+
+
+def attributes_of(node, opset):
+    found = {"outputs": len(node.output), "opset": opset}
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, onnx.TensorProto):
+            value = numpy_helper.to_array(value)
+        elif isinstance(value, onnx.GraphProto):
+            raise NotImplementedError(f"{node.op_type} has a graph inside")
+        found[attribute.name] = value
+    return found
+
+
+def types_of(graph):
+    for value in list(graph.input) + list(graph.output):
+        kind = value.type.WhichOneof("value")
+        yield value.type.tensor_type.elem_type if kind == "tensor_type" else kind
+
+
+def check(model):
+    """Raises NotImplementedError if the model has anything that is not in the table."""
+    for node in model.graph.node:
+        if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
+            raise NotImplementedError(f"operator {node.op_type}")
+    for kind in types_of(model.graph):
+        if kind not in NUMPY_TYPES:
+            raise NotImplementedError(f"type {kind}")
+
+
+def run(model, inputs):
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    values = {"": None}
+    for initializer in model.graph.initializer:
+        values[initializer.name] = pf.tensor(numpy_helper.to_array(initializer))
+    names = [value.name for value in model.graph.input if value.name not in values]
+    values.update((name, pf.tensor(np.ascontiguousarray(array).reshape(array.shape))) for name, array in zip(names, inputs))
+    for node in model.graph.node:
+        made = OPERATORS[node.op_type](attributes_of(node, opset), *(values[name] for name in node.input))
+        values.update(zip(node.output, made if isinstance(made, tuple) else (made,)))
+    return [values[value.name] for value in model.graph.output]
+
+
+def compare(found, expected, rtol, atol):
+    if len(found) != len(expected):
+        raise AssertionError(f"{len(found)} results, {len(expected)} expected")
+    for got, want in zip(found, expected):
+        got = got.numpy()
+        if got.shape != want.shape:
+            raise AssertionError(f"shape {got.shape}, {want.shape} expected")
+        if got.dtype != want.dtype and want.dtype.name != "bfloat16":
+            raise AssertionError(f"type {got.dtype}, {want.dtype} expected")
+        np.testing.assert_allclose(got.astype(np.float64) if want.dtype.name == "bfloat16" else got,
+                                   want.astype(np.float64) if want.dtype.name == "bfloat16" else want, rtol=rtol, atol=atol)
+
+
+def plain(array):
+    """Some data sets hold tensors as they are in files."""
+    return numpy_helper.to_array(array) if isinstance(array, onnx.TensorProto) else array
+
+
+def verdict(case):
+    try:
+        check(case.model)
+        for inputs, expected in case.data_sets:
+            inputs, expected = [[plain(array) for array in arrays] for arrays in (inputs, expected)]
+            if any(array.dtype == object for array in list(inputs) + list(expected) if isinstance(array, np.ndarray)):
+                raise NotImplementedError("texts")
+            compare(run(case.model, inputs), expected, case.rtol, case.atol)
+    except NotImplementedError as missing:
+        return "not ours", str(missing)
+    except Exception as error:  # Whatever it is, the model has failed and the next one is to be tried.
+        return "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return "passed", ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--filter", default="", help="only models whose name contains this")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    pf.set_device(arguments.device)
+    for case in load_model_tests(kind="node"):
+        if arguments.filter in case.name:
+            print(case.name, *verdict(case), sep="\t", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

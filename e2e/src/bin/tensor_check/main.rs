@@ -1,0 +1,55 @@
+//! Does every kind of step on a ROCm device and on the CPU and compares what they give: `tensor_check LIBRARY CACHE PART...`, with the
+//! environment of any other HIP program. Prints a line for each case, and ends with 1 if one is wrong.
+
+mod cases;
+mod contractions;
+mod judge;
+mod memory;
+mod operand;
+mod programs;
+mod tuning;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tensor_cpu::CpuDevice;
+use tensor_rocm::{RocmDevice, RocmOptions};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let [library, kernel_cache] = [arguments.next(), arguments.next()].map(|path| path.map(PathBuf::from));
+    let rocm = match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache }) {
+        Ok(device) => device,
+        Err(error) => {
+            eprintln!("no device: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (mut wrong, mut all) = (0, 0);
+    for part in arguments {
+        let cases = match part.to_str() {
+            Some("steps") => cases::all(),
+            Some("programs") => programs::all(),
+            Some("contractions") => contractions::all(),
+            Some("memory") => {
+                all += 1;
+                wrong += judge::told("memory", memory::check(&rocm));
+                continue;
+            }
+            Some("tuning") => {
+                all += 1;
+                wrong += judge::told("tuning", tuning::check(&rocm));
+                continue;
+            }
+            _ => {
+                eprintln!("no such part: {}", part.display());
+                return ExitCode::FAILURE;
+            }
+        };
+        all += cases.len();
+        wrong += judge::judge(&rocm, &*CpuDevice::new(), &cases);
+    }
+    println!("{:?}", rocm.kernel_statistics());
+    println!("{} of {all} cases are right", all - wrong);
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,35 @@
+//! Tensors on software GPUs: every kind of step gives what it gives on the CPU.
+
+use std::path::Path;
+use std::process::Command;
+
+use e2e::{Running, Worker, WorkerOptions, library_folder};
+
+/// Runs parts of the check against a worker; what it printed.
+fn check(worker: &Worker, cache: &Path, parts: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tensor_check"));
+    command.arg(library_folder().join("libamdhip64.so.6")).arg(cache).args(parts);
+    command.env("REMORA_WORKER", worker.endpoint().to_string());
+    let ended = Running::start(&mut command).finish();
+    ended.expect_success();
+    ended.stdout
+}
+
+#[test]
+fn every_step_gives_on_a_software_mi300x_what_it_gives_on_the_cpu() {
+    let worker = Worker::start();
+    let cache = tempfile::tempdir().unwrap();
+    let said = check(&worker, cache.path(), &["steps", "programs", "contractions", "tuning"]);
+    assert!(said.contains("of 165 cases are right"), "{said}");
+    // One call of the compiler for each part, and none when the same is asked again.
+    let said = check(&worker, cache.path(), &["steps", "contractions"]);
+    assert!(said.contains("compiled: 0,"), "{said}");
+}
+
+#[test]
+fn contractions_give_on_a_software_mi210_the_bits_they_give_on_the_cpu_and_memory_that_is_kept_is_given_up() {
+    let options = WorkerOptions { device: "mi210".into(), ..WorkerOptions::with(&["--memory", "1G"]) };
+    let worker = Worker::start_with(&options);
+    let cache = tempfile::tempdir().unwrap();
+    check(&worker, cache.path(), &["contractions", "memory"]);
+}

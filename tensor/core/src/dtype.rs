@@ -1,0 +1,143 @@
+//! What an element is.
+
+use std::fmt;
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DType {
+    Bool,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C64,
+}
+
+/// What arithmetic an element has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Bool,
+    Unsigned,
+    Signed,
+    Float,
+    Complex,
+}
+
+impl DType {
+    pub const ALL: [DType; 14] = [
+        DType::Bool,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+        DType::C64,
+    ];
+
+    pub fn bytes(self) -> usize {
+        match self {
+            DType::Bool | DType::U8 | DType::I8 => 1,
+            DType::U16 | DType::I16 | DType::F16 | DType::BF16 => 2,
+            DType::U32 | DType::I32 | DType::F32 => 4,
+            DType::U64 | DType::I64 | DType::F64 | DType::C64 => 8,
+        }
+    }
+
+    pub fn kind(self) -> Kind {
+        match self {
+            DType::Bool => Kind::Bool,
+            DType::U8 | DType::U16 | DType::U32 | DType::U64 => Kind::Unsigned,
+            DType::I8 | DType::I16 | DType::I32 | DType::I64 => Kind::Signed,
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Kind::Float,
+            DType::C64 => Kind::Complex,
+        }
+    }
+
+    pub fn is_float(self) -> bool {
+        self.kind() == Kind::Float
+    }
+
+    pub fn is_integer(self) -> bool {
+        matches!(self.kind(), Kind::Unsigned | Kind::Signed)
+    }
+
+    /// The name that Python sees.
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::Bool => "bool",
+            DType::U8 => "uint8",
+            DType::U16 => "uint16",
+            DType::U32 => "uint32",
+            DType::U64 => "uint64",
+            DType::I8 => "int8",
+            DType::I16 => "int16",
+            DType::I32 => "int32",
+            DType::I64 => "int64",
+            DType::F16 => "float16",
+            DType::BF16 => "bfloat16",
+            DType::F32 => "float32",
+            DType::F64 => "float64",
+            DType::C64 => "complex64",
+        }
+    }
+
+    /// What an operation between two types is computed in, as PyTorch has it for tensors with dimensions.
+    pub fn promote(self, other: DType) -> DType {
+        use DType::*;
+        if self == other {
+            return self;
+        }
+        let (low, high) = if self.kind() <= other.kind() { (self, other) } else { (other, self) };
+        match (low.kind(), high.kind()) {
+            (Kind::Unsigned, Kind::Unsigned) | (Kind::Signed, Kind::Signed) => {
+                if low.bytes() >= high.bytes() { low } else { high }
+            }
+            (Kind::Unsigned, Kind::Signed) => match (low, high) {
+                (U8, I8) => I16,
+                (U8, _) => high,
+                (U16, I8 | I16) => I32,
+                (U16, _) => high,
+                (U32, I8 | I16 | I32 | I64) | (U64, _) => I64,
+                _ => high,
+            },
+            (Kind::Float, Kind::Float) => match (low, high) {
+                (F16, BF16) | (BF16, F16) => F32,
+                _ if low.bytes() >= high.bytes() => low,
+                _ => high,
+            },
+            _ => high,
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One number of any type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Float(f64),
+    Complex(f32, f32),
+}

@@ -1,0 +1,53 @@
+//! What goes wrong, in the words of whoever called.
+
+/// Why an operation was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TensorError {
+    /// Python's ValueError: shapes, axes, sizes.
+    #[error("{operation}: {why}")]
+    Shape { operation: &'static str, why: String },
+    /// Python's TypeError: element types.
+    #[error("{operation}: {why}")]
+    Type { operation: &'static str, why: String },
+    /// Python's IndexError.
+    #[error("{operation}: {why}")]
+    Index { operation: &'static str, why: String },
+    /// Python's RuntimeError: devices, autograd.
+    #[error("{operation}: {why}")]
+    State { operation: &'static str, why: String },
+    #[error("{operation} on {device}")]
+    Device { operation: &'static str, device: String, source: DeviceError },
+}
+
+impl TensorError {
+    pub(crate) fn shape(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::Shape { operation, why: why.into() }
+    }
+
+    pub(crate) fn type_of(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::Type { operation, why: why.into() }
+    }
+
+    pub(crate) fn index(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::Index { operation, why: why.into() }
+    }
+
+    pub(crate) fn state(operation: &'static str, why: impl Into<String>) -> TensorError {
+        TensorError::State { operation, why: why.into() }
+    }
+}
+
+/// Why a device did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("out of memory: {asked} bytes were asked for; {held}")]
+    OutOfMemory { asked: usize, held: String },
+    #[error("{call} failed: {error}")]
+    Call { call: &'static str, error: String },
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("the step is not supported: {0}")]
+    Unsupported(String),
+    #[error("a kernel could not be compiled: {log}")]
+    Compile { log: String },
+}

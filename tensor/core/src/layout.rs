@@ -1,0 +1,158 @@
+//! Where the elements of a tensor lie in a buffer.
+
+use smallvec::SmallVec;
+
+/// Lengths of axes, outermost first.
+pub type Shape = SmallVec<[usize; 6]>;
+/// Distances between neighbours along each axis, in elements.
+pub type Strides = SmallVec<[isize; 6]>;
+
+/// A strided window of a buffer. A stride of zero repeats an element; strides may be negative and windows may overlap in what is only read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    pub shape: Shape,
+    pub strides: Strides,
+    /// Of the first element, in elements.
+    pub offset: usize,
+}
+
+impl Layout {
+    /// Row by row, without gaps.
+    pub fn contiguous(shape: &[usize]) -> Layout {
+        let mut strides = Strides::from_elem(1, shape.len());
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis].max(1) as isize;
+        }
+        Layout { shape: shape.into(), strides, offset: 0 }
+    }
+
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Whether the elements lie row by row without gaps, wherever they begin.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (&length, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if length == 0 {
+                return true;
+            }
+            if length != 1 && stride != expected {
+                return false;
+            }
+            expected *= length as isize;
+        }
+        true
+    }
+
+    /// The same elements with axes in another order.
+    pub fn permute(&self, order: &[usize]) -> Layout {
+        Layout {
+            shape: order.iter().map(|&axis| self.shape[axis]).collect(),
+            strides: order.iter().map(|&axis| self.strides[axis]).collect(),
+            offset: self.offset,
+        }
+    }
+
+    /// Repeated along new leading axes and along axes of length one, or nothing where that does not fit.
+    pub fn expand(&self, shape: &[usize]) -> Option<Layout> {
+        let added = shape.len().checked_sub(self.rank())?;
+        let mut strides = Strides::from_elem(0, shape.len());
+        for axis in 0..self.rank() {
+            if shape[added + axis] == self.shape[axis] {
+                strides[added + axis] = self.strides[axis];
+            } else if self.shape[axis] != 1 {
+                return None;
+            }
+        }
+        Some(Layout { shape: shape.into(), strides, offset: self.offset })
+    }
+
+    /// Every `step`th element of `length` ones from `start` along an axis; `step` may be negative.
+    pub fn slice(&self, axis: usize, start: usize, length: usize, step: isize) -> Layout {
+        let mut layout = self.clone();
+        if length > 0 {
+            layout.offset = layout.offset.wrapping_add_signed(start as isize * self.strides[axis]);
+        }
+        layout.shape[axis] = length;
+        layout.strides[axis] *= step;
+        layout
+    }
+
+    /// The same elements in the same order under another shape, or nothing where no strides do that.
+    pub fn reshape(&self, shape: &[usize]) -> Option<Layout> {
+        if self.shape.as_slice() == shape {
+            return Some(self.clone());
+        }
+        if self.elements() == 0 {
+            return Some(Layout { offset: self.offset, ..Layout::contiguous(shape) });
+        }
+        // Axes of length one lie anywhere. What is left is walked from the innermost axis: a run of old axes that lie evenly serves
+        // any split into new ones.
+        let old: SmallVec<[(usize, isize); 6]> = self
+            .shape
+            .iter()
+            .copied()
+            .zip(self.strides.iter().copied())
+            .filter(|&(length, _)| length != 1)
+            .collect();
+        let mut strides = Strides::from_elem(0, shape.len());
+        let (mut axis, mut new) = (old.len(), shape.len());
+        while axis > 0 {
+            axis -= 1;
+            let (mut run, mut next) = old[axis];
+            while axis > 0 && old[axis - 1].1 == old[axis].1 * old[axis].0 as isize {
+                axis -= 1;
+                run *= old[axis].0;
+            }
+            while run > 1 {
+                new = new.checked_sub(1)?;
+                if !run.is_multiple_of(shape[new]) {
+                    return None;
+                }
+                strides[new] = next;
+                next *= shape[new] as isize;
+                run /= shape[new];
+            }
+        }
+        Some(Layout { shape: shape.into(), strides, offset: self.offset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contiguous_elements_take_any_shape() {
+        let layout = Layout::contiguous(&[2, 3, 4]);
+        assert_eq!(layout.reshape(&[6, 1, 2, 2]).unwrap().strides.as_slice(), [4, 4, 2, 1]);
+        assert_eq!(layout.reshape(&[24]).unwrap().strides.as_slice(), [1]);
+    }
+
+    #[test]
+    fn transposed_elements_split_but_do_not_merge() {
+        let layout = Layout::contiguous(&[4, 6]).permute(&[1, 0]);
+        assert_eq!(layout.reshape(&[2, 3, 4]).unwrap().strides.as_slice(), [3, 1, 6]);
+        assert!(layout.reshape(&[24]).is_none());
+        assert!(layout.reshape(&[3, 8]).is_none());
+    }
+
+    #[test]
+    fn repeated_elements_merge_with_repeated_ones_only() {
+        let layout = Layout::contiguous(&[1, 3, 1]).expand(&[5, 3, 2]).unwrap();
+        assert_eq!(layout.strides.as_slice(), [0, 1, 0]);
+        assert!(layout.reshape(&[15, 2]).is_none());
+        assert_eq!(Layout::contiguous(&[1]).expand(&[4, 5]).unwrap().reshape(&[20]).unwrap().strides[0], 0);
+    }
+
+    #[test]
+    fn a_negative_step_begins_at_the_end() {
+        let layout = Layout::contiguous(&[5]).slice(0, 4, 3, -2);
+        assert_eq!((layout.offset, layout.strides[0]), (4, -2));
+    }
+}

@@ -1,0 +1,24 @@
+//! Tensors: strided, lazy, with gradients. This crate knows shapes, types, graphs and what to launch; it knows no device and no Python.
+
+pub mod autograd;
+pub mod device;
+pub mod dtype;
+pub mod error;
+mod execute;
+pub mod explain;
+mod fast_map;
+pub mod grad_mode;
+mod graph;
+mod launch;
+pub mod layout;
+mod node;
+pub mod ops;
+mod plan;
+pub mod program;
+pub mod random;
+pub mod step;
+mod tensor;
+
+pub use execute::{eval, set_host_device};
+pub use explain::{Explanation, explain};
+pub use tensor::{Result, Tensor};

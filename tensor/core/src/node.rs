@@ -1,0 +1,204 @@
+//! The graph: what is to be computed, and what was. It knows neither gradients nor launches.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::device::{Buffer, Device};
+use crate::dtype::{DType, Scalar};
+use crate::layout::{Layout, Shape};
+use crate::program::{Binary, Unary};
+use crate::step::{Accumulation, Reduction, Work};
+
+pub(crate) type Inputs = SmallVec<[Arc<Node>; 3]>;
+
+/// How a node comes of its inputs. The inputs of elementwise ones have the node's shape.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// Memory that came from outside.
+    Leaf,
+    /// A window of its input's memory.
+    View(Layout),
+    /// A further output of its input.
+    Part(usize),
+    Constant(Scalar),
+    Index(u8),
+    Copy,
+    Cast,
+    Unary(Unary),
+    Binary(Binary),
+    Select,
+    /// Reduced axes stay with length one.
+    Reduce {
+        reduction: Reduction,
+        axes: SmallVec<[usize; 6]>,
+    },
+    Contract {
+        batch: usize,
+        rows: usize,
+        columns: usize,
+        depth: usize,
+        accumulation: Accumulation,
+    },
+    /// A launch that nothing is fused with, and the shapes and types of its outputs after the first.
+    Whole(Box<Work>, Vec<(Shape, DType)>),
+}
+
+impl Op {
+    pub fn is_elementwise(&self) -> bool {
+        matches!(
+            self,
+            Op::Constant(_) | Op::Index(_) | Op::Copy | Op::Cast | Op::Unary(_) | Op::Binary(_) | Op::Select
+        )
+    }
+
+    /// Whether elementwise work on its result can be done in the same launch.
+    pub fn has_epilogue(&self) -> bool {
+        matches!(self, Op::Reduce { .. } | Op::Contract { .. })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub id: u64,
+    pub op: Op,
+    pub shape: Shape,
+    pub dtype: DType,
+    pub device: Arc<dyn Device>,
+    /// Let go when the node is stored, except by views and parts.
+    inputs: Mutex<Inputs>,
+    stored: OnceLock<Vec<Buffer>>,
+    /// Tensors that show this node or a view of it.
+    handles: AtomicUsize,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Node {
+    pub fn new(op: Op, inputs: Inputs, shape: Shape, dtype: DType, device: Arc<dyn Device>) -> Arc<Node> {
+        Arc::new(Node {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            op,
+            shape,
+            dtype,
+            device,
+            inputs: Mutex::new(inputs),
+            stored: OnceLock::new(),
+            handles: AtomicUsize::new(0),
+        })
+    }
+
+    pub fn leaf(buffer: Buffer, shape: Shape, dtype: DType, device: Arc<dyn Device>) -> Arc<Node> {
+        let node = Node::new(Op::Leaf, Inputs::new(), shape, dtype, device);
+        node.store(vec![buffer]);
+        node
+    }
+
+    pub fn inputs(&self) -> Inputs {
+        self.inputs.lock().clone()
+    }
+
+    /// From now on the node is its memory, contiguous from the beginning of each buffer, and what it came of is let go.
+    pub fn store(&self, buffers: Vec<Buffer>) {
+        if self.stored.set(buffers).is_ok() {
+            let inputs = std::mem::take(&mut *self.inputs.lock());
+            drop_without_recursion(inputs);
+        }
+    }
+
+    pub fn stored(&self) -> Option<&[Buffer]> {
+        self.stored.get().map(Vec::as_slice)
+    }
+
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// One more tensor shows it.
+    pub fn hold(&self) {
+        self.of_owner(|owner| owner.handles.fetch_add(1, Ordering::Relaxed));
+    }
+
+    pub fn let_go(&self) {
+        self.of_owner(|owner| owner.handles.fetch_sub(1, Ordering::Relaxed));
+    }
+
+    /// Views and parts are what they are a part of.
+    fn of_owner(&self, act: impl FnOnce(&Node) -> usize) {
+        match self.op {
+            Op::View(_) | Op::Part(_) => {
+                let owner = self.inputs.lock()[0].clone();
+                match owner.op {
+                    Op::Part(_) => owner.of_owner(act),
+                    _ => {
+                        act(&owner);
+                    }
+                }
+            }
+            _ => {
+                act(self);
+            }
+        }
+    }
+
+    /// Whether a tensor shows it or a view of it.
+    pub fn is_held(&self) -> bool {
+        self.handles.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        drop_without_recursion(std::mem::take(self.inputs.get_mut()));
+    }
+}
+
+/// A chain of many thousand nodes must not need as many stack frames to go away.
+fn drop_without_recursion(inputs: Inputs) {
+    let mut waiting: Vec<Arc<Node>> = inputs.into_vec();
+    while let Some(node) = waiting.pop() {
+        if let Some(node) = Arc::into_inner(node) {
+            waiting.extend(std::mem::take(&mut *node.inputs.lock()));
+        }
+    }
+}
+
+/// Where a node's elements are or will be: a node that is computed, which of its outputs, and the window of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub node: Arc<Node>,
+    pub output: usize,
+    pub layout: Layout,
+}
+
+impl Place {
+    pub fn of(node: &Arc<Node>) -> Place {
+        let (mut node, layout) = match &node.op {
+            Op::View(layout) => (node.inputs.lock()[0].clone(), layout.clone()),
+            _ => (node.clone(), Layout::contiguous(&node.shape)),
+        };
+        let mut output = 0;
+        if let Op::Part(number) = node.op {
+            output = number;
+            let whole = node.inputs.lock()[0].clone();
+            node = whole;
+        }
+        Place { node, output, layout }
+    }
+
+    /// The memory, once it is there.
+    pub fn buffer(&self) -> Option<&Buffer> {
+        self.node.stored().map(|buffers| &buffers[self.output])
+    }
+
+    /// All elements of the output in their order, whatever the shape.
+    pub fn is_whole(&self) -> bool {
+        let elements: usize = match (&self.node.op, self.output) {
+            (Op::Whole(_, more), output @ 1..) => more[output - 1].0.iter().product(),
+            _ => self.node.elements(),
+        };
+        self.layout.offset == 0 && self.layout.elements() == elements && self.layout.is_contiguous()
+    }
+}

@@ -1,0 +1,160 @@
+//! Tensors of nothing but numbers. Constants and ranges take no memory until somebody needs them in memory.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::error::TensorError;
+use crate::node::{Inputs, Node, Op};
+use crate::ops::elementwise::{binary, binary_scalar, cast};
+use crate::program::Binary;
+use crate::random::per_block;
+use crate::step::{Distribution, Work};
+use crate::tensor::{Result, Tensor, size_in_bytes};
+
+pub fn full(device: &Arc<dyn Device>, dtype: DType, shape: &[usize], value: Scalar) -> Result<Tensor> {
+    size_in_bytes("full", shape, dtype)?;
+    Ok(Tensor::constant(device, value, shape, dtype))
+}
+
+pub fn zeros(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
+    full(device, dtype, shape, Scalar::Int(0))
+}
+
+pub fn ones(device: &Arc<dyn Device>, dtype: DType, shape: &[usize]) -> Result<Tensor> {
+    full(device, dtype, shape, Scalar::Int(1))
+}
+
+/// The index along an axis, as i64.
+pub fn iota(device: &Arc<dyn Device>, shape: &[usize], axis: usize) -> Result<Tensor> {
+    size_in_bytes("iota", shape, DType::I64)?;
+    if axis >= shape.len() {
+        return Err(TensorError::index("iota", format!("{shape:?} has no dimension {axis}")));
+    }
+    let op = Op::Index(axis as u8);
+    Ok(Tensor::of_node(Node::new(op, Inputs::new(), shape.into(), DType::I64, device.clone())))
+}
+
+/// `start`, `start + step` and so on, `length` numbers.
+pub fn sequence(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    start: Scalar,
+    step: Scalar,
+    length: usize,
+) -> Result<Tensor> {
+    let wide = if dtype.is_integer() || dtype == DType::Bool { DType::I64 } else { DType::F64 };
+    let index = cast(&iota(device, &[length], 0)?, wide)?;
+    let scaled = binary_scalar(Binary::Mul, &index, step, false)?;
+    cast(&binary_scalar(Binary::Add, &scaled, start, false)?, dtype)
+}
+
+/// As Python's range, for numbers of any sort.
+pub fn arange(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+) -> Result<Tensor> {
+    let length = match (start, end, step) {
+        (Scalar::Int(start), Scalar::Int(end), Scalar::Int(step)) if step != 0 => {
+            let (distance, step) = (i128::from(end) - i128::from(start), i128::from(step));
+            // Rounded up, whatever the signs.
+            let whole = distance / step;
+            (whole + i128::from(distance % step != 0 && (distance < 0) == (step < 0))).max(0) as f64
+        }
+        _ => ((real(end) - real(start)) / real(step)).ceil().max(0.0),
+    };
+    if !length.is_finite() || length > 9e15 || real(step) == 0.0 {
+        return Err(TensorError::shape(
+            "arange",
+            format!("from {start:?} to {end:?} by {step:?} is no finite range"),
+        ));
+    }
+    sequence(device, dtype, start, step, length as usize)
+}
+
+/// Ones on a diagonal.
+pub fn eye(device: &Arc<dyn Device>, dtype: DType, rows: usize, columns: usize) -> Result<Tensor> {
+    let shape = [rows, columns];
+    let diagonal = binary(Binary::Eq, &iota(device, &shape, 0)?, &iota(device, &shape, 1)?)?;
+    cast(&diagonal, dtype)
+}
+
+/// Random numbers in [0, 1). Who calls moves `offset` on by [`random_blocks`].
+pub fn uniform(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    shape: &[usize],
+    seed: u64,
+    offset: u64,
+) -> Result<Tensor> {
+    random("uniform", device, dtype, shape, seed, offset, Distribution::Uniform)
+}
+
+pub fn normal(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    shape: &[usize],
+    seed: u64,
+    offset: u64,
+) -> Result<Tensor> {
+    random("normal", device, dtype, shape, seed, offset, Distribution::Normal)
+}
+
+/// In [low, high).
+pub fn integers(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    shape: &[usize],
+    range: std::ops::Range<i64>,
+    seed: u64,
+    offset: u64,
+) -> Result<Tensor> {
+    if range.is_empty() {
+        return Err(TensorError::shape(
+            "randint",
+            format!("there is no integer from {} to below {}", range.start, range.end),
+        ));
+    }
+    let distribution = Distribution::Integers { low: range.start, high: range.end };
+    let numbers = random("randint", device, DType::I64, shape, seed, offset, distribution)?;
+    cast(&numbers, dtype)
+}
+
+/// How many positions of the generator a tensor of this many elements uses.
+pub fn random_blocks(elements: usize, dtype: DType, distribution: Distribution) -> u64 {
+    (elements as u64).div_ceil(per_block(dtype, distribution))
+}
+
+fn random(
+    operation: &'static str,
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    shape: &[usize],
+    seed: u64,
+    offset: u64,
+    distribution: Distribution,
+) -> Result<Tensor> {
+    size_in_bytes(operation, shape, dtype)?;
+    if !dtype.is_float() && !matches!(distribution, Distribution::Integers { .. }) {
+        return Err(TensorError::type_of(
+            operation,
+            format!("random fractions need a floating point type, not {dtype}"),
+        ));
+    }
+    let work = Work::Random { seed, offset, distribution };
+    let op = Op::Whole(Box::new(work), Vec::new());
+    Ok(Tensor::of_node(Node::new(op, Inputs::new(), shape.into(), dtype, device.clone())))
+}
+
+pub(crate) fn real(value: Scalar) -> f64 {
+    match value {
+        Scalar::Bool(value) => f64::from(u8::from(value)),
+        Scalar::Int(value) => value as f64,
+        Scalar::UInt(value) => value as f64,
+        Scalar::Float(value) => value,
+        Scalar::Complex(value, _) => f64::from(value),
+    }
+}

@@ -1,0 +1,273 @@
+//! Number by number.
+
+use crate::dtype::{DType, Kind, Scalar};
+use crate::error::TensorError;
+use crate::node::Op;
+use crate::ops::axes::broadcast;
+use crate::ops::gradients;
+use crate::ops::shape::broadcast_to;
+use crate::program::{Binary, Unary};
+use crate::tensor::{Result, Tensor, same_device};
+
+/// To another type; itself if it has it already.
+pub fn cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    if x.dtype() == dtype {
+        return Ok(x.clone());
+    }
+    if let Some(value) = x.known()
+        && (dtype.kind() >= x.dtype().kind() && dtype.bytes() >= x.dtype().bytes())
+        && !x.requires_grad()
+    {
+        return Ok(Tensor::constant(x.device(), value, x.shape(), dtype));
+    }
+    let made = Tensor::make(Op::Cast, &[x], x.shape().into(), dtype);
+    Ok(made.record("cast", &[x], |_| {
+        let before = x.dtype();
+        Box::new(move |g| Ok(vec![Some(cast(g, before)?)]))
+    }))
+}
+
+/// One function of one number. Functions with fractions make float32 of integers.
+pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
+    use Unary::*;
+    let kind = x.dtype().kind();
+    let refuse =
+        |why: &str| Err(TensorError::type_of("unary", format!("{function:?} of {}: {why}", x.dtype())));
+    let (x, dtype) = match function {
+        Not => (cast(x, DType::Bool)?, DType::Bool),
+        BitNot if kind == Kind::Bool => (x.clone(), DType::Bool),
+        BitNot if kind < Kind::Float => (x.clone(), x.dtype()),
+        BitNot => return refuse("only integers and bools have bits"),
+        Neg if kind == Kind::Bool => return refuse("use logical_not"),
+        Abs if kind == Kind::Complex => (x.clone(), DType::F32),
+        Neg | Abs | Sign => (x.clone(), x.dtype()),
+        Floor | Ceil | Trunc | Round if kind < Kind::Float => return Ok(x.clone()),
+        Floor | Ceil | Trunc | Round if kind == Kind::Complex => {
+            return refuse("complex numbers are not rounded");
+        }
+        Floor | Ceil | Trunc | Round => (x.clone(), x.dtype()),
+        IsNan | IsInf if kind < Kind::Float => {
+            return Ok(Tensor::constant(x.device(), Scalar::Bool(false), x.shape(), DType::Bool));
+        }
+        IsNan | IsInf => (x.clone(), DType::Bool),
+        Real | Conj if kind != Kind::Complex => return Ok(x.clone()),
+        Imag if kind != Kind::Complex => return Ok(x.filled_like(0.0)),
+        Real | Imag => (x.clone(), DType::F32),
+        Conj => (x.clone(), x.dtype()),
+        _ if kind < Kind::Float => (cast(x, DType::F32)?, DType::F32),
+        _ => (x.clone(), x.dtype()),
+    };
+    let function = if function == BitNot && x.dtype() == DType::Bool { Not } else { function };
+    let made = Tensor::make(Op::Unary(function), &[&x], x.shape().into(), dtype);
+    Ok(made.record("unary", &[&x], |y| gradients::unary(function, &x, y)))
+}
+
+/// One function of two tensors that broadcast, in the type that both promote to.
+pub fn binary(function: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let name = name(function);
+    same_device(name, a, b)?;
+    let shape = broadcast(name, a.shape(), b.shape())?;
+    binary_of(function, &broadcast_to(a, &shape)?, &broadcast_to(b, &shape)?, result_type(a, b))
+}
+
+/// With a number, which only changes the tensor's type if it is of a higher kind. `reflected`: the number is on the left.
+pub fn binary_scalar(function: Binary, x: &Tensor, number: Scalar, reflected: bool) -> Result<Tensor> {
+    let dtype = type_with_scalar(x.dtype(), number);
+    let number = Tensor::constant(x.device(), number, x.shape(), dtype);
+    let (a, b) = if reflected { (&number, x) } else { (x, &number) };
+    binary_of(function, a, b, dtype)
+}
+
+/// The type of an operation between a tensor and a number of the language.
+pub fn type_with_scalar(dtype: DType, number: Scalar) -> DType {
+    match number {
+        Scalar::Bool(_) => dtype,
+        Scalar::Int(_) | Scalar::UInt(_) if dtype == DType::Bool => DType::I64,
+        Scalar::Int(_) | Scalar::UInt(_) => dtype,
+        Scalar::Float(_) if dtype.kind() < Kind::Float => DType::F32,
+        Scalar::Float(_) => dtype,
+        Scalar::Complex(..) => DType::C64,
+    }
+}
+
+/// The type of an operation between two tensors: a tensor without dimensions only counts if it is of a higher kind.
+pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
+    let rank = |kind: Kind| match kind {
+        Kind::Bool => 0,
+        Kind::Unsigned | Kind::Signed => 1,
+        Kind::Float => 2,
+        Kind::Complex => 3,
+    };
+    let (ka, kb) = (rank(a.dtype().kind()), rank(b.dtype().kind()));
+    match (a.rank(), b.rank()) {
+        (1.., 0) if ka >= kb => a.dtype(),
+        (0, 1..) if kb >= ka => b.dtype(),
+        (1.., 0) | (0, 1..) => {
+            if ka > kb {
+                a.dtype()
+            } else {
+                b.dtype()
+            }
+        }
+        _ => a.dtype().promote(b.dtype()),
+    }
+}
+
+/// Of one shape.
+fn binary_of(function: Binary, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
+    use Binary::*;
+    let refuse = |why: &str| {
+        Err(TensorError::type_of(name(function), format!("{} and {}: {why}", a.dtype(), b.dtype())))
+    };
+    let kind = dtype.kind();
+    let (function, computed) = match function {
+        Div if kind < Kind::Float => (Div, DType::F32),
+        Atan2 | Hypot | Copysign | Nextafter | Logaddexp if kind < Kind::Float => (function, DType::F32),
+        And | Or | Xor if kind >= Kind::Float => return refuse("only integers and bools have bits"),
+        Shl | Shr if !dtype.is_integer() => return refuse("only integers can be shifted"),
+        Max | Min | Rem | FloorDiv | Lt | Le | Gt | Ge | Atan2 | Hypot | Copysign | Nextafter | Logaddexp
+            if kind == Kind::Complex =>
+        {
+            return refuse("complex numbers have no order");
+        }
+        Add | Max if kind == Kind::Bool => (Or, dtype),
+        Mul | Min if kind == Kind::Bool => (And, dtype),
+        Sub if kind == Kind::Bool => return refuse("bools cannot be subtracted; use ^ or logical_not"),
+        FloorDiv | Rem | Pow if kind == Kind::Bool => (function, DType::U8),
+        Complex => (Complex, DType::F32),
+        other => (other, dtype),
+    };
+    let (a, b) = (cast(a, computed)?, cast(b, computed)?);
+    let result = match function {
+        Complex => DType::C64,
+        _ if function.compares() => DType::Bool,
+        _ => computed,
+    };
+    let made = Tensor::make(Op::Binary(function), &[&a, &b], a.shape().into(), result);
+    Ok(made.record(name(function), &[&a, &b], |y| gradients::binary(function, &a, &b, y)))
+}
+
+/// The second where the first holds, else the third.
+pub fn where_(condition: &Tensor, yes: &Tensor, no: &Tensor) -> Result<Tensor> {
+    same_device("where", condition, yes)?;
+    same_device("where", condition, no)?;
+    let shape = broadcast("where", &broadcast("where", condition.shape(), yes.shape())?, no.shape())?;
+    let dtype = result_type(yes, no);
+    let condition = broadcast_to(&cast(condition, DType::Bool)?, &shape)?;
+    let yes = broadcast_to(&cast(yes, dtype)?, &shape)?;
+    let no = broadcast_to(&cast(no, dtype)?, &shape)?;
+    let made = Tensor::make(Op::Select, &[&condition, &yes, &no], shape, dtype);
+    Ok(made.record("where", &[&condition, &yes, &no], |_| {
+        let condition = condition.detach();
+        Box::new(move |g| {
+            let zero = g.filled_like(0.0);
+            Ok(vec![None, Some(where_(&condition, g, &zero)?), Some(where_(&condition, &zero, g)?)])
+        })
+    }))
+}
+
+pub fn add(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Add, a, b)
+}
+
+pub fn sub(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Sub, a, b)
+}
+
+pub fn mul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Mul, a, b)
+}
+
+/// True division: integers give float32.
+pub fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Div, a, b)
+}
+
+pub fn pow(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Pow, a, b)
+}
+
+pub fn maximum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Max, a, b)
+}
+
+pub fn minimum(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    binary(Binary::Min, a, b)
+}
+
+/// Between two limits, where they are given.
+pub fn clamp(x: &Tensor, low: Option<Scalar>, high: Option<Scalar>) -> Result<Tensor> {
+    if low.is_none() && high.is_none() {
+        return Err(TensorError::shape("clamp", "at least one of min and max must be given"));
+    }
+    let mut dtype = x.dtype();
+    for limit in [low, high].into_iter().flatten() {
+        dtype = dtype.promote(type_with_scalar(dtype, limit));
+    }
+    let x = cast(x, dtype)?;
+    let limit = |value| Tensor::constant(x.device(), value, x.shape(), dtype);
+    let mut y = x.detach();
+    let mut inside: Option<Tensor> = None;
+    for (value, function, keeps) in [(low, Binary::Max, Binary::Ge), (high, Binary::Min, Binary::Le)] {
+        if let Some(value) = value {
+            y = binary(function, &y, &limit(value))?;
+            let holds = binary(keeps, &x, &limit(value))?;
+            inside = Some(match inside {
+                Some(before) => binary(Binary::And, &before, &holds)?,
+                None => holds,
+            });
+        }
+    }
+    // The limits themselves let gradients through, as PyTorch has it.
+    Ok(y.record("clamp", &[&x], |_| {
+        Box::new(move |g| {
+            let inside = inside.as_ref().unwrap_or(g);
+            Ok(vec![Some(where_(inside, g, &g.filled_like(0.0))?)])
+        })
+    }))
+}
+
+/// The conjugate of complex numbers; others as they are.
+pub(crate) fn conjugate(x: &Tensor) -> Result<Tensor> {
+    if x.dtype() == DType::C64 { unary(Unary::Conj, x) } else { Ok(x.clone()) }
+}
+
+pub(crate) fn scaled(x: &Tensor, factor: f64) -> Result<Tensor> {
+    binary_scalar(Binary::Mul, x, Scalar::Float(factor), false)
+}
+
+pub(crate) fn plus(x: &Tensor, number: f64) -> Result<Tensor> {
+    binary_scalar(Binary::Add, x, Scalar::Float(number), false)
+}
+
+fn name(function: Binary) -> &'static str {
+    use Binary::*;
+    match function {
+        Add => "add",
+        Sub => "sub",
+        Mul => "mul",
+        Div => "div",
+        FloorDiv => "floor_divide",
+        Rem => "remainder",
+        Pow => "pow",
+        Max => "maximum",
+        Min => "minimum",
+        Atan2 => "atan2",
+        Hypot => "hypot",
+        Copysign => "copysign",
+        Nextafter => "nextafter",
+        Logaddexp => "logaddexp",
+        And => "bitwise_and",
+        Or => "bitwise_or",
+        Xor => "bitwise_xor",
+        Shl => "left_shift",
+        Shr => "right_shift",
+        Eq => "eq",
+        Ne => "ne",
+        Lt => "lt",
+        Le => "le",
+        Gt => "gt",
+        Ge => "ge",
+        Complex => "complex",
+    }
+}

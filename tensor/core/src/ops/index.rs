@@ -1,0 +1,264 @@
+//! Elements by number.
+
+use crate::dtype::{DType, Scalar};
+use crate::error::TensorError;
+use crate::layout::Shape;
+use crate::node::Op;
+use crate::ops::axes::axis;
+use crate::ops::create::iota;
+use crate::ops::elementwise::{binary, binary_scalar, cast, where_};
+use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
+use crate::program::Binary;
+use crate::step::Work;
+use crate::tensor::{Result, Tensor, same_device};
+
+/// `out[i, j, k] = x[i, index[i, j, k], k]` for the axis in the middle. What is out of bounds reads as zero.
+pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
+    let axis = agreed("gather", x, dim, index)?;
+    if x.rank() == 0 {
+        return Ok(x.clone());
+    }
+    let index = &cast(index, DType::I64)?;
+    let within = (0..x.rank())
+        .filter(|&other| other != axis)
+        .fold(x.clone(), |x, other| sliced(&x, other, 0, index.shape()[other], 1));
+    let op = Op::Whole(Box::new(Work::Gather { axis }), Vec::new());
+    let made = Tensor::make(op, &[&within, index], index.shape().into(), x.dtype());
+    Ok(made.record("gather", &[&within], |_| {
+        let (index, before) = (index.detach(), Shape::from(within.shape()));
+        Box::new(move |g| {
+            let zeros = Tensor::constant(g.device(), Scalar::Int(0), &before, g.dtype());
+            Ok(vec![Some(scatter_add(&zeros, axis as isize, &index, g)?)])
+        })
+    }))
+}
+
+/// `x` with `out[i, index[i, j, k], k] += source[i, j, k]`.
+pub fn scatter_add(x: &Tensor, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    scattered("scatter_add", x, dim, index, source, true)
+}
+
+/// `x` with `out[i, index[i, j, k], k] = source[i, j, k]`; the last of several stays.
+pub fn scatter(x: &Tensor, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    scattered("scatter", x, dim, index, source, false)
+}
+
+fn scattered(
+    name: &'static str,
+    x: &Tensor,
+    dim: isize,
+    index: &Tensor,
+    source: &Tensor,
+    adds: bool,
+) -> Result<Tensor> {
+    let axis = agreed(name, x, dim, index)?;
+    same_device(name, x, source)?;
+    if source.rank() != index.rank() || source.shape().iter().zip(index.shape()).any(|(s, i)| s < i) {
+        return Err(TensorError::shape(
+            name,
+            format!("the source {:?} is smaller than the index {:?}", source.shape(), index.shape()),
+        ));
+    }
+    if x.dtype() != source.dtype() {
+        return Err(TensorError::type_of(
+            name,
+            format!("the tensor is {}, the source {}", x.dtype(), source.dtype()),
+        ));
+    }
+    let index = &cast(index, DType::I64)?;
+    let source = (0..source.rank())
+        .fold(source.clone(), |source, other| sliced(&source, other, 0, index.shape()[other], 1));
+    if x.rank() == 0 {
+        return if adds { crate::ops::elementwise::add(x, &source) } else { Ok(source) };
+    }
+    if (0..x.rank()).any(|other| other != axis && x.shape()[other] != index.shape()[other]) {
+        // The launch wants the other axes alike: only the corner that is reached is scattered into.
+        return corner(x, axis, index, &source, adds);
+    }
+    let op = Op::Whole(Box::new(Work::Scatter { axis, add: adds }), Vec::new());
+    let made = Tensor::make(op, &[x, index, &source], x.shape().into(), x.dtype());
+    Ok(made.record(name, &[x, index, &source], |_| {
+        let index = index.detach();
+        Box::new(move |g| {
+            let of_source = gather(g, axis as isize, &index)?;
+            let of_x = if adds {
+                g.clone()
+            } else {
+                scatter(g, axis as isize, &index, &of_source.filled_like(0.0))?
+            };
+            Ok(vec![Some(of_x), None, Some(of_source)])
+        })
+    }))
+}
+
+fn corner(x: &Tensor, axis: usize, index: &Tensor, source: &Tensor, adds: bool) -> Result<Tensor> {
+    let reached = (0..x.rank())
+        .filter(|&other| other != axis)
+        .fold(x.clone(), |x, other| sliced(&x, other, 0, index.shape()[other], 1));
+    let new = scattered("scatter", &reached, axis as isize, index, source, adds)?;
+    let mut inside: Option<Tensor> = None;
+    let mut frame = vec![(0, 0); x.rank()];
+    for other in (0..x.rank()).filter(|&other| other != axis) {
+        frame[other].1 = (x.shape()[other] - index.shape()[other]) as isize;
+        let place = iota(x.device(), x.shape(), other)?;
+        let here = binary_scalar(Binary::Lt, &place, Scalar::Int(index.shape()[other] as i64), false)?;
+        inside = Some(match inside {
+            Some(before) => binary(Binary::And, &before, &here)?,
+            None => here,
+        });
+    }
+    let wide = crate::ops::window::pad(&new, &frame, Scalar::Int(0))?;
+    match inside {
+        Some(inside) => where_(&inside, &wide, x),
+        None => Ok(wide),
+    }
+}
+
+fn agreed(operation: &'static str, x: &Tensor, dim: isize, index: &Tensor) -> Result<usize> {
+    same_device(operation, x, index)?;
+    integers(operation, index)?;
+    let axis = axis(operation, dim, x.rank())?;
+    let fits = x.rank() == index.rank()
+        && (0..x.rank()).all(|other| other == axis || index.shape()[other] <= x.shape()[other]);
+    if !fits {
+        return Err(TensorError::shape(
+            operation,
+            format!(
+                "the index {:?} must have as many dimensions as {:?} and be no longer except along {axis}",
+                index.shape(),
+                x.shape()
+            ),
+        ));
+    }
+    Ok(axis)
+}
+
+fn integers(operation: &'static str, index: &Tensor) -> Result<()> {
+    if index.dtype().is_integer() {
+        return Ok(());
+    }
+    Err(TensorError::type_of(operation, format!("an index is made of integers, not of {}", index.dtype())))
+}
+
+/// Whole slices along an axis, by a vector of numbers. Negative ones count from the end.
+pub fn index_select(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
+    if index.rank() > 1 {
+        return Err(TensorError::shape(
+            "index_select",
+            format!("the index {:?} must be a vector", index.shape()),
+        ));
+    }
+    integers("index_select", index)?;
+    same_device("index_select", x, index)?;
+    let axis = axis("index_select", dim, x.rank())?;
+    let x = &if x.rank() == 0 { to_shape(x, &[1])? } else { x.clone() };
+    let index = from_end(&to_shape(index, &[index.elements()])?, x.shape()[axis])?;
+    let mut shape = Shape::from_elem(1, x.rank());
+    shape[axis] = index.elements();
+    let index = to_shape(&index, &shape)?;
+    let mut wide = Shape::from(x.shape());
+    wide[axis] = index.elements();
+    gather(x, axis as isize, &broadcast_to(&index, &wide)?)
+}
+
+/// Negative numbers count from the end.
+fn from_end(index: &Tensor, length: usize) -> Result<Tensor> {
+    if index.dtype().kind() == crate::dtype::Kind::Unsigned {
+        return cast(index, DType::I64);
+    }
+    let index = cast(index, DType::I64)?;
+    let negative = binary_scalar(Binary::Lt, &index, Scalar::Int(0), false)?;
+    where_(&negative, &binary_scalar(Binary::Add, &index, Scalar::Int(length as i64), false)?, &index)
+}
+
+/// Rows of a table.
+pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
+    if weight.rank() != 2 {
+        return Err(TensorError::shape(
+            "embedding",
+            format!("the weight {:?} must be [rows, width]", weight.shape()),
+        ));
+    }
+    integers("embedding", index)?;
+    same_device("embedding", weight, index)?;
+    let width = weight.shape()[1];
+    let flat = cast(&to_shape(index, &[index.elements(), 1])?, DType::I64)?;
+    let rows = gather(weight, 0, &broadcast_to(&flat, &[index.elements(), width])?);
+    let mut shape = Shape::from(index.shape());
+    shape.push(width);
+    to_shape(&rows?, &shape)
+}
+
+/// Elements by their number row by row.
+pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    let flat = to_shape(x, &[x.elements()])?;
+    to_shape(&index_select(&flat, 0, &to_shape(index, &[index.elements()])?)?, index.shape())
+}
+
+/// A number where the mask holds.
+pub fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
+    if mask.dtype() != DType::Bool {
+        return Err(TensorError::type_of(
+            "masked_fill",
+            format!("a mask is made of bools, not of {}", mask.dtype()),
+        ));
+    }
+    where_(mask, &Tensor::constant(x.device(), value, &[], x.dtype()), x)
+}
+
+/// A new last axis with a one at the given place.
+pub fn one_hot(index: &Tensor, classes: usize) -> Result<Tensor> {
+    integers("one_hot", index)?;
+    let mut shape = Shape::from(index.shape());
+    shape.push(classes);
+    let places = iota(index.device(), &shape, shape.len() - 1)?;
+    let equal = binary(Binary::Eq, &places, &unsqueeze(&cast(index, DType::I64)?, -1)?)?;
+    cast(&equal, DType::I64)
+}
+
+/// The places of all that are not zero, `[count, rank]`. Computes and waits: the shape depends on the elements.
+pub fn nonzero(x: &Tensor) -> Result<Tensor> {
+    let flags = cast(x, DType::Bool)?.to_bytes()?;
+    let mut places: Vec<u8> = Vec::new();
+    let mut count = 0;
+    for (number, _) in flags.iter().enumerate().filter(|(_, flag)| **flag != 0) {
+        count += 1;
+        let mut place = Shape::from_elem(0, x.rank());
+        let mut rest = number;
+        for axis in (0..x.rank()).rev() {
+            place[axis] = rest % x.shape()[axis];
+            rest /= x.shape()[axis];
+        }
+        places.extend(place.iter().flat_map(|&at| (at as i64).to_le_bytes()));
+    }
+    Tensor::from_bytes(x.device(), DType::I64, &[count, x.rank()], &places)
+}
+
+/// The elements where a mask of the same shape holds, in a row. Computes the mask and waits.
+pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    let shape = crate::ops::axes::broadcast("masked_select", x.shape(), mask.shape())?;
+    let (x, mask) = (broadcast_to(x, &shape)?, broadcast_to(mask, &shape)?);
+    let flat = to_shape(&x, &[x.elements()])?;
+    let places = nonzero(&to_shape(&mask, &[x.elements()])?)?;
+    index_select(&flat, 0, &to_shape(&places, &[places.elements()])?)
+}
+
+/// Zeros above a diagonal of the last two axes.
+pub fn tril(x: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle("tril", x, Binary::Ge, diagonal)
+}
+
+/// Zeros below a diagonal of the last two axes.
+pub fn triu(x: &Tensor, diagonal: i64) -> Result<Tensor> {
+    triangle("triu", x, Binary::Le, diagonal)
+}
+
+fn triangle(name: &'static str, x: &Tensor, keeps: Binary, diagonal: i64) -> Result<Tensor> {
+    if x.rank() < 2 {
+        return Err(TensorError::shape(name, format!("{:?} is no matrix", x.shape())));
+    }
+    let row = iota(x.device(), x.shape(), x.rank() - 2)?;
+    let column = iota(x.device(), x.shape(), x.rank() - 1)?;
+    let kept = binary(keeps, &binary_scalar(Binary::Add, &row, Scalar::Int(diagonal), false)?, &column)?;
+    where_(&kept, x, &Tensor::constant(x.device(), Scalar::Int(0), x.shape(), x.dtype()))
+}

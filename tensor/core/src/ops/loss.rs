@@ -1,0 +1,311 @@
+//! How far off a model is. Means and sums are one launch where the elements need no more than one operation each.
+
+use crate::dtype::{DType, Scalar};
+use crate::error::TensorError;
+use crate::layout::Shape;
+use crate::ops::create::iota;
+use crate::ops::elementwise::{
+    add, binary, binary_scalar, cast, clamp, div, maximum, mul, plus, scaled, sub, unary, where_,
+};
+use crate::ops::reduce::{self, finish, sum_over};
+use crate::ops::shape::{broadcast_to, to_shape, unsqueeze};
+use crate::ops::softmax::log_softmax;
+use crate::program::{Binary, Unary};
+use crate::tensor::{Result, Tensor, same_device};
+
+/// What becomes of the loss of each element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossReduction {
+    None,
+    #[default]
+    Mean,
+    Sum,
+}
+
+impl LossReduction {
+    fn apply(self, loss: &Tensor) -> Result<Tensor> {
+        match self {
+            LossReduction::None => Ok(loss.clone()),
+            LossReduction::Mean => reduce::mean(loss, None, false),
+            LossReduction::Sum => reduce::sum(loss, None, false),
+        }
+    }
+}
+
+pub fn mse_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
+    let difference = difference("mse_loss", input, target)?;
+    reduction.apply(&mul(&difference, &difference)?)
+}
+
+pub fn l1_loss(input: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
+    reduction.apply(&unary(Unary::Abs, &difference("l1_loss", input, target)?)?)
+}
+
+/// Squares below `beta`, distances above.
+pub fn smooth_l1_loss(
+    input: &Tensor,
+    target: &Tensor,
+    beta: f64,
+    reduction: LossReduction,
+) -> Result<Tensor> {
+    if beta == 0.0 {
+        return l1_loss(input, target, reduction);
+    }
+    reduction.apply(&scaled(&huber(&difference("smooth_l1_loss", input, target)?, beta)?, 1.0 / beta)?)
+}
+
+pub fn huber_loss(input: &Tensor, target: &Tensor, delta: f64, reduction: LossReduction) -> Result<Tensor> {
+    reduction.apply(&huber(&difference("huber_loss", input, target)?, delta)?)
+}
+
+fn huber(difference: &Tensor, delta: f64) -> Result<Tensor> {
+    let distance = unary(Unary::Abs, difference)?;
+    let near = binary_scalar(Binary::Lt, &distance, Scalar::Float(delta), false)?;
+    let square = scaled(&mul(difference, difference)?, 0.5)?;
+    where_(&near, &square, &scaled(&plus(&distance, -0.5 * delta)?, delta)?)
+}
+
+/// Of probabilities; logarithms end at -100 so that no loss is infinite.
+pub fn bce_loss(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: LossReduction,
+) -> Result<Tensor> {
+    alike("bce_loss", input, target)?;
+    let target = cast(target, input.dtype())?;
+    let least = Some(Scalar::Float(-100.0));
+    let yes = clamp(&unary(Unary::Log, input)?, least, None)?;
+    let no = clamp(&unary(Unary::Log1p, &unary(Unary::Neg, input)?)?, least, None)?;
+    let one_less = binary_scalar(Binary::Sub, &target, Scalar::Float(1.0), true)?;
+    let loss = unary(Unary::Neg, &add(&mul(&target, &yes)?, &mul(&one_less, &no)?)?)?;
+    reduction.apply(&weighted(loss, weight)?)
+}
+
+/// Of any numbers, of which sigmoids would be the probabilities.
+pub fn bce_with_logits(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    pos_weight: Option<&Tensor>,
+    reduction: LossReduction,
+) -> Result<Tensor> {
+    alike("bce_with_logits", input, target)?;
+    let target = cast(target, input.dtype())?;
+    // log(1 + exp(-x)) = max(-x, 0) + log(1 + exp(-|x|)), which cannot overflow.
+    let zero = input.filled_like(0.0);
+    let small = unary(Unary::Log1p, &unary(Unary::Exp, &unary(Unary::Neg, &unary(Unary::Abs, input)?)?)?)?;
+    let softplus = add(&maximum(&unary(Unary::Neg, input)?, &zero)?, &small)?;
+    let one_less = binary_scalar(Binary::Sub, &target, Scalar::Float(1.0), true)?;
+    let loss = match pos_weight {
+        // (1 - t) x + (1 + (p - 1) t) log(1 + exp(-x)).
+        Some(pos_weight) => {
+            let factor = plus(&mul(&plus(&cast(pos_weight, input.dtype())?, -1.0)?, &target)?, 1.0)?;
+            add(&mul(&one_less, input)?, &mul(&factor, &softplus)?)?
+        }
+        None => add(&mul(&one_less, input)?, &softplus)?,
+    };
+    reduction.apply(&weighted(loss, weight)?)
+}
+
+/// Target times the distance of logarithms; the input is one already. `Mean` is over all elements, as PyTorch has it.
+pub fn kl_div(input: &Tensor, target: &Tensor, log_target: bool, reduction: LossReduction) -> Result<Tensor> {
+    alike("kl_div", input, target)?;
+    let loss = if log_target {
+        mul(&unary(Unary::Exp, target)?, &sub(target, input)?)?
+    } else {
+        let positive = binary_scalar(Binary::Gt, target, Scalar::Float(0.0), false)?;
+        let one = target.filled_like(1.0);
+        let logarithm = unary(Unary::Log, &where_(&positive, target, &one)?)?;
+        sub(&mul(target, &logarithm)?, &mul(target, input)?)?
+    };
+    reduction.apply(&loss)
+}
+
+/// What a loss over classes may be told.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassOptions<'a> {
+    /// One number for each class.
+    pub weight: Option<&'a Tensor>,
+    /// A target that does not count.
+    pub ignore_index: i64,
+    /// How much of the target is spread over all classes.
+    pub label_smoothing: f64,
+    pub reduction: LossReduction,
+}
+
+impl Default for ClassOptions<'_> {
+    fn default() -> Self {
+        ClassOptions {
+            weight: None,
+            ignore_index: -100,
+            label_smoothing: 0.0,
+            reduction: LossReduction::Mean,
+        }
+    }
+}
+
+/// Of logarithms of probabilities `[n, classes, ..]` or `[classes]`, and classes `[n, ..]`.
+pub fn nll_loss(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>) -> Result<Tensor> {
+    let classes = Classes::of("nll_loss", input, target, options)?;
+    classes.loss(0.0)
+}
+
+/// Of any numbers `[n, classes, ..]` or `[classes]`; targets are classes `[n, ..]`, or probabilities in the shape of the input.
+pub fn cross_entropy(input: &Tensor, target: &Tensor, options: &ClassOptions<'_>) -> Result<Tensor> {
+    if !(0.0..=1.0).contains(&options.label_smoothing) {
+        return Err(TensorError::shape(
+            "cross_entropy",
+            format!("label_smoothing must be from 0 to 1, not {}", options.label_smoothing),
+        ));
+    }
+    let axis = usize::from(input.rank() > 1);
+    if input.rank() == 0 {
+        return Err(TensorError::shape("cross_entropy", "the input needs a dimension of classes"));
+    }
+    let logarithms = log_softmax(input, axis as isize)?;
+    if target.dtype().is_float() {
+        return of_probabilities(&logarithms, target, axis, options);
+    }
+    let classes = Classes::of("cross_entropy", &logarithms, target, options)?;
+    classes.loss(options.label_smoothing)
+}
+
+fn of_probabilities(
+    logarithms: &Tensor,
+    target: &Tensor,
+    axis: usize,
+    options: &ClassOptions<'_>,
+) -> Result<Tensor> {
+    alike("cross_entropy", logarithms, target)?;
+    let classes = logarithms.shape()[axis];
+    let mut target = cast(target, logarithms.dtype())?;
+    if options.label_smoothing > 0.0 {
+        let share = options.label_smoothing / classes as f64;
+        target = plus(&scaled(&target, 1.0 - options.label_smoothing)?, share)?;
+    }
+    let mut loss = unary(Unary::Neg, &mul(logarithms, &target)?)?;
+    if let Some(weight) = options.weight {
+        loss = mul(&loss, &per_class(weight, logarithms, axis)?)?;
+    }
+    let samples = logarithms.elements() / classes.max(1);
+    match options.reduction {
+        LossReduction::None => finish(&sum_over(&loss, &[axis])?, &[axis], false),
+        LossReduction::Sum => reduce::sum(&loss, None, false),
+        LossReduction::Mean => scaled(&reduce::sum(&loss, None, false)?, 1.0 / samples as f64),
+    }
+}
+
+fn per_class(weight: &Tensor, like: &Tensor, axis: usize) -> Result<Tensor> {
+    let classes = like.shape()[axis];
+    if weight.shape() != [classes] {
+        return Err(TensorError::shape(
+            "cross_entropy",
+            format!("the weight is {:?}, there are {classes} classes", weight.shape()),
+        ));
+    }
+    let mut shape = Shape::from_elem(1, like.rank());
+    shape[axis] = classes;
+    broadcast_to(&to_shape(&cast(weight, like.dtype())?, &shape)?, like.shape())
+}
+
+/// Logarithms with the one class of each sample.
+struct Classes<'a> {
+    logarithms: &'a Tensor,
+    axis: usize,
+    /// In the shape of the logarithms: whether this is the sample's class.
+    chosen: Tensor,
+    /// In the shape of the logarithms: whether the sample counts.
+    counts: Tensor,
+    weight: Option<Tensor>,
+    reduction: LossReduction,
+}
+
+impl<'a> Classes<'a> {
+    fn of(
+        name: &'static str,
+        logarithms: &'a Tensor,
+        target: &Tensor,
+        options: &ClassOptions<'_>,
+    ) -> Result<Classes<'a>> {
+        same_device(name, logarithms, target)?;
+        let axis = usize::from(logarithms.rank() > 1);
+        let mut samples = Shape::from(logarithms.shape());
+        if !samples.is_empty() {
+            samples.remove(axis);
+        }
+        if logarithms.rank() == 0 || target.shape() != samples.as_slice() {
+            return Err(TensorError::shape(
+                name,
+                format!(
+                    "an input of {:?} ([n, classes, ..]) needs targets of {samples:?}, not {:?}",
+                    logarithms.shape(),
+                    target.shape()
+                ),
+            ));
+        }
+        if !target.dtype().is_integer() {
+            return Err(TensorError::type_of(
+                name,
+                format!("targets are classes, integers, not {}", target.dtype()),
+            ));
+        }
+        let target =
+            broadcast_to(&unsqueeze(&cast(target, DType::I64)?, axis as isize)?, logarithms.shape())?;
+        let number = iota(logarithms.device(), logarithms.shape(), axis)?;
+        let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
+        let chosen = binary(Binary::And, &binary(Binary::Eq, &number, &target)?, &counts)?;
+        let weight = options.weight.map(|weight| per_class(weight, logarithms, axis)).transpose()?;
+        Ok(Classes { logarithms, axis, chosen, counts, weight, reduction: options.reduction })
+    }
+
+    /// One launch for the sum, one for the divisor, none for elements.
+    fn loss(&self, smoothing: f64) -> Result<Tensor> {
+        let zero = self.logarithms.filled_like(0.0);
+        let one = self.logarithms.filled_like(1.0);
+        let weight = self.weight.as_ref().unwrap_or(&one);
+        let minus = mul(&unary(Unary::Neg, self.logarithms)?, weight)?;
+        let mut loss = where_(&self.chosen, &minus, &zero)?;
+        if smoothing > 0.0 {
+            let classes = self.logarithms.shape()[self.axis] as f64;
+            let spread = where_(&self.counts, &scaled(&minus, smoothing / classes)?, &zero)?;
+            loss = add(&scaled(&loss, 1.0 - smoothing)?, &spread)?;
+        }
+        match self.reduction {
+            LossReduction::None => finish(&sum_over(&loss, &[self.axis])?, &[self.axis], false),
+            LossReduction::Sum => reduce::sum(&loss, None, false),
+            LossReduction::Mean => {
+                let total = reduce::sum(&where_(&self.chosen, weight, &zero)?, None, false)?;
+                div(&reduce::sum(&loss, None, false)?, &total)
+            }
+        }
+    }
+}
+
+fn weighted(loss: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    match weight {
+        Some(weight) => mul(&loss, &cast(weight, loss.dtype())?),
+        None => Ok(loss),
+    }
+}
+
+fn alike(name: &'static str, input: &Tensor, target: &Tensor) -> Result<()> {
+    same_device(name, input, target)?;
+    if input.shape() == target.shape() {
+        return Ok(());
+    }
+    Err(TensorError::shape(
+        name,
+        format!(
+            "the input is {:?}, the target {:?}; they must have one shape",
+            input.shape(),
+            target.shape()
+        ),
+    ))
+}
+
+fn difference(name: &'static str, input: &Tensor, target: &Tensor) -> Result<Tensor> {
+    same_device(name, input, target)?;
+    crate::ops::axes::broadcast(name, input.shape(), target.shape())?;
+    sub(input, target)
+}

@@ -1,0 +1,20 @@
+//! Operations: each makes nodes and says how gradients go back. Nothing here runs, except what says so.
+
+pub mod activation;
+mod axes;
+pub mod conv;
+pub mod create;
+pub mod einsum;
+pub mod elementwise;
+mod gradients;
+pub mod index;
+pub mod join;
+pub mod loss;
+pub mod matmul;
+pub mod norm;
+pub mod pool;
+pub mod reduce;
+pub mod shape;
+pub mod softmax;
+pub mod sort;
+pub mod window;

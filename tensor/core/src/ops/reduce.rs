@@ -1,0 +1,182 @@
+//! Many numbers to few.
+
+use crate::dtype::{DType, Kind, Scalar};
+use crate::error::TensorError;
+use crate::layout::Shape;
+use crate::node::Op;
+use crate::ops::axes::{Axes, axes};
+use crate::ops::create::real;
+use crate::ops::elementwise::{binary, binary_scalar, cast, div, mul, where_};
+use crate::ops::shape::{broadcast_to, to_shape};
+use crate::program::Binary;
+use crate::step::Reduction;
+use crate::tensor::{Result, Tensor};
+
+/// Integers and bools are summed as i64.
+pub fn sum(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    let axes = axes("sum", dims, x.rank())?;
+    finish(&sum_over(&counted(x)?, &axes)?, &axes, keepdim)
+}
+
+pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    if x.dtype().kind() < Kind::Float {
+        return Err(TensorError::type_of(
+            "mean",
+            format!("the mean of {} is no {0}; cast to a floating point type first", x.dtype()),
+        ));
+    }
+    let axes = axes("mean", dims, x.rank())?;
+    let count = count(x, &axes);
+    let mean = binary_scalar(Binary::Div, &sum_over(x, &axes)?, Scalar::Float(count as f64), false)?;
+    finish(&mean, &axes, keepdim)
+}
+
+pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    let axes = axes("prod", dims, x.rank())?;
+    let x = counted(x)?;
+    let product = reduced(&x, Reduction::Product, &axes, x.dtype()).record("prod", &[&x], |_| {
+        let (x, axes) = (x.detach(), axes.clone());
+        Box::new(move |g| Ok(vec![Some(prod_gradient(&x, &axes, g)?)]))
+    });
+    finish(&product, &axes, keepdim)
+}
+
+/// The largest; NaN if there is one. A gradient is shared by all that are largest.
+pub fn max(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    extreme("max", Reduction::Max, x, dims, keepdim)
+}
+
+pub fn min(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    extreme("min", Reduction::Min, x, dims, keepdim)
+}
+
+pub fn any(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    let axes = axes("any", dims, x.rank())?;
+    finish(&reduced(&cast(x, DType::Bool)?, Reduction::Any, &axes, DType::Bool), &axes, keepdim)
+}
+
+pub fn all(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
+    let axes = axes("all", dims, x.rank())?;
+    finish(&reduced(&cast(x, DType::Bool)?, Reduction::All, &axes, DType::Bool), &axes, keepdim)
+}
+
+fn extreme(
+    name: &'static str,
+    reduction: Reduction,
+    x: &Tensor,
+    dims: Option<&[isize]>,
+    keepdim: bool,
+) -> Result<Tensor> {
+    if x.dtype() == DType::C64 {
+        return Err(TensorError::type_of(name, "complex numbers have no order"));
+    }
+    let axes = axes(name, dims, x.rank())?;
+    if count(x, &axes) == 0 {
+        return Err(TensorError::shape(name, format!("{:?} has no elements to choose from", x.shape())));
+    }
+    if x.dtype() == DType::Bool {
+        let reduction = if reduction == Reduction::Max { Reduction::Any } else { Reduction::All };
+        return finish(&reduced(x, reduction, &axes, DType::Bool), &axes, keepdim);
+    }
+    let best = reduced(x, reduction, &axes, x.dtype()).record(name, &[x], |best| {
+        let (x, axes) = (x.detach(), axes.clone());
+        Box::new(move |g| {
+            let chosen = binary(Binary::Eq, &x, &broadcast_to(&best, x.shape())?)?;
+            let share = div(g, &sum_over(&cast(&chosen, g.dtype())?, &axes)?)?;
+            let share = broadcast_to(&share, x.shape())?;
+            Ok(vec![Some(where_(&chosen, &share, &share.filled_like(0.0))?)])
+        })
+    });
+    finish(&best, &axes, keepdim)
+}
+
+/// The gradient times the product of all other elements, which is computed anew for each so that zeros do no harm.
+fn prod_gradient(x: &Tensor, axes: &[usize], g: &Tensor) -> Result<Tensor> {
+    let shape = x.shape();
+    let mut order: Axes = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+    order.extend_from_slice(axes);
+    let moved = crate::ops::shape::permuted(x, &order);
+    let kept: Shape = order[..x.rank() - axes.len()].iter().map(|&axis| shape[axis]).collect();
+    let length = count(x, axes);
+    let mut square = kept.clone();
+    square.push(length);
+    let flat = to_shape(&moved, &square)?;
+    square.push(length);
+    let rank = square.len();
+    let mut row = Shape::from(flat.shape());
+    row.insert(rank - 2, 1);
+    let each = broadcast_to(&to_shape(&flat, &row)?, &square)?;
+    let iota = |axis| crate::ops::create::iota(x.device(), &square, axis);
+    let same = binary(Binary::Eq, &iota(rank - 2)?, &iota(rank - 1)?)?;
+    let others = where_(&same, &each.filled_like(1.0), &each)?;
+    let others = reduced(&others, Reduction::Product, &[rank - 1], x.dtype());
+    let permuted_shape: Shape = order.iter().map(|&axis| shape[axis]).collect();
+    let others = to_shape(&others, &permuted_shape)?;
+    let mut back = Axes::from_elem(0, order.len());
+    order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
+    let others = crate::ops::shape::permuted(&others, &back);
+    mul(&others, &broadcast_to(g, x.shape())?)
+}
+
+/// Sums over axes, which stay with length one.
+pub(crate) fn sum_over(x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    if axes.iter().all(|&axis| x.shape()[axis] == 1) {
+        return Ok(x.clone());
+    }
+    Ok(reduced(x, Reduction::Sum, axes, x.dtype()).record("sum", &[x], |_| {
+        let before = Shape::from(x.shape());
+        Box::new(move |g| Ok(vec![Some(broadcast_to(g, &before)?)]))
+    }))
+}
+
+/// Back to the shape that was broadcast: the sum of all copies.
+pub(crate) fn sum_to(x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+    if x.shape() == shape {
+        return Ok(x.clone());
+    }
+    let added = x.rank() - shape.len();
+    let axes: Axes = (0..x.rank())
+        .filter(|&axis| axis < added || (shape[axis - added] == 1 && x.shape()[axis] != 1))
+        .collect();
+    to_shape(&sum_over(x, &axes)?, shape)
+}
+
+/// How many elements become one.
+pub(crate) fn count(x: &Tensor, axes: &[usize]) -> usize {
+    axes.iter().map(|&axis| x.shape()[axis]).product()
+}
+
+/// The node, without a past.
+pub(crate) fn reduced(x: &Tensor, reduction: Reduction, axes: &[usize], dtype: DType) -> Tensor {
+    let mut shape = Shape::from(x.shape());
+    axes.iter().for_each(|&axis| shape[axis] = 1);
+    if let Some(value) = x.known() {
+        let times = count(x, axes) as f64;
+        let folded = match reduction {
+            _ if times == 0.0 => None,
+            Reduction::Sum if dtype.is_float() => Some(Scalar::Float(real(value) * times)),
+            Reduction::Max | Reduction::Min | Reduction::Any | Reduction::All => Some(value),
+            _ => None,
+        };
+        if let Some(folded) = folded.filter(|_| dtype != DType::C64) {
+            return Tensor::constant(x.device(), folded, &shape, dtype);
+        }
+    }
+    Tensor::make(Op::Reduce { reduction, axes: axes.into() }, &[x], shape, dtype)
+}
+
+/// Without the axes that were reduced, unless they are to be kept.
+pub(crate) fn finish(x: &Tensor, axes: &[usize], keepdim: bool) -> Result<Tensor> {
+    if keepdim {
+        return Ok(x.clone());
+    }
+    let kept = x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+    to_shape(x, &kept.map(|(_, &length)| length).collect::<Shape>())
+}
+
+fn counted(x: &Tensor) -> Result<Tensor> {
+    match x.dtype().kind() {
+        Kind::Bool | Kind::Signed | Kind::Unsigned => cast(x, DType::I64),
+        Kind::Float | Kind::Complex => Ok(x.clone()),
+    }
+}

@@ -1,0 +1,108 @@
+//! What a device is asked to do: one launch each, in order.
+
+use crate::device::Buffer;
+use crate::dtype::DType;
+use crate::layout::{Layout, Shape};
+use crate::program::Program;
+
+/// A tensor in memory, as a step reads or writes it.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    pub buffer: Buffer,
+    pub layout: Layout,
+    pub dtype: DType,
+}
+
+/// One launch.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub work: Work,
+    pub inputs: Vec<Operand>,
+    /// Contiguous, unless the work says otherwise, and apart from all inputs.
+    pub outputs: Vec<Operand>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    Sum,
+    Product,
+    /// NaN if any is.
+    Max,
+    Min,
+    /// Of bools.
+    Any,
+    All,
+}
+
+/// How a contraction adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Accumulation {
+    /// In panels of [`PANEL`] along the depth: each panel one chain of fused multiply-adds from zero in order of depth, the panels' sums added in order.
+    /// The same bits on every device. Half types are added in f32, and rounded at the end.
+    Ordered,
+    /// However the device is fastest.
+    Fast,
+}
+
+/// Elements of depth that one chain of an ordered contraction has.
+pub const PANEL: usize = 256;
+
+/// What a launch computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// `outputs[j][i] = program(inputs[..][i]).j` for every index `i`. All inputs have the outputs' shape (broadcast by strides of zero).
+    Map(Program),
+    /// `outputs[0][o] = epilogue(reduction of program(inputs[..mapped][i]) over all i that agree with o, inputs[mapped..][o])`.
+    /// The output has the inputs' rank, with length 1 along reduced axes; inputs from `mapped` on have the output's shape. The epilogue's input 0 is what was reduced, its input 1 is
+    /// `inputs[mapped]`, and so on. There is always at least one mapped input.
+    /// f16 and bf16 are reduced in f32: `program` casts, `epilogue` casts back.
+    Reduce { program: Program, reduction: Reduction, axes: Vec<usize>, mapped: usize, epilogue: Program },
+    /// The index (i64) of the largest or smallest element along an axis; the first of equals; NaN before all else.
+    ArgReduce { largest: bool, axis: usize },
+    /// `out[b.., m.., n..] = epilogue(sum over k.. of left[b.., m.., k..] * right[b.., n.., k..], inputs[2..][b.., m.., n..])`.
+    /// The epilogue's input 0 is the sum, in the type that its instruction says (f32 for half types); its input 1 is `inputs[2]`, and so on.
+    /// Like a reduction's, it has one result, or as many as the device says it can (`Device::epilogue_results`) and as there are outputs.
+    /// The four numbers say how many axes of each sort there are. Inputs 0 and 1 may be any windows, so convolutions are contractions too.
+    Contract {
+        batch: usize,
+        rows: usize,
+        columns: usize,
+        depth: usize,
+        accumulation: Accumulation,
+        epilogue: Program,
+    },
+    /// Along an axis of any float type, subtracting the largest first; computed in f32 (f64 for f64).
+    Softmax { axis: usize, log: bool },
+    /// `(x - mean) * rsqrt(variance + epsilon)` over the last `axes` axes; inputs 1 and 2, if there, are a weight and a bias of the input's shape.
+    /// Outputs: the result, and if there, mean and 1/deviation (f32, or f64 for f64; with length 1 along these axes).
+    Normalise { axes: usize, epsilon: f64 },
+    /// Input 0 inside a frame of one value.
+    Pad { before: Shape, value: crate::dtype::Scalar },
+    /// All inputs one after another along an axis.
+    Concat { axis: usize },
+    /// The sum of overlapping windows, the inverse of taking windows: the input is `[.., windows.., kernel..]` for the last `kernel.len()` axes of the
+    /// output, and `out[.., p..] = sum of input[.., w.., k..] where w * stride + k * dilation == p`, in order of k.
+    Fold { kernel: Shape, stride: Shape, dilation: Shape },
+    /// `out[i, j, k] = input0[i, input1[i, j, k], k]`: both of one rank; indices are i64 and were checked, or are out of bounds and read as zero.
+    Gather { axis: usize },
+    /// `out = input0; out[i, input1[i, j, k], k] += input2[i, j, k]` in order of j, the same bits every time. With `add` false the last one is kept.
+    Scatter { axis: usize, add: bool },
+    /// Numbers of the counter-based generator Philox 4x32-10, see `random.rs`: the same on every device.
+    Random { seed: u64, offset: u64, distribution: Distribution },
+    /// Values sorted along an axis, and their indices (i64): stable, NaN last.
+    Sort { axis: usize, descending: bool },
+    /// Sums or products of all elements so far along an axis.
+    Cumulative { axis: usize, product: bool },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// In [0, 1).
+    Uniform,
+    Normal,
+    /// In [low, high).
+    Integers {
+        low: i64,
+        high: i64,
+    },
+}

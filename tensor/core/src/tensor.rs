@@ -1,0 +1,309 @@
+//! What a user holds: a shape, a type, a device, and a place in the graph.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::autograd::Function;
+use crate::device::Device;
+use crate::dtype::{DType, Scalar};
+use crate::error::{DeviceError, TensorError};
+use crate::execute;
+use crate::layout::{Layout, Shape};
+use crate::node::{Inputs, Node, Op, Place};
+use crate::ops;
+
+pub type Result<T> = std::result::Result<T, TensorError>;
+
+/// Elements of one type on one device. Clones are the same tensor.
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    shape: Shape,
+    dtype: DType,
+    device: Arc<dyn Device>,
+    /// Another one after `set_data`.
+    node: RwLock<Arc<Node>>,
+    requires_grad: AtomicBool,
+    pub grad: Mutex<Option<Tensor>>,
+    /// How it was made, if gradients go through it.
+    pub function: Mutex<Option<Arc<Function>>>,
+}
+
+impl Tensor {
+    pub fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    pub fn rank(&self) -> usize {
+        self.0.shape.len()
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.0.device
+    }
+
+    pub fn elements(&self) -> usize {
+        self.0.shape.iter().product()
+    }
+
+    pub fn requires_grad(&self) -> bool {
+        self.0.requires_grad.load(Ordering::Relaxed)
+    }
+
+    pub fn set_requires_grad(&self, requires: bool) -> Result<()> {
+        if requires && !differentiable(self.dtype()) {
+            return Err(TensorError::state(
+                "requires_grad",
+                format!(
+                    "only floating point and complex tensors have gradients, this one is {}",
+                    self.dtype()
+                ),
+            ));
+        }
+        if !requires && !self.is_leaf() {
+            return Err(TensorError::state(
+                "requires_grad",
+                "it can only be switched off for tensors that no operation made; use detach() for the others",
+            ));
+        }
+        self.0.requires_grad.store(requires, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub fn grad(&self) -> Option<Tensor> {
+        self.0.grad.lock().clone()
+    }
+
+    pub fn set_grad(&self, grad: Option<Tensor>) {
+        *self.0.grad.lock() = grad;
+    }
+
+    /// Whether no operation that remembers gradients made it.
+    pub fn is_leaf(&self) -> bool {
+        self.0.function.lock().is_none()
+    }
+
+    /// The name of the operation that gradients go back through.
+    pub fn grad_fn(&self) -> Option<&'static str> {
+        self.0.function.lock().as_ref().map(|function| function.name)
+    }
+
+    /// The same elements without a past.
+    pub fn detach(&self) -> Tensor {
+        Tensor::of_node(self.node())
+    }
+
+    /// Whether the elements are in memory already.
+    pub fn is_realised(&self) -> bool {
+        Place::of(&self.node()).buffer().is_some()
+    }
+
+    /// Elements row by row. They are copied before this returns.
+    pub fn from_bytes(
+        device: &Arc<dyn Device>,
+        dtype: DType,
+        shape: &[usize],
+        bytes: &[u8],
+    ) -> Result<Tensor> {
+        let expected = size_in_bytes("tensor", shape, dtype)?;
+        if bytes.len() != expected {
+            return Err(TensorError::shape(
+                "tensor",
+                format!("{shape:?} of {dtype} takes {expected} bytes, {} were given", bytes.len()),
+            ));
+        }
+        let failed = |source| device_error("tensor", device, source);
+        let buffer = device.allocate(expected.max(1)).map_err(failed)?;
+        if !bytes.is_empty() {
+            device.upload(&buffer, 0, bytes).map_err(failed)?;
+        }
+        Ok(Tensor::of_node(Node::leaf(buffer, shape.into(), dtype, device.clone())))
+    }
+
+    /// Computes what is not there yet, waits for it, and brings it here, row by row.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut source = self.detach();
+        let mut place = Place::of(&source.node());
+        if !place.layout.is_contiguous() {
+            source = ops::shape::contiguous(&source)?;
+            place = Place::of(&source.node());
+        }
+        execute::eval(std::slice::from_ref(&source))?;
+        let mut bytes = vec![0; self.elements() * self.dtype().bytes()];
+        if let Some(buffer) = place.buffer()
+            && !bytes.is_empty()
+        {
+            self.device()
+                .download(buffer, place.layout.offset * self.dtype().bytes(), &mut bytes)
+                .map_err(|source| device_error("download", self.device(), source))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Itself if it is there already, else a copy. Computes and waits.
+    pub fn to_device(&self, device: &Arc<dyn Device>) -> Result<Tensor> {
+        if Arc::ptr_eq(self.device(), device) {
+            return Ok(self.clone());
+        }
+        let moved = Tensor::from_bytes(device, self.dtype(), self.shape(), &self.to_bytes()?)?;
+        Ok(moved.record("to_device", &[self], |_| {
+            let home = self.device().clone();
+            Box::new(move |g| Ok(vec![Some(g.to_device(&home)?)]))
+        }))
+    }
+
+    pub fn cast(&self, dtype: DType) -> Result<Tensor> {
+        ops::elementwise::cast(self, dtype)
+    }
+
+    /// Adds to the gradient of every tensor that this one came of and that requires one. A tensor of several elements needs the gradient to begin with.
+    pub fn backward(&self, gradient: Option<&Tensor>, retain_graph: bool) -> Result<()> {
+        crate::autograd::backward(self, gradient, retain_graph)
+    }
+
+    /// Shows the elements of another tensor from now on, as an optimizer or a loaded file wants it. What was computed of the old ones keeps them.
+    pub fn set_data(&self, other: &Tensor) -> Result<()> {
+        if self.shape() != other.shape() || self.dtype() != other.dtype() {
+            return Err(TensorError::shape(
+                "set_data",
+                format!(
+                    "{:?} of {} cannot take the place of {:?} of {}",
+                    other.shape(),
+                    other.dtype(),
+                    self.shape(),
+                    self.dtype()
+                ),
+            ));
+        }
+        same_device("set_data", self, other)?;
+        let new = other.node();
+        new.hold();
+        let old = std::mem::replace(&mut *self.0.node.write(), new);
+        old.let_go();
+        Ok(())
+    }
+
+    pub(crate) fn node(&self) -> Arc<Node> {
+        self.0.node.read().clone()
+    }
+
+    pub(crate) fn of_node(node: Arc<Node>) -> Tensor {
+        node.hold();
+        Tensor(Arc::new(Inner {
+            shape: node.shape.clone(),
+            dtype: node.dtype,
+            device: node.device.clone(),
+            node: RwLock::new(node),
+            requires_grad: AtomicBool::new(false),
+            grad: Mutex::new(None),
+            function: Mutex::new(None),
+        }))
+    }
+
+    /// A new node of others, without a past.
+    pub(crate) fn make(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
+        let device = inputs[0].device().clone();
+        let inputs: Inputs = inputs.iter().map(|input| input.node()).collect();
+        Tensor::of_node(Node::new(op, inputs, shape, dtype, device))
+    }
+
+    /// A tensor whose elements are one number; it takes no memory.
+    pub(crate) fn constant(device: &Arc<dyn Device>, value: Scalar, shape: &[usize], dtype: DType) -> Tensor {
+        let node = Node::new(Op::Constant(value), Inputs::new(), shape.into(), dtype, device.clone());
+        Tensor::of_node(node)
+    }
+
+    /// Zeros or another number in the shape and type of this.
+    pub(crate) fn filled_like(&self, value: f64) -> Tensor {
+        Tensor::constant(self.device(), Scalar::Float(value), self.shape(), self.dtype())
+    }
+
+    /// The number that all elements are, if that is known without computing.
+    pub(crate) fn known(&self) -> Option<Scalar> {
+        match self.node().op {
+            Op::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A window of this tensor's memory, without a past.
+    pub(crate) fn viewed(&self, change: impl FnOnce(&Layout) -> Layout) -> Tensor {
+        let node = self.node();
+        if let Op::Constant(value) = node.op {
+            let shape = change(&Layout::contiguous(&node.shape)).shape;
+            return Tensor::constant(&node.device, value, &shape, node.dtype);
+        }
+        let (base, layout) = match &node.op {
+            Op::View(layout) => (node.inputs()[0].clone(), change(layout)),
+            _ => (node.clone(), change(&Layout::contiguous(&node.shape))),
+        };
+        let shape = layout.shape.clone();
+        let inputs = Inputs::from_iter([base]);
+        Tensor::of_node(Node::new(Op::View(layout), inputs, shape, node.dtype, node.device.clone()))
+    }
+
+    /// How the elements lie, or will.
+    pub fn layout(&self) -> Layout {
+        let node = self.node();
+        match &node.op {
+            Op::View(layout) => layout.clone(),
+            _ => Layout::contiguous(&node.shape),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.node.get_mut().let_go();
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({:?}, {}, {})", self.shape(), self.dtype(), self.device().name())
+    }
+}
+
+pub(crate) fn differentiable(dtype: DType) -> bool {
+    dtype.is_float() || dtype == DType::C64
+}
+
+pub(crate) fn device_error(
+    operation: &'static str,
+    device: &Arc<dyn Device>,
+    source: DeviceError,
+) -> TensorError {
+    TensorError::Device { operation, device: device.name().to_owned(), source }
+}
+
+pub(crate) fn same_device(operation: &'static str, first: &Tensor, second: &Tensor) -> Result<()> {
+    if Arc::ptr_eq(first.device(), second.device()) {
+        return Ok(());
+    }
+    Err(TensorError::state(
+        operation,
+        format!(
+            "the tensors are on different devices, {} and {}; move one with .to()",
+            first.device().name(),
+            second.device().name()
+        ),
+    ))
+}
+
+/// Refuses shapes whose size no machine can count.
+pub(crate) fn size_in_bytes(operation: &'static str, shape: &[usize], dtype: DType) -> Result<usize> {
+    shape
+        .iter()
+        .try_fold(dtype.bytes(), |size, &length| size.checked_mul(length.max(1)))
+        .filter(|&size| isize::try_from(size).is_ok())
+        .map(|size| if shape.contains(&0) { 0 } else { size })
+        .ok_or_else(|| TensorError::shape(operation, format!("{shape:?} is too large to address")))
+}

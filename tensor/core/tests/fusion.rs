@@ -1,0 +1,231 @@
+//! What is computed in one launch, and that it is computed rightly.
+
+mod reference;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use reference::{Reference, decode};
+use tensor_core::device::Device;
+use tensor_core::dtype::{DType, Scalar};
+use tensor_core::ops::conv::{ConvOptions, conv};
+use tensor_core::ops::elementwise::{add, binary_scalar, cast, maximum, mul, sub, unary};
+use tensor_core::ops::{activation, create, loss, matmul, norm, reduce, shape, sort};
+use tensor_core::program::{Binary, Unary};
+use tensor_core::{Tensor, eval, explain};
+
+struct Rig {
+    device: Arc<dyn Device>,
+    reference: Arc<Reference>,
+}
+
+fn rig() -> Rig {
+    let reference = Arc::new(Reference::default());
+    Rig { device: reference.clone(), reference }
+}
+
+impl Rig {
+    fn tensor(&self, shape: &[usize], values: &[f64]) -> Tensor {
+        let bytes: Vec<u8> = values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect();
+        Tensor::from_bytes(&self.device, DType::F32, shape, &bytes).unwrap()
+    }
+
+    /// Numbers that differ.
+    fn ramp(&self, shape: &[usize]) -> Tensor {
+        let count = shape.iter().product::<usize>();
+        self.tensor(shape, &(0..count).map(|n| ((n * 7 + 3) % 11) as f64 / 4.0 - 1.0).collect::<Vec<_>>())
+    }
+
+    fn launches(&self, run: impl FnOnce()) -> usize {
+        let before = self.reference.launches.load(Ordering::Relaxed);
+        run();
+        self.reference.launches.load(Ordering::Relaxed) - before
+    }
+}
+
+fn values(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.to_bytes().unwrap();
+    bytes.chunks_exact(tensor.dtype().bytes()).map(|number| decode(number, tensor.dtype())).collect()
+}
+
+fn relu(x: &Tensor) -> Tensor {
+    let zero = create::zeros(x.device(), x.dtype(), &[]).unwrap();
+    maximum(x, &zero).unwrap()
+}
+
+#[test]
+fn an_elementwise_chain_is_one_launch() {
+    let rig = rig();
+    let (a, b) = (rig.ramp(&[3, 4]), rig.ramp(&[4]));
+    let y = relu(&add(&mul(&a, &b).unwrap(), &a).unwrap());
+    let y = unary(Unary::Exp, &y).unwrap();
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    let (a, b) = (values(&a), values(&b));
+    let expected: Vec<f64> =
+        (0..12).map(|n| f64::from((a[n] * b[n % 4] + a[n]).max(0.0).exp() as f32)).collect();
+    assert_eq!(values(&y), expected);
+}
+
+#[test]
+fn matmul_bias_and_relu_are_one_launch() {
+    let rig = rig();
+    let (x, w, b) = (rig.ramp(&[3, 5]), rig.ramp(&[5, 2]), rig.ramp(&[2]));
+    let y = relu(&add(&matmul::matmul(&x, &w).unwrap(), &b).unwrap());
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    let (x, w, b) = (values(&x), values(&w), values(&b));
+    for row in 0..3 {
+        for column in 0..2 {
+            let sum: f64 = (0..5).map(|k| x[row * 5 + k] * w[k * 2 + column]).sum();
+            let expected = (sum + b[column]).max(0.0);
+            assert!((values(&y)[row * 2 + column] - expected).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn what_is_held_before_an_epilogue_is_stored_by_the_same_launch() {
+    let rig = rig();
+    let (x, w, b) = (rig.ramp(&[3, 5]), rig.ramp(&[5, 2]), rig.ramp(&[2]));
+    let product = matmul::matmul(&x, &w).unwrap();
+    let sum = add(&product, &b).unwrap();
+    let y = activation::gelu(&sum, false).unwrap();
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    assert!(product.is_realised() && sum.is_realised());
+    let again = activation::gelu(&rig.tensor(&[3, 2], &values(&sum)), false).unwrap();
+    let error = values(&y).iter().zip(values(&again)).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(error < 1e-6);
+}
+
+#[test]
+fn convolution_batch_norm_and_relu_are_one_launch() {
+    let rig = rig();
+    let (x, w, b) = (rig.ramp(&[2, 2, 5, 5]), rig.ramp(&[4, 2, 3, 3]), rig.ramp(&[4]));
+    let variance = add(&mul(&b, &b).unwrap(), &create::ones(&rig.device, DType::F32, &[4]).unwrap()).unwrap();
+    eval(std::slice::from_ref(&variance)).unwrap();
+    let running = norm::Running { mean: &b, variance: &variance };
+    let mut y = conv(&x, &w, Some(&b), &ConvOptions::default()).unwrap();
+    y = norm::batch_norm(&y, Some(running), Some(&b), Some(&b), false, 0.1, 1e-5).unwrap();
+    y = activation::relu(&y).unwrap();
+    let told = explain(std::slice::from_ref(&y)).unwrap();
+    assert_eq!(told.launches.len(), 1, "{told}");
+    assert_eq!(told.launches[0].kind, "contract");
+    assert_eq!(told.bytes_written(), 2 * 4 * 3 * 3 * 4);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    assert!(explain(std::slice::from_ref(&y)).unwrap().launches.is_empty());
+}
+
+#[test]
+fn a_loss_is_computed_with_the_step_that_it_began() {
+    let rig = rig();
+    let (x, w) = (rig.ramp(&[4, 3]), rig.ramp(&[2, 3]));
+    w.set_requires_grad(true).unwrap();
+    let hidden = activation::relu(&matmul::linear(&x, &w, None).unwrap()).unwrap();
+    let target = rig.ramp(&[4, 2]);
+    let loss = loss::mse_loss(&hidden, &target, loss::LossReduction::Mean).unwrap();
+    loss.backward(None, false).unwrap();
+    let step = binary_scalar(Binary::Mul, &w.grad().unwrap(), Scalar::Float(0.1), false).unwrap();
+    w.set_data(&sub(&w.detach(), &step).unwrap()).unwrap();
+    eval(std::slice::from_ref(&w)).unwrap();
+    assert!(loss.is_realised() && hidden.is_realised());
+    assert_eq!(rig.launches(|| assert!(values(&loss)[0] > 0.0)), 0);
+}
+
+#[test]
+fn a_mean_of_squares_is_one_launch() {
+    let rig = rig();
+    let (a, b) = (rig.ramp(&[3, 4]), rig.ramp(&[3, 1]));
+    let difference = sub(&a, &b).unwrap();
+    let loss = reduce::mean(&mul(&difference, &difference).unwrap(), None, false).unwrap();
+    drop(difference);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&loss)).unwrap()), 1);
+    let (a, b) = (values(&a), values(&b));
+    let expected = (0..12).map(|n| (a[n] - b[n / 4]).powi(2)).sum::<f64>() / 12.0;
+    assert!((values(&loss)[0] - expected).abs() < 1e-6);
+}
+
+#[test]
+fn what_is_held_is_stored_with_what_comes_of_it() {
+    let rig = rig();
+    let a = rig.ramp(&[6]);
+    let half = binary_scalar(Binary::Mul, &a, Scalar::Float(0.5), false).unwrap();
+    let y = unary(Unary::Neg, &half).unwrap();
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 1);
+    assert!(half.is_realised());
+    assert_eq!(values(&half), values(&a).iter().map(|x| x / 2.0).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_later_tensor_is_made_of_is_not_computed_again() {
+    let rig = rig();
+    let (x, w) = (rig.ramp(&[3, 3]), rig.ramp(&[3, 3]));
+    let logits = matmul::matmul(&x, &w).unwrap();
+    let best = sort::argmax(&shape::transpose(&logits, 0, 1).unwrap(), Some(1), false).unwrap();
+    let loss = reduce::sum(&unary(Unary::Exp, &logits).unwrap(), None, false).unwrap();
+    drop(logits);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&loss)).unwrap()), 2);
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&best)).unwrap()), 1);
+}
+
+#[test]
+fn a_node_of_two_users_is_computed_once() {
+    let rig = rig();
+    let (x, w) = (rig.ramp(&[3, 3]), rig.ramp(&[3, 3]));
+    let product = matmul::matmul(&x, &w).unwrap();
+    let rows = reduce::sum(&product, Some(&[1]), true).unwrap();
+    let y = sub(&product, &rows).unwrap();
+    drop((product, rows));
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&y)).unwrap()), 3);
+}
+
+#[test]
+fn constants_and_ranges_take_no_launch_of_their_own() {
+    let rig = rig();
+    let range =
+        create::arange(&rig.device, DType::I64, Scalar::Int(9), Scalar::Int(0), Scalar::Int(-2)).unwrap();
+    assert_eq!(values(&range), [9.0, 7.0, 5.0, 3.0, 1.0]);
+    let eye = create::eye(&rig.device, DType::F32, 3, 3).unwrap();
+    let total = reduce::sum(&cast(&range, DType::F32).unwrap(), None, false).unwrap();
+    assert_eq!(values(&total), [25.0]);
+    let sum = add(&eye, &rig.ramp(&[3, 3])).unwrap();
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&sum)).unwrap()), 1);
+    let fresh = create::iota(&rig.device, &[4, 3], 0).unwrap();
+    assert_eq!(values(&reduce::sum(&fresh, None, false).unwrap()), [18.0]);
+}
+
+#[test]
+fn views_never_launch() {
+    let rig = rig();
+    let a = rig.ramp(&[4, 6]);
+    let turned = shape::transpose(&a, 0, 1).unwrap();
+    let part = shape::slice(&turned, 0, 5, -6, -2).unwrap();
+    let wide = shape::expand(&shape::unsqueeze(&part, 0).unwrap(), &[2, -1, -1]).unwrap();
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&wide)).unwrap()), 0);
+    assert_eq!(wide.shape(), [2, 3, 4]);
+    let a = values(&a);
+    let expected: Vec<f64> = (0..24).map(|n| a[n % 4 * 6 + 5 - 2 * (n / 4 % 3)]).collect();
+    assert_eq!(values(&wide), expected);
+}
+
+#[test]
+fn half_numbers_are_added_in_single_precision() {
+    let rig = rig();
+    let ones = shape::clone(&create::ones(&rig.device, DType::F16, &[4096]).unwrap()).unwrap();
+    eval(std::slice::from_ref(&ones)).unwrap();
+    assert_eq!(values(&reduce::sum(&ones, None, false).unwrap()), [4096.0]);
+    let row = shape::reshape(&ones, &[1, 4096]).unwrap();
+    let product = matmul::matmul(&row, &shape::transpose(&row, 0, 1).unwrap()).unwrap();
+    assert_eq!((values(&product), product.dtype()), (vec![4096.0], DType::F16));
+}
+
+#[test]
+fn a_long_chain_is_cut_and_falls_without_recursion() {
+    let rig = rig();
+    let mut x = rig.ramp(&[2]);
+    for _ in 0..20_000 {
+        x = binary_scalar(Binary::Add, &x, Scalar::Float(1.0), false).unwrap();
+    }
+    let dropped = binary_scalar(Binary::Add, &x, Scalar::Float(1.0), false).unwrap();
+    drop(dropped);
+    let first = values(&rig.ramp(&[2]))[0];
+    assert_eq!(values(&x)[0], first + 20_000.0);
+}

@@ -1,0 +1,480 @@
+//! Matrix products and convolutions: `out[b, m, n] = epilogue(sum over k of left[b, m, k] * right[b, n, k])`, each letter any number of axes.
+//!
+//! The output is cut into regions that tasks compute on their own, whole depth and epilogue included; inside, panels of both operands are
+//! packed and multiplied tile by tile. Panels of depth are those of the ordered accumulation, which costs nothing, so there is no other.
+
+mod kernel;
+mod pack;
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use num_complex::Complex32;
+use tensor_core::dtype::{DType, Kind};
+use tensor_core::error::DeviceError;
+use tensor_core::program::{Code, Instruction, Program};
+use tensor_core::step::PANEL;
+
+use crate::element::Element;
+use crate::kernels::BLOCK;
+use crate::level::{Level, level};
+use crate::map::{self, Feeds, check_axes, index_walk};
+use crate::memory::{CpuMemory, Line, Shelf};
+use crate::plan::{Feed, Frame, Plan};
+use crate::threads::{Shared, Threads};
+use crate::view::{View, wrong};
+use crate::walk::Walk;
+use kernel::{LARGEST, Sum, Tile};
+use pack::{Grid, pack};
+
+/// Rows and columns whose panels are packed at a time, for the second-level cache.
+const ROWS: usize = 240;
+const COLUMNS: usize = 1024;
+/// Rows of a region at most, if its sums cannot be held in the output.
+const HELD_ROWS: usize = 960;
+
+/// How many axes of each sort there are, and what is done to each sum.
+pub struct Contract<'a> {
+    pub batch: usize,
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
+    pub epilogue: &'a Program,
+}
+
+impl Contract<'_> {
+    pub fn run(&self, threads: &Threads, inputs: &[View], output: &View) -> Result<(), DeviceError> {
+        let [left, right, others @ ..] = inputs else {
+            return Err(wrong("a contraction has two operands"));
+        };
+        self.check(left, right, others, output)?;
+        let dtype = self.sum_type(left.dtype, right.dtype);
+        let operand = |view: &View| operand_type(view.dtype, dtype);
+        let shelf = std::sync::Arc::default();
+        let held = [
+            Held::new(threads, &shelf, left, operand(left))?,
+            Held::new(threads, &shelf, right, operand(right))?,
+        ];
+        macro_rules! go {
+            ($L:ty, $R:ty, $N:ty) => {
+                self.typed::<$L, $R, $N>(threads, &held, left, right, others, output, dtype, level())
+            };
+        }
+        use DType::*;
+        match (operand(left), operand(right)) {
+            (F32, F32) => go!(f32, f32, f32),
+            (F16, F16) => go!(half::f16, half::f16, f32),
+            (BF16, BF16) => go!(half::bf16, half::bf16, f32),
+            (F64, _) => go!(f64, f64, f64),
+            (I32, _) => go!(i32, i32, i32),
+            (I64, _) => go!(i64, i64, i64),
+            (C64, _) => go!(Complex32, Complex32, Complex32),
+            (one, other) => Err(DeviceError::Unsupported(format!("a contraction of {one} and {other}"))),
+        }
+    }
+
+    fn check(&self, left: &View, right: &View, others: &[View], output: &View) -> Result<(), DeviceError> {
+        let (a, b, c) = (left.shape(), right.shape(), output.shape());
+        let fits = a.len() == self.batch + self.rows + self.depth
+            && b.len() == self.batch + self.columns + self.depth
+            && c.len() == self.batch + self.rows + self.columns
+            && a[..self.batch] == b[..self.batch]
+            && a[..self.batch + self.rows] == c[..self.batch + self.rows]
+            && b[self.batch..self.batch + self.columns] == c[self.batch + self.rows..]
+            && a[self.batch + self.rows..] == b[self.batch + self.columns..]
+            && others.iter().all(|view| view.shape() == c);
+        if !fits {
+            return Err(wrong(format!("a contraction's shapes do not fit: {a:?}, {b:?} and {c:?}")));
+        }
+        check_axes(self.epilogue, c.len())
+    }
+
+    /// What is added up in: that of the operands, or what the epilogue asks for if that is more.
+    fn sum_type(&self, left: DType, right: DType) -> DType {
+        let mut common = left.promote(right);
+        for instruction in &self.epilogue.instructions {
+            if instruction.code == Code::Input(0) {
+                common = common.promote(instruction.dtype);
+            }
+        }
+        match common {
+            DType::F16 | DType::BF16 => DType::F32,
+            DType::U64 => DType::I64,
+            other if other.kind() <= Kind::Signed && other.bytes() < 8 => DType::I32,
+            other => other,
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what one contraction is")]
+    fn typed<L, R, N>(
+        &self,
+        threads: &Threads,
+        held: &[Held; 2],
+        left: &View,
+        right: &View,
+        others: &[View],
+        output: &View,
+        dtype: DType,
+        level: Level,
+    ) -> Result<(), DeviceError>
+    where
+        L: Element<Wide = N>,
+        R: Element<Wide = N>,
+        N: Sum,
+    {
+        let ([batches, rows, depth], [_, columns, right_depth]) =
+            (held[0].walks(left, self.batch, self.rows), held[1].walks(right, self.batch, self.columns));
+        let right_batches = held[1].walks(right, self.batch, self.columns)[0].0.clone();
+        let mut types = vec![dtype];
+        types.extend(others.iter().map(|view| view.dtype));
+        let plan = Plan::new(self.epilogue, &types, Some(&[output.dtype]), level)
+            .map_err(DeviceError::Unsupported)?;
+        let identity = Instruction { code: Code::Input(0), dtype };
+        let mut feeds = vec![Feed::Given];
+        feeds.extend(others.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())));
+        let whole = Whole::<L, R, N> {
+            left: Shared::new(held[0].start(left)),
+            right: Shared::new(held[1].start(right)),
+            left_batches: batches.0,
+            right_batches,
+            left_rows: rows.0.offsets(rows.1),
+            left_depth: depth.0.offsets(depth.1),
+            right_rows: columns.0.offsets(columns.1),
+            right_depth: right_depth.0.offsets(right_depth.1),
+            out: Shared::new(output.start()),
+            out_dtype: output.dtype,
+            in_place: output.dtype == dtype,
+            plain: output.dtype == dtype && self.epilogue.instructions == [identity],
+            plan,
+            feeds: Feeds(feeds),
+            shape: output.shape(),
+            tile: N::tile(level),
+        };
+        let (batch, m, n, k) = (batches.1, rows.1, columns.1, depth.1);
+        if batch * m * n == 0 {
+            return Ok(());
+        }
+        let most = if whole.in_place { usize::MAX } else { HELD_ROWS };
+        let wanted = threads.count() * 2;
+        let (height, width) = region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), most, wanted);
+        let (down, across) = (m.div_ceil(height), n.div_ceil(width));
+        // A guess: two multiply-adds a cycle in vectors of eight.
+        let cost = (batch * m * n).saturating_mul(k.max(16)) / 40;
+        threads.each(batch * down * across, cost, |task| {
+            let (column, rest) = (task % across * width, task / across);
+            let (row, batch) = (rest % down * height, rest / down);
+            // SAFETY: the shapes were checked and views lie in their buffers; regions do not overlap.
+            unsafe { whole.region(batch, row..m.min(row + height), column..n.min(column + width)) };
+        });
+        Ok(())
+    }
+}
+
+/// The type that an operand has to have to be packed for such sums.
+fn operand_type(of: DType, sum: DType) -> DType {
+    match of {
+        DType::F16 | DType::BF16 if sum == DType::F32 => of,
+        _ => sum,
+    }
+}
+
+/// An operand as it is, or cast to another type first, which only integers and mixtures need.
+enum Held {
+    Same,
+    Cast(CpuMemory),
+}
+
+impl Held {
+    fn new(
+        threads: &Threads,
+        shelf: &std::sync::Arc<Shelf>,
+        view: &View,
+        dtype: DType,
+    ) -> Result<Held, DeviceError> {
+        if view.dtype == dtype {
+            return Ok(Held::Same);
+        }
+        let elements = view.elements();
+        let memory = CpuMemory::allocate(shelf, elements.saturating_mul(dtype.bytes()))?;
+        let program = Program {
+            instructions: vec![
+                Instruction { code: Code::Input(0), dtype: view.dtype },
+                Instruction { code: Code::Cast(0), dtype },
+            ],
+            results: vec![1],
+        };
+        let plan =
+            Plan::new(&program, &[view.dtype], Some(&[dtype]), level()).map_err(DeviceError::Unsupported)?;
+        let feeds = Feeds(vec![Feed::Memory(view.start::<u8>().cast_const(), view.walk())]);
+        let target = [(Shared::new(memory.start()), dtype.bytes())];
+        // SAFETY: the view lies in its buffer, and the memory has room for as many elements.
+        unsafe { map::run(threads, &plan, &feeds, &target, view.shape(), elements) };
+        Ok(Held::Cast(memory))
+    }
+
+    fn start<T>(&self, view: &View) -> *mut T {
+        match self {
+            Held::Same => view.start(),
+            Held::Cast(memory) => memory.start().cast(),
+        }
+    }
+
+    /// The axes of batches, then so many others, then the depth: how they lie and how many elements they have.
+    fn walks(&self, view: &View, batch: usize, others: usize) -> [(Walk, usize); 3] {
+        let shape = view.shape();
+        let contiguous = tensor_core::layout::Layout::contiguous(shape);
+        let strides = match self {
+            Held::Same => &view.layout.strides,
+            Held::Cast(_) => &contiguous.strides,
+        };
+        [0..batch, batch..batch + others, batch + others..shape.len()].map(|axes| {
+            let count = shape[axes.clone()].iter().product();
+            (Walk::new(&shape[axes.clone()], &strides[axes]), count)
+        })
+    }
+}
+
+/// Rows and columns of a region: tiles of both, until there are enough regions for all threads.
+fn region_size(
+    batch: usize,
+    (m, n): (usize, usize),
+    tile: (usize, usize),
+    most: usize,
+    wanted: usize,
+) -> (usize, usize) {
+    let (mut height, mut width) = (m.min(most), n);
+    while batch * m.div_ceil(height) * n.div_ceil(width) < wanted {
+        let (tall, broad) = (height > 4 * tile.0, width > 2 * tile.1);
+        if tall && (height >= width || !broad) {
+            height = height.div_ceil(2).next_multiple_of(tile.0);
+        } else if broad {
+            width = width.div_ceil(2).next_multiple_of(tile.1);
+        } else {
+            break;
+        }
+    }
+    (height, width)
+}
+
+/// A contraction, ready for tasks.
+struct Whole<'a, L, R, N> {
+    left: Shared<L>,
+    right: Shared<R>,
+    left_batches: Walk,
+    right_batches: Walk,
+    left_rows: Vec<isize>,
+    left_depth: Vec<isize>,
+    right_rows: Vec<isize>,
+    right_depth: Vec<isize>,
+    out: Shared<u8>,
+    out_dtype: DType,
+    /// Sums are held in the output.
+    in_place: bool,
+    /// And nothing is done to them.
+    plain: bool,
+    plan: Plan,
+    feeds: Feeds,
+    shape: &'a [usize],
+    tile: Tile<N>,
+}
+
+/// Where sums are held: the first of a region, and the distance between its rows.
+#[derive(Clone, Copy)]
+struct Sums<N> {
+    start: *mut N,
+    stride: usize,
+}
+
+thread_local! {
+    /// Packed panels, kept because fresh pages cost more than packing.
+    static PACKED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+impl<L, R, N> Whole<'_, L, R, N>
+where
+    L: Element<Wide = N>,
+    R: Element<Wide = N>,
+    N: Sum,
+{
+    /// # Safety
+    /// Both operands and the output are in memory for all offsets; nobody else writes the region.
+    unsafe fn region(&self, batch: usize, rows: Range<usize>, columns: Range<usize>) {
+        // Taken, not borrowed: a task may be begun while this thread waits inside another.
+        let mut packed = PACKED.take();
+        let tall = ROWS.next_multiple_of(self.tile.rows).min(rows.len().next_multiple_of(self.tile.rows));
+        let broad = COLUMNS.min(columns.len().next_multiple_of(self.tile.columns));
+        let deep = PANEL.min(self.left_depth.len());
+        let per_line = 64 / size_of::<N>();
+        let (left_lines, right_lines) = ((tall * deep).div_ceil(per_line), (broad * deep).div_ceil(per_line));
+        if packed.len() < left_lines + right_lines {
+            packed.resize(left_lines + right_lines, Line::default());
+        }
+        let (left, right) = packed.split_at_mut(left_lines);
+        let (left, right) = (left.as_mut_ptr().cast::<N>(), right.as_mut_ptr().cast::<N>());
+        let mut held = match self.in_place {
+            true => Vec::new(),
+            false => vec![N::ZERO; rows.len() * broad],
+        };
+        let mut finish = Finish::new(self);
+        for first in columns.clone().step_by(COLUMNS) {
+            let band = first..columns.end.min(first + COLUMNS);
+            let sums = match self.in_place {
+                true => {
+                    let at = (batch * self.left_rows.len() + rows.start) * self.right_rows.len() + first;
+                    // SAFETY: the first element of the region, which is in the output.
+                    Sums {
+                        start: unsafe { self.out.get().cast::<N>().add(at) },
+                        stride: self.right_rows.len(),
+                    }
+                }
+                false => Sums { start: held.as_mut_ptr(), stride: broad },
+            };
+            // SAFETY: the caller's promise; the panels have room for what is packed.
+            unsafe { self.band(batch, rows.clone(), band, sums, (left, right), &mut finish) };
+        }
+        PACKED.set(packed);
+    }
+
+    /// A region of at most [`COLUMNS`] columns.
+    ///
+    /// # Safety
+    /// As `region`; `sums` has room for all rows and columns, `packed` for a panel of each operand.
+    unsafe fn band(
+        &self,
+        batch: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        sums: Sums<N>,
+        packed: (*mut N, *mut N),
+        finish: &mut Finish,
+    ) {
+        let depth = self.left_depth.len();
+        // SAFETY (all below): offsets are within the operands, as the caller says; panels and sums have room.
+        let (left, right) = unsafe {
+            (
+                self.left.get().offset(self.left_batches.offset(batch)),
+                self.right.get().offset(self.right_batches.offset(batch)),
+            )
+        };
+        // Without depth there is still one pass, which writes zeros.
+        for from in (0..depth.max(1)).step_by(PANEL) {
+            let panel = from..depth.min(from + PANEL);
+            let grid = Grid {
+                base: right.cast_const(),
+                rows: &self.right_rows[columns.clone()],
+                depth: &self.right_depth[panel.clone()],
+            };
+            // SAFETY: as above.
+            unsafe { pack(grid, self.tile.columns, packed.1) };
+            let tall = ROWS.next_multiple_of(self.tile.rows);
+            for top in rows.clone().step_by(tall) {
+                let block = top..rows.end.min(top + tall);
+                let grid = Grid {
+                    base: left.cast_const(),
+                    rows: &self.left_rows[block.clone()],
+                    depth: &self.left_depth[panel.clone()],
+                };
+                // SAFETY: as above.
+                unsafe {
+                    pack(grid, self.tile.rows, packed.0);
+                    let start = sums.start.add((top - rows.start) * sums.stride);
+                    let sums = Sums { start, ..sums };
+                    self.block(block.len(), columns.len(), panel.len(), sums, packed, from == 0);
+                    if panel.end == depth && !self.plain {
+                        self.finish(batch, block, columns.clone(), sums, finish);
+                    }
+                }
+            }
+        }
+    }
+
+    /// All tiles of two packed panels.
+    ///
+    /// # Safety
+    /// As `band`.
+    unsafe fn block(
+        &self,
+        rows: usize,
+        columns: usize,
+        depth: usize,
+        sums: Sums<N>,
+        packed: (*mut N, *mut N),
+        first: bool,
+    ) {
+        let tile = self.tile;
+        let mut edge = [N::ZERO; LARGEST];
+        for column in (0..columns).step_by(tile.columns) {
+            let width = tile.columns.min(columns - column);
+            for row in (0..rows).step_by(tile.rows) {
+                let height = tile.rows.min(rows - row);
+                // SAFETY: the caller's promise. A tile that is broader than what is left is computed beside and copied.
+                unsafe {
+                    let (left, right) = (packed.0.add(row * depth), packed.1.add(column * depth));
+                    let to = sums.start.add(row * sums.stride + column);
+                    if width == tile.columns {
+                        (tile.run)(height, depth, left, right, to, sums.stride, first);
+                        continue;
+                    }
+                    (tile.run)(height, depth, left, right, edge.as_mut_ptr(), tile.columns, true);
+                    for (row, sums_of_row) in edge.chunks(tile.columns).take(height).enumerate() {
+                        for (column, &sum) in sums_of_row.iter().take(width).enumerate() {
+                            let at = to.add(row * sums.stride + column);
+                            *at = if first { sum } else { (*at).add(sum) };
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The epilogue of a block of rows, whose sums are complete.
+    ///
+    /// # Safety
+    /// As `band`.
+    unsafe fn finish(
+        &self,
+        batch: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        sums: Sums<N>,
+        finish: &mut Finish,
+    ) {
+        // Rows that follow one another in the output are one long row.
+        let joined = columns.len() == self.right_rows.len() && sums.stride == columns.len();
+        let (lines, length) =
+            if joined { (1, rows.len() * columns.len()) } else { (rows.len(), columns.len()) };
+        for line in 0..lines {
+            let row = batch * self.left_rows.len() + rows.start + line;
+            let position = row * self.right_rows.len() + columns.start;
+            for first in (0..length).step_by(BLOCK) {
+                let count = BLOCK.min(length - first);
+                // SAFETY: sums of this row are complete, and these are elements of the output; what is held there is copied away before
+                // it is written.
+                unsafe {
+                    let mut given = sums.start.add(line * sums.stride + first).cast_const().cast::<u8>();
+                    if self.in_place {
+                        let copy = finish.copy.as_mut_ptr().cast::<u8>();
+                        std::ptr::copy_nonoverlapping(given, copy, count * size_of::<N>());
+                        given = copy;
+                    }
+                    let out = self.out.get().add((position + first) * self.out_dtype.bytes());
+                    finish.frame.run(position + first, count, given, &[out]);
+                }
+            }
+        }
+    }
+}
+
+/// What a task needs for its epilogues.
+struct Finish<'a> {
+    frame: Frame<'a>,
+    copy: Vec<u64>,
+}
+
+impl<'a> Finish<'a> {
+    fn new<L, R, N>(whole: &'a Whole<'_, L, R, N>) -> Finish<'a> {
+        // SAFETY: views lie in their buffers for every position of the output, which they were found to have the shape of.
+        let frame = unsafe { Frame::new(&whole.plan, &whole.feeds.0, &|axis| index_walk(whole.shape, axis)) };
+        Finish { frame, copy: vec![0; BLOCK] }
+    }
+}

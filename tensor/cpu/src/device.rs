@@ -1,0 +1,194 @@
+//! The device that the graph sees: memory, copies, and which part does which step.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tensor_core::device::{Buffer, Device, DeviceInfo, Memory};
+use tensor_core::dtype::DType;
+use tensor_core::error::DeviceError;
+use tensor_core::program::Program;
+use tensor_core::step::{Distribution, Step, Work};
+
+use crate::contract::Contract;
+use crate::level::level;
+use crate::map::map;
+use crate::memory::{CpuMemory, Shelf};
+use crate::movement::{self, Fold};
+use crate::plan::Plan;
+use crate::random::random;
+use crate::reduce::Reduce;
+use crate::rows;
+use crate::sequence;
+use crate::threads::Threads;
+use crate::view::{View, wrong};
+
+/// The processors of this machine. Steps are done when `run` returns.
+#[derive(Debug, Default)]
+pub struct CpuDevice {
+    threads: Threads,
+    shelf: Arc<Shelf>,
+    /// Held while memory is read or written: steps are done in the order in which they are asked for.
+    turn: Mutex<()>,
+}
+
+impl CpuDevice {
+    pub fn new() -> Arc<CpuDevice> {
+        Arc::new(CpuDevice::default())
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        // Whoever panicked held nothing that could be half done.
+        self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn step(&self, step: &Step) -> Result<(), DeviceError> {
+        let inputs = step.inputs.iter().map(View::new).collect::<Result<Vec<_>, _>>()?;
+        let outputs = step.outputs.iter().map(View::output).collect::<Result<Vec<_>, _>>()?;
+        for output in &step.outputs {
+            if step.inputs.iter().any(|input| Arc::ptr_eq(&input.buffer, &output.buffer)) {
+                return Err(wrong("an output is in the buffer of an input"));
+            }
+        }
+        let threads = &self.threads;
+        match (&step.work, &inputs[..], &outputs[..]) {
+            (Work::Map(program), inputs, outputs) => map(threads, program, inputs, outputs),
+            (Work::Reduce { program, reduction, axes, mapped, epilogue }, inputs, [output]) => {
+                Reduce { program, reduction: *reduction, axes, mapped: *mapped, epilogue }
+                    .run(threads, inputs, output)
+            }
+            (Work::ArgReduce { largest, axis }, [input], [output]) => {
+                sequence::arg_reduce(threads, *largest, *axis, input, output)
+            }
+            (Work::Contract { batch, rows, columns, depth, accumulation: _, epilogue }, inputs, [output]) => {
+                Contract { batch: *batch, rows: *rows, columns: *columns, depth: *depth, epilogue }
+                    .run(threads, inputs, output)
+            }
+            (Work::Softmax { axis, log }, [input], [output]) => {
+                rows::softmax(threads, *axis, *log, input, output)
+            }
+            (Work::Normalise { axes, epsilon }, inputs, outputs) => {
+                rows::normalise(threads, *axes, *epsilon, inputs, outputs)
+            }
+            (Work::Pad { before, value }, [input], [output]) => {
+                movement::pad(threads, before, *value, input, output)
+            }
+            (Work::Concat { axis }, inputs, [output]) => movement::concat(threads, *axis, inputs, output),
+            (Work::Fold { kernel, stride, dilation }, [input], [output]) => {
+                Fold { kernel, stride, dilation }.run(threads, input, output)
+            }
+            (Work::Gather { axis }, [input, indices], [output]) => {
+                movement::gather_indices(threads, *axis, input, indices, output)
+            }
+            (Work::Scatter { axis, add }, [input, indices, values], [output]) => {
+                movement::scatter(threads, *axis, *add, [input, indices, values], output)
+            }
+            (Work::Random { seed, offset, distribution }, [], [output]) => {
+                random(threads, *seed, *offset, *distribution, output)
+            }
+            (Work::Sort { axis, descending }, [input], outputs) => {
+                sequence::sort(threads, *axis, *descending, input, outputs)
+            }
+            (Work::Cumulative { axis, product }, [input], [output]) => {
+                sequence::cumulative(threads, *axis, *product, input, output)
+            }
+            (work, inputs, outputs) => Err(wrong(format!(
+                "{work:?} does not have {} inputs and {} outputs",
+                inputs.len(),
+                outputs.len()
+            ))),
+        }
+    }
+}
+
+fn memory(buffer: &Buffer) -> Result<&CpuMemory, DeviceError> {
+    buffer.as_any().downcast_ref().ok_or_else(|| wrong("a buffer of another device was given to the CPU"))
+}
+
+/// Where a copy begins, if it stays in the buffer.
+fn place(memory: &CpuMemory, offset: usize, bytes: usize) -> Result<*mut u8, DeviceError> {
+    match offset.checked_add(bytes) {
+        // SAFETY: the offset is in the buffer, or just behind it.
+        Some(end) if end <= memory.bytes() => Ok(unsafe { memory.start().add(offset) }),
+        _ => Err(wrong(format!("a copy of {bytes} bytes at {offset} leaves a buffer of {}", memory.bytes()))),
+    }
+}
+
+impl Device for CpuDevice {
+    fn name(&self) -> &str {
+        "cpu"
+    }
+
+    fn info(&self) -> Result<DeviceInfo, DeviceError> {
+        let (total_memory, free_memory) = system_memory().unwrap_or_default();
+        Ok(DeviceInfo {
+            kind: "cpu".into(),
+            name: processor_name().unwrap_or_else(|| std::env::consts::ARCH.into()),
+            total_memory,
+            free_memory,
+            compute_units: self.threads.count() as u32,
+            ..DeviceInfo::default()
+        })
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        Ok(Arc::new(CpuMemory::allocate(&self.shelf, bytes)?))
+    }
+
+    fn upload(&self, to: &Buffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        let to = place(memory(to)?, offset, bytes.len())?;
+        let _turn = self.turn();
+        // SAFETY: it stays in the buffer, which nobody else touches now; no slice can overlap what only this device has.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    fn download(&self, from: &Buffer, offset: usize, into: &mut [u8]) -> Result<(), DeviceError> {
+        let from = place(memory(from)?, offset, into.len())?;
+        let _turn = self.turn();
+        // SAFETY: as in `upload`; buffers are always initialised.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
+        let _turn = self.turn();
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// `dtypes` are those of the inputs.
+    fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
+        let ready = |program: &Program, dtypes: &[DType]| Plan::new(program, dtypes, None, level()).is_ok();
+        let float = dtypes.first().is_none_or(|dtype| dtype.is_float());
+        match work {
+            Work::Map(program) => ready(program, dtypes),
+            Work::Reduce { program, mapped, .. } => ready(program, dtypes.get(..*mapped).unwrap_or(dtypes)),
+            Work::Softmax { .. } | Work::Normalise { .. } => float,
+            Work::Random { distribution: Distribution::Uniform | Distribution::Normal, .. } => float,
+            _ => true,
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// All and available bytes.
+fn system_memory() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = |name: &str| -> Option<u64> {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(rest.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    };
+    Some((line("MemTotal:")?, line("MemAvailable:")?))
+}
+
+fn processor_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}

@@ -1,0 +1,329 @@
+//! The Rust type of each element type, and what arithmetic it has where programs are not interpreted.
+
+use half::{bf16, f16};
+use num_complex::Complex32;
+
+/// A number that is added up.
+pub trait Number: Copy + Send + Sync + 'static {
+    const ZERO: Self;
+    const ONE: Self;
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    /// `self * by + to`, rounded once where numbers are rounded.
+    fn fma(self, by: Self, to: Self) -> Self;
+}
+
+/// What lies in memory.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// What it is added up in.
+    type Wide: Number;
+    fn widen(self) -> Self::Wide;
+    fn narrow(wide: Self::Wide) -> Self;
+    /// Whether it comes first in ascending order: strictly, and NaN after all else.
+    fn before(self, other: Self) -> bool;
+    fn is_nan(self) -> bool;
+}
+
+/// A bool in memory: zero or one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+#[repr(transparent)]
+pub struct Flag(pub u8);
+
+macro_rules! integers {
+    ($($T:ty)*) => {$(
+        impl Number for $T {
+            const ZERO: $T = 0;
+            const ONE: $T = 1;
+            #[inline(always)]
+            fn add(self, other: $T) -> $T { self.wrapping_add(other) }
+            #[inline(always)]
+            fn mul(self, other: $T) -> $T { self.wrapping_mul(other) }
+            #[inline(always)]
+            fn fma(self, by: $T, to: $T) -> $T { self.wrapping_mul(by).wrapping_add(to) }
+        }
+        impl Element for $T {
+            type Wide = $T;
+            #[inline(always)]
+            fn widen(self) -> $T { self }
+            #[inline(always)]
+            fn narrow(wide: $T) -> $T { wide }
+            #[inline(always)]
+            fn before(self, other: $T) -> bool { self < other }
+            #[inline(always)]
+            fn is_nan(self) -> bool { false }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($T:ty)*) => {$(
+        impl Number for $T {
+            const ZERO: $T = 0.0;
+            const ONE: $T = 1.0;
+            #[inline(always)]
+            fn add(self, other: $T) -> $T { self + other }
+            #[inline(always)]
+            fn mul(self, other: $T) -> $T { self * other }
+            #[inline(always)]
+            fn fma(self, by: $T, to: $T) -> $T { self.mul_add(by, to) }
+        }
+        impl Element for $T {
+            type Wide = $T;
+            #[inline(always)]
+            fn widen(self) -> $T { self }
+            #[inline(always)]
+            fn narrow(wide: $T) -> $T { wide }
+            #[inline(always)]
+            fn before(self, other: $T) -> bool { self < other || (other.is_nan() && !self.is_nan()) }
+            #[inline(always)]
+            fn is_nan(self) -> bool { <$T>::is_nan(self) }
+        }
+    )*};
+}
+
+macro_rules! halves {
+    ($($T:ty, $widen:ident, $narrow:ident;)*) => {$(
+        impl Element for $T {
+            type Wide = f32;
+            #[inline(always)]
+            fn widen(self) -> f32 { $widen(self.to_bits()) }
+            #[inline(always)]
+            fn narrow(wide: f32) -> $T { <$T>::from_bits($narrow(wide)) }
+            #[inline(always)]
+            fn before(self, other: $T) -> bool { self.widen().before(other.widen()) }
+            #[inline(always)]
+            fn is_nan(self) -> bool { <$T>::is_nan(self) }
+        }
+    )*};
+}
+
+integers!(u8 u16 u32 u64 i8 i16 i32 i64);
+floats!(f32 f64);
+halves!(f16, f16_to_f32, f32_to_f16; bf16, bf16_to_f32, f32_to_bf16;);
+
+impl Number for Flag {
+    const ZERO: Flag = Flag(0);
+    const ONE: Flag = Flag(1);
+    #[inline(always)]
+    fn add(self, other: Flag) -> Flag {
+        Flag(self.0 | other.0)
+    }
+    #[inline(always)]
+    fn mul(self, other: Flag) -> Flag {
+        Flag(self.0 & other.0)
+    }
+    #[inline(always)]
+    fn fma(self, by: Flag, to: Flag) -> Flag {
+        self.mul(by).add(to)
+    }
+}
+
+impl Element for Flag {
+    type Wide = Flag;
+    #[inline(always)]
+    fn widen(self) -> Flag {
+        self
+    }
+    #[inline(always)]
+    fn narrow(wide: Flag) -> Flag {
+        wide
+    }
+    #[inline(always)]
+    fn before(self, other: Flag) -> bool {
+        self < other
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
+impl Number for Complex32 {
+    const ZERO: Complex32 = Complex32::new(0.0, 0.0);
+    const ONE: Complex32 = Complex32::new(1.0, 0.0);
+    #[inline(always)]
+    fn add(self, other: Complex32) -> Complex32 {
+        self + other
+    }
+    #[inline(always)]
+    fn mul(self, other: Complex32) -> Complex32 {
+        self * other
+    }
+    #[inline(always)]
+    fn fma(self, by: Complex32, to: Complex32) -> Complex32 {
+        Complex32::new(
+            self.re.mul_add(by.re, (-self.im).mul_add(by.im, to.re)),
+            self.re.mul_add(by.im, self.im.mul_add(by.re, to.im)),
+        )
+    }
+}
+
+impl Element for Complex32 {
+    type Wide = Complex32;
+    #[inline(always)]
+    fn widen(self) -> Complex32 {
+        self
+    }
+    #[inline(always)]
+    fn narrow(wide: Complex32) -> Complex32 {
+        wide
+    }
+    /// By real part, then by imaginary.
+    #[inline(always)]
+    fn before(self, other: Complex32) -> bool {
+        match (self.is_nan(), other.is_nan()) {
+            (false, false) => self.re < other.re || (self.re == other.re && self.im < other.im),
+            (mine, theirs) => theirs && !mine,
+        }
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        Complex32::is_nan(self)
+    }
+}
+
+// Conversions without branches, so that loops of them become vector code.
+
+#[inline(always)]
+pub fn f16_to_f32(half: u16) -> f32 {
+    // The exponent is moved by a multiplication, which makes normal numbers of subnormal ones too.
+    let moved = f32::from_bits(u32::from(half & 0x7FFF) << 13) * f32::from_bits(0x7780_0000);
+    let beyond = if moved >= 65_536.0 { 0x7F80_0000 } else { 0 };
+    f32::from_bits(moved.to_bits() | beyond | u32::from(half & 0x8000) << 16)
+}
+
+/// To the nearest, halves to even.
+#[inline(always)]
+pub fn f32_to_f16(value: f32) -> u16 {
+    let sign = value.to_bits() & 0x8000_0000;
+    let bits = value.to_bits() ^ sign;
+    // Adding one half lets the processor round a subnormal result at the right place.
+    let subnormal = (f32::from_bits(bits) + 0.5).to_bits().wrapping_sub(0x3F00_0000);
+    let normal = bits.wrapping_add(0xC800_0FFF).wrapping_add((bits >> 13) & 1) >> 13;
+    let beyond = if bits > 0x7F80_0000 { 0x7E00 } else { 0x7C00 };
+    let half = if bits < 0x3880_0000 { subnormal } else { normal };
+    let half = if bits >= 0x4780_0000 { beyond } else { half };
+    (half | sign >> 16) as u16
+}
+
+#[inline(always)]
+pub fn bf16_to_f32(half: u16) -> f32 {
+    f32::from_bits(u32::from(half) << 16)
+}
+
+/// To the nearest, halves to even.
+#[inline(always)]
+pub fn f32_to_bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let rounded = bits.wrapping_add(0x7FFF).wrapping_add((bits >> 16) & 1) >> 16;
+    let nan = bits >> 16 | 0x0040;
+    (if bits & 0x7FFF_FFFF > 0x7F80_0000 { nan } else { rounded }) as u16
+}
+
+/// Runs an expression with a type for the element type.
+macro_rules! with_element {
+    ($dtype:expr, $T:ident => $body:expr) => {{
+        use tensor_core::dtype::DType as D;
+        match $dtype {
+            D::Bool => {
+                type $T = $crate::element::Flag;
+                $body
+            }
+            D::U8 => {
+                type $T = u8;
+                $body
+            }
+            D::U16 => {
+                type $T = u16;
+                $body
+            }
+            D::U32 => {
+                type $T = u32;
+                $body
+            }
+            D::U64 => {
+                type $T = u64;
+                $body
+            }
+            D::I8 => {
+                type $T = i8;
+                $body
+            }
+            D::I16 => {
+                type $T = i16;
+                $body
+            }
+            D::I32 => {
+                type $T = i32;
+                $body
+            }
+            D::I64 => {
+                type $T = i64;
+                $body
+            }
+            D::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            D::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            D::F32 => {
+                type $T = f32;
+                $body
+            }
+            D::F64 => {
+                type $T = f64;
+                $body
+            }
+            D::C64 => {
+                type $T = num_complex::Complex32;
+                $body
+            }
+        }
+    }};
+}
+pub(crate) use with_element;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_widen_and_come_back() {
+        for bits in 0..=u16::MAX {
+            for (wide, back, truth) in [
+                (f16_to_f32(bits), f32_to_f16(f16_to_f32(bits)), f16::from_bits(bits).to_f32()),
+                (bf16_to_f32(bits), f32_to_bf16(bf16_to_f32(bits)), bf16::from_bits(bits).to_f32()),
+            ] {
+                if truth.is_nan() {
+                    assert!(wide.is_nan());
+                } else {
+                    assert_eq!(wide.to_bits(), truth.to_bits());
+                    assert_eq!(back, bits);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn narrowing_rounds_to_the_nearest_even() {
+        let mut bits = 0_u32;
+        for _ in 0..200_000 {
+            bits = bits.wrapping_add(0x9E37_79B9);
+            let value = f32::from_bits(bits);
+            if value.is_nan() {
+                assert!(f16::from_bits(f32_to_f16(value)).is_nan());
+                assert!(bf16::from_bits(f32_to_bf16(value)).is_nan());
+            } else {
+                assert_eq!(f32_to_f16(value), f16::from_f32(value).to_bits(), "{value}");
+                assert_eq!(f32_to_bf16(value), bf16::from_f32(value).to_bits(), "{value}");
+            }
+            let small = value.abs().min(1.0) * 1e-4;
+            if !small.is_nan() {
+                assert_eq!(f32_to_f16(small), f16::from_f32(small).to_bits(), "{small}");
+            }
+        }
+    }
+}

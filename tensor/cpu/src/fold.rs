@@ -1,0 +1,206 @@
+//! Many values to one: sums, products, extremes. A row is folded in lanes that are joined as a tree, which is fast, accurate and the same
+//! at every level of vector instructions.
+
+use num_complex::Complex32;
+use tensor_core::dtype::DType;
+use tensor_core::step::Reduction;
+
+use crate::level::Level;
+
+/// How two values become one.
+trait Join {
+    type N: Copy;
+    /// Changes nothing it is joined to.
+    const START: Self::N;
+    fn join(a: Self::N, b: Self::N) -> Self::N;
+}
+
+/// Loops of one reduction of one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Folder {
+    /// A row of values into one.
+    ///
+    /// Safety: `values` holds `n` elements and `to` has room for one.
+    pub row: unsafe fn(values: *const u8, n: usize, to: *mut u8),
+    /// Each value into its neighbour in `to`.
+    ///
+    /// Safety: both hold `n` elements and are apart.
+    pub into: unsafe fn(to: *mut u8, values: *const u8, n: usize),
+    pub start: [u8; 8],
+    pub bytes: usize,
+}
+
+/// The folder of a type as in registers; nothing if it has none.
+pub fn folder(reduction: Reduction, of: DType, level: Level) -> Option<Folder> {
+    macro_rules! joined {
+        ($make:ident, $N:ty, $start:expr, |$a:ident, $b:ident| $join:expr) => {{
+            struct J;
+            impl Join for J {
+                type N = $N;
+                const START: $N = $start;
+                #[inline(always)]
+                fn join($a: $N, $b: $N) -> $N {
+                    $join
+                }
+            }
+            $make::<J>(level)
+        }};
+    }
+    macro_rules! integers {
+        ($make:ident, $T:ident) => {
+            match reduction {
+                Reduction::Sum => joined!($make, $T, 0, |a, b| a.wrapping_add(b)),
+                Reduction::Product => joined!($make, $T, 1, |a, b| a.wrapping_mul(b)),
+                Reduction::Max => joined!($make, $T, $T::MIN, |a, b| a.max(b)),
+                Reduction::Min => joined!($make, $T, $T::MAX, |a, b| a.min(b)),
+                Reduction::Any | Reduction::All => return None,
+            }
+        };
+    }
+    macro_rules! floats {
+        ($T:ident) => {
+            match reduction {
+                Reduction::Sum => joined!(wide, $T, 0.0, |a, b| a + b),
+                Reduction::Product => joined!(wide, $T, 1.0, |a, b| a * b),
+                Reduction::Max => {
+                    joined!(wide, $T, $T::NEG_INFINITY, |a, b| if a > b || a.is_nan() { a } else { b })
+                }
+                Reduction::Min => {
+                    joined!(wide, $T, $T::INFINITY, |a, b| if a < b || a.is_nan() { a } else { b })
+                }
+                Reduction::Any | Reduction::All => return None,
+            }
+        };
+    }
+    Some(match of {
+        DType::Bool => match reduction {
+            Reduction::Sum | Reduction::Max | Reduction::Any => joined!(wide, u8, 0, |a, b| a | b),
+            Reduction::Product | Reduction::Min | Reduction::All => joined!(wide, u8, 1, |a, b| a & b),
+        },
+        DType::U8 => integers!(once, u8),
+        DType::U16 => integers!(once, u16),
+        DType::U32 => integers!(once, u32),
+        DType::U64 => integers!(once, u64),
+        DType::I8 => integers!(once, i8),
+        DType::I16 => integers!(once, i16),
+        DType::I32 => integers!(wide, i32),
+        DType::I64 => integers!(wide, i64),
+        DType::F16 | DType::BF16 | DType::F32 => floats!(f32),
+        DType::F64 => floats!(f64),
+        DType::C64 => match reduction {
+            Reduction::Sum => joined!(once, Complex32, Complex32::new(0.0, 0.0), |a, b| a + b),
+            Reduction::Product => joined!(once, Complex32, Complex32::new(1.0, 0.0), |a, b| a * b),
+            _ => return None,
+        },
+    })
+}
+
+/// How many values are folded side by side.
+const LANES: usize = 64;
+
+/// # Safety
+/// As `Folder::row`.
+#[inline(always)]
+unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
+    let values = values.cast::<J::N>();
+    let mut lanes = [J::START; LANES];
+    let mut width = LANES;
+    if n < LANES / 2 {
+        // A short row is not worth a tree.
+        let mut all = J::START;
+        for i in 0..n {
+            // SAFETY: there are `n` values.
+            all = J::join(all, unsafe { *values.add(i) });
+        }
+        lanes[0] = all;
+        width = 1;
+    } else {
+        let whole = n / LANES * LANES;
+        let mut at = 0;
+        while at < whole {
+            for (lane, joined) in lanes.iter_mut().enumerate() {
+                // SAFETY: below `n`.
+                *joined = J::join(*joined, unsafe { *values.add(at + lane) });
+            }
+            at += LANES;
+        }
+        for (lane, joined) in lanes.iter_mut().enumerate().take(n - whole) {
+            // SAFETY: below `n`.
+            *joined = J::join(*joined, unsafe { *values.add(whole + lane) });
+        }
+    }
+    while width > 1 {
+        width /= 2;
+        let (low, high) = lanes.split_at_mut(width);
+        for (one, other) in low.iter_mut().zip(&high[..width]) {
+            *one = J::join(*one, *other);
+        }
+    }
+    // SAFETY: there is room for one.
+    unsafe { *to.cast() = lanes[0] };
+}
+
+/// # Safety
+/// As `Folder::into`.
+#[inline(always)]
+unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
+    let (to, values) = (to.cast::<J::N>(), values.cast::<J::N>());
+    for i in 0..n {
+        // SAFETY: both hold `n` elements.
+        unsafe { *to.add(i) = J::join(*to.add(i), *values.add(i)) };
+    }
+}
+
+macro_rules! levels {
+    ($($module:ident, $feature:literal;)*) => {$(
+        #[cfg(target_arch = "x86_64")]
+        mod $module {
+            use super::Join;
+
+            /// # Safety
+            /// As `Folder::row`, on a processor with these instructions.
+            #[target_feature(enable = $feature)]
+            pub unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
+                // SAFETY: the caller's promise.
+                unsafe { super::row::<J>(values, n, to) }
+            }
+
+            /// # Safety
+            /// As `Folder::into`, on a processor with these instructions.
+            #[target_feature(enable = $feature)]
+            pub unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { super::into::<J>(to, values, n) }
+            }
+        }
+    )*};
+}
+
+levels! {
+    avx2, "avx2,fma";
+    avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma";
+}
+
+/// For types that are rare: each loop less is compiled faster.
+fn once<J: Join>(_: Level) -> Folder {
+    let mut start = [0; 8];
+    let (bytes, value) = (size_of::<J::N>(), J::START);
+    // SAFETY: no type of a register is wider than eight bytes, and all are plain numbers.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), start.as_mut_ptr(), bytes);
+    }
+    Folder { row: row::<J>, into: into::<J>, start, bytes }
+}
+
+fn wide<J: Join>(level: Level) -> Folder {
+    let folder = once::<J>(level);
+    match level {
+        Level::Plain => folder,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => Folder { row: avx2::row::<J>, into: avx2::into::<J>, ..folder },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => Folder { row: avx512::row::<J>, into: avx512::into::<J>, ..folder },
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => folder,
+    }
+}

@@ -1,0 +1,87 @@
+//! Conversions between element types. Floats go to integers towards zero and stay at the ends of the range; anything goes to bool by "is
+//! not zero"; halves are rounded to the nearest even.
+
+use num_complex::Complex32;
+use tensor_core::dtype::DType;
+
+use super::{Kernel, copy, function};
+use crate::element::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::level::Level;
+
+/// Between types of registers: halves are f32 there.
+pub fn cast(from: DType, to: DType, level: Level) -> Kernel {
+    macro_rules! to_any {
+        ($A:ty, $loops:ident, $float:ident) => {
+            match to {
+                DType::Bool => function!($loops, level, |a: $A| -> u8 { u8::from(a != 0 as $A) }),
+                DType::U8 => function!($loops, level, |a: $A| -> u8 { a as u8 }),
+                DType::U16 => function!(called, level, |a: $A| -> u16 { a as u16 }),
+                DType::U32 => function!(called, level, |a: $A| -> u32 { a as u32 }),
+                DType::U64 => function!(called, level, |a: $A| -> u64 { a as u64 }),
+                DType::I8 => function!(called, level, |a: $A| -> i8 { a as i8 }),
+                DType::I16 => function!(called, level, |a: $A| -> i16 { a as i16 }),
+                DType::I32 => function!($loops, level, |a: $A| -> i32 { a as i32 }),
+                DType::I64 => function!($loops, level, |a: $A| -> i64 { a as i64 }),
+                DType::F16 | DType::BF16 | DType::F32 => {
+                    function!($float, level, |a: $A| -> f32 { a as f32 })
+                }
+                DType::F64 => function!($float, level, |a: $A| -> f64 { a as f64 }),
+                DType::C64 => {
+                    function!(called, level, |a: $A| -> Complex32 { Complex32::new(a as f32, 0.0) })
+                }
+            }
+        };
+    }
+    match from {
+        _ if from == to => copy(from.bytes()),
+        DType::Bool | DType::U8 => to_any!(u8, medium, wide),
+        DType::U16 => to_any!(u16, called, called),
+        DType::U32 => to_any!(u32, called, called),
+        DType::U64 => to_any!(u64, called, called),
+        DType::I8 => to_any!(i8, called, called),
+        DType::I16 => to_any!(i16, called, called),
+        DType::I32 => to_any!(i32, medium, wide),
+        DType::I64 => to_any!(i64, medium, wide),
+        DType::F16 | DType::BF16 | DType::F32 => to_any!(f32, wide, wide),
+        DType::F64 => to_any!(f64, wide, wide),
+        DType::C64 => match to {
+            DType::Bool => {
+                function!(called, level, |a: Complex32| -> u8 { u8::from(a.re != 0.0 || a.im != 0.0) })
+            }
+            DType::U8 => function!(called, level, |a: Complex32| -> u8 { a.re as u8 }),
+            DType::U16 => function!(called, level, |a: Complex32| -> u16 { a.re as u16 }),
+            DType::U32 => function!(called, level, |a: Complex32| -> u32 { a.re as u32 }),
+            DType::U64 => function!(called, level, |a: Complex32| -> u64 { a.re as u64 }),
+            DType::I8 => function!(called, level, |a: Complex32| -> i8 { a.re as i8 }),
+            DType::I16 => function!(called, level, |a: Complex32| -> i16 { a.re as i16 }),
+            DType::I32 => function!(called, level, |a: Complex32| -> i32 { a.re as i32 }),
+            DType::I64 => function!(called, level, |a: Complex32| -> i64 { a.re as i64 }),
+            DType::F64 => function!(called, level, |a: Complex32| -> f64 { f64::from(a.re) }),
+            _ => function!(called, level, |a: Complex32| -> f32 { a.re }),
+        },
+    }
+}
+
+/// A half in memory to the f32 in a register.
+pub fn widen(half: DType, level: Level) -> Kernel {
+    match half {
+        DType::F16 => function!(wide, level, |a: u16| -> f32 { f16_to_f32(a) }),
+        _ => function!(wide, level, |a: u16| -> f32 { bf16_to_f32(a) }),
+    }
+}
+
+/// And back.
+pub fn narrow(half: DType, level: Level) -> Kernel {
+    match half {
+        DType::F16 => function!(wide, level, |a: f32| -> u16 { f32_to_f16(a) }),
+        _ => function!(wide, level, |a: f32| -> u16 { f32_to_bf16(a) }),
+    }
+}
+
+/// An f32 to the nearest that the half type has.
+pub fn round(half: DType, level: Level) -> Kernel {
+    match half {
+        DType::F16 => function!(wide, level, |a: f32| -> f32 { f16_to_f32(f32_to_f16(a)) }),
+        _ => function!(wide, level, |a: f32| -> f32 { bf16_to_f32(f32_to_bf16(a)) }),
+    }
+}

@@ -1,0 +1,164 @@
+//! One instruction over one block: tight loops, compiled for each level of vector instructions.
+
+pub mod binary;
+pub mod cast;
+pub mod unary;
+
+use crate::level::Level;
+
+/// Elements of a block at most.
+pub const BLOCK: usize = 1024;
+
+/// Computes `n` elements of `to` from those at the other three, as many of which are read as the instruction has operands.
+///
+/// # Safety
+/// All that are used are aligned for their types and hold `n` elements; `to` is apart from the others.
+pub type Kernel = unsafe fn(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
+
+/// A function of up to three elements.
+pub trait Function {
+    type A: Copy;
+    type B: Copy;
+    type C: Copy;
+    type To: Copy;
+    const OPERANDS: usize;
+    fn at(a: Self::A, b: Self::B, c: Self::C) -> Self::To;
+}
+
+/// The loop, to be compiled inside of a function with the instructions of a level.
+///
+/// # Safety
+/// As [`Kernel`].
+#[inline(always)]
+unsafe fn apply<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    let (to, a, b, c) = (to.cast::<F::To>(), a.cast::<F::A>(), b.cast::<F::B>(), c.cast::<F::C>());
+    for i in 0..n {
+        // SAFETY: the caller says that there are `n` elements at each operand; those a function has not are read from the first, which has
+        // elements of the same type then (see `function!`).
+        unsafe {
+            let first = *a.add(i);
+            let second = if F::OPERANDS > 1 { *b.add(i) } else { *a.cast::<F::B>().add(i) };
+            let third = if F::OPERANDS > 2 { *c.add(i) } else { *a.cast::<F::C>().add(i) };
+            *to.add(i) = F::at(first, second, third);
+        }
+    }
+}
+
+unsafe fn plain<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { apply::<F>(to, a, b, c, n) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn avx2<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { apply::<F>(to, a, b, c, n) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+unsafe fn avx512<F: Function>(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { apply::<F>(to, a, b, c, n) }
+}
+
+/// For what is computed by calls, where vectors gain nothing, and for types that are rare: each loop less is compiled faster.
+pub fn called<F: Function>(_: Level) -> Kernel {
+    plain::<F>
+}
+
+/// For integers that are common: the widest vectors gain too little for their code.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one level only"))]
+pub fn medium<F: Function>(level: Level) -> Kernel {
+    #[cfg(target_arch = "x86_64")]
+    if level >= Level::Avx2 {
+        return avx2::<F>;
+    }
+    plain::<F>
+}
+
+/// For floats.
+pub fn wide<F: Function>(level: Level) -> Kernel {
+    #[cfg(target_arch = "x86_64")]
+    if level >= Level::Avx512 {
+        return avx512::<F>;
+    }
+    medium::<F>(level)
+}
+
+/// A kernel of a closure-like expression: `function!(wide, level, |a: f32, b: f32| -> f32 { a + b })`.
+macro_rules! function {
+    ($loops:ident, $level:expr, |$a:ident: $A:ty| -> $To:ty { $body:expr }) => {{
+        struct F;
+        impl $crate::kernels::Function for F {
+            type A = $A;
+            type B = $A;
+            type C = $A;
+            type To = $To;
+            const OPERANDS: usize = 1;
+            #[inline(always)]
+            fn at($a: $A, _: $A, _: $A) -> $To {
+                $body
+            }
+        }
+        $crate::kernels::$loops::<F>($level)
+    }};
+    ($loops:ident, $level:expr, |$a:ident: $A:ty, $b:ident: $B:ty| -> $To:ty { $body:expr }) => {{
+        struct F;
+        impl $crate::kernels::Function for F {
+            type A = $A;
+            type B = $B;
+            type C = $A;
+            type To = $To;
+            const OPERANDS: usize = 2;
+            #[inline(always)]
+            fn at($a: $A, $b: $B, _: $A) -> $To {
+                $body
+            }
+        }
+        $crate::kernels::$loops::<F>($level)
+    }};
+    ($loops:ident, $level:expr, |$a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty| -> $To:ty { $body:expr }) => {{
+        struct F;
+        impl $crate::kernels::Function for F {
+            type A = $A;
+            type B = $B;
+            type C = $C;
+            type To = $To;
+            const OPERANDS: usize = 3;
+            #[inline(always)]
+            fn at($a: $A, $b: $B, $c: $C) -> $To {
+                $body
+            }
+        }
+        $crate::kernels::$loops::<F>($level)
+    }};
+}
+pub(crate) use function;
+
+/// The second where the first (a byte, zero or one) holds, the third elsewhere, for elements of so many bytes.
+pub fn select(bytes: usize, level: Level) -> Kernel {
+    match bytes {
+        1 => function!(medium, level, |a: u8, b: u8, c: u8| -> u8 { if a != 0 { b } else { c } }),
+        2 => function!(medium, level, |a: u8, b: u16, c: u16| -> u16 { if a != 0 { b } else { c } }),
+        4 => function!(wide, level, |a: u8, b: u32, c: u32| -> u32 { if a != 0 { b } else { c } }),
+        _ => function!(wide, level, |a: u8, b: u64, c: u64| -> u64 { if a != 0 { b } else { c } }),
+    }
+}
+
+/// A copy of elements of so many bytes.
+pub fn copy(bytes: usize) -> Kernel {
+    /// # Safety
+    /// As [`Kernel`].
+    unsafe fn copies<const BYTES: usize>(to: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(a, to, n * BYTES) }
+    }
+    match bytes {
+        1 => copies::<1>,
+        2 => copies::<2>,
+        4 => copies::<4>,
+        _ => copies::<8>,
+    }
+}

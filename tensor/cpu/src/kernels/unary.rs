@@ -1,0 +1,258 @@
+//! Functions of one number.
+
+use num_complex::{Complex32, Complex64};
+use tensor_core::dtype::DType;
+use tensor_core::program::Unary;
+
+use super::{Kernel, copy, function};
+use crate::level::Level;
+use crate::math;
+
+/// From the argument's type to the result's, both as in registers; nothing if the type has no such function.
+pub fn unary(what: Unary, from: DType, to: DType, level: Level) -> Option<Kernel> {
+    let answers = match what {
+        Unary::Not | Unary::IsNan | Unary::IsInf => DType::Bool,
+        Unary::Real | Unary::Imag | Unary::Abs if from == DType::C64 => DType::F32,
+        _ => from,
+    };
+    if answers != to {
+        return None;
+    }
+    match from {
+        DType::Bool => flags(what, level),
+        DType::U8 => u8s(what, level),
+        DType::U16 => u16s(what, level),
+        DType::U32 => u32s(what, level),
+        DType::U64 => u64s(what, level),
+        DType::I8 => i8s(what, level),
+        DType::I16 => i16s(what, level),
+        DType::I32 => i32s(what, level),
+        DType::I64 => i64s(what, level),
+        DType::F16 | DType::BF16 | DType::F32 => single(what, level),
+        DType::F64 => double(what, level),
+        DType::C64 => complex(what, level),
+    }
+}
+
+fn flags(what: Unary, level: Level) -> Option<Kernel> {
+    Some(match what {
+        Unary::Not | Unary::BitNot => function!(medium, level, |a: u8| -> u8 { a ^ 1 }),
+        Unary::IsNan | Unary::IsInf | Unary::Imag => function!(medium, level, |a: u8| -> u8 { a & 0 }),
+        Unary::Abs | Unary::Sign | Unary::Real | Unary::Conj => copy(1),
+        Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => copy(1),
+        _ => return None,
+    })
+}
+
+macro_rules! integers {
+    ($($name:ident: $T:ty, $loops:ident, |$a:ident| $abs:expr, $sign:expr;)*) => {$(
+        fn $name(what: Unary, level: Level) -> Option<Kernel> {
+            Some(match what {
+                Unary::Neg => function!($loops, level, |a: $T| -> $T { a.wrapping_neg() }),
+                Unary::Abs => function!($loops, level, |$a: $T| -> $T { $abs }),
+                Unary::Sign => function!($loops, level, |$a: $T| -> $T { $sign }),
+                Unary::BitNot => function!($loops, level, |a: $T| -> $T { !a }),
+                Unary::Not => function!($loops, level, |a: $T| -> u8 { u8::from(a == 0) }),
+                Unary::IsNan | Unary::IsInf => function!($loops, level, |_a: $T| -> u8 { 0 }),
+                Unary::Imag => function!($loops, level, |_a: $T| -> $T { 0 }),
+                Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round | Unary::Real | Unary::Conj => copy(size_of::<$T>()),
+                _ => return None,
+            })
+        }
+    )*};
+}
+
+integers! {
+    u8s: u8, called, |a| a, a.min(1);
+    u16s: u16, called, |a| a, a.min(1);
+    u32s: u32, called, |a| a, a.min(1);
+    u64s: u64, called, |a| a, a.min(1);
+    i8s: i8, called, |a| a.wrapping_abs(), a.signum();
+    i16s: i16, called, |a| a.wrapping_abs(), a.signum();
+    i32s: i32, medium, |a| a.wrapping_abs(), a.signum();
+    i64s: i64, medium, |a| a.wrapping_abs(), a.signum();
+}
+
+/// What both float types do in the same words; what is left is given by the caller.
+macro_rules! floats {
+    ($what:expr, $level:expr, $T:ty, { $($own:tt)* }) => {
+        match $what {
+            Unary::Neg => function!(wide, $level, |a: $T| -> $T { -a }),
+            Unary::Abs => function!(wide, $level, |a: $T| -> $T { a.abs() }),
+            // Zeros and NaN stay as they are.
+            Unary::Sign => function!(wide, $level, |a: $T| -> $T {
+                if a > 0.0 { 1.0 } else if a < 0.0 { -1.0 } else { a }
+            }),
+            Unary::Not => function!(wide, $level, |a: $T| -> u8 { u8::from(a == 0.0) }),
+            Unary::Sqrt => function!(wide, $level, |a: $T| -> $T { a.sqrt() }),
+            Unary::Rsqrt => function!(wide, $level, |a: $T| -> $T { 1.0 / a.sqrt() }),
+            Unary::Recip => function!(wide, $level, |a: $T| -> $T { 1.0 / a }),
+            Unary::Exp2 => function!(called, $level, |a: $T| -> $T { a.exp2() }),
+            Unary::Expm1 => function!(called, $level, |a: $T| -> $T { a.exp_m1() }),
+            Unary::Log2 => function!(called, $level, |a: $T| -> $T { a.log2() }),
+            Unary::Log10 => function!(called, $level, |a: $T| -> $T { a.log10() }),
+            Unary::Log1p => function!(called, $level, |a: $T| -> $T { a.ln_1p() }),
+            Unary::Tan => function!(called, $level, |a: $T| -> $T { a.tan() }),
+            Unary::Asin => function!(called, $level, |a: $T| -> $T { a.asin() }),
+            Unary::Acos => function!(called, $level, |a: $T| -> $T { a.acos() }),
+            Unary::Atan => function!(called, $level, |a: $T| -> $T { a.atan() }),
+            Unary::Sinh => function!(called, $level, |a: $T| -> $T { a.sinh() }),
+            Unary::Cosh => function!(called, $level, |a: $T| -> $T { a.cosh() }),
+            Unary::Floor => function!(wide, $level, |a: $T| -> $T { a.floor() }),
+            Unary::Ceil => function!(wide, $level, |a: $T| -> $T { a.ceil() }),
+            Unary::Trunc => function!(wide, $level, |a: $T| -> $T { a.trunc() }),
+            Unary::Round => function!(wide, $level, |a: $T| -> $T { a.round_ties_even() }),
+            Unary::IsNan => function!(wide, $level, |a: $T| -> u8 { u8::from(a.is_nan()) }),
+            Unary::IsInf => function!(wide, $level, |a: $T| -> u8 { u8::from(a.is_infinite()) }),
+            Unary::Real | Unary::Conj => copy(size_of::<$T>()),
+            Unary::Imag => function!(wide, $level, |_a: $T| -> $T { 0.0 }),
+            Unary::BitNot => return None,
+            $($own)*
+        }
+    };
+}
+
+fn single(what: Unary, level: Level) -> Option<Kernel> {
+    Some(floats!(what, level, f32, {
+        Unary::Exp => function!(wide, level, |a: f32| -> f32 { math::exp(a) }),
+        Unary::Log => function!(wide, level, |a: f32| -> f32 { math::log(a) }),
+        Unary::Tanh => function!(wide, level, |a: f32| -> f32 { math::tanh(a) }),
+        Unary::Sigmoid => function!(wide, level, |a: f32| -> f32 { math::sigmoid(a) }),
+        Unary::Erf => function!(wide, level, |a: f32| -> f32 { math::erf(a) }),
+        // std's lose digits near zero, or overflow early.
+        Unary::Asinh => function!(called, level, |a: f32| -> f32 { libm::asinhf(a) }),
+        Unary::Acosh => function!(called, level, |a: f32| -> f32 { libm::acoshf(a) }),
+        Unary::Atanh => function!(called, level, |a: f32| -> f32 { libm::atanhf(a) }),
+        Unary::Sin => return Some(sine(level)),
+        Unary::Cos => return Some(cosine(level)),
+    }))
+}
+
+fn double(what: Unary, level: Level) -> Option<Kernel> {
+    Some(floats!(what, level, f64, {
+        Unary::Exp => function!(called, level, |a: f64| -> f64 { a.exp() }),
+        Unary::Log => function!(called, level, |a: f64| -> f64 { a.ln() }),
+        Unary::Tanh => function!(called, level, |a: f64| -> f64 { a.tanh() }),
+        Unary::Erf => function!(called, level, |a: f64| -> f64 { libm::erf(a) }),
+        Unary::Asinh => function!(called, level, |a: f64| -> f64 { libm::asinh(a) }),
+        Unary::Acosh => function!(called, level, |a: f64| -> f64 { libm::acosh(a) }),
+        Unary::Atanh => function!(called, level, |a: f64| -> f64 { libm::atanh(a) }),
+        Unary::Sin => function!(called, level, |a: f64| -> f64 { a.sin() }),
+        Unary::Cos => function!(called, level, |a: f64| -> f64 { a.cos() }),
+        Unary::Sigmoid => function!(called, level, |a: f64| -> f64 {{
+            let power = (-a.abs()).exp();
+            let share = 1.0 / (1.0 + power);
+            if a < 0.0 { power * share } else { share }
+        }}),
+    }))
+}
+
+/// Sine and cosine: vectors first, and the few angles that are too large for them once more by the library.
+macro_rules! angles {
+    ($name:ident, $own:path, $library:path) => {
+        fn $name(level: Level) -> Kernel {
+            /// # Safety
+            /// As [`Kernel`].
+            unsafe fn large(to: *mut u8, a: *const u8, n: usize) {
+                for i in 0..n {
+                    // SAFETY: the caller says that both hold `n` elements.
+                    unsafe {
+                        let angle = *a.cast::<f32>().add(i);
+                        if angle.abs() > math::ANGLE {
+                            *to.cast::<f32>().add(i) = $library(angle);
+                        }
+                    }
+                }
+            }
+            macro_rules! both {
+                ($at:expr) => {{
+                    /// # Safety
+                    /// As [`Kernel`].
+                    unsafe fn whole(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+                        // SAFETY: the caller's promise; the level was found on this processor.
+                        unsafe {
+                            function!(wide, $at, |a: f32| -> f32 { $own(a) })(to, a, b, c, n);
+                            large(to, a, n);
+                        }
+                    }
+                    whole
+                }};
+            }
+            match level {
+                Level::Plain => both!(Level::Plain),
+                Level::Avx2 => both!(Level::Avx2),
+                Level::Avx512 => both!(Level::Avx512),
+            }
+        }
+    };
+}
+
+angles!(sine, math::sine, f32::sin);
+angles!(cosine, math::cosine, f32::cos);
+
+/// Computed in f64, so that nothing overflows on the way.
+fn complex(what: Unary, level: Level) -> Option<Kernel> {
+    macro_rules! through {
+        (|$z:ident| $body:expr) => {
+            function!(called, level, |a: Complex32| -> Complex32 {
+                {
+                    let $z = Complex64::new(f64::from(a.re), f64::from(a.im));
+                    let answer: Complex64 = $body;
+                    Complex32::new(answer.re as f32, answer.im as f32)
+                }
+            })
+        };
+    }
+    Some(match what {
+        Unary::Neg => function!(called, level, |a: Complex32| -> Complex32 { -a }),
+        Unary::Conj => function!(called, level, |a: Complex32| -> Complex32 { a.conj() }),
+        Unary::Real => function!(called, level, |a: Complex32| -> f32 { a.re }),
+        Unary::Imag => function!(called, level, |a: Complex32| -> f32 { a.im }),
+        Unary::Abs => function!(called, level, |a: Complex32| -> f32 { a.re.hypot(a.im) }),
+        Unary::Not => function!(called, level, |a: Complex32| -> u8 { u8::from(a.re == 0.0 && a.im == 0.0) }),
+        Unary::IsNan => {
+            function!(called, level, |a: Complex32| -> u8 { u8::from(a.re.is_nan() || a.im.is_nan()) })
+        }
+        Unary::IsInf => function!(called, level, |a: Complex32| -> u8 {
+            u8::from(a.re.is_infinite() || a.im.is_infinite())
+        }),
+        Unary::Sign => through!(|z| if z.norm() == 0.0 { Complex64::ZERO } else { z / z.norm() }),
+        Unary::Sqrt => through!(|z| z.sqrt()),
+        Unary::Rsqrt => through!(|z| z.sqrt().inv()),
+        Unary::Recip => through!(|z| z.inv()),
+        Unary::Exp => through!(|z| if z.im == 0.0 { Complex64::new(z.re.exp(), z.im) } else { z.exp() }),
+        Unary::Exp2 => through!(|z| (z * std::f64::consts::LN_2).exp()),
+        Unary::Expm1 => through!(|z| {
+            // e^x cos y - 1 without losing what is small in both.
+            let half = (z.im / 2.0).sin();
+            let grown = z.re.exp_m1();
+            Complex64::new(grown - 2.0 * half * half * (grown + 1.0), (grown + 1.0) * z.im.sin())
+        }),
+        Unary::Log => through!(|z| z.ln()),
+        Unary::Log2 => through!(|z| z.ln() / std::f64::consts::LN_2),
+        Unary::Log10 => through!(|z| z.ln() / std::f64::consts::LN_10),
+        Unary::Log1p => through!(|z| {
+            let size = z.re * (2.0 + z.re) + z.im * z.im;
+            Complex64::new(size.ln_1p() / 2.0, z.im.atan2(1.0 + z.re))
+        }),
+        Unary::Sin => through!(|z| z.sin()),
+        Unary::Cos => through!(|z| z.cos()),
+        Unary::Tan => through!(|z| tanh(Complex64::new(-z.im, z.re)) * Complex64::new(0.0, -1.0)),
+        Unary::Asin => through!(|z| z.asin()),
+        Unary::Acos => through!(|z| z.acos()),
+        Unary::Atan => through!(|z| z.atan()),
+        Unary::Sinh => through!(|z| z.sinh()),
+        Unary::Cosh => through!(|z| z.cosh()),
+        Unary::Tanh => through!(|z| tanh(z)),
+        Unary::Asinh => through!(|z| z.asinh()),
+        Unary::Acosh => through!(|z| z.acosh()),
+        Unary::Atanh => through!(|z| z.atanh()),
+        Unary::Sigmoid => through!(|z| ((-z).exp() + 1.0).inv()),
+        _ => return None,
+    })
+}
+
+/// Of a complex number, also far out, where sines and cosines overflow.
+fn tanh(z: Complex64) -> Complex64 {
+    if z.re.abs() > 20.0 { Complex64::new(1.0_f64.copysign(z.re), 0.0) } else { z.tanh() }
+}

@@ -1,0 +1,93 @@
+//! Programs over whole tensors.
+
+use tensor_core::dtype::DType;
+use tensor_core::error::DeviceError;
+use tensor_core::program::Program;
+
+use crate::kernels::BLOCK;
+use crate::level::level;
+use crate::plan::{Feed, Frame, Plan};
+use crate::threads::{Shared, Threads};
+use crate::view::{View, wrong};
+use crate::walk::Walk;
+
+/// Blocks that one task has at most.
+const BLOCKS: usize = 32;
+
+pub fn map(
+    threads: &Threads,
+    program: &Program,
+    inputs: &[View],
+    outputs: &[View],
+) -> Result<(), DeviceError> {
+    let Some(first) = outputs.first() else { return Ok(()) };
+    let shape = first.shape();
+    if inputs.iter().chain(outputs).any(|view| view.shape() != shape) {
+        return Err(wrong("a map's operands have different shapes"));
+    }
+    check_axes(program, shape.len())?;
+    let types: Vec<DType> = inputs.iter().map(|view| view.dtype).collect();
+    let answers: Vec<DType> = outputs.iter().map(|view| view.dtype).collect();
+    let plan = Plan::new(program, &types, Some(&answers), level()).map_err(DeviceError::Unsupported)?;
+    let feeds: Vec<Feed> =
+        inputs.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())).collect();
+    let targets: Vec<(Shared<u8>, usize)> =
+        outputs.iter().map(|view| (Shared::new(view.start()), view.dtype.bytes())).collect();
+    // SAFETY: views lie in their buffers for every position of their shape, which all have; outputs are contiguous and apart from inputs.
+    unsafe { run(threads, &plan, &Feeds(feeds), &targets, shape, first.elements()) };
+    Ok(())
+}
+
+/// Indices are along axes that there are.
+pub fn check_axes(program: &Program, rank: usize) -> Result<(), DeviceError> {
+    let beyond = |instruction: &tensor_core::program::Instruction| matches!(instruction.code, tensor_core::program::Code::Index(axis) if usize::from(axis) >= rank);
+    match program.instructions.iter().any(beyond) {
+        true => Err(wrong("a program asks for the index along an axis that is not there")),
+        false => Ok(()),
+    }
+}
+
+/// Feeds that tasks share.
+pub struct Feeds(pub Vec<Feed>);
+
+// SAFETY: what they point to is only read while tasks run.
+unsafe impl Send for Feeds {}
+// SAFETY: as above.
+unsafe impl Sync for Feeds {}
+
+/// The walk of the index along an axis: a stride of one there and none elsewhere.
+pub fn index_walk(shape: &[usize], axis: usize) -> Walk {
+    let strides: Vec<isize> = (0..shape.len()).map(|other| isize::from(other == axis)).collect();
+    Walk::new(shape, &strides)
+}
+
+/// Runs a plan over all positions of a shape.
+///
+/// # Safety
+/// Feeds are readable and targets (with the bytes of their elements) writable for all `elements` positions; targets are apart from each
+/// other and from feeds.
+pub unsafe fn run(
+    threads: &Threads,
+    plan: &Plan,
+    feeds: &Feeds,
+    targets: &[(Shared<u8>, usize)],
+    shape: &[usize],
+    elements: usize,
+) {
+    let share = elements.div_ceil(threads.count() * 4).next_multiple_of(BLOCK);
+    let share = share.clamp(BLOCK, BLOCK * BLOCKS);
+    threads.each(elements.div_ceil(share), plan.cost(elements), |task| {
+        // SAFETY: the caller's promise.
+        let mut frame = unsafe { Frame::new(plan, &feeds.0, &|axis| index_walk(shape, axis)) };
+        let mut outputs = vec![std::ptr::null_mut(); targets.len()];
+        let end = elements.min((task + 1) * share);
+        for start in (task * share..end).step_by(BLOCK) {
+            for (output, (target, bytes)) in outputs.iter_mut().zip(targets) {
+                // SAFETY: the position is one of the target's.
+                *output = unsafe { target.get().add(start * bytes) };
+            }
+            // SAFETY: the caller's promise; tasks write positions of their own.
+            unsafe { frame.run(start, BLOCK.min(end - start), std::ptr::null(), &outputs) };
+        }
+    });
+}

@@ -1,0 +1,185 @@
+//! Buffers in main memory: aligned to cache lines, always initialised, and kept for the next one when they are given back, because fresh
+//! pages cost more than most computations.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use tensor_core::device::Memory;
+use tensor_core::error::DeviceError;
+
+/// Where a buffer begins.
+pub const ALIGNMENT: usize = 64;
+/// Bytes of buffers that nobody uses and that are not given back to the system.
+const KEPT: usize = 1 << 30;
+
+/// Scratch memory is made of these, so that it is aligned as buffers are.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub struct Line {
+    _words: [u64; 8],
+}
+
+/// Buffers that wait for their next use.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    by_size: HashMap<usize, Vec<Block>>,
+    bytes: usize,
+}
+
+/// What the allocator gave: `start` is inside it, aligned.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<u8>,
+    given: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: a block is only memory; whoever holds it decides who reads and writes.
+unsafe impl Send for Block {}
+// SAFETY: as above; no method of it touches the memory through a shared reference.
+unsafe impl Sync for Block {}
+
+impl Block {
+    fn layout(size: usize) -> Option<Layout> {
+        // With the system's own alignment zeroed memory is fresh pages, not pages that were written with zeros.
+        Layout::from_size_align(size.checked_add(ALIGNMENT)?, 16).ok()
+    }
+
+    fn new(size: usize) -> Option<Block> {
+        let layout = Block::layout(size)?;
+        // SAFETY: the size is not zero.
+        let given = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let gap = given.as_ptr().align_offset(ALIGNMENT);
+        // SAFETY: the gap is less than the alignment, which was added to the size.
+        let start = unsafe { given.add(gap) };
+        Some(Block { start, given, size })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let layout = Block::layout(self.size).expect("it was asked for with this layout");
+        // SAFETY: allocated in `new` with the same layout, and dropped once.
+        unsafe { dealloc(self.given.as_ptr(), layout) }
+    }
+}
+
+/// One buffer of the CPU device.
+#[derive(Debug)]
+pub struct CpuMemory {
+    block: Option<Block>,
+    bytes: usize,
+    shelf: Arc<Shelf>,
+}
+
+impl CpuMemory {
+    pub fn allocate(shelf: &Arc<Shelf>, bytes: usize) -> Result<CpuMemory, DeviceError> {
+        let refused = || DeviceError::OutOfMemory {
+            asked: bytes,
+            held: format!("{} bytes are kept for reuse", shelf.kept()),
+        };
+        let size = class(bytes).ok_or_else(refused)?;
+        let block = match shelf.take(size) {
+            Some(block) => block,
+            None => Block::new(size)
+                .or_else(|| {
+                    shelf.clear();
+                    Block::new(size)
+                })
+                .ok_or_else(refused)?,
+        };
+        Ok(CpuMemory { block: Some(block), bytes, shelf: shelf.clone() })
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.block.as_ref().expect("only `drop` takes it").start.as_ptr()
+    }
+}
+
+impl Drop for CpuMemory {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.shelf.put(block);
+        }
+    }
+}
+
+impl Memory for CpuMemory {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Shelf {
+    pub fn kept(&self) -> usize {
+        self.free.lock().map_or(0, |free| free.bytes)
+    }
+
+    fn take(&self, size: usize) -> Option<Block> {
+        let mut free = self.free.lock().ok()?;
+        let block = free.by_size.get_mut(&size)?.pop()?;
+        free.bytes -= size;
+        Some(block)
+    }
+
+    fn put(&self, block: Block) {
+        let Ok(mut free) = self.free.lock() else { return };
+        if free.bytes + block.size <= KEPT {
+            free.bytes += block.size;
+            free.by_size.entry(block.size).or_default().push(block);
+        }
+    }
+
+    fn clear(&self) {
+        if let Ok(mut free) = self.free.lock() {
+            *free = Free::default();
+        }
+    }
+}
+
+/// Sizes are rounded up to an eighth of a power of two, so that buffers fit again.
+fn class(bytes: usize) -> Option<usize> {
+    let step = (bytes.max(1).checked_next_power_of_two()? / 8).max(ALIGNMENT);
+    bytes.max(1).div_ceil(step).checked_mul(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_come_back() {
+        let shelf = Arc::new(Shelf::default());
+        for bytes in [0, 1, 63, 64, 65, 1000, 1 << 20] {
+            let first = CpuMemory::allocate(&shelf, bytes).unwrap();
+            let start = first.start();
+            assert_eq!(start as usize % ALIGNMENT, 0);
+            assert_eq!(first.bytes(), bytes);
+            drop(first);
+            assert_eq!(CpuMemory::allocate(&shelf, bytes).unwrap().start(), start);
+        }
+        assert!(shelf.kept() > 1 << 20);
+        shelf.clear();
+        assert_eq!(shelf.kept(), 0);
+    }
+
+    #[test]
+    fn too_much_memory_is_an_error() {
+        let shelf = Arc::new(Shelf::default());
+        for bytes in [usize::MAX, usize::MAX / 2, 1 << 60] {
+            assert!(matches!(CpuMemory::allocate(&shelf, bytes), Err(DeviceError::OutOfMemory { .. })));
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Reductions with a program before and one after. How the work is cut depends on the shape alone, never on how many threads there are, so
+//! that sums have the same bits every time.
+
+use tensor_core::dtype::DType;
+use tensor_core::error::DeviceError;
+use tensor_core::program::Program;
+use tensor_core::step::Reduction;
+
+use crate::fold::{Folder, folder};
+use crate::kernels::BLOCK;
+use crate::level::level;
+use crate::map::{self, Feeds, check_axes};
+use crate::plan::{Feed, Frame, Plan};
+use crate::threads::{Shared, Threads};
+use crate::view::{View, wrong};
+use crate::walk::Walk;
+
+/// Elements that are folded into one value before it is joined with others.
+const CHUNK: usize = 64 * BLOCK;
+/// Rows that are added to each other before their sum is added to the others'.
+const ROWS: usize = 64;
+
+/// What is reduced, as `[outer, reduced, inner]`.
+struct Shape3 {
+    outer: usize,
+    reduced: usize,
+    inner: usize,
+    /// The axes in that order.
+    order: Vec<usize>,
+}
+
+pub struct Reduce<'a> {
+    pub program: &'a Program,
+    pub reduction: Reduction,
+    pub axes: &'a [usize],
+    pub mapped: usize,
+    pub epilogue: &'a Program,
+}
+
+impl Reduce<'_> {
+    pub fn run(&self, threads: &Threads, inputs: &[View], output: &View) -> Result<(), DeviceError> {
+        let (mapped, others) = inputs
+            .split_at_checked(self.mapped)
+            .ok_or_else(|| wrong("a reduction has fewer inputs than it maps"))?;
+        let shape = match mapped.first() {
+            Some(first) => first.shape(),
+            None => return Err(wrong("a reduction without an input has no shape")),
+        };
+        let reduced_shape: Vec<usize> = shape
+            .iter()
+            .enumerate()
+            .map(|(axis, &n)| if self.axes.contains(&axis) { 1 } else { n })
+            .collect();
+        if mapped.iter().any(|view| view.shape() != shape)
+            || output.shape() != reduced_shape
+            || others.iter().any(|view| view.shape() != reduced_shape)
+        {
+            return Err(wrong("a reduction's operands do not fit its axes"));
+        }
+        check_axes(self.program, shape.len())?;
+        check_axes(self.epilogue, shape.len())?;
+        let types: Vec<DType> = mapped.iter().map(|view| view.dtype).collect();
+        let plan = Plan::new(self.program, &types, None, level()).map_err(DeviceError::Unsupported)?;
+        let dtype = plan.result(0);
+        let folder = folder(self.reduction, dtype, level())
+            .ok_or_else(|| DeviceError::Unsupported(format!("{:?} of {dtype}", self.reduction)))?;
+        let three = cut(shape, self.axes);
+        let feeds = mapped
+            .iter()
+            .map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk_of(&three.order)))
+            .collect();
+        // SAFETY: views lie in their buffers for every position of the shape, in whatever order.
+        let sums = unsafe { sums(threads, &plan, &Feeds(feeds), &folder, shape, &three) };
+        self.finish(threads, sums.as_ptr().cast(), dtype, others, output)
+    }
+
+    /// The epilogue, over what was reduced.
+    fn finish(
+        &self,
+        threads: &Threads,
+        sums: *const u8,
+        dtype: DType,
+        others: &[View],
+        output: &View,
+    ) -> Result<(), DeviceError> {
+        let mut types = vec![dtype];
+        types.extend(others.iter().map(|view| view.dtype));
+        let plan = Plan::new(self.epilogue, &types, Some(&[output.dtype]), level())
+            .map_err(DeviceError::Unsupported)?;
+        let flat = Walk::new(&[output.elements()], &[1]);
+        let mut feeds = vec![Feed::Memory(sums, flat)];
+        feeds.extend(others.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())));
+        let target = [(Shared::new(output.start()), output.dtype.bytes())];
+        // SAFETY: there is a sum for each element of the output; views lie in their buffers.
+        unsafe { map::run(threads, &plan, &Feeds(feeds), &target, output.shape(), output.elements()) };
+        Ok(())
+    }
+}
+
+/// Kept axes first, then those that are reduced, then the last kept ones, if the last axis of all is kept.
+fn cut(shape: &[usize], axes: &[usize]) -> Shape3 {
+    let mut tail = shape.len();
+    while tail > 0 && (!axes.contains(&(tail - 1)) || shape[tail - 1] == 1) {
+        tail -= 1;
+    }
+    let mut order: Vec<usize> = (0..tail).filter(|axis| !axes.contains(axis)).collect();
+    let outer = order.iter().map(|&axis| shape[axis]).product();
+    let reduced_axes: Vec<usize> = (0..tail).filter(|axis| axes.contains(axis)).collect();
+    let reduced = reduced_axes.iter().map(|&axis| shape[axis]).product();
+    order.extend(reduced_axes);
+    order.extend(tail..shape.len());
+    let inner = shape[tail..].iter().product();
+    Shape3 { outer, reduced, inner, order }
+}
+
+/// Reduces everything: one value for each `[outer, inner]`, in words of eight bytes' alignment.
+///
+/// # Safety
+/// The feeds are readable for every position of the shape in its new order.
+unsafe fn sums(
+    threads: &Threads,
+    plan: &Plan,
+    feeds: &Feeds,
+    folder: &Folder,
+    shape: &[usize],
+    three: &Shape3,
+) -> Vec<u64> {
+    let &Shape3 { outer, reduced, inner, .. } = three;
+    let bytes = folder.bytes;
+    let kept = outer * inner;
+    let mut result = filled(folder, kept);
+    if kept == 0 || reduced == 0 {
+        return result;
+    }
+    let indices = |axis: usize| {
+        let ordered: Vec<usize> = three.order.iter().map(|&one| shape[one]).collect();
+        let strides: Vec<isize> = three.order.iter().map(|&one| isize::from(one == axis)).collect();
+        Walk::new(&ordered, &strides)
+    };
+    let cost = plan.cost(kept * reduced);
+    if inner == 1 && reduced * 2 <= BLOCK {
+        // Several short rows in a block.
+        let rows = BLOCK / reduced;
+        let target = Shared::new(result.as_mut_ptr().cast::<u8>());
+        let share = rows * 16;
+        threads.each(outer.div_ceil(share), cost, |task| {
+            // SAFETY: the caller's promise.
+            let mut frame = unsafe { Frame::new(plan, &feeds.0, &indices) };
+            let end = outer.min((task + 1) * share);
+            for first in (task * share..end).step_by(rows) {
+                let count = rows.min(end - first);
+                // SAFETY: the positions are of rows that there are; each row's value has a place of its own.
+                unsafe {
+                    frame.run(first * reduced, count * reduced, std::ptr::null(), &[]);
+                    let values = frame.result(0);
+                    for row in 0..count {
+                        let to = target.get().add((first + row) * bytes);
+                        (folder.row)(values.add(row * reduced * bytes), reduced, to);
+                    }
+                }
+            }
+        });
+        return result;
+    }
+    let length = if inner == 1 { CHUNK } else { (CHUNK / inner).max(ROWS) };
+    let chunks = reduced.div_ceil(length);
+    let columns = inner.div_ceil(BLOCK);
+    let mut parts = if chunks > 1 { filled(folder, kept * chunks) } else { Vec::new() };
+    let target = Shared::new(if chunks > 1 { parts.as_mut_ptr() } else { result.as_mut_ptr() }.cast::<u8>());
+    threads.each(outer * chunks * columns, cost, |task| {
+        let (column, rest) = (task % columns, task / columns);
+        let (chunk, row) = (rest % chunks, rest / chunks);
+        let rows = chunk * length..reduced.min((chunk + 1) * length);
+        // SAFETY: the caller's promise; a task writes the values of its own row, chunk and columns.
+        unsafe {
+            let mut frame = Frame::new(plan, &feeds.0, &indices);
+            let at = (chunk * outer + row) * inner + column * BLOCK;
+            let to = target.get().add(at * bytes);
+            if inner == 1 {
+                fold_row(&mut frame, folder, row * reduced, rows, to);
+            } else {
+                let width = BLOCK.min(inner - column * BLOCK);
+                fold_rows(&mut frame, folder, (row * reduced, column * BLOCK, inner, width), rows, to);
+            }
+        }
+    });
+    if chunks > 1 {
+        join_parts(folder, &mut parts, kept, chunks);
+        let size = (kept * bytes).div_ceil(8);
+        parts.truncate(size);
+        return parts;
+    }
+    result
+}
+
+/// One row, block by block.
+///
+/// # Safety
+/// The frame may run these positions; `to` holds one value.
+unsafe fn fold_row(
+    frame: &mut Frame,
+    folder: &Folder,
+    base: usize,
+    rows: std::ops::Range<usize>,
+    to: *mut u8,
+) {
+    let mut part = [0_u64; 1];
+    for start in rows.clone().step_by(BLOCK) {
+        let n = BLOCK.min(rows.end - start);
+        // SAFETY: the caller's promise; `part` has room for one value of any type.
+        unsafe {
+            frame.run(base + start, n, std::ptr::null(), &[]);
+            (folder.row)(frame.result(0), n, part.as_mut_ptr().cast());
+            (folder.into)(to, part.as_ptr().cast(), 1);
+        }
+    }
+}
+
+/// Many rows into one, side by side: `(first position's row, first column, columns of a row, columns wanted)`.
+///
+/// # Safety
+/// The frame may run these positions; `to` holds a value for each column.
+unsafe fn fold_rows(
+    frame: &mut Frame,
+    folder: &Folder,
+    (base, column, inner, width): (usize, usize, usize, usize),
+    rows: std::ops::Range<usize>,
+    to: *mut u8,
+) {
+    let together = if width == inner { BLOCK / inner } else { 1 };
+    let mut part = filled(folder, width);
+    let mut held = 0;
+    for first in rows.clone().step_by(together) {
+        let count = together.min(rows.end - first);
+        // SAFETY: the caller's promise; `part` holds a value for each column.
+        unsafe {
+            frame.run((base + first) * inner + column, (count - 1) * inner + width, std::ptr::null(), &[]);
+            let values = frame.result(0);
+            for row in 0..count {
+                (folder.into)(part.as_mut_ptr().cast(), values.add(row * inner * folder.bytes), width);
+            }
+            held += count;
+            if held >= ROWS {
+                (folder.into)(to, part.as_ptr().cast(), width);
+                refill(folder, &mut part, width);
+                held = 0;
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { (folder.into)(to, part.as_ptr().cast(), width) };
+}
+
+/// Neighbouring chunks are joined until one is left, which is then the first.
+fn join_parts(folder: &Folder, parts: &mut [u64], kept: usize, chunks: usize) {
+    let start = parts.as_mut_ptr().cast::<u8>();
+    let mut step = 1;
+    while step < chunks {
+        for first in (0..chunks - step).step_by(step * 2) {
+            // SAFETY: both chunks are among the parts, each with `kept` values.
+            unsafe {
+                let to = start.add(first * kept * folder.bytes);
+                (folder.into)(to, start.add((first + step) * kept * folder.bytes), kept);
+            }
+        }
+        step *= 2;
+    }
+}
+
+/// Words that hold so many values that change nothing.
+fn filled(folder: &Folder, count: usize) -> Vec<u64> {
+    let mut words = vec![0_u64; (count * folder.bytes).div_ceil(8)];
+    refill(folder, &mut words, count);
+    words
+}
+
+fn refill(folder: &Folder, words: &mut [u64], count: usize) {
+    assert!(count * folder.bytes <= words.len() * 8);
+    let start = words.as_mut_ptr().cast::<u8>();
+    for n in 0..count {
+        // SAFETY: there is room for `count` values.
+        unsafe {
+            std::ptr::copy_nonoverlapping(folder.start.as_ptr(), start.add(n * folder.bytes), folder.bytes);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Along one axis: where the largest is, sorting, sums so far.
+
+use tensor_core::dtype::DType;
+use tensor_core::error::DeviceError;
+
+use crate::element::{Element, Number, with_element};
+use crate::threads::{Shared, Threads};
+use crate::view::{View, wrong};
+use crate::walk::{Walk, gather};
+
+/// All rows along an axis of the input, and where their answers go.
+struct Rows<T> {
+    from: Shared<T>,
+    walk: Walk,
+    length: usize,
+    /// Elements between neighbours along the axis, in contiguous outputs.
+    inner: usize,
+    count: usize,
+}
+
+impl<T: Copy + Send + Sync> Rows<T> {
+    fn new(input: &View, axis: usize) -> Rows<T> {
+        let shape = input.shape();
+        let mut order: Vec<usize> = (0..shape.len()).filter(|&other| other != axis).collect();
+        let count = order.iter().map(|&other| shape[other]).product();
+        order.push(axis);
+        let inner = shape[axis + 1..].iter().product();
+        Rows {
+            from: Shared::new(input.start()),
+            walk: input.walk_of(&order),
+            length: shape[axis],
+            inner,
+            count,
+        }
+    }
+
+    /// Where the first element of a row is in a contiguous output with so many elements along the axis.
+    fn place(&self, row: usize, length: usize) -> usize {
+        row / self.inner * self.inner * length + row % self.inner
+    }
+
+    /// Calls `task` with each row's number and elements.
+    fn each(&self, threads: &Threads, picoseconds: usize, task: impl Fn(usize, &[T]) + Sync) {
+        if self.length == 0 {
+            return;
+        }
+        let share = (16_384 / self.length).max(1);
+        let cost = self.count.saturating_mul(self.length).saturating_mul(picoseconds) / 1000;
+        threads.each(self.count.div_ceil(share), cost, |number| {
+            let mut row: Vec<T> = Vec::with_capacity(self.length);
+            for index in number * share..self.count.min((number + 1) * share) {
+                // SAFETY: the view lies in its buffer, and there is room for a row, which is whole afterwards.
+                unsafe {
+                    gather(
+                        self.from.get().cast_const(),
+                        &self.walk,
+                        index * self.length,
+                        self.length,
+                        row.as_mut_ptr(),
+                    );
+                    row.set_len(self.length);
+                }
+                task(index, &row);
+            }
+        });
+    }
+}
+
+fn check(axis: usize, input: &View, output: &View, along: usize) -> Result<(), DeviceError> {
+    let fits = axis < input.shape().len()
+        && input.shape().len() == output.shape().len()
+        && output.shape()[axis] == along
+        && (0..input.shape().len())
+            .all(|other| other == axis || input.shape()[other] == output.shape()[other]);
+    if fits { Ok(()) } else { Err(wrong("the operands do not fit along the axis")) }
+}
+
+/// The first of equals, NaN before all else.
+pub fn arg_reduce(
+    threads: &Threads,
+    largest: bool,
+    axis: usize,
+    input: &View,
+    output: &View,
+) -> Result<(), DeviceError> {
+    check(axis, input, output, 1)?;
+    if output.dtype != DType::I64 {
+        return Err(wrong("indices are int64"));
+    }
+    let to = Shared::new(output.start::<i64>());
+    with_element!(input.dtype, T => {
+        Rows::<T>::new(input, axis).each(threads, 1000, |number, row| {
+            let index = extreme(row, largest);
+            // SAFETY: there is one index for each row.
+            unsafe { *to.get().add(number) = index as i64 };
+        });
+    });
+    Ok(())
+}
+
+fn extreme<T: Element>(row: &[T], largest: bool) -> usize {
+    let (mut best, mut at) = (row[0], 0);
+    if best.is_nan() {
+        return 0;
+    }
+    for (index, &value) in row.iter().enumerate().skip(1) {
+        if value.is_nan() {
+            return index;
+        }
+        if if largest { best.before(value) } else { value.before(best) } {
+            (best, at) = (value, index);
+        }
+    }
+    at
+}
+
+/// Stable, NaN last.
+pub fn sort(
+    threads: &Threads,
+    axis: usize,
+    descending: bool,
+    input: &View,
+    outputs: &[View],
+) -> Result<(), DeviceError> {
+    let Some((values, indices)) = outputs.split_first() else { return Ok(()) };
+    check(axis, input, values, input.shape().get(axis).copied().unwrap_or(0))?;
+    if values.dtype != input.dtype
+        || indices.len() > 1
+        || indices.iter().any(|view| view.dtype != DType::I64 || view.shape() != values.shape())
+    {
+        return Err(wrong("a sort writes values and int64 indices"));
+    }
+    let indices = indices.first().map(|view| Shared::new(view.start::<i64>()));
+    with_element!(input.dtype, T => {
+        let rows = Rows::<T>::new(input, axis);
+        let to = Shared::new(values.start::<T>());
+        rows.each(threads, 50_000, |number, row| {
+            let mut order: Vec<(T, usize)> = row.iter().copied().zip(0..).collect();
+            order.sort_by(|one, other| compare(one.0, other.0, descending));
+            let start = rows.place(number, rows.length);
+            for (n, &(value, index)) in order.iter().enumerate() {
+                // SAFETY: every element of the row has a place in each output.
+                unsafe {
+                    *to.get().add(start + n * rows.inner) = value;
+                    if let Some(indices) = indices {
+                        *indices.get().add(start + n * rows.inner) = index as i64;
+                    }
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+fn compare<T: Element>(one: T, other: T, descending: bool) -> std::cmp::Ordering {
+    use std::cmp::Ordering::*;
+    match (one.is_nan(), other.is_nan()) {
+        (true, true) => return Equal,
+        (true, false) => return Greater,
+        (false, true) => return Less,
+        (false, false) => {}
+    }
+    let (first, second) = if descending { (other, one) } else { (one, other) };
+    if first.before(second) {
+        Less
+    } else if second.before(first) {
+        Greater
+    } else {
+        Equal
+    }
+}
+
+/// Halves are added up in f32 and rounded where they are written.
+pub fn cumulative(
+    threads: &Threads,
+    axis: usize,
+    product: bool,
+    input: &View,
+    output: &View,
+) -> Result<(), DeviceError> {
+    check(axis, input, output, input.shape().get(axis).copied().unwrap_or(0))?;
+    if input.dtype != output.dtype {
+        return Err(wrong("a cumulative sum keeps its element type"));
+    }
+    with_element!(input.dtype, T => {
+        let rows = Rows::<T>::new(input, axis);
+        let to = Shared::new(output.start::<T>());
+        rows.each(threads, 2000, |number, row| {
+            let start = rows.place(number, rows.length);
+            let mut sum = if product { <T as Element>::Wide::ONE } else { <T as Element>::Wide::ZERO };
+            for (n, value) in row.iter().enumerate() {
+                sum = if product { sum.mul(value.widen()) } else { sum.add(value.widen()) };
+                // SAFETY: every element of the row has a place in the output.
+                unsafe { *to.get().add(start + n * rows.inner) = T::narrow(sum) };
+            }
+        });
+    });
+    Ok(())
+}

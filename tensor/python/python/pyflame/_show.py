@@ -1,0 +1,93 @@
+"""How tensors are printed."""
+
+import math
+
+_options = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80}
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None):
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _options.update({name: value for name, value in given.items() if value is not None})
+
+
+def _edges(tensor):
+    """Only what will be shown, so that only that is brought here from a device far away."""
+    from . import _pyflame as _pf
+
+    edge = _options["edgeitems"]
+    for axis in range(tensor.ndim):
+        length = tensor.shape[axis]
+        if length > 2 * edge:
+            tensor = _pf.cat([tensor.narrow(axis, 0, edge), tensor.narrow(axis, length - edge, edge)], axis)
+    return tensor
+
+
+def _numbers(values):
+    if isinstance(values, list):
+        for value in values:
+            yield from _numbers(value)
+    else:
+        yield values
+
+
+def _format(values, tensor):
+    """One function that writes every number of this tensor."""
+    digits = _options["precision"]
+    if tensor.dtype.name == "bool":
+        return str
+    if tensor.dtype.is_complex:
+        return lambda z: f"{z.real:.{digits}f}{z.imag:+.{digits}f}j"
+    if not tensor.dtype.is_floating_point:
+        return str
+    finite = [abs(v) for v in values if math.isfinite(v)]
+    nonzero = [v for v in finite if v]
+    if all(v == int(v) for v in finite) and (not finite or max(finite) < 1e8):
+        return lambda v: f"{v:.0f}." if math.isfinite(v) else str(v)
+    largest, smallest = max(nonzero), min(nonzero)
+    if largest >= 1e8 or largest / smallest > 1e3 and smallest < 1e-3 or smallest < 1e-4:
+        return lambda v: f"{v:.{digits}e}"
+    return lambda v: f"{v:.{digits}f}"
+
+
+def _lines(values, write, shape, full, indent):
+    if not shape:
+        return write(values)
+    cut = shape[0] != full[0]
+    edge = _options["edgeitems"]
+    parts = [_lines(value, write, shape[1:], full[1:], indent + 1) for value in values]
+    if cut:
+        parts.insert(edge, "...")
+    if len(shape) > 1:
+        return "[" + (",\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
+    lines, line = [], ""
+    for part in parts:
+        if line and indent + len(line) + len(part) + 2 > _options["linewidth"]:
+            lines.append(line)
+            line = ""
+        line += (", " if line else "") + part
+    return "[" + (",\n" + " " * (indent + 1)).join(lines + [line]) + "]"
+
+
+def show(tensor):
+    values_of = tensor.detach()
+    full = tuple(values_of.shape)
+    if values_of.nelement() > _options["threshold"]:
+        values_of = _edges(values_of)
+    values = values_of.tolist()
+    flat = list(_numbers(values))
+    number = _format(flat, tensor)
+    width = max((len(number(v)) for v in flat), default=0) if tensor.ndim else 0
+    text = _lines(values, lambda v: number(v).rjust(width), tuple(values_of.shape), full, len("tensor("))
+    if 0 in full and len(full) > 1:
+        text = f"[], size={full}"
+    notes = []
+    natural = {"float32", "int64", "bool", "complex64"}
+    if tensor.dtype.name not in natural or (0 in full and tensor.dtype.name != "float32"):
+        notes.append(f"dtype={tensor.dtype}")
+    if tensor.device != "cpu":
+        notes.append(f"device='{tensor.device}'")
+    if tensor.grad_fn is not None:
+        notes.append(f"grad_fn={tensor.grad_fn}")
+    elif tensor.requires_grad:
+        notes.append("requires_grad=True")
+    return "tensor(" + ", ".join([text] + notes) + ")"

@@ -1,0 +1,66 @@
+"""Gradients: when they are remembered, and how they are asked for."""
+
+import functools
+
+from . import _pyflame as _pf
+from ._pyflame import enable_grad, is_grad_enabled, no_grad  # noqa: F401
+
+
+def _decorated(mode, function):
+    @functools.wraps(function)
+    def inside(*args, **kwargs):
+        with mode():
+            return function(*args, **kwargs)
+
+    return inside
+
+
+class GradMode:
+    """Whether operations of this thread remember how to go back."""
+
+    @staticmethod
+    def is_enabled():
+        return is_grad_enabled()
+
+    @staticmethod
+    def set_enabled(enabled):
+        _pf.set_grad_mode(bool(enabled))
+
+
+class set_grad_enabled:
+    """Switches remembering on or off, at once; as a context it is switched back."""
+
+    def __init__(self, mode):
+        self.before = is_grad_enabled()
+        _pf.set_grad_mode(bool(mode))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        _pf.set_grad_mode(self.before)
+
+
+def backward(tensors, grad_tensors=None, retain_graph=False):
+    """Adds to `grad` of all that the tensors came of: `backward(loss)`, `backward([a, b], [grad_a, grad_b])`."""
+    if isinstance(tensors, _pf.Tensor):
+        tensors, grad_tensors = [tensors], [grad_tensors]
+    grads = list(grad_tensors) if grad_tensors is not None else [None] * len(tensors)
+    if len(grads) != len(tensors):
+        raise ValueError(f"backward: {len(tensors)} tensors and {len(grads)} gradients were given")
+    for index, (tensor, gradient) in enumerate(zip(tensors, grads)):
+        tensor.backward(gradient, retain_graph=retain_graph or index + 1 < len(tensors))
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=False, allow_unused=False):
+    """The gradients of outputs with respect to inputs, as a tuple; nobody's `grad` changes."""
+    outputs = [outputs] if isinstance(outputs, _pf.Tensor) else list(outputs)
+    inputs = [inputs] if isinstance(inputs, _pf.Tensor) else list(inputs)
+    if grad_outputs is None or isinstance(grad_outputs, _pf.Tensor):
+        grad_outputs = [grad_outputs] * len(outputs)
+    found = _pf.gradients_of(outputs, inputs, list(grad_outputs), retain_graph)
+    if not allow_unused and any(gradient is None for gradient in found):
+        raise RuntimeError(
+            "one of the differentiated tensors was not used in the graph; set allow_unused=True if that is intended"
+        )
+    return tuple(found)

@@ -1,0 +1,5 @@
+"""What devices offer beyond computing."""
+
+from . import rocm
+
+__all__ = ["rocm"]

@@ -1,0 +1,69 @@
+"""Tensors of what is there already, and of patterns."""
+
+from . import _pyflame as _pf
+
+
+def from_numpy(array, dtype=None, device=None):
+    """A tensor with a copy of the array's elements."""
+    if not hasattr(array, "__array_interface__"):
+        raise TypeError(f"from_numpy: a NumPy array is needed, not {type(array).__name__}")
+    return _pf.tensor(array, dtype=dtype, device=device)
+
+
+def as_tensor(data, dtype=None, device=None):
+    """The tensor itself if it is one as wanted, else a new one."""
+    if isinstance(data, _pf.Tensor):
+        if dtype is not None and data.dtype != _pf.dtype_of(dtype):
+            data = data.to(dtype)
+        return data if device is None or data.device == device else data.to(device)
+    return _pf.tensor(data, dtype=dtype, device=device)
+
+
+def asarray(obj, dtype=None, device=None, copy=None):
+    made = as_tensor(obj, dtype, device)
+    if copy is False and made is not obj:
+        raise ValueError("asarray: the elements had to be copied")
+    return made.clone() if copy and made is obj else made
+
+
+def meshgrid(*tensors, indexing="ij"):
+    """Each tensor along its own axis of a common shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', not {indexing!r}")
+    swap = indexing == "xy" and len(tensors) > 1
+    if swap:
+        tensors = (tensors[1], tensors[0]) + tensors[2:]
+    shape = tuple(tensor.nelement() for tensor in tensors)
+    grids = []
+    for axis, tensor in enumerate(tensors):
+        lengths = [1] * len(tensors)
+        lengths[axis] = -1
+        grids.append(tensor.reshape(lengths).expand(shape))
+    if swap:
+        grids = [grid.transpose(0, 1) for grid in (grids[1], grids[0])] + [g.transpose(0, 1) for g in grids[2:]]
+    return grids
+
+
+class finfo:
+    """What a floating point type can hold."""
+
+    def __init__(self, dtype=_pf.float32):
+        self.dtype = _pf.dtype_of(dtype)
+        self.bits, self.min, self.max, self.eps, self.smallest_normal = _pf.limits(self.dtype)
+        self.tiny = self.smallest_normal
+
+    def __repr__(self):
+        return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype.name})"
+
+
+class iinfo:
+    """What an integer type can hold."""
+
+    def __init__(self, dtype):
+        self.dtype = _pf.dtype_of(dtype)
+        self.bits, self.min, self.max = _pf.integer_limits(self.dtype)
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype.name})"

@@ -1,0 +1,42 @@
+"""AMD GPUs by number. `set_device` and `get_device` speak of all devices by name."""
+
+from . import _pyflame as _pf
+
+
+def rocm_is_available():
+    """Whether there is a GPU: AMD's runtime or Remora's is found, and offers one."""
+    return _pf.rocm_device_count() > 0
+
+
+def device_count():
+    """The number of GPUs, or one if there is only the CPU."""
+    return max(_pf.rocm_device_count(), 1)
+
+
+def _known(device_id):
+    count = _pf.rocm_device_count()
+    if count == 0:
+        raise RuntimeError(f"ROCm not available: {_pf.rocm_trouble()}")
+    if not 0 <= device_id < count:
+        raise RuntimeError(f"ROCm device {device_id} requested but only {count} devices available")
+    return f"rocm:{device_id}"
+
+
+def rocm_get_device_info(device_id=0):
+    """Name, architecture, memory and compute units of a GPU."""
+    return _pf.device_info(_known(device_id))
+
+
+def rocm_set_device(device_id):
+    _pf.set_device(_known(device_id))
+
+
+def rocm_get_device():
+    """The number of the current GPU, or -1 if the CPU is current."""
+    current = _pf.get_device()
+    return int(current.split(":")[1]) if current.startswith("rocm") else -1
+
+
+def rocm_synchronize():
+    """Waits for the current GPU; nothing to wait for if the CPU is current."""
+    _pf.synchronize()

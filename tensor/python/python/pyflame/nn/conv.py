@@ -1,0 +1,130 @@
+"""Convolutions of one, two and three dimensions, and their transposes."""
+
+import math
+
+from .. import _pyflame as _pf
+from . import functional as F
+from . import init
+from .module import Module
+from .parameter import Parameter
+
+
+def _tuple(value, dims):
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+class _Conv(Module):
+    dims = 2
+    transposed = False
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype)
+        if padding_mode != "zeros":
+            raise ValueError(f"{type(self).__name__}: padding_mode {padding_mode!r} is not known; use 'zeros', or pf.nn.functional.pad before")
+
+    def _begin(self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype):
+        name = type(self).__name__
+        if groups <= 0 or in_channels % groups or out_channels % groups:
+            raise ValueError(f"{name}: {in_channels} and {out_channels} channels cannot be divided into {groups} groups")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = _tuple(kernel_size, self.dims)
+        self.stride, self.dilation, self.groups = _tuple(stride, self.dims), _tuple(dilation, self.dims), groups
+        self.padding = padding if isinstance(padding, str) else _tuple(padding, self.dims)
+        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (first, second // groups) + self.kernel_size
+        self.weight = Parameter(_pf.empty(shape, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(_pf.empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        fan_in = self.weight.shape[1]
+        for length in self.kernel_size:
+            fan_in *= length
+        bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
+
+    def extra_repr(self):
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        if self.padding != _tuple(0, self.dims):
+            text += f", padding={self.padding!r}"
+        if self.dilation != _tuple(1, self.dims):
+            text += f", dilation={self.dilation}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        return text + ("" if self.bias is not None else ", bias=False")
+
+    def forward(self, x):
+        return self._function(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv1d(_Conv):
+    dims = 1
+    _function = staticmethod(F.conv1d)
+
+
+class Conv2d(_Conv):
+    dims = 2
+    _function = staticmethod(F.conv2d)
+
+
+class Conv3d(_Conv):
+    dims = 3
+    _function = staticmethod(F.conv3d)
+
+
+class _ConvTranspose(_Conv):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+        device=None,
+        dtype=None,
+    ):
+        Module.__init__(self)
+        self.output_padding = _tuple(output_padding, self.dims)
+        self._begin(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype)
+
+    def forward(self, x):
+        return self._function(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTranspose):
+    dims = 1
+    _function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    dims = 2
+    _function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    dims = 3
+    _function = staticmethod(F.conv_transpose3d)

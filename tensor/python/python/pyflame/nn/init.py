@@ -1,0 +1,99 @@
+"""First values of parameters. Each function changes the tensor it is given and returns it."""
+
+import math
+
+from .. import _pyflame as _pf
+
+
+def _fill(tensor, values):
+    with _pf.no_grad():
+        tensor.copy_(values)
+    return tensor
+
+
+def _like(tensor):
+    return {"dtype": tensor.dtype, "device": tensor.device}
+
+
+def uniform_(tensor, a=0.0, b=1.0):
+    return _fill(tensor, _pf.rand(tuple(tensor.shape), **_like(tensor)) * (b - a) + a)
+
+
+def normal_(tensor, mean=0.0, std=1.0):
+    return _fill(tensor, _pf.randn(tuple(tensor.shape), **_like(tensor)) * std + mean)
+
+
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
+    """Normal numbers between a and b: uniform numbers through the inverse of the distribution."""
+
+    def below(x):
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
+
+    low, high = below(a), below(b)
+    uniform = _pf.rand(tuple(tensor.shape), **_like(tensor)) * (2 * (high - low)) + (2 * low - 1)
+    return _fill(tensor, (_pf.erfinv(uniform) * (std * math.sqrt(2.0)) + mean).clamp(a, b))
+
+
+def constant_(tensor, val):
+    return _fill(tensor, _pf.full(tuple(tensor.shape), val, **_like(tensor)))
+
+
+def zeros_(tensor):
+    return constant_(tensor, 0)
+
+
+def ones_(tensor):
+    return constant_(tensor, 1)
+
+
+def eye_(tensor):
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: a matrix is needed, this has {tensor.ndim} axes")
+    return _fill(tensor, _pf.eye(tensor.shape[0], tensor.shape[1], **_like(tensor)))
+
+
+def calculate_gain(nonlinearity, param=None):
+    gains = {"tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity in gains:
+        return gains[nonlinearity]
+    if nonlinearity in ("linear", "sigmoid") or nonlinearity.startswith("conv"):
+        return 1.0
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def _fans(tensor):
+    if tensor.ndim < 2:
+        raise ValueError(f"fan in and fan out need at least two axes, the shape is {list(tensor.shape)}")
+    field = 1
+    for length in tensor.shape[2:]:
+        field *= length
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def xavier_uniform_(tensor, gain=1.0):
+    fan_in, fan_out = _fans(tensor)
+    bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor, gain=1.0):
+    fan_in, fan_out = _fans(tensor)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)))
+
+
+def _fan(tensor, mode):
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"mode {mode!r} is neither 'fan_in' nor 'fan_out'")
+    return _fans(tensor)[mode == "fan_out"]
+
+
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+    bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / _fan(tensor, mode))
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+    return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)))

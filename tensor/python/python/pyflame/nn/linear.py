@@ -1,0 +1,79 @@
+"""Layers that are one matrix product."""
+
+import math
+
+from .. import _pyflame as _pf
+from . import init
+from .module import Module
+from .parameter import Parameter
+
+
+class Linear(Module):
+    """`x @ weight.T + bias`."""
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(_pf.empty(out_features, in_features, device=device, dtype=dtype))
+        self.bias = Parameter(_pf.empty(out_features, device=device, dtype=dtype)) if bias else None
+        if not bias:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        bound = 1.0 / math.sqrt(self.in_features) if self.in_features else 0.0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x):
+        return _pf.linear(x, self.weight, self.bias)
+
+    def extra_repr(self):
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """`x1 @ weight @ x2 + bias`, for every output feature."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = Parameter(_pf.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(_pf.empty(out_features, device=device, dtype=dtype)) if bias else None)
+        bound = 1.0 / math.sqrt(in1_features)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def forward(self, x1, x2):
+        left = _pf.matmul(x1.unsqueeze(-2).unsqueeze(-2), self.weight).squeeze(-2)
+        out = (left * x2.unsqueeze(-2)).sum(-1)
+        return out if self.bias is None else out + self.bias
+
+
+class Embedding(Module):
+    """A table of vectors, looked up by number."""
+
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(f"Embedding: padding_idx {padding_idx} is outside of {num_embeddings} rows")
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        self.weight = Parameter(_pf.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with _pf.no_grad():
+                rows = _pf.arange(self.num_embeddings, device=self.weight.device).unsqueeze(1)
+                self.weight.copy_(_pf.where(rows == self.padding_idx, _pf.zeros_like(self.weight), self.weight))
+
+    def forward(self, indices):
+        return _pf.embedding(indices, self.weight, self.padding_idx)
+
+    def extra_repr(self):
+        return f"{self.num_embeddings}, {self.embedding_dim}"

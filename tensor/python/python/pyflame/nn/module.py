@@ -1,0 +1,345 @@
+"""What all layers and models are."""
+
+from collections import OrderedDict
+
+from .._pyflame import Tensor, no_grad
+from .parameter import Parameter
+
+
+class Module:
+    """A part of a network: it holds parameters, buffers and other modules, and computes with them in `forward`.
+
+    Attributes that are parameters or modules are registered as they are set. Buffers (running statistics) are tensors that are
+    saved with the module and not trained; `register_buffer` makes them.
+    """
+
+    training = True
+
+    def __init__(self):
+        super().__setattr__("training", True)
+        super().__setattr__("_parameters", OrderedDict())
+        super().__setattr__("_buffers", OrderedDict())
+        super().__setattr__("_modules", OrderedDict())
+        super().__setattr__("_unsaved", set())
+        super().__setattr__("_forward_hooks", OrderedDict())
+
+    # Registration
+
+    def _registries(self):
+        own = self.__dict__
+        if "_parameters" not in own:
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() before the first attribute is set")
+        return own["_parameters"], own["_buffers"], own["_modules"]
+
+    def __setattr__(self, name, value):
+        if isinstance(value, Parameter):
+            chosen = 0
+        elif isinstance(value, Module):
+            chosen = 2
+        else:
+            own = self.__dict__
+            if "_buffers" in own and name in own["_buffers"] and (value is None or isinstance(value, Tensor)):
+                own["_buffers"][name] = value
+                return
+            if value is None and "_parameters" in own:
+                for registry in (own["_parameters"], own["_modules"]):
+                    if name in registry:
+                        registry[name] = None
+                        return
+            object.__setattr__(self, name, value)
+            return
+        registries = self._registries()
+        self.__dict__.pop(name, None)
+        for index, registry in enumerate(registries):
+            if index != chosen:
+                registry.pop(name, None)
+        registries[chosen][name] = value
+
+    def __getattr__(self, name):
+        own = self.__dict__
+        for registry in ("_parameters", "_buffers", "_modules"):
+            if registry in own and name in own[registry]:
+                return own[registry][name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name):
+        for registry in self._registries():
+            if name in registry:
+                del registry[name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        names = list(super().__dir__())
+        for registry in self._registries():
+            names.extend(registry)
+        return sorted(set(names))
+
+    def register_parameter(self, name, parameter):
+        if parameter is not None and not isinstance(parameter, Parameter):
+            raise TypeError(f"register_parameter: {name!r} must be a Parameter or None, not {type(parameter).__name__}")
+        self._registries()[0][name] = parameter
+
+    def register_buffer(self, name, tensor, persistent=True):
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"register_buffer: {name!r} must be a Tensor or None, not {type(tensor).__name__}")
+        self._registries()[1][name] = tensor
+        if persistent:
+            self._unsaved.discard(name)
+        else:
+            self._unsaved.add(name)
+
+    def add_module(self, name, module):
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"add_module: {name!r} must be a Module or None, not {type(module).__name__}")
+        self._registries()[2][name] = module
+
+    register_module = add_module
+
+    def register_forward_hook(self, hook):
+        """`hook(module, inputs, output)` is called after every forward; what it returns, unless None, is the output."""
+        handle = _Handle(self._forward_hooks)
+        self._forward_hooks[handle.key] = hook
+        return handle
+
+    # Computing
+
+    def forward(self, *inputs, **named):
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def __call__(self, *inputs, **named):
+        output = self.forward(*inputs, **named)
+        hooks = self.__dict__.get("_forward_hooks")
+        if hooks:
+            for hook in list(hooks.values()):
+                changed = hook(self, inputs, output)
+                if changed is not None:
+                    output = changed
+        return output
+
+    # Walking
+
+    def named_modules(self, memo=None, prefix=""):
+        memo = set() if memo is None else memo
+        if id(self) in memo:
+            return
+        memo.add(id(self))
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, _join(prefix, name))
+
+    def modules(self):
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self):
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def children(self):
+        for _, module in self.named_children():
+            yield module
+
+    def _named(self, registry, prefix, recurse):
+        seen = set()
+        modules = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in getattr(module, registry).items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield _join(path, name), value
+
+    def named_parameters(self, prefix="", recurse=True):
+        return self._named("_parameters", prefix, recurse)
+
+    def parameters(self, recurse=True):
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(self, prefix="", recurse=True):
+        return self._named("_buffers", prefix, recurse)
+
+    def buffers(self, recurse=True):
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, path):
+        module = self
+        for name in filter(None, path.split(".")):
+            if name not in module._modules:
+                raise AttributeError(f"{type(module).__name__} has no module {name!r} (of {path!r})")
+            module = module._modules[name]
+        return module
+
+    def apply(self, function):
+        for module in self.children():
+            module.apply(function)
+        function(self)
+        return self
+
+    # State
+
+    def state_dict(self, prefix=""):
+        """All parameters and saved buffers by name, detached; they share memory with the module until either changes."""
+        state = OrderedDict()
+        for path, module in self.named_modules(prefix=prefix.rstrip(".")):
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    state[_join(path, name)] = parameter.detach()
+            for name, buffer in module._buffers.items():
+                if buffer is not None and name not in module._unsaved:
+                    state[_join(path, name)] = buffer.detach()
+        return state
+
+    def load_state_dict(self, state_dict, strict=True):
+        own = OrderedDict()
+        for path, module in self.named_modules():
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    own[_join(path, name)] = parameter
+            for name, buffer in module._buffers.items():
+                if buffer is not None and name not in module._unsaved:
+                    own[_join(path, name)] = buffer
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        wrong = [
+            f"size mismatch for {name}: {list(state_dict[name].shape)} was given, {list(own[name].shape)} is needed"
+            for name in own
+            if name in state_dict and tuple(state_dict[name].shape) != tuple(own[name].shape)
+        ]
+        if strict:
+            if missing:
+                wrong.append("missing: " + ", ".join(missing))
+            if unexpected:
+                wrong.append("unexpected: " + ", ".join(unexpected))
+        if wrong:
+            raise RuntimeError(f"load_state_dict of {type(self).__name__}: " + "; ".join(wrong))
+        with no_grad():
+            for name, value in own.items():
+                if name in state_dict:
+                    value.copy_(state_dict[name])
+        return _Keys(missing, unexpected)
+
+    def train(self, mode=True):
+        for module in self.modules():
+            object.__setattr__(module, "training", bool(mode))
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        for parameter in self.parameters():
+            if set_to_none or parameter.grad is None:
+                parameter.grad = None
+            else:
+                parameter.grad = parameter.grad * 0
+
+    def to(self, *args, **named):
+        """Moves to a device, or changes the type of what is floating point, or both: `to('rocm')`, `to(pf.bfloat16)`."""
+        from .._pyflame import parse_to
+
+        device, dtype = parse_to(*args, **named)
+        with no_grad():
+            for module in self.modules():
+                for value in list(module._parameters.values()) + list(module._buffers.values()):
+                    if value is None:
+                        continue
+                    moved = value.detach()
+                    if dtype is not None and value.dtype.is_floating_point:
+                        moved = moved.to(dtype)
+                    if device is not None:
+                        moved = moved.to(device)
+                    value.data = moved
+                    if value.grad is not None:
+                        value.grad = value.grad.to(moved.device).to(moved.dtype)
+        return self
+
+    def cpu(self):
+        return self.to("cpu")
+
+    def rocm(self, device=0):
+        return self.to(f"rocm:{device}")
+
+    def float(self):
+        from .._pyflame import float32
+
+        return self.to(float32)
+
+    def double(self):
+        from .._pyflame import float64
+
+        return self.to(float64)
+
+    def half(self):
+        from .._pyflame import float16
+
+        return self.to(float16)
+
+    def bfloat16(self):
+        from .._pyflame import bfloat16
+
+        return self.to(bfloat16)
+
+    # Showing
+
+    def extra_repr(self):
+        return ""
+
+    def __repr__(self):
+        lines = []
+        for name, module in self._modules.items():
+            lines.append(f"({name}): " + repr(module).replace("\n", "\n  "))
+        extra = self.extra_repr()
+        name = type(self).__name__
+        if not lines:
+            return f"{name}({extra})"
+        return f"{name}({extra}\n  " + "\n  ".join(lines) + "\n)"
+
+
+class _Handle:
+    """Takes a hook away again."""
+
+    _next = 0
+
+    def __init__(self, hooks):
+        _Handle._next += 1
+        self.key = _Handle._next
+        self._hooks = hooks
+
+    def remove(self):
+        self._hooks.pop(self.key, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+class _Keys(tuple):
+    """What `load_state_dict` answers: names that were missing, and names nobody wanted."""
+
+    def __new__(cls, missing, unexpected):
+        return super().__new__(cls, (missing, unexpected))
+
+    missing_keys = property(lambda self: self[0])
+    unexpected_keys = property(lambda self: self[1])
+
+    def __repr__(self):
+        if not self[0] and not self[1]:
+            return "<All keys matched successfully>"
+        return f"missing_keys={self[0]}, unexpected_keys={self[1]}"
+
+
+def _join(prefix, name):
+    return f"{prefix}.{name}" if prefix else name

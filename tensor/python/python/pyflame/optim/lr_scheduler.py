@@ -1,0 +1,202 @@
+"""Learning rates that change with time. Call `step()` after each epoch (OneCycleLR: after each batch)."""
+
+import math
+from bisect import bisect_right
+
+
+class LRScheduler:
+    """Sets `group['lr']` from the rate the group began with and the number of steps since."""
+
+    def __init__(self, optimizer, last_epoch=-1):
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:
+            group.setdefault("initial_lr", group["lr"])
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        self.step()
+
+    def _rate(self, base):
+        raise NotImplementedError
+
+    def get_lr(self):
+        return [self._rate(base) for base in self.base_lrs]
+
+    def get_last_lr(self):
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def step(self):
+        self.last_epoch += 1
+        for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
+            group["lr"] = rate
+
+    def state_dict(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("optimizer", "lr_lambda")}
+
+    def load_state_dict(self, state_dict):
+        self.__dict__.update(state_dict)
+
+
+class LambdaLR(LRScheduler):
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.lr_lambda = lr_lambda
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        return base * self.lr_lambda(self.last_epoch)
+
+
+class StepLR(LRScheduler):
+    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        return base * self.gamma ** (self.last_epoch // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        return base * self.gamma ** bisect_right(self.milestones, self.last_epoch)
+
+
+class ExponentialLR(LRScheduler):
+    def __init__(self, optimizer, gamma, last_epoch=-1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        return base * self.gamma**self.last_epoch
+
+
+class LinearLR(LRScheduler):
+    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        part = min(self.last_epoch, self.total_iters) / self.total_iters
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
+
+
+class PolynomialLR(LRScheduler):
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        return base * (1.0 - min(self.last_epoch, self.total_iters) / self.total_iters) ** self.power
+
+
+class CosineAnnealingLR(LRScheduler):
+    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _rate(self, base):
+        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+
+
+class OneCycleLR(LRScheduler):
+    def __init__(
+        self,
+        optimizer,
+        max_lr,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        div_factor=25.0,
+        final_div_factor=1e4,
+        last_epoch=-1,
+    ):
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError("OneCycleLR: give total_steps, or epochs and steps_per_epoch")
+            total_steps = epochs * steps_per_epoch
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
+        self.max_lr, self.total_steps, self.pct_start = max_lr, total_steps, pct_start
+        self.anneal_strategy, self.div_factor, self.final_div_factor = anneal_strategy, div_factor, final_div_factor
+        super().__init__(optimizer, last_epoch)
+
+    def _between(self, start, end, part):
+        if self.anneal_strategy == "linear":
+            return start + (end - start) * part
+        return end + (start - end) / 2.0 * (1 + math.cos(math.pi * part))
+
+    def _rate(self, base):
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(f"OneCycleLR: step {step} of {self.total_steps}")
+        first = self.max_lr / self.div_factor
+        peak = float(self.pct_start * self.total_steps) - 1
+        if step <= peak:
+            return self._between(first, self.max_lr, step / peak)
+        part = (step - peak) / (self.total_steps - 1 - peak)
+        return self._between(self.max_lr, first / self.final_div_factor, part)
+
+
+class ReduceLROnPlateau:
+    """Divides the rate when a measure has not become better for `patience` steps: `step(measure)`."""
+
+    def __init__(
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0.0,
+        eps=1e-8,
+    ):
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise ValueError("mode is 'min' or 'max', threshold_mode 'rel' or 'abs'")
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
+        self.min_lr, self.eps = min_lr, eps
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = 0
+        self.last_epoch = 0
+
+    def _better(self, measure):
+        sign = 1 if self.mode == "min" else -1
+        if self.threshold_mode == "abs":
+            return sign * measure < sign * self.best - self.threshold
+        if math.isinf(self.best):
+            return sign * measure < sign * self.best
+        return sign * measure < sign * self.best - self.threshold * abs(self.best)
+
+    def step(self, metrics):
+        measure = float(metrics)
+        self.last_epoch += 1
+        if self._better(measure):
+            self.best, self.num_bad_epochs = measure, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group in self.optimizer.param_groups:
+                rate = max(group["lr"] * self.factor, self.min_lr)
+                if group["lr"] - rate > self.eps:
+                    group["lr"] = rate
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+
+    def get_last_lr(self):
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self):
+        return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict):
+        self.__dict__.update(state_dict)

@@ -1,0 +1,58 @@
+"""Where the time goes: `with pf.profiler.profile() as p: ...`, then `p.export_chrome_trace('trace.json')` or `print(p.table())`."""
+
+import json
+import os
+
+from . import _pyflame as _pf
+
+
+class profile:
+    """Records every evaluation and every wait of this process until it ends. One at a time."""
+
+    def __init__(self):
+        self.events = []
+
+    def __enter__(self):
+        _pf.profile_start()
+        return self
+
+    def __exit__(self, *_):
+        self.events = _pf.profile_stop()
+
+    def chrome_trace(self):
+        """The events as Chrome's trace viewer and Perfetto read them."""
+        devices = sorted({device for _, device, _, _ in self.events})
+        threads = {device: number for number, device in enumerate(devices)}
+        process = os.getpid()
+        trace = [
+            {"ph": "M", "name": "thread_name", "pid": process, "tid": number, "args": {"name": device}}
+            for device, number in threads.items()
+        ]
+        for name, device, start, length in self.events:
+            kind = "wait" if name == "download" else "eval"
+            trace.append(
+                {
+                    "ph": "X",
+                    "name": name,
+                    "cat": kind,
+                    "pid": process,
+                    "tid": threads[device],
+                    "ts": start,
+                    "dur": length,
+                }
+            )
+        return {"traceEvents": trace, "displayTimeUnit": "ms"}
+
+    def export_chrome_trace(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.chrome_trace(), file)
+
+    def table(self):
+        sums = {}
+        for name, device, _, length in self.events:
+            count, total = sums.get((name, device), (0, 0.0))
+            sums[name, device] = (count + 1, total + length)
+        lines = [f"{'what':40} {'device':10} {'times':>8} {'total ms':>12} {'each us':>12}"]
+        for (name, device), (count, total) in sorted(sums.items(), key=lambda item: -item[1][1]):
+            lines.append(f"{name:40} {device:10} {count:8} {total / 1e3:12.3f} {total / count:12.1f}")
+        return "\n".join(lines)

@@ -1,0 +1,335 @@
+//! Tensors out of nothing: constants, ranges, random numbers.
+
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tensor_core::dtype::{DType, Scalar};
+use tensor_core::ops::create;
+use tensor_core::step::Distribution;
+
+use crate::device::AnyDevice;
+use crate::dtype::AnyDType;
+use crate::element;
+use crate::error::raise;
+use crate::operand::shape_of;
+use crate::tensor::{PyTensor, chosen, made_of};
+
+/// The seed, and how far its numbers are used.
+static GENERATOR: Mutex<(u64, u64)> = Mutex::new((0, 0));
+
+/// The seed and the position for the next numbers.
+pub fn draw(blocks: u64) -> (u64, u64) {
+    let mut generator = GENERATOR.lock().expect("nothing panics while it holds this");
+    let position = generator.1;
+    generator.1 = position.wrapping_add(blocks);
+    (generator.0, position)
+}
+
+fn finished(
+    tensor: tensor_core::Result<tensor_core::Tensor>,
+    placed: bool,
+    requires: bool,
+) -> PyResult<PyTensor> {
+    let tensor = tensor.map_err(raise)?;
+    if requires {
+        tensor.set_requires_grad(true).map_err(raise)?;
+    }
+    Ok(PyTensor::new(tensor, placed))
+}
+
+/// A tensor of numbers, lists of numbers, or an array; the elements are copied.
+#[pyfunction]
+#[pyo3(signature = (data, dtype=None, device=None, requires_grad=false))]
+fn tensor(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+    requires_grad: bool,
+) -> PyResult<PyTensor> {
+    let made = made_of(py, data, dtype.map(|dtype| dtype.0), device)?;
+    if requires_grad {
+        made.tensor().set_requires_grad(true).map_err(raise)?;
+    }
+    Ok(made)
+}
+
+macro_rules! filled {
+    ($($name:ident $like:ident $value:expr, $doc:literal;)*) => {
+        $(
+            #[doc = $doc]
+            #[pyfunction]
+            #[pyo3(signature = (*size, dtype=None, device=None, requires_grad=false))]
+            fn $name(
+                py: Python<'_>,
+                size: &Bound<'_, PyTuple>,
+                dtype: Option<AnyDType>,
+                device: Option<&str>,
+                requires_grad: bool,
+            ) -> PyResult<PyTensor> {
+                let (device, placed) = chosen(py, device)?;
+                let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
+                finished(create::full(&device, dtype, &shape_of(size)?, $value), placed, requires_grad)
+            }
+
+            #[doc = $doc]
+            #[pyfunction]
+            #[pyo3(signature = (other, dtype=None, device=None))]
+            fn $like(
+                py: Python<'_>,
+                other: &Bound<'_, PyTensor>,
+                dtype: Option<AnyDType>,
+                device: Option<&str>,
+            ) -> PyResult<PyTensor> {
+                let (device, placed) = beside(py, other, device)?;
+                let other = other.get().tensor();
+                let dtype = dtype.map_or(other.dtype(), |dtype| dtype.0);
+                finished(create::full(&device, dtype, other.shape(), $value), placed, false)
+            }
+        )*
+
+        fn register_filled(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(
+                module.add_function(wrap_pyfunction!($name, module)?)?;
+                module.add_function(wrap_pyfunction!($like, module)?)?;
+            )*
+            Ok(())
+        }
+    };
+}
+
+filled! {
+    zeros zeros_like Scalar::Int(0), "Zeros.";
+    ones ones_like Scalar::Int(1), "Ones.";
+    empty empty_like Scalar::Int(0), "A tensor whose elements do not matter yet; they are zero.";
+}
+
+/// Where a tensor made like another is.
+fn beside(py: Python<'_>, other: &Bound<'_, PyTensor>, device: Option<&str>) -> PyResult<(AnyDevice, bool)> {
+    match device {
+        Some(_) => chosen(py, device),
+        None => Ok((other.get().tensor().device().clone(), other.get().is_placed())),
+    }
+}
+
+fn a_number(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    if let Some(value) = element::number(value)? {
+        return Ok(value);
+    }
+    if let Ok(tensor) = value.cast::<PyTensor>() {
+        return tensor.get().element(value.py());
+    }
+    Err(PyTypeError::new_err(format!("a number is needed, not {}", value.get_type().name()?)))
+}
+
+/// One number everywhere.
+#[pyfunction]
+#[pyo3(signature = (size, fill_value, dtype=None, device=None, requires_grad=false))]
+fn full(
+    py: Python<'_>,
+    size: &Bound<'_, PyAny>,
+    fill_value: &Bound<'_, PyAny>,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+    requires_grad: bool,
+) -> PyResult<PyTensor> {
+    let (device, placed) = chosen(py, device)?;
+    let value = a_number(fill_value)?;
+    let dtype = dtype.map_or(element::natural(value), |dtype| dtype.0);
+    let shape = shape_of(&PyTuple::new(py, [size])?)?;
+    finished(create::full(&device, dtype, &shape, value), placed, requires_grad)
+}
+
+#[pyfunction]
+#[pyo3(signature = (other, fill_value, dtype=None, device=None))]
+fn full_like(
+    py: Python<'_>,
+    other: &Bound<'_, PyTensor>,
+    fill_value: &Bound<'_, PyAny>,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+) -> PyResult<PyTensor> {
+    let (device, placed) = beside(py, other, device)?;
+    let other = other.get().tensor();
+    let dtype = dtype.map_or(other.dtype(), |dtype| dtype.0);
+    finished(create::full(&device, dtype, other.shape(), a_number(fill_value)?), placed, false)
+}
+
+/// `arange(end)`, `arange(start, end)`, `arange(start, end, step)`.
+#[pyfunction]
+#[pyo3(signature = (start, end=None, step=None, dtype=None, device=None, requires_grad=false))]
+fn arange(
+    py: Python<'_>,
+    start: &Bound<'_, PyAny>,
+    end: Option<&Bound<'_, PyAny>>,
+    step: Option<&Bound<'_, PyAny>>,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+    requires_grad: bool,
+) -> PyResult<PyTensor> {
+    let (device, placed) = chosen(py, device)?;
+    let (start, end) = match end {
+        Some(end) => (a_number(start)?, a_number(end)?),
+        None => (Scalar::Int(0), a_number(start)?),
+    };
+    let step = step.map_or(Ok(Scalar::Int(1)), a_number)?;
+    let whole = [start, end, step].iter().all(|value| !matches!(value, Scalar::Float(_)));
+    let dtype = dtype.map_or(if whole { DType::I64 } else { DType::F32 }, |dtype| dtype.0);
+    finished(create::arange(&device, dtype, start, end, step), placed, requires_grad)
+}
+
+/// `steps` numbers from `start` to `end`, both among them.
+#[pyfunction]
+#[pyo3(signature = (start, end, steps, dtype=None, device=None))]
+fn linspace(
+    py: Python<'_>,
+    start: f64,
+    end: f64,
+    steps: usize,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+) -> PyResult<PyTensor> {
+    let (device, placed) = chosen(py, device)?;
+    let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
+    let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
+    let numbers = create::sequence(&device, dtype, Scalar::Float(start), Scalar::Float(step), steps);
+    finished(numbers, placed, false)
+}
+
+/// Ones on the diagonal.
+#[pyfunction]
+#[pyo3(signature = (n, m=None, dtype=None, device=None))]
+fn eye(
+    py: Python<'_>,
+    n: usize,
+    m: Option<usize>,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+) -> PyResult<PyTensor> {
+    let (device, placed) = chosen(py, device)?;
+    let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
+    finished(create::eye(&device, dtype, n, m.unwrap_or(n)), placed, false)
+}
+
+macro_rules! random {
+    ($($name:ident $like:ident $create:path, $distribution:expr, $doc:literal;)*) => {
+        $(
+            #[doc = $doc]
+            #[pyfunction]
+            #[pyo3(signature = (*size, dtype=None, device=None, requires_grad=false))]
+            fn $name(
+                py: Python<'_>,
+                size: &Bound<'_, PyTuple>,
+                dtype: Option<AnyDType>,
+                device: Option<&str>,
+                requires_grad: bool,
+            ) -> PyResult<PyTensor> {
+                let (device, placed) = chosen(py, device)?;
+                let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
+                let shape = shape_of(size)?;
+                let elements = shape.iter().fold(1_usize, |elements, &length| elements.saturating_mul(length));
+                let (seed, offset) = draw(create::random_blocks(elements, dtype, $distribution));
+                finished($create(&device, dtype, &shape, seed, offset), placed, requires_grad)
+            }
+
+            #[doc = $doc]
+            #[pyfunction]
+            #[pyo3(signature = (other, dtype=None, device=None))]
+            fn $like(
+                py: Python<'_>,
+                other: &Bound<'_, PyTensor>,
+                dtype: Option<AnyDType>,
+                device: Option<&str>,
+            ) -> PyResult<PyTensor> {
+                let (device, placed) = beside(py, other, device)?;
+                let other = other.get().tensor();
+                let dtype = dtype.map_or(other.dtype(), |dtype| dtype.0);
+                let (seed, offset) = draw(create::random_blocks(other.elements(), dtype, $distribution));
+                finished($create(&device, dtype, other.shape(), seed, offset), placed, false)
+            }
+        )*
+
+        fn register_random(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(
+                module.add_function(wrap_pyfunction!($name, module)?)?;
+                module.add_function(wrap_pyfunction!($like, module)?)?;
+            )*
+            Ok(())
+        }
+    };
+}
+
+random! {
+    rand rand_like create::uniform, Distribution::Uniform, "Uniform random numbers in [0, 1), the same on every device.";
+    randn randn_like create::normal, Distribution::Normal, "Normal random numbers, the same on every device.";
+}
+
+/// Random integers: `randint(high, size)` or `randint(low, high, size)`, from low to below high.
+#[pyfunction]
+#[pyo3(signature = (low, high=None, size=None, dtype=None, device=None))]
+fn randint(
+    py: Python<'_>,
+    low: i64,
+    high: Option<&Bound<'_, PyAny>>,
+    size: Option<&Bound<'_, PyAny>>,
+    dtype: Option<AnyDType>,
+    device: Option<&str>,
+) -> PyResult<PyTensor> {
+    let (device, placed) = chosen(py, device)?;
+    let dtype = dtype.map_or(DType::I64, |dtype| dtype.0);
+    let (range, size) = match (high, size) {
+        (Some(high), Some(size)) => (low..high.extract()?, size),
+        (Some(size), None) => (0..low, size),
+        (None, Some(size)) => (0..low, size),
+        (None, None) => {
+            return Err(PyTypeError::new_err("randint: the size is missing: randint(low, high, size)"));
+        }
+    };
+    let shape = shape_of(&PyTuple::new(py, [size])?)?;
+    let elements = shape.iter().fold(1_usize, |elements, &length| elements.saturating_mul(length));
+    let distribution = Distribution::Integers { low: range.start, high: range.end };
+    let (seed, offset) = draw(create::random_blocks(elements, DType::I64, distribution));
+    finished(create::integers(&device, dtype, &shape, range, seed, offset), placed, false)
+}
+
+/// Random numbers from now on are those of this seed.
+#[pyfunction]
+fn manual_seed(seed: &Bound<'_, PyAny>) -> PyResult<()> {
+    let seed = match seed.extract::<u64>() {
+        Ok(seed) => seed,
+        Err(_) => seed.extract::<i64>().map_err(|_| PyValueError::new_err("a seed has 64 bits"))? as u64,
+    };
+    *GENERATOR.lock().expect("nothing panics while it holds this") = (seed, 0);
+    Ok(())
+}
+
+/// The seed and the position of the generator.
+#[pyfunction]
+fn get_rng_state() -> (u64, u64) {
+    *GENERATOR.lock().expect("nothing panics while it holds this")
+}
+
+#[pyfunction]
+fn set_rng_state(state: (u64, u64)) {
+    *GENERATOR.lock().expect("nothing panics while it holds this") = state;
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // A seed that nobody chose is another one in every process.
+    let seed = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0);
+    *GENERATOR.lock().expect("nothing panics while it holds this") = (seed, 0);
+    register_filled(module)?;
+    register_random(module)?;
+    module.add_function(wrap_pyfunction!(tensor, module)?)?;
+    module.add_function(wrap_pyfunction!(full, module)?)?;
+    module.add_function(wrap_pyfunction!(full_like, module)?)?;
+    module.add_function(wrap_pyfunction!(arange, module)?)?;
+    module.add_function(wrap_pyfunction!(linspace, module)?)?;
+    module.add_function(wrap_pyfunction!(eye, module)?)?;
+    module.add_function(wrap_pyfunction!(randint, module)?)?;
+    module.add_function(wrap_pyfunction!(manual_seed, module)?)?;
+    module.add_function(wrap_pyfunction!(get_rng_state, module)?)?;
+    module.add_function(wrap_pyfunction!(set_rng_state, module)?)
+}

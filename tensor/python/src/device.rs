@@ -1,0 +1,216 @@
+//! Which devices there are, and on which one operations run.
+//!
+//! `set_device` says where tensors are made and where operations run whose operands were not placed: such operands follow. A tensor that was
+//! placed, by `to` or `device=`, draws the operations that use it to its device.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tensor_core::device::{Device, DeviceInfo};
+use tensor_cpu::CpuDevice;
+use tensor_rocm::{RocmDevice, RocmOptions, device_count_with};
+
+use crate::error::raise_device;
+
+pub type AnyDevice = Arc<dyn Device>;
+
+static CPU: OnceLock<AnyDevice> = OnceLock::new();
+static ROCM: Mutex<Option<HashMap<u32, AnyDevice>>> = Mutex::new(None);
+static CURRENT: RwLock<Option<AnyDevice>> = RwLock::new(None);
+/// Where the current device is in memory: all that most operations need to know of it.
+static CURRENT_ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+/// The folder for compiled kernels, once somebody chose.
+static KERNELS: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
+/// The process that opened the first GPU; a child of it has none of its threads and connections.
+static OPENED_BY: AtomicU32 = AtomicU32::new(0);
+
+pub fn cpu() -> &'static AnyDevice {
+    CPU.get_or_init(|| CpuDevice::new())
+}
+
+/// A name taken apart: nothing for the CPU, else the number of the GPU.
+fn parsed(name: &str) -> PyResult<Option<u32>> {
+    let number = match name {
+        "cpu" => return Ok(None),
+        "rocm" | "cuda" | "hip" => Some(0),
+        _ => name.split_once(':').filter(|(kind, _)| matches!(*kind, "rocm" | "cuda" | "hip")).and_then(
+            |(_, number)| {
+                number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse::<u32>().ok()).flatten()
+            },
+        ),
+    };
+    match number {
+        Some(number) => Ok(Some(number)),
+        None => Err(PyValueError::new_err(format!(
+            "Unknown device: {name}. Valid options: 'cpu', 'rocm', 'rocm:N'"
+        ))),
+    }
+}
+
+/// What GPUs are opened with.
+fn options() -> RocmOptions {
+    RocmOptions { library: crate::env::hip_library(), kernel_cache: kernel_folder() }
+}
+
+/// Where compiled kernels are kept.
+pub fn kernel_folder() -> Option<PathBuf> {
+    let chosen = KERNELS.lock().expect("nothing panics while it holds this").clone();
+    chosen.unwrap_or_else(crate::env::kernel_cache)
+}
+
+/// Compiled kernels are kept there from now on.
+pub fn keep_kernels(folder: Option<&Path>) -> PyResult<()> {
+    *KERNELS.lock().expect("nothing panics while it holds this") = Some(folder.map(Path::to_path_buf));
+    let opened = ROCM.lock().expect("nothing panics while it holds this").clone();
+    opened
+        .into_iter()
+        .flat_map(HashMap::into_values)
+        .try_for_each(|device| crate::rocm::keep(&device, folder))
+}
+
+fn rocm(ordinal: u32) -> PyResult<AnyDevice> {
+    let mut opened = ROCM.lock().expect("nothing panics while it holds this");
+    if opened.is_some() && OPENED_BY.load(Ordering::Relaxed) != std::process::id() {
+        return Err(PyRuntimeError::new_err(
+            "this process was forked from one that uses ROCm, and a GPU cannot be shared with it; \
+             start processes with multiprocessing's 'spawn' method, or fork before the first use of 'rocm'",
+        ));
+    }
+    if let Some(device) = opened.as_ref().and_then(|known| known.get(&ordinal)) {
+        return Ok(device.clone());
+    }
+    let options = options();
+    let count = device_count_with(&options)
+        .map_err(|error| PyRuntimeError::new_err(format!("ROCm not available: {error}")))?;
+    if ordinal as usize >= count {
+        return Err(PyRuntimeError::new_err(format!(
+            "ROCm device {ordinal} requested but only {count} devices available"
+        )));
+    }
+    OPENED_BY.store(std::process::id(), Ordering::Relaxed);
+    let device: AnyDevice = RocmDevice::open_with(ordinal, &options).map_err(raise_device)?;
+    opened.get_or_insert_default().insert(ordinal, device.clone());
+    Ok(device)
+}
+
+/// The device of that name; a GPU is opened when it is asked for first.
+pub fn named(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
+    match parsed(name)? {
+        None => Ok(cpu().clone()),
+        Some(ordinal) => py.detach(|| rocm(ordinal)),
+    }
+}
+
+/// Refuses a device whose process is another one: its memory and connection stayed there.
+pub fn usable(device: &AnyDevice) -> PyResult<()> {
+    if device.name() != "cpu" && OPENED_BY.load(Ordering::Relaxed) != std::process::id() {
+        return Err(PyRuntimeError::new_err(format!(
+            "a tensor on {} came from the process that this one was forked from; move it to 'cpu' before forking, or use 'spawn'",
+            device.name()
+        )));
+    }
+    Ok(())
+}
+
+pub fn current() -> AnyDevice {
+    let current = CURRENT.read().expect("nothing panics while it holds this").clone();
+    current.unwrap_or_else(|| cpu().clone())
+}
+
+pub fn is_current(device: &AnyDevice) -> bool {
+    Arc::as_ptr(device).cast::<()>().cast_mut() == CURRENT_ADDRESS.load(Ordering::Acquire)
+}
+
+pub fn make_current(device: AnyDevice) {
+    CURRENT_ADDRESS.store(Arc::as_ptr(&device).cast::<()>().cast_mut(), Ordering::Release);
+    *CURRENT.write().expect("nothing panics while it holds this") = Some(device);
+}
+
+fn described(py: Python<'_>, info: DeviceInfo) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("type", &info.kind)?;
+    dict.set_item("name", info.name)?;
+    if info.kind == "cpu" {
+        dict.set_item("cores", info.compute_units)?;
+    } else {
+        dict.set_item("device_id", info.ordinal)?;
+        dict.set_item("architecture", info.architecture)?;
+        dict.set_item("compute_units", info.compute_units)?;
+    }
+    dict.set_item("total_memory", info.total_memory)?;
+    dict.set_item("free_memory", info.free_memory)?;
+    Ok(dict)
+}
+
+/// Operations run on this device from now on: 'cpu', 'rocm' or 'rocm:N'.
+#[pyfunction]
+fn set_device(py: Python<'_>, device: String) -> PyResult<()> {
+    make_current(named(py, &device)?);
+    Ok(())
+}
+
+/// The device on which operations run: 'cpu', 'rocm:0'.
+#[pyfunction]
+fn get_device() -> String {
+    current().name().to_owned()
+}
+
+/// What is known of the current device, or of another.
+#[pyfunction]
+#[pyo3(signature = (device=None))]
+fn device_info(py: Python<'_>, device: Option<String>) -> PyResult<Bound<'_, PyDict>> {
+    let device = match device {
+        Some(name) => named(py, &name)?,
+        None => current(),
+    };
+    usable(&device)?;
+    described(py, py.detach(|| device.info()).map_err(raise_device)?)
+}
+
+/// Waits until everything that was begun on the current device, or another, is done.
+#[pyfunction]
+#[pyo3(signature = (device=None))]
+fn synchronize(py: Python<'_>, device: Option<String>) -> PyResult<()> {
+    let device = match device {
+        Some(name) => named(py, &name)?,
+        None => current(),
+    };
+    usable(&device)?;
+    py.detach(|| device.synchronize()).map_err(raise_device)
+}
+
+/// How many GPUs there are; none if ROCm's library, or a worker, is not there.
+#[pyfunction]
+fn rocm_device_count(py: Python<'_>) -> usize {
+    py.detach(|| device_count_with(&options()).unwrap_or(0))
+}
+
+/// Why ROCm cannot be used, or nothing.
+#[pyfunction]
+fn rocm_trouble(py: Python<'_>) -> Option<String> {
+    match py.detach(|| device_count_with(&options())) {
+        Ok(0) => Some("there are no GPUs".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    tensor_core::set_host_device(cpu().clone());
+    make_current(cpu().clone());
+    module.add_function(wrap_pyfunction!(set_device, module)?)?;
+    module.add_function(wrap_pyfunction!(get_device, module)?)?;
+    module.add_function(wrap_pyfunction!(device_info, module)?)?;
+    module.add_function(wrap_pyfunction!(synchronize, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_device_count, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_trouble, module)?)?;
+    if let Some(name) = crate::env::first_device() {
+        make_current(named(module.py(), &name)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Convolutions and pooling, of one to three dimensions each.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use tensor_core::Tensor;
+use tensor_core::dtype::Scalar;
+use tensor_core::ops::conv::{self, ConvOptions};
+use tensor_core::ops::pool::{self, PoolOptions};
+use tensor_core::ops::window;
+
+use crate::operand::{Each, Operand, apply_some};
+use crate::tensor::PyTensor;
+
+/// Frames for "same": before and after each axis.
+type Frames = Vec<(isize, isize)>;
+
+/// Numbers, or 'same' and 'valid'.
+enum Padding {
+    Each(Each),
+    Same,
+}
+
+fn padding(given: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
+    let Some(given) = given else { return Ok(Padding::Each(Each::Same(0))) };
+    let Ok(name) = given.cast::<PyString>() else { return Ok(Padding::Each(given.extract()?)) };
+    match name.to_string().as_str() {
+        "valid" => Ok(Padding::Each(Each::Same(0))),
+        "same" => Ok(Padding::Same),
+        other => Err(PyValueError::new_err(format!(
+            "padding is a number, numbers, 'same' or 'valid', not {other:?}"
+        ))),
+    }
+}
+
+/// What makes the output as long as the input, when the steps are single.
+fn same(weight: &Tensor, options: &ConvOptions, name: &str) -> PyResult<Frames> {
+    if options.stride.iter().any(|&stride| stride != 1) {
+        return Err(PyValueError::new_err(format!("{name}: padding='same' needs a stride of 1")));
+    }
+    let kernel = weight.shape().iter().skip(2);
+    Ok(kernel
+        .zip(&options.dilation)
+        .map(|(&length, &dilation)| {
+            let total = (dilation * length.saturating_sub(1)) as isize;
+            (total / 2, total - total / 2)
+        })
+        .collect())
+}
+
+fn framed(x: &Tensor, frames: &Frames) -> tensor_core::Result<Tensor> {
+    let mut all = vec![(0, 0); x.rank().saturating_sub(frames.len())];
+    all.extend(frames);
+    window::pad(x, &all, Scalar::Int(0))
+}
+
+fn checked(name: &str, dims: usize, x: &PyTensor, weight: &Operand) -> PyResult<()> {
+    let Operand::Tensor(weight, _) = weight else {
+        return Err(PyTypeError::new_err(format!("{name}: the weight is a tensor")));
+    };
+    let x = x.tensor();
+    if weight.rank() != dims + 2 || (x.rank() != dims + 2 && x.rank() != dims + 1) {
+        return Err(PyValueError::new_err(format!(
+            "{name}: the input has {} or {} dimensions and the weight {}; {:?} and {:?} were given",
+            dims + 1,
+            dims + 2,
+            dims + 2,
+            x.shape(),
+            weight.shape()
+        )));
+    }
+    Ok(())
+}
+
+macro_rules! convolutions {
+    ($($name:ident $transposed:ident $max:ident $avg:ident $adaptive:ident $dims:literal;)*) => {
+        $(
+            #[pymethods]
+            impl PyTensor {
+                #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
+                #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=None, dilation=Each::Same(1), groups=1))]
+                fn $name(
+                    &self,
+                    weight: Operand,
+                    bias: Option<Operand>,
+                    stride: Each,
+                    padding: Option<&Bound<'_, PyAny>>,
+                    dilation: Each,
+                    groups: usize,
+                ) -> PyResult<PyTensor> {
+                    let name = stringify!($name);
+                    checked(name, $dims, self, &weight)?;
+                    let mut options = ConvOptions {
+                        stride: stride.of($dims, name, "stride")?,
+                        padding: vec![0; $dims],
+                        dilation: dilation.of($dims, name, "dilation")?,
+                        groups,
+                    };
+                    let frames = match (self::padding(padding)?, &weight) {
+                        (Padding::Same, Operand::Tensor(weight, _)) => Some(same(weight, &options, name)?),
+                        (Padding::Each(each), _) => {
+                            options.padding = each.of($dims, name, "padding")?;
+                            None
+                        }
+                        (Padding::Same, Operand::Number(_)) => None,
+                    };
+                    apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
+                        [Some(x), Some(weight), bias] => match &frames {
+                            Some(frames) => conv::conv(&framed(x, frames)?, weight, *bias, &options),
+                            None => conv::conv(x, weight, *bias, &options),
+                        },
+                        _ => unreachable!("both were given"),
+                    })
+                }
+
+                #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
+                #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=Each::Same(0), output_padding=Each::Same(0), groups=1, dilation=Each::Same(1)))]
+                fn $transposed(
+                    &self,
+                    weight: Operand,
+                    bias: Option<Operand>,
+                    stride: Each,
+                    padding: Each,
+                    output_padding: Each,
+                    groups: usize,
+                    dilation: Each,
+                ) -> PyResult<PyTensor> {
+                    let name = stringify!($transposed);
+                    checked(name, $dims, self, &weight)?;
+                    let options = ConvOptions {
+                        stride: stride.of($dims, name, "stride")?,
+                        padding: padding.of($dims, name, "padding")?,
+                        dilation: dilation.of($dims, name, "dilation")?,
+                        groups,
+                    };
+                    let more = output_padding.of($dims, name, "output_padding")?;
+                    apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
+                        [Some(x), Some(weight), bias] => conv::conv_transpose(x, weight, *bias, &options, &more),
+                        _ => unreachable!("both were given"),
+                    })
+                }
+
+                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), dilation=Each::Same(1), ceil_mode=false))]
+                fn $max(
+                    &self,
+                    kernel_size: Each,
+                    stride: Option<Each>,
+                    padding: Each,
+                    dilation: Each,
+                    ceil_mode: bool,
+                ) -> PyResult<PyTensor> {
+                    let name = stringify!($max);
+                    let mut options = pooling($dims, name, self, &kernel_size, stride, &padding)?;
+                    options.dilation = dilation.of($dims, name, "dilation")?;
+                    options.ceil_mode = ceil_mode;
+                    self.map(|x| pool::max_pool(x, $dims, &options))
+                }
+
+                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), ceil_mode=false, count_include_pad=true))]
+                fn $avg(
+                    &self,
+                    kernel_size: Each,
+                    stride: Option<Each>,
+                    padding: Each,
+                    ceil_mode: bool,
+                    count_include_pad: bool,
+                ) -> PyResult<PyTensor> {
+                    let name = stringify!($avg);
+                    let mut options = pooling($dims, name, self, &kernel_size, stride, &padding)?;
+                    options.ceil_mode = ceil_mode;
+                    options.count_include_pad = count_include_pad;
+                    self.map(|x| pool::avg_pool(x, $dims, &options))
+                }
+
+                fn $adaptive(&self, output_size: Each) -> PyResult<PyTensor> {
+                    let name = stringify!($adaptive);
+                    ranked(name, $dims, self)?;
+                    let output = output_size.of($dims, name, "output_size")?;
+                    self.map(|x| pool::adaptive_avg_pool(x, &output))
+                }
+            }
+        )*
+    };
+}
+
+fn ranked(name: &str, dims: usize, x: &PyTensor) -> PyResult<()> {
+    let x = x.tensor();
+    if x.rank() != dims + 1 && x.rank() != dims + 2 {
+        return Err(PyValueError::new_err(format!(
+            "{name}: the input has {} or {} dimensions, not the shape {:?}",
+            dims + 1,
+            dims + 2,
+            x.shape()
+        )));
+    }
+    Ok(())
+}
+
+fn pooling(
+    dims: usize,
+    name: &str,
+    x: &PyTensor,
+    kernel: &Each,
+    stride: Option<Each>,
+    padding: &Each,
+) -> PyResult<PoolOptions> {
+    ranked(name, dims, x)?;
+    let mut options = PoolOptions::new(&kernel.of(dims, name, "kernel_size")?);
+    if let Some(stride) = stride {
+        options.stride = stride.of(dims, name, "stride")?;
+    }
+    options.padding = padding.of(dims, name, "padding")?;
+    Ok(options)
+}
+
+convolutions! {
+    conv1d conv_transpose1d max_pool1d avg_pool1d adaptive_avg_pool1d 1;
+    conv2d conv_transpose2d max_pool2d avg_pool2d adaptive_avg_pool2d 2;
+    conv3d conv_transpose3d max_pool3d avg_pool3d adaptive_avg_pool3d 3;
+}

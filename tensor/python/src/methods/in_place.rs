@@ -1,0 +1,115 @@
+//! Changes in place: the tensor becomes what the operation made. Other tensors that were views of it keep the old elements.
+
+use pyo3::prelude::*;
+use tensor_core::dtype::Scalar;
+use tensor_core::ops::create;
+use tensor_core::program::Binary;
+
+use super::binary::compute;
+use crate::create::draw;
+use crate::error::raise;
+use crate::operand::Operand;
+use crate::tensor::PyTensor;
+
+fn changed<'py>(slf: Bound<'py, PyTensor>, code: Binary, other: Operand) -> PyResult<Bound<'py, PyTensor>> {
+    let own = slf.get().tensor();
+    let result = compute(code, slf.get(), other, false)?.tensor();
+    let result = result.cast(own.dtype()).and_then(|x| x.to_device(own.device())).map_err(raise)?;
+    if result.shape() != own.shape() {
+        return Err(pyo3::exceptions::PyValueError::new_err(format!(
+            "an operation in place cannot change the shape from {:?} to {:?}",
+            own.shape(),
+            result.shape()
+        )));
+    }
+    slf.get().replace(&result)?;
+    Ok(slf)
+}
+
+macro_rules! in_place {
+    ($($name:ident $code:expr;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                fn $name<'py>(slf: Bound<'py, Self>, other: Operand) -> PyResult<Bound<'py, Self>> {
+                    changed(slf, $code, other)
+                }
+            )*
+        }
+    };
+}
+
+in_place! {
+    add_ Binary::Add;
+    sub_ Binary::Sub;
+    mul_ Binary::Mul;
+    div_ Binary::Div;
+    pow_ Binary::Pow;
+}
+
+#[pymethods]
+impl PyTensor {
+    /// Takes another tensor's elements, broadcast, in its own type and on its own device.
+    #[pyo3(signature = (source, non_blocking=false))]
+    fn copy_<'py>(slf: Bound<'py, Self>, source: Operand, non_blocking: bool) -> PyResult<Bound<'py, Self>> {
+        let _ = non_blocking;
+        let own = slf.get().tensor();
+        let source = source.tensor(own.device(), Some(own.dtype()))?;
+        let source = source.cast(own.dtype()).map_err(raise)?;
+        let source = tensor_core::ops::shape::broadcast_to(&source, own.shape()).map_err(raise)?;
+        slf.get().replace(&source)?;
+        Ok(slf)
+    }
+
+    fn fill_<'py>(slf: Bound<'py, Self>, value: &Bound<'_, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let value: Operand = value.extract()?;
+        Self::copy_(slf, value, false)
+    }
+
+    fn zero_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        Self::copy_(slf, Operand::Number(Scalar::Int(0)), false)
+    }
+
+    #[pyo3(signature = (min=None, max=None))]
+    fn clamp_<'py>(
+        slf: Bound<'py, Self>,
+        min: Option<Bound<'py, PyAny>>,
+        max: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        let result = slf.call_method1("clamp", (min, max))?;
+        slf.get().replace(&result.cast::<PyTensor>()?.get().tensor())?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (from=0.0, to=1.0))]
+    fn uniform_(slf: Bound<'_, Self>, from: f64, to: f64) -> PyResult<Bound<'_, Self>> {
+        random(slf, tensor_core::step::Distribution::Uniform, to - from, from)
+    }
+
+    #[pyo3(signature = (mean=0.0, std=1.0))]
+    fn normal_(slf: Bound<'_, Self>, mean: f64, std: f64) -> PyResult<Bound<'_, Self>> {
+        random(slf, tensor_core::step::Distribution::Normal, std, mean)
+    }
+}
+
+fn random(
+    slf: Bound<'_, PyTensor>,
+    distribution: tensor_core::step::Distribution,
+    scale: f64,
+    shift: f64,
+) -> PyResult<Bound<'_, PyTensor>> {
+    use tensor_core::ops::elementwise::binary_scalar;
+    let own = slf.get().tensor();
+    let (seed, offset) = draw(create::random_blocks(own.elements(), own.dtype(), distribution));
+    let numbers = if distribution == tensor_core::step::Distribution::Uniform {
+        create::uniform(own.device(), own.dtype(), own.shape(), seed, offset)
+    } else {
+        create::normal(own.device(), own.dtype(), own.shape(), seed, offset)
+    };
+    let numbers = numbers
+        .and_then(|x| binary_scalar(Binary::Mul, &x, Scalar::Float(scale), false))
+        .and_then(|x| binary_scalar(Binary::Add, &x, Scalar::Float(shift), false))
+        .map_err(raise)?;
+    slf.get().replace(&numbers)?;
+    Ok(slf)
+}

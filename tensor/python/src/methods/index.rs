@@ -1,0 +1,351 @@
+//! `x[...]`: views by numbers, slices, None and Ellipsis; copies by masks and tensors of numbers.
+
+use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use tensor_core::Tensor;
+use tensor_core::dtype::{DType, Scalar};
+use tensor_core::ops::{create, elementwise, index, shape};
+use tensor_core::program::Binary;
+
+use crate::device;
+use crate::error::raise;
+use crate::operand::{Operand, place};
+use crate::tensor::{PyTensor, made_of};
+
+/// One part of an index.
+enum Part {
+    At(isize),
+    Range {
+        start: isize,
+        end: isize,
+        step: isize,
+    },
+    New,
+    Rest,
+    /// Numbers of elements along one axis.
+    Numbers(Tensor),
+    /// True where elements are wanted, over as many axes as it has.
+    Mask(Tensor),
+}
+
+fn part(item: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Part> {
+    if item.is_none() {
+        return Ok(Part::New);
+    }
+    if item.is_instance_of::<PyEllipsis>() {
+        return Ok(Part::Rest);
+    }
+    if let Ok(slice) = item.cast::<PySlice>() {
+        let bound = |name: &str| -> PyResult<Option<isize>> {
+            let value = slice.getattr(name)?;
+            if value.is_none() { Ok(None) } else { Ok(Some(value.extract()?)) }
+        };
+        let step = bound("step")?.unwrap_or(1);
+        let (first, last) = if step < 0 { (isize::MAX, isize::MIN) } else { (0, isize::MAX) };
+        return Ok(Part::Range {
+            start: bound("start")?.unwrap_or(first),
+            end: bound("stop")?.unwrap_or(last),
+            step,
+        });
+    }
+    if item.is_instance_of::<PyInt>() && !item.is_instance_of::<PyBool>() {
+        return Ok(Part::At(item.extract()?));
+    }
+    let given = if item.is_instance_of::<PyBool>()
+        || item.cast::<PyList>().is_ok()
+        || item.cast::<PyTensor>().is_ok()
+        || item.hasattr("__array_interface__")?
+        || item.cast::<PyTuple>().is_ok()
+    {
+        made_of(item.py(), item, None, None)?
+    } else if let Ok(number) = item.extract::<isize>() {
+        return Ok(Part::At(number));
+    } else {
+        return Err(PyIndexError::new_err(format!(
+            "only integers, slices, Ellipsis, None, masks and integer tensors are indices, not {}",
+            item.get_type().name()?
+        )));
+    };
+    let tensor = given.tensor().to_device(home).map_err(raise)?;
+    match tensor.dtype() {
+        DType::Bool => Ok(Part::Mask(tensor)),
+        dtype if dtype.is_integer() => {
+            if tensor.rank() == 0 {
+                return Ok(Part::At(item.call_method0("__index__")?.extract()?));
+            }
+            Ok(Part::Numbers(tensor.cast(DType::I64).map_err(raise)?))
+        }
+        // An empty list is of no particular type.
+        _ if tensor.elements() == 0 => Ok(Part::Numbers(tensor.cast(DType::I64).map_err(raise)?)),
+        dtype => {
+            Err(PyIndexError::new_err(format!("tensors used as indices are integers or bools, not {dtype}")))
+        }
+    }
+}
+
+fn parts(key: &Bound<'_, PyAny>, home: &device::AnyDevice) -> PyResult<Vec<Part>> {
+    match key.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().map(|item| part(&item, home)).collect(),
+        Err(_) => Ok(vec![part(key, home)?]),
+    }
+}
+
+/// The elements of `x` that a key names.
+fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let parts = parts(key, x.device())?;
+    let used: usize = parts
+        .iter()
+        .map(|part| match part {
+            Part::At(_) | Part::Range { .. } | Part::Numbers(_) => 1,
+            Part::Mask(mask) => mask.rank(),
+            Part::New | Part::Rest => 0,
+        })
+        .sum();
+    if used > x.rank() {
+        return Err(PyIndexError::new_err(format!(
+            "too many indices for tensor of dimension {}: {used} were given for the shape {:?}",
+            x.rank(),
+            x.shape()
+        )));
+    }
+    let mut result = x.clone();
+    let mut axis = 0_isize;
+    let rest = parts.iter().filter(|part| matches!(part, Part::Rest)).count();
+    if rest > 1 {
+        return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
+    }
+    // Which axes of the result are looked up, and by what.
+    let mut lookups: Vec<(usize, Tensor)> = Vec::new();
+    for part in parts {
+        match part {
+            Part::At(at) => result = shape::select(&result, axis, at).map_err(raise)?,
+            Part::Range { start, end, step } => {
+                result = sliced(&result, axis, start, end, step)?;
+                axis += 1;
+            }
+            Part::New => {
+                result = shape::unsqueeze(&result, axis).map_err(raise)?;
+                axis += 1;
+            }
+            Part::Rest => axis += (x.rank() - used) as isize,
+            Part::Numbers(numbers) => {
+                lookups.push((axis as usize, numbers));
+                axis += 1;
+            }
+            Part::Mask(mask) if mask.rank() == 0 => {
+                result = shape::unsqueeze(&result, axis).map_err(raise)?;
+                let numbers = index::nonzero(&shape::unsqueeze(&mask, 0).map_err(raise)?).map_err(raise)?;
+                lookups.push((axis as usize, shape::select(&numbers, 1, 0).map_err(raise)?));
+                axis += 1;
+            }
+            Part::Mask(mask) => {
+                let covered = &result.shape()[axis as usize..axis as usize + mask.rank()];
+                if covered != mask.shape() {
+                    return Err(PyIndexError::new_err(format!(
+                        "the shape of the mask {:?} does not match the shape {covered:?} of what it indexes",
+                        mask.shape()
+                    )));
+                }
+                let numbers = index::nonzero(&mask).map_err(raise)?;
+                for number in 0..mask.rank() {
+                    lookups
+                        .push((axis as usize, shape::select(&numbers, 1, number as isize).map_err(raise)?));
+                    axis += 1;
+                }
+            }
+        }
+    }
+    if lookups.is_empty() {
+        return Ok(result);
+    }
+    looked_up(&result, lookups)
+}
+
+fn sliced(x: &Tensor, axis: isize, start: isize, end: isize, step: isize) -> PyResult<Tensor> {
+    if x.shape()[axis as usize] == 0 {
+        return Ok(x.clone());
+    }
+    // Python's "to the very first" has no number of its own; for the library it is one before the first.
+    let end = if end == isize::MIN { -(x.shape()[axis as usize] as isize) - 1 } else { end };
+    shape::slice(x, axis, start, end, step).map_err(raise)
+}
+
+/// Elements by tensors of numbers along some axes, which broadcast and become the result's axes where the first of them was, or in front if
+/// there are others between.
+fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
+    let axes: Vec<usize> = lookups.iter().map(|(axis, _)| *axis).collect();
+    let adjacent = axes.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    let mut common: Option<Tensor> = None;
+    let mut numbers: Vec<Tensor> = Vec::new();
+    for (axis, lookup) in &lookups {
+        let length = x.shape()[*axis];
+        bounds(lookup, length, *axis)?;
+        let below = elementwise::binary_scalar(Binary::Lt, lookup, Scalar::Int(0), false).map_err(raise)?;
+        let above = elementwise::binary_scalar(Binary::Add, lookup, Scalar::Int(length as i64), false)
+            .map_err(raise)?;
+        numbers.push(elementwise::where_(&below, &above, lookup).map_err(raise)?);
+    }
+    // One number for all axes that are looked up, row by row.
+    for (number, &axis) in numbers.iter().zip(&axes) {
+        let length = Scalar::Int(x.shape()[axis] as i64);
+        common = Some(match common {
+            None => number.clone(),
+            Some(before) => elementwise::binary_scalar(Binary::Mul, &before, length, false)
+                .and_then(|before| elementwise::add(&before, number))
+                .map_err(raise)?,
+        });
+    }
+    let Some(common) = common else { return Ok(x.clone()) };
+    let others: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let order: Vec<isize> = axes.iter().chain(&others).map(|&axis| axis as isize).collect();
+    let rows: usize = axes.iter().map(|&axis| x.shape()[axis]).product();
+    let mut flat: Vec<isize> = vec![rows as isize];
+    flat.extend(others.iter().map(|&axis| x.shape()[axis] as isize));
+    let picked = shape::permute(x, &order)
+        .and_then(|x| shape::reshape(&x, &flat))
+        .and_then(|x| index::index_select(&x, 0, &shape::flatten(&common, 0, -1)?))
+        .map_err(raise)?;
+    let mut full: Vec<isize> = common.shape().iter().map(|&length| length as isize).collect();
+    full.extend(&flat[1..]);
+    let picked = shape::reshape(&picked, &full).map_err(raise)?;
+    if !adjacent || axes[0] == 0 {
+        return Ok(picked);
+    }
+    // The looked up axes go back to where they were.
+    let (count, before) = (common.rank(), axes[0]);
+    let order: Vec<isize> = (count..count + before)
+        .chain(0..count)
+        .chain(count + before..picked.rank())
+        .map(|axis| axis as isize)
+        .collect();
+    shape::permute(&picked, &order).map_err(raise)
+}
+
+/// Refuses numbers outside of an axis, where looking is free: on the CPU. A GPU reads zero there.
+fn bounds(numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
+    if numbers.device().name() != "cpu" {
+        return Ok(());
+    }
+    let bytes = numbers.to_bytes().map_err(raise)?;
+    for raw in bytes.chunks_exact(8) {
+        if let Scalar::Int(number) = crate::element::decode(raw, DType::I64)
+            && (number < -(length as i64) || number >= length as i64)
+        {
+            return Err(PyIndexError::new_err(format!(
+                "index {number} is out of bounds for dimension {axis} with size {length}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[pymethods]
+impl PyTensor {
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        let x = self.here()?;
+        Ok(PyTensor::new(indexed(&x, key)?, self.is_placed()))
+    }
+
+    /// The elements become the value's, which is broadcast to them.
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: Operand) -> PyResult<()> {
+        let own = self.tensor();
+        let value = value.tensor(own.device(), Some(own.dtype()))?.cast(own.dtype()).map_err(raise)?;
+        let lengths: Vec<isize> = own.shape().iter().map(|&length| length as isize).collect();
+        let everywhere = create::arange(
+            own.device(),
+            DType::I64,
+            Scalar::Int(0),
+            Scalar::Int(own.elements() as i64),
+            Scalar::Int(1),
+        )
+        .and_then(|numbers| shape::reshape(&numbers, &lengths))
+        .map_err(raise)?;
+        let places = indexed(&everywhere, key)?;
+        let changed = shape::broadcast_to(&value, places.shape())
+            .and_then(|value| {
+                let flat = shape::reshape(&own, &[-1])?;
+                let places = shape::reshape(&places, &[-1])?;
+                index::scatter(&flat, 0, &places, &shape::reshape(&value, &[-1])?)
+            })
+            .and_then(|flat| shape::reshape(&flat, &lengths))
+            .map_err(raise)?;
+        self.replace(&changed)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let tensor = self.tensor();
+        let Some(&length) = tensor.shape().first() else {
+            return Err(PyTypeError::new_err("iteration over a 0-d tensor"));
+        };
+        let rows = (0..length)
+            .map(|at| self.map(|x| shape::select(x, 0, at as isize)))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, rows)?.into_any().try_iter().map(Bound::into_any)
+    }
+
+    fn __contains__(&self, py: Python<'_>, value: Operand) -> PyResult<bool> {
+        let equal = super::binary::compute(Binary::Eq, self, value, false)?;
+        equal
+            .map(|x| tensor_core::ops::reduce::any(x, None, false))?
+            .element(py)
+            .map(|any| any == Scalar::Bool(true))
+    }
+
+    /// A copy with one value where the mask holds.
+    fn masked_fill(&self, mask: Operand, value: Operand) -> PyResult<PyTensor> {
+        super::unary::filled(self, mask, value)
+    }
+
+    fn masked_select(&self, mask: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        let x = self.here()?;
+        Ok(PyTensor::new(indexed(&x, mask.as_any())?, self.is_placed()))
+    }
+
+    /// Where elements are not zero, one row each.
+    fn nonzero(&self) -> PyResult<PyTensor> {
+        self.map(index::nonzero)
+    }
+
+    fn gather(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
+        crate::operand::apply(&[Operand::from(self), index], |x| index::gather(&x[0], dim, &x[1]))
+    }
+
+    fn scatter(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
+        crate::operand::apply(&[Operand::from(self), index, src], |x| {
+            index::scatter(&x[0], dim, &x[1], &x[2])
+        })
+    }
+
+    fn scatter_add(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
+        crate::operand::apply(&[Operand::from(self), index, src], |x| {
+            index::scatter_add(&x[0], dim, &x[1], &x[2])
+        })
+    }
+
+    fn index_select(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
+        crate::operand::apply(&[Operand::from(self), index], |x| index::index_select(&x[0], dim, &x[1]))
+    }
+}
+
+/// Rows of a table, by number. The row `padding_idx` gets no gradient.
+#[pyfunction]
+#[pyo3(signature = (indices, weight, padding_idx=None))]
+pub fn embedding(indices: Operand, weight: Operand, padding_idx: Option<i64>) -> PyResult<PyTensor> {
+    let (device, placed) = place([&indices, &weight].into_iter())?;
+    let (indices, mut weight) = (indices.tensor(&device, None)?, weight.tensor(&device, None)?);
+    if indices.dtype().is_integer() && weight.rank() == 2 {
+        bounds(&indices.cast(DType::I64).map_err(raise)?, weight.shape()[0], 0)?;
+    }
+    if let Some(padding) = padding_idx
+        && weight.requires_grad()
+        && weight.rank() == 2
+    {
+        let padding = if padding < 0 { padding + weight.shape()[0] as i64 } else { padding };
+        weight = create::iota(&device, weight.shape(), 0)
+            .and_then(|rows| elementwise::binary_scalar(Binary::Eq, &rows, Scalar::Int(padding), false))
+            .and_then(|chosen| elementwise::where_(&chosen, &weight.detach(), &weight))
+            .map_err(raise)?;
+    }
+    Ok(PyTensor::new(index::embedding(&weight, &indices).map_err(raise)?, placed))
+}

@@ -1,0 +1,64 @@
+//! Matrix products.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tensor_core::ops::matmul;
+
+use crate::operand::{Operand, apply, apply_some};
+use crate::tensor::PyTensor;
+
+#[pymethods]
+impl PyTensor {
+    fn matmul(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), other], |x| matmul::matmul(&x[0], &x[1]))
+    }
+
+    fn mm(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), other], |x| matmul::matmul(&x[0], &x[1]))
+    }
+
+    fn bmm(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), other], |x| matmul::bmm(&x[0], &x[1]))
+    }
+
+    fn batch_matmul(&self, other: Operand) -> PyResult<PyTensor> {
+        self.bmm(other)
+    }
+
+    fn dot(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), other], |x| matmul::matmul(&x[0], &x[1]))
+    }
+
+    fn outer(&self, other: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), other], |x| matmul::outer(&x[0], &x[1]))
+    }
+
+    /// `x @ weight.T + bias`.
+    #[pyo3(signature = (weight, bias=None))]
+    fn linear(&self, weight: Operand, bias: Option<Operand>) -> PyResult<PyTensor> {
+        apply_some(&[Some(Operand::from(self)), Some(weight), bias], |x| match x {
+            [Some(x), Some(weight), bias] => matmul::linear(x, weight, *bias),
+            _ => unreachable!("both were given"),
+        })
+    }
+}
+
+/// How fp32 products are added: 'ordered' gives the same bits on every device, 'fast' whatever is fastest on each.
+#[pyfunction]
+pub fn set_matmul_precision(precision: &str) -> PyResult<()> {
+    match precision {
+        "ordered" | "highest" | "precise" => matmul::set_fast(false),
+        "fast" | "high" | "medium" => matmul::set_fast(true),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "the precision is 'ordered' or 'fast', not {other:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[pyfunction]
+pub fn get_matmul_precision() -> &'static str {
+    if matmul::is_fast() { "fast" } else { "ordered" }
+}

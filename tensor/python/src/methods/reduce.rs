@@ -1,0 +1,146 @@
+//! Sums and their kin.
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use tensor_core::dtype::Scalar;
+use tensor_core::ops::{norm, reduce, softmax, sort};
+use tensor_core::program::Binary;
+
+use crate::dtype::AnyDType;
+use crate::error::raise;
+use crate::operand::{Dims, Operand};
+use crate::tensor::PyTensor;
+
+macro_rules! reductions {
+    ($($name:ident $function:path;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                #[pyo3(signature = (dim=None, keepdim=false, *, dtype=None))]
+                fn $name(&self, dim: Option<Dims>, keepdim: bool, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
+                    self.map(|x| {
+                        let x = match &dtype {
+                            Some(dtype) => x.cast(dtype.0)?,
+                            None => x.clone(),
+                        };
+                        $function(&x, dim.as_ref().map(|dim| &dim.0[..]), keepdim)
+                    })
+                }
+            )*
+        }
+    };
+}
+
+reductions! {
+    sum reduce::sum;
+    mean reduce::mean;
+    prod reduce::prod;
+    any reduce::any;
+    all reduce::all;
+    amax reduce::max;
+    amin reduce::min;
+}
+
+impl PyTensor {
+    fn extreme(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        dim: Option<&Bound<'_, PyAny>>,
+        keepdim: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let largest = name == "max";
+        let Some(dim) = dim else {
+            return self
+                .map(|x| if largest { reduce::max(x, None, keepdim) } else { reduce::min(x, None, keepdim) })?
+                .into_py_any(py);
+        };
+        let Ok(dim) = dim.extract::<isize>() else {
+            // max(a, b) is what maximum(a, b) is.
+            let code = if largest { Binary::Max } else { Binary::Min };
+            return super::binary::compute(code, self, dim.extract::<Operand>()?, false)?.into_py_any(py);
+        };
+        let x = self.here()?;
+        let (values, indices) = if largest {
+            sort::max_with_indices(&x, dim, keepdim)
+        } else {
+            sort::min_with_indices(&x, dim, keepdim)
+        }
+        .map_err(raise)?;
+        let placed = self.is_placed();
+        super::sort::pair(py, name, PyTensor::new(values, placed), PyTensor::new(indices, placed))
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The largest of all; with `dim` the largest along it and where; with a tensor the larger of each two.
+    #[pyo3(signature = (dim=None, keepdim=false))]
+    fn max(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>, keepdim: bool) -> PyResult<Py<PyAny>> {
+        self.extreme(py, "max", dim, keepdim)
+    }
+
+    #[pyo3(signature = (dim=None, keepdim=false))]
+    fn min(&self, py: Python<'_>, dim: Option<&Bound<'_, PyAny>>, keepdim: bool) -> PyResult<Py<PyAny>> {
+        self.extreme(py, "min", dim, keepdim)
+    }
+
+    #[pyo3(signature = (dim=None, keepdim=false))]
+    fn argmax(&self, dim: Option<isize>, keepdim: bool) -> PyResult<PyTensor> {
+        self.map(|x| sort::argmax(x, dim, keepdim))
+    }
+
+    #[pyo3(signature = (dim=None, keepdim=false))]
+    fn argmin(&self, dim: Option<isize>, keepdim: bool) -> PyResult<PyTensor> {
+        self.map(|x| sort::argmin(x, dim, keepdim))
+    }
+
+    #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
+    fn var(
+        &self,
+        dim: Option<Dims>,
+        unbiased: bool,
+        keepdim: bool,
+        correction: Option<f64>,
+    ) -> PyResult<PyTensor> {
+        let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
+        self.map(|x| norm::var(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
+    }
+
+    #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
+    fn std(
+        &self,
+        dim: Option<Dims>,
+        unbiased: bool,
+        keepdim: bool,
+        correction: Option<f64>,
+    ) -> PyResult<PyTensor> {
+        let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
+        self.map(|x| norm::std(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
+    }
+
+    #[pyo3(signature = (dim=None, keepdim=false))]
+    fn logsumexp(&self, dim: Option<Dims>, keepdim: bool) -> PyResult<PyTensor> {
+        self.map(|x| softmax::logsumexp(x, dim.as_ref().map(|dim| &dim.0[..]), keepdim))
+    }
+
+    /// The length of a vector: the square root of the sum of squares, or another norm.
+    #[pyo3(signature = (p=2.0, dim=None, keepdim=false))]
+    fn norm(&self, p: f64, dim: Option<Dims>, keepdim: bool) -> PyResult<PyTensor> {
+        use tensor_core::ops::elementwise::{binary_scalar, unary};
+        use tensor_core::program::Unary;
+        let dims = dim.as_ref().map(|dim| &dim.0[..]);
+        self.map(|x| {
+            let size = unary(Unary::Abs, x)?;
+            if p == f64::INFINITY {
+                return reduce::max(&size, dims, keepdim);
+            }
+            if p == 2.0 {
+                let squares = tensor_core::ops::elementwise::mul(&size, &size)?;
+                return unary(Unary::Sqrt, &reduce::sum(&squares, dims, keepdim)?);
+            }
+            let powers = binary_scalar(Binary::Pow, &size, Scalar::Float(p), false)?;
+            binary_scalar(Binary::Pow, &reduce::sum(&powers, dims, keepdim)?, Scalar::Float(1.0 / p), false)
+        })
+    }
+}

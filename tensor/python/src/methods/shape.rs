@@ -1,0 +1,210 @@
+//! The same elements seen otherwise.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tensor_core::ops::shape;
+
+use crate::operand::{Dims, lengths};
+use crate::tensor::PyTensor;
+
+#[pymethods]
+impl PyTensor {
+    #[pyo3(signature = (*shape))]
+    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let lengths = lengths(shape)?;
+        self.map(|x| shape::reshape(x, &lengths))
+    }
+
+    #[pyo3(signature = (*shape))]
+    fn view(&self, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let lengths = lengths(shape)?;
+        self.map(|x| shape::view(x, &lengths))
+    }
+
+    fn view_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        self.reshape_as(other)
+    }
+
+    fn reshape_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        let lengths: Vec<isize> =
+            other.get().tensor().shape().iter().map(|&length| length as isize).collect();
+        self.map(|x| shape::reshape(x, &lengths))
+    }
+
+    #[pyo3(signature = (start_dim=0, end_dim=-1))]
+    fn flatten(&self, start_dim: isize, end_dim: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::flatten(x, start_dim, end_dim))
+    }
+
+    fn ravel(&self) -> PyResult<PyTensor> {
+        self.map(|x| shape::flatten(x, 0, -1))
+    }
+
+    #[pyo3(signature = (*dims))]
+    fn permute(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let dims = lengths(dims)?;
+        self.map(|x| shape::permute(x, &dims))
+    }
+
+    fn transpose(&self, dim0: isize, dim1: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::transpose(x, dim0, dim1))
+    }
+
+    fn swapaxes(&self, dim0: isize, dim1: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::transpose(x, dim0, dim1))
+    }
+
+    fn t(&self) -> PyResult<PyTensor> {
+        let rank = self.tensor().rank();
+        if rank > 2 {
+            return Err(PyValueError::new_err(format!(
+                "t() is for matrices, this has {rank} dimensions; use transpose"
+            )));
+        }
+        self.map(|x| if rank < 2 { Ok(x.clone()) } else { shape::transpose(x, 0, 1) })
+    }
+
+    /// All axes in reverse.
+    #[getter]
+    #[pyo3(name = "T")]
+    fn transposed(&self) -> PyResult<PyTensor> {
+        self.map(|x| shape::permute(x, &(0..x.rank() as isize).rev().collect::<Vec<_>>()))
+    }
+
+    /// The last two axes swapped.
+    #[getter]
+    #[pyo3(name = "mT")]
+    fn matrix_transposed(&self) -> PyResult<PyTensor> {
+        self.map(|x| shape::transpose(x, -2, -1))
+    }
+
+    fn movedim(&self, source: Dims, destination: Dims) -> PyResult<PyTensor> {
+        let rank = self.tensor().rank();
+        if source.0.len() != destination.0.len() {
+            return Err(PyValueError::new_err("movedim: as many destinations as sources are needed"));
+        }
+        let counted = |dims: &Dims| {
+            dims.0.iter().map(|&dim| crate::tensor::axis(dim, rank, "movedim")).collect::<PyResult<Vec<_>>>()
+        };
+        let (from, to) = (counted(&source)?, counted(&destination)?);
+        let mut order: Vec<Option<usize>> = vec![None; rank];
+        for (&from, &to) in from.iter().zip(&to) {
+            order[to] = Some(from);
+        }
+        let mut rest = (0..rank).filter(|axis| !from.contains(axis));
+        let order: Vec<isize> = order
+            .into_iter()
+            .filter_map(|place| place.or_else(|| rest.next()))
+            .map(|axis| axis as isize)
+            .collect();
+        self.map(|x| shape::permute(x, &order))
+    }
+
+    #[pyo3(signature = (dim=None))]
+    fn squeeze(&self, dim: Option<Dims>) -> PyResult<PyTensor> {
+        self.map(|x| shape::squeeze(x, dim.as_ref().map(|dim| &dim.0[..])))
+    }
+
+    fn unsqueeze(&self, dim: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::unsqueeze(x, dim))
+    }
+
+    #[pyo3(signature = (*sizes))]
+    fn expand(&self, sizes: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let sizes = lengths(sizes)?;
+        self.map(|x| shape::expand(x, &sizes))
+    }
+
+    fn expand_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        let other = other.get().tensor();
+        self.map(|x| shape::broadcast_to(x, other.shape()))
+    }
+
+    #[pyo3(signature = (*shape))]
+    fn broadcast_to(&self, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let sizes = lengths(shape)?;
+        self.map(|x| shape::expand(x, &sizes))
+    }
+
+    #[pyo3(signature = (*dims))]
+    fn flip(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+        let dims = lengths(dims)?;
+        self.map(|x| shape::flip(x, &dims))
+    }
+
+    /// `x[start:end:step]` along one axis.
+    #[pyo3(signature = (dim=0, start=None, end=None, step=1))]
+    fn slice(&self, dim: isize, start: Option<isize>, end: Option<isize>, step: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::slice(x, dim, start.unwrap_or(0), end.unwrap_or(isize::MAX), step))
+    }
+
+    fn narrow(&self, dim: isize, start: isize, length: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::slice(x, dim, start, start.saturating_add(length), 1))
+    }
+
+    fn select(&self, dim: isize, index: isize) -> PyResult<PyTensor> {
+        self.map(|x| shape::select(x, dim, index))
+    }
+
+    /// The parts along an axis, which goes away.
+    #[pyo3(signature = (dim=0))]
+    fn unbind(&self, dim: isize) -> PyResult<Vec<PyTensor>> {
+        let tensor = self.tensor();
+        let axis = crate::tensor::axis(dim, tensor.rank(), "unbind")?;
+        let length = tensor.shape().get(axis).copied().unwrap_or(0);
+        (0..length).map(|at| self.map(|x| shape::select(x, dim, at as isize))).collect()
+    }
+
+    fn contiguous(&self) -> PyResult<PyTensor> {
+        self.map(shape::contiguous)
+    }
+
+    fn clone(&self) -> PyResult<PyTensor> {
+        self.map(shape::clone)
+    }
+
+    fn copy(&self) -> PyResult<PyTensor> {
+        self.map(shape::clone)
+    }
+
+    /// Parts of a length, or of the lengths of a list, along an axis.
+    #[pyo3(signature = (split_size, dim=0))]
+    fn split(&self, split_size: &Bound<'_, PyAny>, dim: isize) -> PyResult<Vec<PyTensor>> {
+        let tensor = self.tensor();
+        let axis = crate::tensor::axis(dim, tensor.rank(), "split")?;
+        let length = tensor.shape().get(axis).copied().unwrap_or(0);
+        let sizes: Vec<usize> = match split_size.extract::<usize>() {
+            Ok(0) => return Err(PyValueError::new_err("split: the size of a part is at least 1")),
+            Ok(size) => (0..length.max(1)).step_by(size).map(|start| size.min(length - start)).collect(),
+            Err(_) => split_size.extract()?,
+        };
+        if sizes.iter().sum::<usize>() != length {
+            return Err(PyValueError::new_err(format!(
+                "split: {sizes:?} do not add up to the length {length}"
+            )));
+        }
+        let mut start = 0_isize;
+        sizes
+            .into_iter()
+            .map(|size| {
+                let end = start + size as isize;
+                let part = self.map(|x| shape::slice(x, dim, start, end, 1));
+                start = end;
+                part
+            })
+            .collect()
+    }
+
+    /// A number of parts along an axis, equal but for the last.
+    #[pyo3(signature = (chunks, dim=0))]
+    fn chunk(&self, py: Python<'_>, chunks: usize, dim: isize) -> PyResult<Vec<PyTensor>> {
+        let tensor = self.tensor();
+        let axis = crate::tensor::axis(dim, tensor.rank(), "chunk")?;
+        if chunks == 0 {
+            return Err(PyValueError::new_err("chunk: at least one part is needed"));
+        }
+        let size = tensor.shape().get(axis).copied().unwrap_or(1).div_ceil(chunks).max(1);
+        self.split(size.into_pyobject(py)?.as_any(), dim)
+    }
+}

@@ -1,0 +1,90 @@
+//! Order, and sums so far.
+
+use pyo3::prelude::*;
+use tensor_core::dtype::DType;
+use tensor_core::ops::{index, sort};
+
+use crate::dtype::AnyDType;
+use crate::error::raise;
+use crate::operand::{Operand, apply};
+use crate::tensor::PyTensor;
+
+/// Values and where they were, as PyTorch answers; whoever wants only the values may use it as if it were they.
+pub fn pair(py: Python<'_>, name: &str, values: PyTensor, indices: PyTensor) -> PyResult<Py<PyAny>> {
+    let class = py.import("pyflame._size")?.getattr("ValuesAndIndices")?;
+    Ok(class.call1((values, indices, name))?.unbind())
+}
+
+#[pymethods]
+impl PyTensor {
+    /// Stable, NaN last.
+    #[pyo3(signature = (dim=-1, descending=false, stable=true))]
+    fn sort(&self, py: Python<'_>, dim: isize, descending: bool, stable: bool) -> PyResult<Py<PyAny>> {
+        let _ = stable;
+        let (values, indices) = sort::sort(&self.here()?, dim, descending).map_err(raise)?;
+        let placed = self.is_placed();
+        pair(py, "sort", PyTensor::new(values, placed), PyTensor::new(indices, placed))
+    }
+
+    #[pyo3(signature = (dim=-1, descending=false, stable=true))]
+    fn argsort(&self, dim: isize, descending: bool, stable: bool) -> PyResult<PyTensor> {
+        let _ = stable;
+        self.map(|x| sort::argsort(x, dim, descending))
+    }
+
+    #[pyo3(signature = (k, dim=-1, largest=true, sorted=true))]
+    fn topk(&self, py: Python<'_>, k: usize, dim: isize, largest: bool, sorted: bool) -> PyResult<Py<PyAny>> {
+        let _ = sorted;
+        let (values, indices) = sort::topk(&self.here()?, k, dim, largest).map_err(raise)?;
+        let placed = self.is_placed();
+        pair(py, "topk", PyTensor::new(values, placed), PyTensor::new(indices, placed))
+    }
+
+    #[pyo3(signature = (dim, *, dtype=None))]
+    fn cumsum(&self, dim: isize, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
+        self.map(|x| match &dtype {
+            Some(dtype) => sort::cumsum(&x.cast(dtype.0)?, dim),
+            None => sort::cumsum(x, dim),
+        })
+    }
+
+    #[pyo3(signature = (dim, *, dtype=None))]
+    fn cumprod(&self, dim: isize, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
+        self.map(|x| match &dtype {
+            Some(dtype) => sort::cumprod(&x.cast(dtype.0)?, dim),
+            None => sort::cumprod(x, dim),
+        })
+    }
+
+    /// Elements by their number in the flattened tensor.
+    fn take(&self, index: Operand) -> PyResult<PyTensor> {
+        apply(&[Operand::from(self), index], |x| index::take(&x[0], &x[1]))
+    }
+
+    /// One at the number's place, zeros elsewhere; without a number of classes, as many as there are.
+    #[pyo3(signature = (num_classes=-1))]
+    fn one_hot(&self, py: Python<'_>, num_classes: i64) -> PyResult<PyTensor> {
+        let classes = match usize::try_from(num_classes) {
+            Ok(classes) => classes,
+            Err(_) => {
+                let largest =
+                    self.map(|x| tensor_core::ops::reduce::max(&x.cast(DType::I64)?, None, false))?;
+                match largest.element(py)? {
+                    tensor_core::dtype::Scalar::Int(largest) => usize::try_from(largest + 1).unwrap_or(0),
+                    _ => 0,
+                }
+            }
+        };
+        self.map(|x| index::one_hot(x, classes))
+    }
+
+    #[pyo3(signature = (diagonal=0))]
+    fn tril(&self, diagonal: i64) -> PyResult<PyTensor> {
+        self.map(|x| index::tril(x, diagonal))
+    }
+
+    #[pyo3(signature = (diagonal=0))]
+    fn triu(&self, diagonal: i64) -> PyResult<PyTensor> {
+        self.map(|x| index::triu(x, diagonal))
+    }
+}

@@ -1,0 +1,328 @@
+//! Functions of one tensor, element by element.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use tensor_core::dtype::DType;
+use tensor_core::ops::{activation, elementwise, softmax};
+use tensor_core::program::Unary;
+
+use crate::device;
+use crate::error::raise;
+use crate::operand::{Operand, apply, apply_some};
+use crate::tensor::PyTensor;
+
+macro_rules! unary {
+    ($($name:ident $code:expr;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                fn $name(&self) -> PyResult<PyTensor> {
+                    self.map(|x| elementwise::unary($code, x))
+                }
+            )*
+        }
+    };
+}
+
+unary! {
+    neg Unary::Neg;
+    negative Unary::Neg;
+    abs Unary::Abs;
+    absolute Unary::Abs;
+    sign Unary::Sign;
+    logical_not Unary::Not;
+    bitwise_not Unary::BitNot;
+    sqrt Unary::Sqrt;
+    rsqrt Unary::Rsqrt;
+    reciprocal Unary::Recip;
+    exp Unary::Exp;
+    exp2 Unary::Exp2;
+    expm1 Unary::Expm1;
+    log Unary::Log;
+    log2 Unary::Log2;
+    log10 Unary::Log10;
+    log1p Unary::Log1p;
+    sin Unary::Sin;
+    cos Unary::Cos;
+    tan Unary::Tan;
+    asin Unary::Asin;
+    acos Unary::Acos;
+    atan Unary::Atan;
+    arcsin Unary::Asin;
+    arccos Unary::Acos;
+    arctan Unary::Atan;
+    sinh Unary::Sinh;
+    cosh Unary::Cosh;
+    tanh Unary::Tanh;
+    asinh Unary::Asinh;
+    acosh Unary::Acosh;
+    atanh Unary::Atanh;
+    erf Unary::Erf;
+    sigmoid Unary::Sigmoid;
+    floor Unary::Floor;
+    ceil Unary::Ceil;
+    trunc Unary::Trunc;
+    round Unary::Round;
+    isnan Unary::IsNan;
+    isinf Unary::IsInf;
+    conj Unary::Conj;
+}
+
+#[pymethods]
+impl PyTensor {
+    #[getter]
+    fn real(&self) -> PyResult<PyTensor> {
+        self.map(|x| if x.dtype() == DType::C64 { elementwise::unary(Unary::Real, x) } else { Ok(x.clone()) })
+    }
+
+    #[getter]
+    fn imag(&self) -> PyResult<PyTensor> {
+        self.map(|x| elementwise::unary(Unary::Imag, x))
+    }
+
+    fn isfinite(&self) -> PyResult<PyTensor> {
+        self.map(|x| {
+            let infinite = elementwise::unary(Unary::IsInf, x)?;
+            let none = elementwise::unary(Unary::IsNan, x)?;
+            let either = elementwise::binary(tensor_core::program::Binary::Or, &infinite, &none)?;
+            elementwise::unary(Unary::Not, &either)
+        })
+    }
+
+    fn square(&self) -> PyResult<PyTensor> {
+        self.map(|x| elementwise::mul(x, x))
+    }
+
+    fn relu(&self) -> PyResult<PyTensor> {
+        self.map(activation::relu)
+    }
+
+    fn silu(&self) -> PyResult<PyTensor> {
+        self.map(activation::silu)
+    }
+
+    /// Exactly, or by its approximation with approximate='tanh'.
+    #[pyo3(signature = (approximate="none"))]
+    fn gelu(&self, approximate: &str) -> PyResult<PyTensor> {
+        let by_tanh = match approximate {
+            "none" => false,
+            "tanh" => true,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "gelu: approximate is 'none' or 'tanh', not {other:?}"
+                )));
+            }
+        };
+        self.map(|x| activation::gelu(x, by_tanh))
+    }
+
+    #[pyo3(signature = (negative_slope=0.01))]
+    fn leaky_relu(&self, negative_slope: f64) -> PyResult<PyTensor> {
+        self.map(|x| activation::leaky_relu(x, negative_slope))
+    }
+
+    #[pyo3(signature = (alpha=1.0))]
+    fn elu(&self, alpha: f64) -> PyResult<PyTensor> {
+        self.map(|x| activation::elu(x, alpha))
+    }
+
+    /// log(1 + exp(beta x)) / beta; x itself where that is the same.
+    #[pyo3(signature = (beta=1.0, threshold=20.0))]
+    fn softplus(&self, beta: f64, threshold: f64) -> PyResult<PyTensor> {
+        use tensor_core::dtype::Scalar;
+        use tensor_core::program::Binary;
+        self.map(|x| {
+            if beta == 1.0 && threshold == 20.0 {
+                return activation::softplus(x);
+            }
+            let scaled = elementwise::binary_scalar(Binary::Mul, x, Scalar::Float(beta), false)?;
+            let soft = activation::softplus(&scaled)?;
+            let soft = elementwise::binary_scalar(Binary::Div, &soft, Scalar::Float(beta), false)?;
+            let linear = elementwise::binary_scalar(Binary::Gt, &scaled, Scalar::Float(threshold), false)?;
+            elementwise::where_(&linear, x, &soft)
+        })
+    }
+
+    fn selu(&self) -> PyResult<PyTensor> {
+        self.map(activation::selu)
+    }
+
+    fn mish(&self) -> PyResult<PyTensor> {
+        self.map(activation::mish)
+    }
+
+    #[pyo3(signature = (min_val=-1.0, max_val=1.0))]
+    fn hardtanh(&self, min_val: f64, max_val: f64) -> PyResult<PyTensor> {
+        self.map(|x| activation::hardtanh(x, min_val, max_val))
+    }
+
+    #[pyo3(signature = (dim=-1, dtype=None))]
+    fn softmax(&self, dim: isize, dtype: Option<crate::dtype::AnyDType>) -> PyResult<PyTensor> {
+        self.map(|x| match &dtype {
+            Some(dtype) => softmax::softmax(&x.cast(dtype.0)?, dim),
+            None => softmax::softmax(x, dim),
+        })
+    }
+
+    #[pyo3(signature = (dim=-1, dtype=None))]
+    fn log_softmax(&self, dim: isize, dtype: Option<crate::dtype::AnyDType>) -> PyResult<PyTensor> {
+        self.map(|x| match &dtype {
+            Some(dtype) => softmax::log_softmax(&x.cast(dtype.0)?, dim),
+            None => softmax::log_softmax(x, dim),
+        })
+    }
+
+    /// Zeroes elements with probability p while training, and scales the others so that the mean stays.
+    #[pyo3(signature = (p=0.5, training=true))]
+    fn dropout(&self, p: f64, training: bool) -> PyResult<PyTensor> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(PyValueError::new_err(format!("dropout: p is between 0 and 1, not {p}")));
+        }
+        if !training || p == 0.0 {
+            return self.map(|x| Ok(x.clone()));
+        }
+        let x = self.tensor();
+        let blocks = tensor_core::ops::create::random_blocks(
+            x.elements(),
+            DType::F32,
+            tensor_core::step::Distribution::Uniform,
+        );
+        let (seed, offset) = crate::create::draw(blocks);
+        self.map(|x| activation::dropout(x, p, seed, offset))
+    }
+
+    /// Between two numbers or tensors; either may be missing.
+    #[pyo3(signature = (min=None, max=None))]
+    fn clamp(&self, min: Option<Operand>, max: Option<Operand>) -> PyResult<PyTensor> {
+        use tensor_core::program::Binary;
+        if min.is_none() && max.is_none() {
+            return Err(PyValueError::new_err("clamp: at least one of min and max is needed"));
+        }
+        let number = |bound: &Option<Operand>| match bound {
+            Some(Operand::Number(value)) => Some(*value),
+            _ => None,
+        };
+        let (low, high) = (number(&min), number(&max));
+        if min.is_some() == low.is_some() && max.is_some() == high.is_some() {
+            return self.map(|x| elementwise::clamp(x, low, high));
+        }
+        let mut result = PyTensor::new(self.tensor(), self.is_placed());
+        for (bound, code) in [(min, Binary::Max), (max, Binary::Min)] {
+            result = match bound {
+                None => result,
+                Some(Operand::Number(value)) => {
+                    result.map(|x| elementwise::binary_scalar(code, x, value, false))?
+                }
+                Some(bound) => {
+                    apply(&[Operand::from(&result), bound], |x| elementwise::binary(code, &x[0], &x[1]))?
+                }
+            };
+        }
+        Ok(result)
+    }
+
+    #[pyo3(signature = (min=None, max=None))]
+    fn clip(&self, min: Option<Operand>, max: Option<Operand>) -> PyResult<PyTensor> {
+        self.clamp(min, max)
+    }
+
+    /// To a device, a type, or what another tensor has.
+    #[pyo3(signature = (*arguments, **named))]
+    fn to<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<PyTensor> {
+        let (device, dtype) = crate::grad::parse_to(arguments, named)?;
+        let mut tensor = self.tensor();
+        if let Some(dtype) = dtype {
+            tensor = tensor.cast(dtype.get().0).map_err(raise)?;
+        }
+        match device {
+            Some(name) => {
+                let device = device::named(py, &name)?;
+                device::usable(tensor.device())?;
+                tensor = py.detach(|| tensor.to_device(&device)).map_err(raise)?;
+                Ok(PyTensor::new(tensor, true))
+            }
+            None => Ok(PyTensor::new(tensor, self.is_placed())),
+        }
+    }
+
+    fn cpu(&self, py: Python<'_>) -> PyResult<PyTensor> {
+        let tensor = self.tensor();
+        device::usable(tensor.device())?;
+        Ok(PyTensor::new(py.detach(|| tensor.to_device(device::cpu())).map_err(raise)?, true))
+    }
+
+    #[pyo3(signature = (device=0))]
+    fn rocm(&self, py: Python<'_>, device: u32) -> PyResult<PyTensor> {
+        let (tensor, device) = (self.tensor(), device::named(py, &format!("rocm:{device}"))?);
+        Ok(PyTensor::new(py.detach(|| tensor.to_device(&device)).map_err(raise)?, true))
+    }
+
+    #[pyo3(name = "type")]
+    fn typed(&self, dtype: crate::dtype::AnyDType) -> PyResult<PyTensor> {
+        self.map(|x| x.cast(dtype.0))
+    }
+
+    fn type_as(&self, other: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+        let dtype = other.get().tensor().dtype();
+        self.map(|x| x.cast(dtype))
+    }
+}
+
+macro_rules! casts {
+    ($($name:ident $dtype:expr;)*) => {
+        #[pymethods]
+        impl PyTensor {
+            $(
+                fn $name(&self) -> PyResult<PyTensor> {
+                    self.map(|x| x.cast($dtype))
+                }
+            )*
+        }
+    };
+}
+
+casts! {
+    float DType::F32;
+    double DType::F64;
+    half DType::F16;
+    bfloat16 DType::BF16;
+    int DType::I32;
+    long DType::I64;
+    short DType::I16;
+    bool DType::Bool;
+}
+
+/// `x` where the condition holds, `y` elsewhere.
+#[pyfunction]
+#[pyo3(name = "where", signature = (condition, x, y))]
+pub fn where_(condition: Operand, x: Operand, y: Operand) -> PyResult<PyTensor> {
+    let (device, placed) = crate::operand::place([&condition, &x, &y].into_iter())?;
+    let condition = condition.tensor(&device, None)?;
+    let (x_type, y_type) = (x.dtype(), y.dtype());
+    let natural = match (&x, &y) {
+        (Operand::Number(a), Operand::Number(b)) => {
+            Some(crate::element::natural(*a).promote(crate::element::natural(*b)))
+        }
+        _ => None,
+    };
+    let x = x.tensor(&device, y_type.or(natural))?;
+    let y = y.tensor(&device, x_type.or(natural))?;
+    Ok(PyTensor::new(elementwise::where_(&condition, &x, &y).map_err(raise)?, placed))
+}
+
+/// A number everywhere where the mask holds.
+pub fn filled(x: &PyTensor, mask: Operand, value: Operand) -> PyResult<PyTensor> {
+    let dtype = x.tensor().dtype();
+    apply_some(&[Some(mask), Some(Operand::from(x)), Some(value)], |x| match x {
+        [Some(mask), Some(x), Some(value)] => {
+            elementwise::where_(&mask.cast(DType::Bool)?, &value.cast(dtype)?, &x.cast(dtype)?)
+        }
+        _ => unreachable!("three were given"),
+    })
+}

@@ -1,0 +1,195 @@
+//! What AMD GPUs offer beyond computing: their pools of memory and their kernels. The package's `backend.rocm` speaks to people.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tensor_rocm::{PinnedBuffer, RocmDevice};
+
+use crate::device::{self, AnyDevice};
+use crate::error::raise_device;
+
+/// A device of that name, which has to be a GPU.
+fn opened(py: Python<'_>, name: &str) -> PyResult<AnyDevice> {
+    let device = device::named(py, name)?;
+    gpu(&device)?;
+    Ok(device)
+}
+
+fn gpu(device: &AnyDevice) -> PyResult<&RocmDevice> {
+    device
+        .as_any()
+        .downcast_ref::<RocmDevice>()
+        .ok_or_else(|| PyValueError::new_err(format!("{} is no ROCm device", device.name())))
+}
+
+/// Gives memory that no tensor uses back to the GPU.
+#[pyfunction]
+fn rocm_clear_pool(py: Python<'_>, name: &str) -> PyResult<()> {
+    let device = opened(py, name)?;
+    let pool = gpu(&device)?.memory();
+    py.detach(|| pool.clear()).map_err(raise_device)
+}
+
+#[pyfunction]
+fn rocm_memory_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+    let device = opened(py, name)?;
+    let statistics = gpu(&device)?.memory().statistics();
+    let stats = PyDict::new(py);
+    stats.set_item("total_allocated", statistics.total_allocated)?;
+    stats.set_item("peak_allocated", statistics.peak_allocated)?;
+    stats.set_item("kept", statistics.kept)?;
+    stats.set_item("total_allocations", statistics.allocations)?;
+    stats.set_item("total_deallocations", statistics.deallocations)?;
+    stats.set_item("cache_hits", statistics.cache_hits)?;
+    stats.set_item("cache_misses", statistics.cache_misses)?;
+    Ok(stats)
+}
+
+#[pyfunction]
+fn rocm_reset_memory_stats(py: Python<'_>, name: &str) -> PyResult<()> {
+    let device = opened(py, name)?;
+    gpu(&device)?.memory().reset_statistics();
+    Ok(())
+}
+
+#[pyfunction]
+fn rocm_warmup(py: Python<'_>, name: &str, sizes: Vec<usize>) -> PyResult<()> {
+    let device = opened(py, name)?;
+    let pool = gpu(&device)?.memory();
+    py.detach(|| pool.warm_up(&sizes)).map_err(raise_device)
+}
+
+#[pyfunction]
+fn rocm_pinned_warmup(py: Python<'_>, name: &str, sizes: Vec<usize>) -> PyResult<()> {
+    let device = opened(py, name)?;
+    let pool = gpu(&device)?.pinned();
+    py.detach(|| pool.warm_up(&sizes)).map_err(raise_device)
+}
+
+#[pyfunction]
+fn rocm_pinned_clear(py: Python<'_>, name: &str) -> PyResult<()> {
+    let device = opened(py, name)?;
+    let pool = gpu(&device)?.pinned();
+    py.detach(|| pool.clear()).map_err(raise_device)
+}
+
+#[pyfunction]
+fn rocm_pinned_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+    let device = opened(py, name)?;
+    let statistics = gpu(&device)?.pinned().statistics();
+    let stats = PyDict::new(py);
+    stats.set_item("in_use", statistics.in_use)?;
+    stats.set_item("kept", statistics.kept)?;
+    stats.set_item("acquired", statistics.acquired)?;
+    stats.set_item("released", statistics.released)?;
+    stats.set_item("hits", statistics.hits)?;
+    stats.set_item("misses", statistics.misses)?;
+    Ok(stats)
+}
+
+/// Page-locked memory. It goes back to its pool with `release`, or with the object.
+#[pyclass(frozen, module = "pyflame.backend.rocm")]
+struct Pinned {
+    buffer: Mutex<Option<PinnedBuffer>>,
+}
+
+impl Pinned {
+    fn with<T>(&self, work: impl FnOnce(&mut PinnedBuffer) -> PyResult<T>) -> PyResult<T> {
+        match self.buffer.lock().expect("nothing panics while it holds this").as_mut() {
+            Some(buffer) => work(buffer),
+            None => Err(PyRuntimeError::new_err("the buffer was released")),
+        }
+    }
+}
+
+#[pymethods]
+impl Pinned {
+    #[getter]
+    fn nbytes(&self) -> PyResult<usize> {
+        self.with(|buffer| Ok(buffer.bytes().len()))
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.nbytes()
+    }
+
+    /// Copies bytes into the buffer.
+    #[pyo3(signature = (data, offset=0))]
+    fn write(&self, data: &[u8], offset: usize) -> PyResult<()> {
+        self.with(|buffer| {
+            let end = offset.checked_add(data.len()).filter(|&end| end <= buffer.bytes().len());
+            match end {
+                Some(end) => buffer.bytes_mut()[offset..end].copy_from_slice(data),
+                None => return Err(PyValueError::new_err("the data reaches beyond the buffer")),
+            }
+            Ok(())
+        })
+    }
+
+    /// A copy of what is in the buffer.
+    fn tobytes(&self) -> PyResult<Vec<u8>> {
+        self.with(|buffer| Ok(buffer.bytes().to_vec()))
+    }
+
+    fn release(&self) {
+        self.buffer.lock().expect("nothing panics while it holds this").take();
+    }
+}
+
+#[pyfunction]
+fn rocm_pinned_acquire(py: Python<'_>, name: &str, bytes: usize) -> PyResult<Pinned> {
+    let device = opened(py, name)?;
+    let pool = gpu(&device)?.pinned();
+    let buffer = py.detach(|| pool.acquire(bytes)).map_err(raise_device)?;
+    Ok(Pinned { buffer: Mutex::new(Some(buffer)) })
+}
+
+/// Where kernels came from.
+#[pyfunction]
+fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+    let device = opened(py, name)?;
+    let statistics = gpu(&device)?.kernel_statistics();
+    let stats = PyDict::new(py);
+    stats.set_item("hits", statistics.ahead + statistics.from_disk)?;
+    stats.set_item("misses", statistics.compiled)?;
+    stats.set_item("entries", statistics.ahead + statistics.from_disk + statistics.compiled)?;
+    stats.set_item("built_ahead", statistics.ahead)?;
+    stats.set_item("from_disk", statistics.from_disk)?;
+    stats.set_item("compiled", statistics.compiled)?;
+    stats.set_item("compilations", statistics.compilations)?;
+    stats.set_item("launches", statistics.launches)?;
+    Ok(stats)
+}
+
+/// Kernels are kept in this folder from now on, by GPUs that are open and by those that will be.
+#[pyfunction]
+fn rocm_set_kernel_cache(folder: Option<PathBuf>) -> PyResult<()> {
+    device::keep_kernels(folder.as_deref())
+}
+
+#[pyfunction]
+fn rocm_kernel_cache() -> Option<PathBuf> {
+    device::kernel_folder()
+}
+
+pub fn keep(device: &AnyDevice, folder: Option<&Path>) -> PyResult<()> {
+    gpu(device)?.keep_kernels(folder);
+    Ok(())
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(rocm_clear_pool, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_memory_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_reset_memory_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_warmup, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_pinned_warmup, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_pinned_clear, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_pinned_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_pinned_acquire, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_kernel_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_set_kernel_cache, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_kernel_cache, module)?)
+}

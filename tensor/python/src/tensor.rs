@@ -1,0 +1,504 @@
+//! The class `Tensor`: what it tells of itself, and how it comes and goes. Its operations are in `methods/`.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use tensor_core::Tensor;
+use tensor_core::dtype::{DType, Scalar};
+
+use crate::device::{self, AnyDevice};
+use crate::dtype::{AnyDType, PyDType};
+use crate::error::raise;
+use crate::{array, element};
+
+/// An array of numbers on a device. Operations on it are remembered, and done together when somebody looks.
+#[pyclass(name = "Tensor", module = "pyflame", subclass, frozen)]
+pub struct PyTensor {
+    /// Another one after a change in place.
+    inner: RwLock<Tensor>,
+    /// Whether somebody said where it is to be.
+    placed: AtomicBool,
+}
+
+impl PyTensor {
+    pub fn new(tensor: Tensor, placed: bool) -> PyTensor {
+        PyTensor { inner: RwLock::new(tensor), placed: AtomicBool::new(placed) }
+    }
+
+    pub fn tensor(&self) -> Tensor {
+        self.inner.read().expect("nothing panics while it holds this").clone()
+    }
+
+    pub fn is_placed(&self) -> bool {
+        self.placed.load(Ordering::Relaxed)
+    }
+
+    /// Its tensor where operations on it alone run.
+    pub fn here(&self) -> PyResult<Tensor> {
+        let tensor = self.tensor();
+        if self.is_placed() || device::is_current(tensor.device()) {
+            return Ok(tensor);
+        }
+        tensor.to_device(&device::current()).map_err(raise)
+    }
+
+    /// The result of an operation on it alone.
+    pub fn map(&self, operation: impl FnOnce(&Tensor) -> tensor_core::Result<Tensor>) -> PyResult<PyTensor> {
+        let tensor = self.here()?;
+        Ok(PyTensor::new(operation(&tensor).map_err(raise)?, self.is_placed()))
+    }
+
+    /// Becomes another tensor in place. What an optimizer or autograd knows it by stays, wherever that is possible.
+    pub fn replace(&self, with: &Tensor) -> PyResult<()> {
+        let own = self.tensor();
+        let recorded = !with.is_leaf();
+        if own.is_leaf() && own.requires_grad() && tensor_core::grad_mode::is_enabled() {
+            return Err(PyRuntimeError::new_err(
+                "a leaf Variable that requires grad is being used in an in-place operation; do it under pf.no_grad()",
+            ));
+        }
+        let same = own.shape() == with.shape()
+            && own.dtype() == with.dtype()
+            && std::sync::Arc::ptr_eq(own.device(), with.device());
+        if same && own.is_leaf() && !recorded {
+            return own.set_data(with).map_err(raise);
+        }
+        *self.inner.write().expect("nothing panics while it holds this") = with.clone();
+        Ok(())
+    }
+
+    /// Its only element.
+    pub fn element(&self, py: Python<'_>) -> PyResult<Scalar> {
+        let tensor = self.tensor();
+        if tensor.elements() != 1 {
+            return Err(PyRuntimeError::new_err(format!(
+                "a Tensor with {} elements cannot be converted to Scalar; its shape is {:?}",
+                tensor.elements(),
+                tensor.shape()
+            )));
+        }
+        Ok(element::decode(&download(py, &tensor)?, tensor.dtype()))
+    }
+}
+
+/// Computes and waits, while other threads of Python go on.
+pub fn download(py: Python<'_>, tensor: &Tensor) -> PyResult<Vec<u8>> {
+    device::usable(tensor.device())?;
+    crate::profile::waited(tensor.device().name(), || py.detach(|| tensor.to_bytes())).map_err(raise)
+}
+
+/// The device that an argument names, if it names one.
+pub fn chosen(py: Python<'_>, name: Option<&str>) -> PyResult<(AnyDevice, bool)> {
+    match name {
+        Some(name) => Ok((device::named(py, name)?, true)),
+        None => Ok((device::current(), false)),
+    }
+}
+
+pub fn made_of(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    dtype: Option<DType>,
+    name: Option<&str>,
+) -> PyResult<PyTensor> {
+    if let Ok(given) = data.cast::<PyTensor>() {
+        let mut tensor = given.get().tensor().detach();
+        let mut placed = given.get().is_placed();
+        if let Some(name) = name {
+            tensor = tensor.to_device(&device::named(py, name)?).map_err(raise)?;
+            placed = true;
+        }
+        if let Some(dtype) = dtype {
+            tensor = tensor.cast(dtype).map_err(raise)?;
+        }
+        return Ok(PyTensor::new(tensor, placed));
+    }
+    let (device, placed) = chosen(py, name)?;
+    device::usable(&device)?;
+    let elements = array::read(data, dtype)?;
+    let mut tensor = py
+        .detach(|| Tensor::from_bytes(&device, elements.dtype, &elements.shape, &elements.bytes))
+        .map_err(raise)?;
+    if let Some(dtype) = dtype {
+        tensor = tensor.cast(dtype).map_err(raise)?;
+    }
+    Ok(PyTensor::new(tensor, placed))
+}
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    #[pyo3(signature = (data, dtype=None, device=None, requires_grad=false))]
+    fn construct(
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        dtype: Option<AnyDType>,
+        device: Option<String>,
+        requires_grad: bool,
+    ) -> PyResult<PyTensor> {
+        let made = made_of(py, data, dtype.map(|dtype| dtype.0), device.as_deref())?;
+        if requires_grad {
+            made.tensor().set_requires_grad(true).map_err(raise)?;
+        }
+        Ok(made)
+    }
+
+    #[getter]
+    pub fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        size(py, self.tensor().shape())
+    }
+
+    #[pyo3(signature = (dim=None))]
+    fn size<'py>(&self, py: Python<'py>, dim: Option<isize>) -> PyResult<Bound<'py, PyAny>> {
+        let tensor = self.tensor();
+        match dim {
+            None => size(py, tensor.shape()),
+            Some(dim) => {
+                let axis = axis(dim, tensor.rank(), "size")?;
+                tensor.shape()[axis].into_bound_py_any(py)
+            }
+        }
+    }
+
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.tensor().rank()
+    }
+
+    fn dim(&self) -> usize {
+        self.tensor().rank()
+    }
+
+    /// The number of elements; it may be called too, as PyTorch's.
+    #[getter]
+    fn numel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("pyflame._size")?.getattr("Count")?.call1((self.tensor().elements(),))
+    }
+
+    fn nelement(&self) -> usize {
+        self.tensor().elements()
+    }
+
+    fn element_size(&self) -> usize {
+        self.tensor().dtype().bytes()
+    }
+
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.tensor().dtype().bytes()
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        let tensor = self.tensor();
+        tensor.elements() * tensor.dtype().bytes()
+    }
+
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyDType>> {
+        crate::dtype::object(py, self.tensor().dtype())
+    }
+
+    #[getter]
+    fn device(&self) -> String {
+        self.tensor().device().name().to_owned()
+    }
+
+    fn stride(&self) -> Vec<isize> {
+        self.tensor().layout().strides.to_vec()
+    }
+
+    fn is_contiguous(&self) -> bool {
+        self.tensor().layout().is_contiguous()
+    }
+
+    fn is_floating_point(&self) -> bool {
+        self.tensor().dtype().is_float()
+    }
+
+    fn is_complex(&self) -> bool {
+        self.tensor().dtype() == DType::C64
+    }
+
+    #[getter]
+    fn requires_grad(&self) -> bool {
+        self.tensor().requires_grad()
+    }
+
+    #[setter]
+    fn set_requires_grad(&self, requires: bool) -> PyResult<()> {
+        self.tensor().set_requires_grad(requires).map_err(raise)
+    }
+
+    #[pyo3(signature = (requires_grad=true))]
+    fn requires_grad_(slf: Bound<'_, Self>, requires_grad: bool) -> PyResult<Bound<'_, Self>> {
+        slf.get().tensor().set_requires_grad(requires_grad).map_err(raise)?;
+        Ok(slf)
+    }
+
+    #[getter]
+    fn grad(&self) -> Option<PyTensor> {
+        self.tensor().grad().map(|grad| PyTensor::new(grad, self.is_placed()))
+    }
+
+    #[setter]
+    fn set_grad(&self, grad: Option<&Bound<'_, PyTensor>>) -> PyResult<()> {
+        let own = self.tensor();
+        let grad = grad.map(|grad| grad.get().tensor());
+        if let Some(grad) = &grad
+            && (grad.shape() != own.shape() || grad.dtype() != own.dtype())
+        {
+            return Err(PyRuntimeError::new_err(format!(
+                "a gradient is of its tensor's shape and type: {:?} of {} is not {:?} of {}",
+                grad.shape(),
+                grad.dtype(),
+                own.shape(),
+                own.dtype()
+            )));
+        }
+        own.set_grad(grad);
+        Ok(())
+    }
+
+    fn zero_grad(&self) {
+        self.tensor().set_grad(None);
+    }
+
+    #[getter]
+    fn is_leaf(&self) -> bool {
+        self.tensor().is_leaf()
+    }
+
+    /// The name of the operation that gradients go back through.
+    #[getter]
+    fn grad_fn(&self) -> Option<String> {
+        self.tensor().grad_fn().map(|name| format!("<{name} backward>"))
+    }
+
+    #[getter]
+    fn data(&self) -> PyTensor {
+        self.detach()
+    }
+
+    /// Other elements in place: of an optimizer, or a file. The type and the device may change, the shape may not.
+    #[setter]
+    fn set_data(&self, data: &Bound<'_, PyTensor>) -> PyResult<()> {
+        let own = self.tensor();
+        let given = data.get().tensor().detach();
+        let same = own.dtype() == given.dtype() && std::sync::Arc::ptr_eq(own.device(), given.device());
+        if same {
+            return own.set_data(&given).map_err(raise);
+        }
+        if own.shape() != given.shape() {
+            return Err(PyValueError::new_err(format!(
+                "data: {:?} cannot take the place of {:?}",
+                given.shape(),
+                own.shape()
+            )));
+        }
+        if own.requires_grad() {
+            given.set_requires_grad(true).map_err(raise)?;
+        }
+        self.placed.store(data.get().is_placed(), Ordering::Relaxed);
+        *self.inner.write().expect("nothing panics while it holds this") = given;
+        Ok(())
+    }
+
+    pub fn detach(&self) -> PyTensor {
+        PyTensor::new(self.tensor().detach(), self.is_placed())
+    }
+
+    /// Adds to `grad` of every tensor that requires it and that this one came of.
+    #[pyo3(signature = (gradient=None, retain_graph=false))]
+    fn backward(
+        &self,
+        py: Python<'_>,
+        gradient: Option<&Bound<'_, PyTensor>>,
+        retain_graph: bool,
+    ) -> PyResult<()> {
+        let own = self.tensor();
+        let gradient = match gradient {
+            Some(gradient) => Some(gradient.get().tensor().to_device(own.device()).map_err(raise)?),
+            None => None,
+        };
+        py.detach(|| own.backward(gradient.as_ref(), retain_graph)).map_err(raise)
+    }
+
+    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let tensor = self.tensor();
+        if tensor.requires_grad() && tensor_core::grad_mode::is_enabled() {
+            return Err(PyRuntimeError::new_err(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            ));
+        }
+        array::to_numpy(py, &tensor)
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if copy == Some(false) {
+            return Err(PyValueError::new_err("a tensor's elements are always copied to NumPy"));
+        }
+        let array = array::to_numpy(py, &self.tensor().detach())?;
+        match dtype {
+            Some(dtype) => array.call_method1("astype", (dtype,)),
+            None => Ok(array),
+        }
+    }
+
+    fn tolist(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        array::to_list(py, &self.tensor())
+    }
+
+    fn item(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        element::to_python(py, self.element(py)?)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        if self.tensor().elements() != 1 {
+            return Err(PyRuntimeError::new_err(
+                "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()",
+            ));
+        }
+        element::to_python(py, self.element(py)?)?.is_truthy(py)
+    }
+
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        match self.element(py)? {
+            Scalar::Complex(_, imaginary) if imaginary != 0.0 => {
+                Err(PyTypeError::new_err("a complex number is no float"))
+            }
+            Scalar::Complex(real, _) => Ok(f64::from(real)),
+            Scalar::Bool(value) => Ok(f64::from(u8::from(value))),
+            Scalar::Int(value) => Ok(value as f64),
+            Scalar::UInt(value) => Ok(value as f64),
+            Scalar::Float(value) => Ok(value),
+        }
+    }
+
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let value = element::to_python(py, self.element(py)?)?;
+        py.import("builtins")?.getattr("int")?.call1((value,))
+    }
+
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let value = element::to_python(py, self.element(py)?)?;
+        py.import("builtins")?.getattr("complex")?.call1((value,))
+    }
+
+    fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if !self.tensor().dtype().is_integer() && self.tensor().dtype() != DType::Bool {
+            return Err(PyTypeError::new_err(
+                "only integer tensors of a single element can be converted to an index",
+            ));
+        }
+        self.__int__(py)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.tensor().shape().first().copied().ok_or_else(|| PyTypeError::new_err("len() of a 0-d tensor"))
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> isize {
+        slf.as_ptr() as isize >> 4
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        slf.py().import("pyflame._show")?.call_method1("show", (slf,))?.extract()
+    }
+
+    fn __str__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Self::__repr__(slf)
+    }
+
+    fn __format__(slf: &Bound<'_, Self>, format: &str) -> PyResult<String> {
+        if slf.get().tensor().rank() == 0 && !format.is_empty() {
+            let value = slf.get().item(slf.py())?;
+            return value.bind(slf.py()).call_method1("__format__", (format,))?.extract();
+        }
+        Self::__repr__(slf)
+    }
+
+    /// The type, shape, bytes and device that `from_parts` takes.
+    fn to_parts<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(&'static str, Vec<usize>, Bound<'py, PyBytes>, Option<String>)> {
+        let tensor = self.tensor();
+        let bytes = download(py, &tensor)?;
+        let place = self.is_placed().then(|| tensor.device().name().to_owned());
+        Ok((tensor.dtype().name(), tensor.shape().to_vec(), PyBytes::new(py, &bytes), place))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        let (dtype, shape, bytes, place) = slf.get().to_parts(py)?;
+        let function = py.import("pyflame._pyflame")?.getattr("from_parts")?;
+        let requires = slf.get().tensor().requires_grad() && slf.get().tensor().is_leaf();
+        let arguments = (dtype, shape, bytes, place, requires).into_bound_py_any(py)?;
+        PyTuple::new(py, [function, arguments])
+    }
+
+    fn __deepcopy__(&self, memo: &Bound<'_, PyDict>) -> PyResult<PyTensor> {
+        let _ = memo;
+        let tensor = self.tensor();
+        if !tensor.is_leaf() {
+            return Err(PyRuntimeError::new_err(
+                "only tensors that no operation made can be deep copied; detach it",
+            ));
+        }
+        let copy = tensor_core::ops::shape::clone(&tensor.detach()).map_err(raise)?;
+        copy.set_requires_grad(tensor.requires_grad()).map_err(raise)?;
+        Ok(PyTensor::new(copy, self.is_placed()))
+    }
+
+    fn is_realised(&self) -> bool {
+        self.tensor().is_realised()
+    }
+}
+
+/// A tensor of what `to_parts` told.
+#[pyfunction]
+#[pyo3(signature = (dtype, shape, bytes, device=None, requires_grad=false))]
+pub fn from_parts(
+    py: Python<'_>,
+    dtype: AnyDType,
+    shape: Vec<usize>,
+    bytes: &[u8],
+    device: Option<String>,
+    requires_grad: bool,
+) -> PyResult<PyTensor> {
+    let (place, placed) = chosen(py, device.as_deref())?;
+    let tensor = Tensor::from_bytes(&place, dtype.0, &shape, bytes).map_err(raise)?;
+    if requires_grad {
+        tensor.set_requires_grad(true).map_err(raise)?;
+    }
+    Ok(PyTensor::new(tensor, placed))
+}
+
+/// A shape as Python sees it: a tuple that can tell the number of elements.
+pub fn size<'py>(py: Python<'py>, shape: &[usize]) -> PyResult<Bound<'py, PyAny>> {
+    Ok(PyTuple::new(py, shape)?.into_any())
+}
+
+/// An axis counted from the front.
+pub fn axis(dim: isize, rank: usize, operation: &str) -> PyResult<usize> {
+    let count = rank.max(1) as isize;
+    if dim < -count || dim >= count {
+        return Err(pyo3::exceptions::PyIndexError::new_err(format!(
+            "{operation}: Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
+            -count,
+            count - 1
+        )));
+    }
+    Ok(if dim < 0 { dim + count } else { dim } as usize)
+}

@@ -1,0 +1,111 @@
+//! Compiles the kernels of `kernels/ahead.hip` for the GPUs that most people have. Without a compiler the crate builds all the same, and the run-time
+//! compiler makes these kernels too when they are first needed.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{env, fs, io};
+
+const TARGETS: [&str; 4] = ["gfx90a", "gfx942", "gfx1030", "gfx1100"];
+/// In the order in which `src/source.rs` puts them together.
+const FILES: [&str; 7] = ["prelude", "functions", "reduce", "contract", "lines", "random", "ahead"];
+const CLANGS: [&str; 6] = [
+    "/usr/lib/llvm-19/bin/clang++",
+    "/usr/bin/clang++-19",
+    "/opt/rocm/llvm/bin/clang++",
+    "/usr/lib/llvm-20/bin/clang++",
+    "/usr/lib/llvm-21/bin/clang++",
+    "/usr/lib/llvm-18/bin/clang++",
+];
+/// Of `src/kernels.rs`, and what keeps the host's headers away.
+const OPTIONS: [&str; 10] = [
+    "-O3",
+    "-std=c++17",
+    "-ffp-contract=off",
+    "-fwrapv",
+    "-ffreestanding",
+    "-nogpuinc",
+    "-nostdinc",
+    "-w",
+    "--offload-device-only",
+    "--no-gpu-bundle-output",
+];
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=kernels");
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
+    let mut text = String::new();
+    let mut names = Vec::new();
+    for file in FILES {
+        let part = fs::read_to_string(format!("kernels/{file}.hip"))?;
+        if file == "ahead" {
+            names = part
+                .split("void pf_")
+                .skip(1)
+                .filter_map(|rest| rest.split('(').next())
+                .map(|name| format!("pf_{name}"))
+                .collect();
+            names.sort();
+        }
+        text += &part;
+    }
+    let source = out.join("ahead.hip");
+    fs::write(&source, text)?;
+    let mut table = String::from("pub(crate) const TARGETS: &[(&str, &Aligned<[u8]>)] = &[\n");
+    match find(&root) {
+        Some((clang, libraries)) => {
+            let mut running: Vec<(&str, PathBuf, Child)> = Vec::new();
+            for target in TARGETS {
+                let code = out.join(format!("{target}.co"));
+                let child = Command::new(&clang)
+                    .args(["-x", "hip"])
+                    .args(OPTIONS)
+                    .arg(format!("--offload-arch={target}"))
+                    .arg(format!("--rocm-device-lib-path={}", libraries.display()))
+                    .arg("-o")
+                    .args([&code, &source])
+                    .stdin(Stdio::null())
+                    .spawn()?;
+                running.push((target, code, child));
+            }
+            for (target, code, mut child) in running {
+                if child.wait()?.success() {
+                    let _ = writeln!(table, "({target:?}, &Aligned(*include_bytes!({code:?}))),");
+                } else {
+                    println!(
+                        "cargo::warning=the kernels for {target} could not be built ahead; they will be compiled when they are needed"
+                    );
+                }
+            }
+        }
+        None => println!(
+            "cargo::warning=no clang with the AMDGPU target and device libraries was found: kernels will be compiled when they are needed (`cargo xtask setup` installs both)"
+        ),
+    }
+    table += "];\n";
+    let _ = writeln!(table, "pub(crate) const NAMES: &[&str] = &{names:?};");
+    fs::write(out.join("ahead.rs"), table)
+}
+
+/// A compiler and the folder of `ocml.bc`.
+fn find(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    let clang = CLANGS.iter().map(PathBuf::from).find(|path| path.is_file())?;
+    let unpacked = root.join("target/toolchain/device-libs/usr/lib");
+    let mut libraries = Vec::new();
+    for llvm in list(&unpacked) {
+        for version in list(&llvm.join("lib/clang")) {
+            libraries.push(version.join("amdgcn/bitcode"));
+        }
+    }
+    libraries.push("/opt/rocm/amdgcn/bitcode".into());
+    let libraries = libraries.into_iter().find(|folder| folder.join("ocml.bc").is_file())?;
+    Some((clang, libraries))
+}
+
+fn list(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default()
+}

@@ -1,0 +1,232 @@
+//! An AMD GPU as a device for tensors.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use tensor_core::device::{Buffer, Device, DeviceInfo};
+use tensor_core::dtype::DType;
+use tensor_core::error::DeviceError;
+use tensor_core::step::{Step, Work};
+
+use crate::kernels::{KernelStatistics, Kernels};
+use crate::library::{Library, call};
+use crate::memory::{MemoryPool, address_of};
+use crate::pinned::PinnedPool;
+use crate::properties::Properties;
+use crate::stream::Stream;
+use crate::tuning::tuning_cache;
+use crate::work::{self, Plan, TILES, Target};
+
+/// What a program may choose.
+#[derive(Clone, Debug, Default)]
+pub struct RocmOptions {
+    /// The libamdhip64 to open; what the loader finds by default.
+    pub library: Option<PathBuf>,
+    /// The folder for compiled kernels; none are kept by default.
+    pub kernel_cache: Option<PathBuf>,
+}
+
+/// One GPU.
+#[derive(Debug)]
+pub struct RocmDevice {
+    name: String,
+    properties: Properties,
+    kernels: Kernels,
+    pool: Arc<MemoryPool>,
+    pinned: Arc<PinnedPool>,
+    stream: Arc<Stream>,
+}
+
+/// How many GPUs the usual library offers.
+pub fn device_count() -> Result<usize, DeviceError> {
+    device_count_with(&RocmOptions::default())
+}
+
+/// How many GPUs there are.
+pub fn device_count_with(options: &RocmOptions) -> Result<usize, DeviceError> {
+    let library = open_library(options.library.as_deref())?;
+    let mut count = 0;
+    call!(library, runtime.hipGetDeviceCount(&mut count))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+impl RocmDevice {
+    pub fn open(ordinal: u32) -> Result<Arc<RocmDevice>, DeviceError> {
+        RocmDevice::open_with(ordinal, &RocmOptions::default())
+    }
+
+    pub fn open_with(ordinal: u32, options: &RocmOptions) -> Result<Arc<RocmDevice>, DeviceError> {
+        let count = device_count_with(options)?;
+        if ordinal as usize >= count {
+            let why = format!("ROCm device {ordinal} requested but only {count} devices available");
+            return Err(DeviceError::Unavailable(why));
+        }
+        let library = open_library(options.library.as_deref())?;
+        let properties = Properties::of(&library, ordinal)?;
+        let stream = Arc::new(Stream::create(library, ordinal)?);
+        Ok(Arc::new(RocmDevice {
+            name: format!("rocm:{ordinal}"),
+            kernels: Kernels::new(stream.clone(), &properties.architecture, options.kernel_cache.as_deref()),
+            pool: MemoryPool::new(stream.clone()),
+            pinned: PinnedPool::new(stream.library.clone()),
+            properties,
+            stream,
+        }))
+    }
+
+    pub fn memory(&self) -> &Arc<MemoryPool> {
+        &self.pool
+    }
+
+    pub fn pinned(&self) -> &Arc<PinnedPool> {
+        &self.pinned
+    }
+
+    /// Compiled kernels are kept in this folder from now on, or nowhere.
+    pub fn keep_kernels(&self, folder: Option<&Path>) {
+        self.kernels.keep(folder);
+    }
+
+    pub fn kernel_statistics(&self) -> KernelStatistics {
+        self.kernels.statistics()
+    }
+
+    fn target(&self) -> Target {
+        let architecture = self.properties.architecture.split(':').next().unwrap_or_default();
+        Target {
+            compute_units: self.properties.compute_units.max(1) as usize,
+            matrix_cores: matches!(architecture, "gfx90a" | "gfx942"),
+            tile: None,
+        }
+    }
+
+    /// The name of a step that is to be tuned.
+    fn tuning_key(&self, step: &Step) -> Option<String> {
+        if !tuning_cache().is_exhaustive() {
+            return None;
+        }
+        let key = work::tuning_key(self.target(), step)?;
+        Some(format!(
+            "{} {} {} {key}",
+            env!("CARGO_PKG_VERSION"),
+            self.properties.architecture,
+            self.properties.compute_units
+        ))
+    }
+
+    /// Does a step in all ways, which all give the same; the fastest.
+    fn tune(&self, step: &Step, key: &str) -> Result<usize, DeviceError> {
+        let allocate = |bytes: usize| self.pool.allocate(bytes);
+        let mut best = (f32::INFINITY, TILES[0]);
+        for tile in TILES {
+            let mut plan = Plan::new(Target { tile: Some(tile), ..self.target() }, &allocate);
+            plan.add(step)?;
+            // The first run compiles and loads.
+            self.kernels.run(&plan.launches)?;
+            let time = self.stream.time(|| self.kernels.run(&plan.launches))?;
+            if time < best.0 {
+                best = (time, tile);
+            }
+        }
+        tuning_cache().keep(key, best.1 as u32);
+        Ok(best.1)
+    }
+
+    /// Where bytes of a buffer are, if they are there.
+    fn place(&self, buffer: &Buffer, offset: usize, bytes: usize) -> Result<u64, DeviceError> {
+        let address = address_of(&**buffer)
+            .ok_or_else(|| DeviceError::Unsupported(format!("the memory is not {}'s", self.name)))?;
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= buffer.bytes());
+        if !inside {
+            let why = format!("{bytes} bytes at {offset} of a buffer of {}", buffer.bytes());
+            return Err(DeviceError::Unsupported(why));
+        }
+        Ok(address + offset as u64)
+    }
+}
+
+impl Device for RocmDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn info(&self) -> Result<DeviceInfo, DeviceError> {
+        self.stream.select()?;
+        let (mut free, mut total) = (0, 0);
+        call!(self.stream.library, runtime.hipMemGetInfo(&mut free, &mut total))?;
+        Ok(DeviceInfo {
+            kind: "rocm".to_owned(),
+            name: self.properties.name.clone(),
+            architecture: self.properties.architecture.split(':').next().unwrap_or_default().to_owned(),
+            total_memory: total as u64,
+            free_memory: free as u64,
+            compute_units: self.properties.compute_units,
+            ordinal: self.stream.ordinal,
+        })
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        Ok(Arc::new(self.pool.allocate(bytes)?))
+    }
+
+    fn upload(&self, to: &Buffer, offset: usize, bytes: &[u8]) -> Result<(), DeviceError> {
+        let place = self.place(to, offset, bytes.len())?;
+        if bytes.is_empty() { Ok(()) } else { self.stream.upload(place, bytes) }
+    }
+
+    fn download(&self, from: &Buffer, offset: usize, into: &mut [u8]) -> Result<(), DeviceError> {
+        let place = self.place(from, offset, into.len())?;
+        if into.is_empty() { Ok(()) } else { self.stream.download(place, into) }
+    }
+
+    fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
+        self.stream.select()?;
+        let allocate = |bytes: usize| self.pool.allocate(bytes);
+        let mut plan = Plan::new(self.target(), &allocate);
+        for step in steps {
+            plan.target.tile = None;
+            if let Some(key) = self.tuning_key(step) {
+                plan.target.tile = match tuning_cache().find(&key) {
+                    Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
+                    None => {
+                        // What was asked before has to have run: this step's operands may lie where earlier ones have theirs.
+                        self.kernels.run(&std::mem::take(&mut plan.launches))?;
+                        Some(self.tune(step, &key)?)
+                    }
+                };
+            }
+            plan.add(step)?;
+        }
+        // The plan's workspaces go back when it ends, after what uses them was asked for.
+        self.kernels.run(&plan.launches)
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.stream.synchronize()
+    }
+
+    fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
+        work::supports(work, dtypes)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Each library is opened once and stays open: runtimes do not like to be unloaded.
+fn open_library(file: Option<&Path>) -> Result<Arc<Library>, DeviceError> {
+    type Opened = Mutex<HashMap<Option<PathBuf>, Arc<Library>>>;
+    static OPENED: OnceLock<Opened> = OnceLock::new();
+    let mut opened = OPENED.get_or_init(Mutex::default).lock();
+    let key = file.map(Path::to_owned);
+    if let Some(library) = opened.get(&key) {
+        return Ok(library.clone());
+    }
+    let library = Arc::new(Library::open(file)?);
+    opened.insert(key, library.clone());
+    Ok(library)
+}

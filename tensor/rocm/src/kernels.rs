@@ -1,0 +1,280 @@
+//! Kernels of a device: loaded ones, those built ahead, those on disk, and the compiler for the rest.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_void};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tensor_core::error::DeviceError;
+
+use crate::ahead;
+use crate::cache::DiskCache;
+use crate::library::{Handle, Library, call};
+use crate::source::{Kernel, Launch, hash, whole};
+use crate::stream::Stream;
+
+/// For results that are the same everywhere, and no headers, which our text does without.
+const OPTIONS: [&str; 5] = ["-O3", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-ffreestanding"];
+
+/// Where kernels came from, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelStatistics {
+    pub ahead: u64,
+    pub from_disk: u64,
+    pub compiled: u64,
+    /// Times the compiler was called: several kernels go at once.
+    pub compilations: u64,
+    pub launches: u64,
+}
+
+/// All kernels of one device.
+#[derive(Debug)]
+pub(crate) struct Kernels {
+    stream: Arc<Stream>,
+    architecture: String,
+    cache: Mutex<Option<DiskCache>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    functions: HashMap<String, Function>,
+    /// By the hash of their code.
+    modules: HashMap<String, Function>,
+    statistics: KernelStatistics,
+}
+
+/// A handle of HIP's, as a number: it may be used from any thread.
+#[derive(Clone, Copy, Debug)]
+struct Function(usize);
+
+impl Kernels {
+    pub(crate) fn new(stream: Arc<Stream>, architecture: &str, cache: Option<&Path>) -> Kernels {
+        Kernels {
+            stream,
+            architecture: architecture.to_owned(),
+            cache: Mutex::new(cache.map(DiskCache::new)),
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn keep(&self, folder: Option<&Path>) {
+        *self.cache.lock() = folder.map(DiskCache::new);
+    }
+
+    pub(crate) fn statistics(&self) -> KernelStatistics {
+        self.state.lock().statistics
+    }
+
+    /// Begins launches in order, after all kernels that are missing were compiled at once.
+    pub(crate) fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
+        let mut state = self.state.lock();
+        self.prepare(&mut state, launches.iter().map(|launch| &launch.kernel))?;
+        state.statistics.launches += launches.len() as u64;
+        let library = &self.stream.library;
+        for launch in launches {
+            let Function(function) = state.functions[&launch.kernel.name];
+            let mut arguments = [launch.words.as_ptr().cast_mut().cast::<c_void>()];
+            call!(
+                library,
+                runtime.hipModuleLaunchKernel(
+                    function as Handle,
+                    launch.groups,
+                    1,
+                    1,
+                    launch.threads,
+                    1,
+                    1,
+                    0,
+                    self.stream.handle(),
+                    arguments.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            )?;
+        }
+        Ok(())
+    }
+
+    fn prepare<'a>(
+        &self,
+        state: &mut State,
+        kernels: impl Iterator<Item = &'a Kernel>,
+    ) -> Result<(), DeviceError> {
+        let mut missing: Vec<&Kernel> = Vec::new();
+        for kernel in kernels {
+            if state.functions.contains_key(&kernel.name) || missing.iter().any(|it| it.name == kernel.name) {
+                continue;
+            }
+            if !self.find(state, kernel)? {
+                missing.push(kernel);
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let code = self.compile(&whole(missing.iter().copied()))?;
+        state.statistics.compilations += 1;
+        state.statistics.compiled += missing.len() as u64;
+        if let Some(cache) = &*self.cache.lock() {
+            let keys: Vec<String> = missing.iter().map(|kernel| self.key(kernel)).collect();
+            cache.keep(&keys, &code);
+        }
+        let module = self.module(state, &hash(&code), &code)?;
+        for kernel in missing {
+            let function = self.function(module, &kernel.name)?;
+            state.functions.insert(kernel.name.clone(), function);
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel was built ahead, or lies on disk.
+    fn find(&self, state: &mut State, kernel: &Kernel) -> Result<bool, DeviceError> {
+        let target = self.architecture.split(':').next().unwrap_or_default();
+        if let Some(code) = ahead::find(target, &kernel.name) {
+            let module = self.module(state, &format!("ahead {target}"), code)?;
+            state.functions.insert(kernel.name.clone(), self.function(module, &kernel.name)?);
+            state.statistics.ahead += 1;
+            return Ok(true);
+        }
+        let Some((hash, code)) = self.cache.lock().as_ref().and_then(|cache| cache.find(&self.key(kernel)))
+        else {
+            return Ok(false);
+        };
+        let module = self.module(state, &hash, &code)?;
+        state.functions.insert(kernel.name.clone(), self.function(module, &kernel.name)?);
+        state.statistics.from_disk += 1;
+        Ok(true)
+    }
+
+    /// What names a kernel on disk: all of its text, what it is compiled for and with, and by which version.
+    fn key(&self, kernel: &Kernel) -> String {
+        let all = format!(
+            "{}\n{}\n{}\n{}",
+            env!("CARGO_PKG_VERSION"),
+            self.architecture,
+            OPTIONS.join(" "),
+            whole([kernel])
+        );
+        hash(all.as_bytes())
+    }
+
+    fn module(&self, state: &mut State, name: &str, code: &[u8]) -> Result<Function, DeviceError> {
+        if let Some(module) = state.modules.get(name) {
+            return Ok(*module);
+        }
+        let mut module = std::ptr::null_mut();
+        call!(self.stream.library, runtime.hipModuleLoadData(&mut module, code.as_ptr()))?;
+        let module = Function(module as usize);
+        state.modules.insert(name.to_owned(), module);
+        Ok(module)
+    }
+
+    fn function(&self, module: Function, name: &str) -> Result<Function, DeviceError> {
+        let mut function = std::ptr::null_mut();
+        let name = c_string(name);
+        call!(
+            self.stream.library,
+            runtime.hipModuleGetFunction(&mut function, module.0 as Handle, name.as_ptr())
+        )?;
+        Ok(Function(function as usize))
+    }
+
+    fn compile(&self, text: &str) -> Result<Vec<u8>, DeviceError> {
+        let library = &*self.stream.library;
+        let none = || DeviceError::Compile {
+            log: "there is no run-time compiler (libhiprtc) beside the HIP runtime".to_owned(),
+        };
+        let compiler = library.compiler.as_ref().ok_or_else(none)?;
+        let (source, name) = (c_string(text), c_string("pyflame"));
+        let mut program = Program { table: Table { compiler, library }, handle: std::ptr::null_mut() };
+        call!(
+            program.table,
+            compiler.hiprtcCreateProgram(
+                &mut program.handle,
+                source.as_ptr(),
+                name.as_ptr(),
+                0,
+                std::ptr::null(),
+                std::ptr::null(),
+            )
+        )?;
+        let target = c_string(&format!("--offload-arch={}", self.architecture));
+        let options: Vec<CString> = OPTIONS.iter().map(|option| c_string(option)).chain([target]).collect();
+        let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        let compiled = call!(
+            program.table,
+            compiler.hiprtcCompileProgram(program.handle, options.len() as i32, options.as_ptr())
+        );
+        if let Err(error) = compiled {
+            return Err(DeviceError::Compile { log: format!("{error}\n{}", program.log()) });
+        }
+        let mut bytes = 0;
+        call!(program.table, compiler.hiprtcGetCodeSize(program.handle, &mut bytes))?;
+        let mut code = vec![0; bytes];
+        call!(program.table, compiler.hiprtcGetCode(program.handle, code.as_mut_ptr()))?;
+        Ok(code)
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        if self.stream.select().is_ok() {
+            for (_, module) in std::mem::take(&mut self.state.get_mut().modules) {
+                // Nothing is left to tell anybody if this fails.
+                let _ = call!(self.stream.library, runtime.hipModuleUnload(module.0 as Handle));
+            }
+        }
+    }
+}
+
+/// The compiler's functions, with the words for what they return.
+struct Table<'a> {
+    compiler: &'a crate::library::Compiler,
+    library: &'a Library,
+}
+
+impl Table<'_> {
+    /// The compiler numbers its errors itself.
+    fn check(&self, call: &'static str, status: i32) -> Result<(), DeviceError> {
+        if status == 0 { Ok(()) } else { Err(DeviceError::Call { call, error: format!("error {status}") }) }
+    }
+
+    fn missing(&self, call: &'static str) -> DeviceError {
+        self.library.missing(call)
+    }
+}
+
+/// A program of the run-time compiler, destroyed at its end.
+struct Program<'a> {
+    table: Table<'a>,
+    handle: Handle,
+}
+
+impl Program<'_> {
+    fn log(&self) -> String {
+        let mut bytes = 0;
+        let size = call!(self.table, compiler.hiprtcGetProgramLogSize(self.handle, &mut bytes));
+        let mut log = vec![0_u8; bytes];
+        if size.is_err()
+            || bytes == 0
+            || call!(self.table, compiler.hiprtcGetProgramLog(self.handle, log.as_mut_ptr().cast())).is_err()
+        {
+            return String::new();
+        }
+        String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned()
+    }
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            let _ = call!(self.table, compiler.hiprtcDestroyProgram(&mut self.handle));
+        }
+    }
+}
+
+/// Text without NUL, which ours never has.
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}

@@ -1,0 +1,271 @@
+//! Memory of a device: blocks in sizes that come again, kept when they are given back.
+//!
+//! Everything happens in the order of one stream, so a block may be used again at once: whoever had it before has asked for all work on it before.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tensor_core::device::Memory;
+use tensor_core::error::DeviceError;
+
+use crate::library::{NOT_SUPPORTED, OUT_OF_MEMORY};
+use crate::stream::Stream;
+
+/// Smaller blocks are made this large.
+const SMALLEST: usize = 512;
+/// No more than this is kept for later.
+const KEPT: usize = 4 << 30;
+
+/// What was allocated, in bytes and in times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStatistics {
+    /// Held by tensors now.
+    pub total_allocated: usize,
+    pub peak_allocated: usize,
+    /// Given back by tensors and kept for the next.
+    pub kept: usize,
+    pub allocations: u64,
+    pub deallocations: u64,
+    pub cache_hits: u64,
+    pub cache_misses: u64,
+}
+
+/// The memory of one device.
+#[derive(Debug)]
+pub struct MemoryPool {
+    stream: Arc<Stream>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    free: BTreeMap<usize, Vec<u64>>,
+    statistics: MemoryStatistics,
+}
+
+/// A block of a pool, which goes back to it.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pool: Arc<MemoryPool>,
+    pub address: u64,
+    bytes: usize,
+}
+
+impl Memory for Block {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.pool.give_back(self.address, rounded(self.bytes));
+    }
+}
+
+/// Where a device's memory is; nothing for other memory.
+pub(crate) fn address_of(memory: &dyn Memory) -> Option<u64> {
+    #[cfg(test)]
+    if let Some(Imaginary(address)) = memory.as_any().downcast_ref() {
+        return Some(*address);
+    }
+    memory.as_any().downcast_ref::<Block>().map(|block| block.address)
+}
+
+/// Memory that steps can be planned with and nothing can be done with.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Imaginary(pub u64);
+
+#[cfg(test)]
+impl Memory for Imaginary {
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl MemoryPool {
+    pub(crate) fn new(stream: Arc<Stream>) -> Arc<MemoryPool> {
+        Arc::new(MemoryPool { stream, state: Mutex::default() })
+    }
+
+    pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Block, DeviceError> {
+        let size = rounded(bytes);
+        let address = match self.take(size) {
+            Some(address) => address,
+            None => self.fresh(bytes, size)?,
+        };
+        let mut state = self.state.lock();
+        let it = &mut state.statistics;
+        it.allocations += 1;
+        it.total_allocated += size;
+        it.peak_allocated = it.peak_allocated.max(it.total_allocated);
+        Ok(Block { pool: self.clone(), address, bytes })
+    }
+
+    pub fn statistics(&self) -> MemoryStatistics {
+        self.state.lock().statistics
+    }
+
+    /// Begins to count anew; what is held stays.
+    pub fn reset_statistics(&self) {
+        let it = &mut self.state.lock().statistics;
+        let (total_allocated, kept) = (it.total_allocated, it.kept);
+        *it = MemoryStatistics {
+            total_allocated,
+            peak_allocated: total_allocated,
+            kept,
+            ..MemoryStatistics::default()
+        };
+    }
+
+    /// Gives what is kept back to the device.
+    pub fn clear(&self) -> Result<(), DeviceError> {
+        let blocks: Vec<u64> = {
+            let mut state = self.state.lock();
+            state.statistics.kept = 0;
+            std::mem::take(&mut state.free).into_values().flatten().collect()
+        };
+        self.stream.select()?;
+        blocks.into_iter().try_for_each(|address| self.free(address))
+    }
+
+    /// Has blocks of these sizes ready.
+    pub fn warm_up(self: &Arc<Self>, sizes: &[usize]) -> Result<(), DeviceError> {
+        let blocks: Result<Vec<Block>, DeviceError> =
+            sizes.iter().map(|&bytes| self.allocate(bytes)).collect();
+        blocks.map(drop)
+    }
+
+    fn take(&self, size: usize) -> Option<u64> {
+        let mut state = self.state.lock();
+        let found = state.free.get_mut(&size).and_then(Vec::pop);
+        if found.is_some() {
+            state.statistics.cache_hits += 1;
+            state.statistics.kept -= size;
+        } else {
+            state.statistics.cache_misses += 1;
+        }
+        found
+    }
+
+    /// From the device; when it has no more, once again after everything kept was given back.
+    fn fresh(&self, asked: usize, size: usize) -> Result<u64, DeviceError> {
+        self.stream.select()?;
+        match self.ask(size)? {
+            Some(address) => return Ok(address),
+            None => {
+                self.stream.synchronize()?;
+                self.clear()?;
+                self.stream.synchronize()?;
+            }
+        }
+        self.ask(size)?.ok_or_else(|| {
+            let it = self.statistics();
+            let held = format!(
+                "tensors hold {} bytes ({} at most so far) and nothing else is kept; free some, or take smaller batches",
+                it.total_allocated, it.peak_allocated
+            );
+            DeviceError::OutOfMemory { asked, held }
+        })
+    }
+
+    /// `None` if there is not enough.
+    fn ask(&self, size: usize) -> Result<Option<u64>, DeviceError> {
+        let (library, mut address) = (&self.stream.library, 0);
+        let ordered = library.runtime.hipMallocAsync.zip(library.runtime.hipFreeAsync);
+        let status = match ordered {
+            // SAFETY: `address` is valid for the call, the stream is ours.
+            Some((allocate, _)) => unsafe { allocate(&mut address, size, self.stream.handle()) },
+            None => {
+                let plain = library.runtime.hipMalloc.ok_or_else(|| library.missing("hipMalloc"))?;
+                // SAFETY: as above.
+                unsafe { plain(&mut address, size) }
+            }
+        };
+        match status {
+            OUT_OF_MEMORY => {
+                if let Some(forget) = library.runtime.hipGetLastError {
+                    // SAFETY: takes nothing. The error is dealt with here and shall not be met by the next launch.
+                    unsafe { forget() };
+                }
+                Ok(None)
+            }
+            NOT_SUPPORTED => Err(DeviceError::Unavailable(
+                "this device has no stream-ordered allocation (hipMallocAsync)".to_owned(),
+            )),
+            status => library.check("hipMallocAsync", status).map(|()| Some(address)),
+        }
+    }
+
+    fn free(&self, address: u64) -> Result<(), DeviceError> {
+        let library = &self.stream.library;
+        let ordered = library.runtime.hipMallocAsync.zip(library.runtime.hipFreeAsync);
+        let (name, status) = match (ordered, library.runtime.hipFree) {
+            // SAFETY: the address came from the same table's allocation and nobody uses it any more.
+            (Some((_, free)), _) => ("hipFreeAsync", unsafe { free(address, self.stream.handle()) }),
+            // SAFETY: as above.
+            (None, Some(free)) => ("hipFree", unsafe { free(address) }),
+            (None, None) => return Err(library.missing("hipFree")),
+        };
+        library.check(name, status)
+    }
+
+    fn give_back(&self, address: u64, size: usize) {
+        {
+            let mut state = self.state.lock();
+            state.statistics.deallocations += 1;
+            state.statistics.total_allocated -= size;
+            if state.statistics.kept + size <= KEPT {
+                state.statistics.kept += size;
+                state.free.entry(size).or_default().push(address);
+                return;
+            }
+        }
+        if self.stream.select().is_ok() {
+            // What the device has lost it cannot take back.
+            let _ = self.free(address);
+        }
+    }
+}
+
+impl Drop for MemoryPool {
+    fn drop(&mut self) {
+        let _ = self.clear();
+    }
+}
+
+/// Sizes of blocks: eighths of powers of two, so that at most an eighth is wasted and sizes meet again.
+fn rounded(bytes: usize) -> usize {
+    let bytes = bytes.max(SMALLEST);
+    let step = (bytes.next_power_of_two() / 16).max(SMALLEST);
+    bytes.div_ceil(step) * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_by_an_eighth_at_most() {
+        assert_eq!([0, 1, 512, 513, 1024, 4097].map(rounded), [512, 512, 512, 1024, 1024, 4608]);
+        for bytes in (1..1_000_000).step_by(997).chain([1 << 30, (1 << 30) + 1, 3 << 33]) {
+            let size = rounded(bytes);
+            assert!(
+                size >= bytes && (size <= 512 || size - bytes < SMALLEST.max(bytes / 8 + 1)),
+                "{bytes} -> {size}"
+            );
+            assert_eq!(rounded(size), size);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The one queue of a device: everything it is asked goes here, in order.
+
+use std::sync::Arc;
+
+use tensor_core::error::DeviceError;
+
+use crate::library::{Handle, Library, NON_BLOCKING, TO_DEVICE, TO_HOST, call};
+
+/// A stream of one device.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub library: Arc<Library>,
+    pub ordinal: u32,
+    handle: Handle,
+}
+
+// SAFETY: HIP's functions may be called from any thread; the handle is only ever passed to them.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(crate) fn create(library: Arc<Library>, ordinal: u32) -> Result<Stream, DeviceError> {
+        let mut stream = Stream { library, ordinal, handle: std::ptr::null_mut() };
+        stream.select()?;
+        call!(stream.library, runtime.hipStreamCreateWithFlags(&mut stream.handle, NON_BLOCKING))?;
+        Ok(stream)
+    }
+
+    /// Makes the device this thread's. What HIP does next is meant for it.
+    pub(crate) fn select(&self) -> Result<(), DeviceError> {
+        call!(self.library, runtime.hipSetDevice(self.ordinal as i32))
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<(), DeviceError> {
+        self.select()?;
+        call!(self.library, runtime.hipStreamSynchronize(self.handle))
+    }
+
+    /// Milliseconds between what was asked before and after `work`, on the device.
+    pub(crate) fn time(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<f32, DeviceError> {
+        let mut events = [std::ptr::null_mut(); 2];
+        let mut milliseconds = 0.0;
+        for event in &mut events {
+            call!(self.library, runtime.hipEventCreate(event))?;
+        }
+        let [from, to] = events;
+        let timed = call!(self.library, runtime.hipEventRecord(from, self.handle))
+            .and_then(|()| work())
+            .and_then(|()| call!(self.library, runtime.hipEventRecord(to, self.handle)))
+            .and_then(|()| call!(self.library, runtime.hipEventSynchronize(to)))
+            .and_then(|()| call!(self.library, runtime.hipEventElapsedTime(&mut milliseconds, from, to)));
+        for event in events {
+            call!(self.library, runtime.hipEventDestroy(event))?;
+        }
+        timed.map(|()| milliseconds)
+    }
+
+    /// From memory that HIP does not know, which it has read when this returns.
+    pub(crate) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.select()?;
+        let (from, count) = (bytes.as_ptr() as u64, bytes.len());
+        call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_DEVICE, self.handle))
+    }
+
+    /// Waits for everything asked before.
+    pub(crate) fn download(&self, from: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.select()?;
+        let (to, count) = (into.as_mut_ptr() as u64, into.len());
+        if self.library.runtime.hipMemcpyWithStream.is_some() {
+            return call!(self.library, runtime.hipMemcpyWithStream(to, from, count, TO_HOST, self.handle));
+        }
+        call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_HOST, self.handle))?;
+        self.synchronize()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.handle.is_null() && self.select().is_ok() {
+            // Nothing is left to tell anybody if this fails.
+            let _ = call!(self.library, runtime.hipStreamDestroy(self.handle));
+        }
+    }
+}

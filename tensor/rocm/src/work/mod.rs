@@ -1,0 +1,113 @@
+//! What a step becomes on this device: launches.
+
+mod arrange;
+mod contract;
+mod lines;
+mod map;
+mod random;
+mod reduce;
+mod sort;
+
+pub(crate) use contract::{TILES, tuning_key};
+use tensor_core::dtype::DType;
+use tensor_core::error::DeviceError;
+use tensor_core::program::Program;
+use tensor_core::step::{Operand, Step, Work};
+
+use crate::expression;
+use crate::memory::{Block, address_of};
+use crate::source::Launch;
+
+/// Launches of a list of steps, and the memory they need besides their operands.
+pub(crate) struct Plan<'a> {
+    pub launches: Vec<Launch>,
+    pub target: Target,
+    allocate: &'a dyn Fn(usize) -> Result<Block, DeviceError>,
+    workspaces: Vec<Block>,
+}
+
+/// What of a device decides how work is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub compute_units: usize,
+    /// gfx90a and gfx942: instructions for whole matrices.
+    pub matrix_cores: bool,
+    /// Rows and columns that one group of a contraction computes, if tuning or a person has chosen.
+    pub tile: Option<usize>,
+}
+
+impl<'a> Plan<'a> {
+    pub(crate) fn new(target: Target, allocate: &'a dyn Fn(usize) -> Result<Block, DeviceError>) -> Plan<'a> {
+        Plan { launches: Vec::new(), target, allocate, workspaces: Vec::new() }
+    }
+
+    /// Memory until the launches planned so far and next have run.
+    pub(crate) fn workspace(&mut self, bytes: usize) -> Result<u64, DeviceError> {
+        let block = (self.allocate)(bytes)?;
+        let address = block.address;
+        self.workspaces.push(block);
+        Ok(address)
+    }
+
+    pub(crate) fn add(&mut self, step: &Step) -> Result<(), DeviceError> {
+        if step.outputs.iter().all(|output| output.layout.elements() == 0) {
+            return Ok(());
+        }
+        match &step.work {
+            Work::Map(program) => map::plan(self, program, &step.inputs, &step.outputs),
+            Work::Reduce { program, reduction, axes, mapped, epilogue } => reduce::plan(
+                self,
+                reduce::Reduce { program, reduction: *reduction, axes, mapped: *mapped, epilogue },
+                step,
+            ),
+            Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
+                let groups = [*batch, *rows, *columns, *depth];
+                contract::plan(self, groups, *accumulation, epilogue, step)
+            }
+            Work::ArgReduce { largest, axis } => lines::arg_reduce(self, *largest, *axis, step),
+            Work::Softmax { axis, log } => lines::softmax(self, *axis, *log, step),
+            Work::Normalise { axes, epsilon } => lines::normalise(self, *axes, *epsilon, step),
+            Work::Cumulative { axis, product } => lines::cumulative(self, *axis, *product, step),
+            Work::Pad { before, value } => arrange::pad(self, before, *value, step),
+            Work::Concat { axis } => arrange::concat(self, *axis, step),
+            Work::Fold { kernel, stride, dilation } => arrange::fold(self, kernel, stride, dilation, step),
+            Work::Gather { axis } => arrange::gather(self, *axis, step),
+            Work::Scatter { axis, add } => arrange::scatter(self, *axis, *add, step),
+            Work::Random { seed, offset, distribution } => {
+                random::plan(self, *seed, *offset, *distribution, step)
+            }
+            Work::Sort { axis, descending } => sort::plan(self, *axis, *descending, step),
+        }
+    }
+}
+
+/// Whether such a step can be planned.
+pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
+    let complex = dtypes.contains(&DType::C64);
+    let programs: &[&Program] = match work {
+        Work::Map(program) => &[program],
+        Work::Reduce { program, epilogue, .. } => &[program, epilogue],
+        Work::Contract { epilogue, .. } => &[epilogue],
+        Work::Pad { .. } | Work::Concat { .. } | Work::Gather { .. } => return true,
+        _ => return !complex,
+    };
+    let within = match work {
+        Work::Map(_) => true,
+        // Sums of complex numbers would need their own order of them.
+        Work::Reduce { program, .. } => {
+            program.results.iter().all(|&value| program.instructions[usize::from(value)].dtype != DType::C64)
+        }
+        _ => !complex && !dtypes.iter().take(2).any(|&dtype| dtype == DType::Bool),
+    };
+    within && programs.iter().all(|program| expression::can_write(program))
+}
+
+/// Where an operand's first element is.
+pub(crate) fn address(operand: &Operand) -> Result<u64, DeviceError> {
+    let address = address_of(&*operand.buffer).ok_or_else(|| {
+        DeviceError::Unsupported(
+            "an operand lies on another device; move it with `.to(device)` first".to_owned(),
+        )
+    })?;
+    Ok(address + (operand.layout.offset * operand.dtype.bytes()) as u64)
+}

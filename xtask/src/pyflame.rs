@@ -1,0 +1,67 @@
+//! pyflame: its wheel, made by maturin, and its tests, in an environment that has nothing of ours but that wheel.
+
+use crate::build::Built;
+use crate::repo::Repo;
+use crate::step;
+use crate::venv;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FOLDER: &str = "tensor/python";
+
+/// A Python that has pyflame as it is now, and what its tests need.
+pub fn install(repo: &Repo) -> Result<PathBuf> {
+    let python = venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")?;
+    let wheel = wheel(repo, &python)?;
+    let mut pip = Command::new(&python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--force-reinstall",
+        "--quiet",
+    ]);
+    step::quiet("pip install of the wheel", pip.arg(&wheel), &repo.logs().join("pyflame-pip.log"))?;
+    Ok(python)
+}
+
+/// The wheel, in `target/wheels`.
+fn wheel(repo: &Repo, python: &Path) -> Result<PathBuf> {
+    let folder = repo.target.join("wheels");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    let mut maturin = Command::new(python);
+    maturin.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]).arg(python);
+    maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(&folder);
+    step::quiet("maturin build", &mut maturin, &repo.logs().join("maturin.log"))?;
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut wheels = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "whl"));
+    match (wheels.next(), wheels.next()) {
+        (Some(wheel), None) => Ok(wheel),
+        _ => bail!("maturin did not leave one wheel in {}", folder.display()),
+    }
+}
+
+/// A command of that Python which finds Remora's library and program.
+pub fn command(python: &Path, built: &Built) -> Command {
+    let mut command = Command::new(python);
+    command.env("LD_LIBRARY_PATH", &built.lib).env("REMORA_BIN", &built.remora);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+/// Its tests, on the CPU and on a software MI300X.
+pub fn check(repo: &Repo, built: &Built) -> Result<()> {
+    let python = install(repo)?;
+    let mut pytest = command(&python, built);
+    pytest.args(["-m", "pytest", "--quiet", "--no-header", "-p", "no:cacheprovider"]);
+    step::loud("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
+}
