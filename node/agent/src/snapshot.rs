@@ -134,9 +134,10 @@ impl Agent {
                 continue;
             }
             return match silent {
+                // What was asked for may be with the worker that does not answer.
+                Some(error) if known.is_empty() => Err(error),
                 _ if processes.is_empty() || !known.is_empty() => Ok((found, unknown)),
-                Some(error) => Err(error),
-                None => Err(AgentError::NotFound(format!("no process of {processes:?} has a session here"))),
+                _ => Err(AgentError::NotFound(format!("no process of {processes:?} has a session here"))),
             };
         }
     }
