@@ -59,6 +59,11 @@ macro_rules! vectors {
             ) {
                 // SAFETY: the caller says what there is to read and write.
                 unsafe {
+                    // What is added to comes from far away while the sums are made.
+                    for row in 0..R {
+                        _mm_prefetch::<_MM_HINT_T0>(to.wrapping_add(row * stride).cast());
+                        _mm_prefetch::<_MM_HINT_T0>(to.wrapping_add(row * stride + 2 * $width - 1).cast());
+                    }
                     let mut sums = [[$zero(); 2]; R];
                     for _ in 0..depth {
                         let low = $load(right);
