@@ -17,6 +17,7 @@ use crate::{array, element};
 
 /// An array of numbers on a device. Operations on it are remembered, and done together when somebody looks.
 #[pyclass(name = "Tensor", module = "pyflame", subclass, frozen)]
+#[derive(Debug)]
 pub struct PyTensor {
     /// Another one after a change in place.
     inner: RwLock<Tensor>,
