@@ -76,6 +76,7 @@ const ONLY_METHODS: &[&str] = &[
     "stride",
     "t",
     "to",
+    "to_device",
     "to_parts",
     "tolist",
     "type",

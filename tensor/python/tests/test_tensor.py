@@ -123,8 +123,12 @@ def test_operators_are_those_of_numbers(device):
     assert (i & 3).tolist() == [2, 1] and (i << 1).tolist() == [12, 10] and (~i).tolist() == [-7, -6]
     assert (i / 2).dtype is pf.float32 and (i + 1).dtype is pf.int64 and (i + 0.5).dtype is pf.float32
     assert (pf.tensor([1.0], dtype=pf.float16) + 1.0).dtype is pf.float16
+    same = x
     x += 1
-    np.testing.assert_allclose(x.numpy(), a + 1)
+    assert same is x
+    np.testing.assert_allclose(same.numpy(), a + 1)
+    with pytest.raises(ValueError, match="in place"):
+        y += x
     with pytest.raises(TypeError):
         x + "1"
     with pytest.raises(ValueError, match="add"):
@@ -211,6 +215,10 @@ def test_copies_are_apart(device):
     view = x.detach()
     x.data = pf.tensor([5.0, 6.0])
     assert view.tolist() == [1.0, 2.0] and x.tolist() == [5.0, 6.0]
+    with pf.no_grad():
+        for parameter in [x]:
+            parameter -= pf.tensor([1.0, 1.0])
+    assert x.tolist() == [4.0, 5.0] and x.is_leaf and x.requires_grad
 
 
 def test_repr_helps(device):
