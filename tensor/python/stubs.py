@@ -120,6 +120,9 @@ def written():
             lines.append(f"    @property\n    def {name}(self) -> {PROPERTIES[name]}: ...")
             if name in SETTABLE:
                 lines.append(f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...")
+        elif name == "__delitem__":
+            # Python sets its slot along with that of __setitem__.
+            continue
         elif callable(member) and (name not in plain or name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")):
             if name in ("__eq__", "__ne__"):
                 lines.append(f"    def {name}(self, other: Any) -> Any: ...")

@@ -27,7 +27,7 @@ def _start():
     os.environ["REMORA_WORKER"] = f"unix:{socket}"
     library = os.path.join(os.path.dirname(binary), "..", "lib", "libamdhip64.so.6")
     os.environ["PYFLAME_HIP_LIBRARY"] = os.environ.get("REMORA_LIBRARY", os.path.abspath(library))
-    os.environ["PYFLAME_KERNEL_CACHE"] = os.environ.get("PYFLAME_KERNEL_CACHE", os.path.join(_folder.name, "kernels"))
+    os.environ.setdefault("PYFLAME_CACHE", os.path.join(_folder.name, "kernels"))
     return worker
 
 

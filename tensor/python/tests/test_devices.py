@@ -84,7 +84,7 @@ def test_random_numbers_are_the_same_everywhere(gpu):
 
 
 def test_pools_tell_what_they_hold(gpu):
-    from pyflame.backend.rocm import get_memory_manager, get_pinned_pool, get_tuning_cache, warmup_memory_pool
+    from pyflame.backend.rocm import get_kernel_cache, get_memory_manager, get_pinned_pool, warmup_memory_pool
 
     manager = get_memory_manager()
     manager.reset_stats()
@@ -109,9 +109,27 @@ def test_pools_tell_what_they_hold(gpu):
     pool.release(buffer)
     with pytest.raises(RuntimeError, match="released"):
         buffer.tobytes()
-    assert get_tuning_cache().get_stats()["entries"] > 0
+    kernels = get_kernel_cache().get_stats()
+    assert kernels["launches"] > 0 and kernels["built_ahead"] + kernels["from_disk"] + kernels["compiled"] > 0
+
+
+def test_tuned_steps_are_remembered_in_a_file(gpu, tmp_path):
+    from pyflame.backend.rocm import get_tuning_cache
+
+    cache = get_tuning_cache()
     with pytest.raises(ValueError, match=r"\.\."):
-        get_tuning_cache().set_cache_file("../kernels")
+        cache.set_cache_file("../tuned")
+    cache.set_cache_file(tmp_path / "tuned")
+    a, b = pf.randn(40, 50), pf.randn(50, 60)
+    cache.enable_exhaustive_search(True)
+    try:
+        tuned = (a @ b).numpy()
+    finally:
+        cache.enable_exhaustive_search(False)
+    assert cache.get_stats()["entries"] == 1 and (tmp_path / "tuned").exists()
+    assert ((a @ b).numpy() == tuned).all()
+    cache.clear()
+    assert cache.get_stats()["entries"] == 0
 
 
 def test_a_forked_child_is_told_why_it_has_no_gpu(gpu):
