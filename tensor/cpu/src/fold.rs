@@ -161,29 +161,29 @@ unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
 #[inline(always)]
 unsafe fn four<J: Join>(to: *mut u8, values: *const u8, stride: usize, n: usize) {
     let (to, values) = (to.cast::<J::N>(), values.cast::<J::N>());
+    // SAFETY: the caller says that all hold `n` elements, of which this is one.
+    let sum = |i: usize| unsafe {
+        let first = J::join(*values.add(i), *values.add(stride.wrapping_add(i)));
+        let third = values.add(stride.wrapping_mul(2).wrapping_add(i));
+        let second = J::join(*third, *third.add(stride));
+        J::join(*to.add(i), J::join(first, second))
+    };
+    let whole = n / LANES * LANES;
     let mut at = 0;
-    while at < n {
+    while at < whole {
         // A few in registers at a time: nobody has to ask whether what is written is read again.
-        let count = LANES.min(n - at);
         let mut sums = [J::START; LANES];
-        // SAFETY: all hold `n` elements.
-        unsafe {
-            let from = values.add(at);
-            let mut add = |count: usize| {
-                for (i, sum) in sums.iter_mut().enumerate().take(count) {
-                    let first = J::join(*from.add(i), *from.add(stride + i));
-                    let second = J::join(*from.add(2 * stride + i), *from.add(3 * stride + i));
-                    *sum = J::join(*to.add(at + i), J::join(first, second));
-                }
-            };
-            if count == LANES {
-                add(LANES)
-            } else {
-                add(count)
-            }
-            std::ptr::copy_nonoverlapping(sums.as_ptr(), to.add(at), count);
+        for (lane, joined) in sums.iter_mut().enumerate() {
+            *joined = sum(at + lane);
         }
-        at += count;
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), to.add(at), LANES) };
+        at += LANES;
+    }
+    for i in whole..n {
+        let value = sum(i);
+        // SAFETY: as above.
+        unsafe { *to.add(i) = value };
     }
 }
 

@@ -52,7 +52,6 @@ reals! {
 macro_rules! leveled {
     ($(#[$doc:meta])* unsafe fn $name:ident<$($G:ident: $B:path),*>($($argument:ident: $T:ty),*) $body:block) => {
         $(#[$doc])*
-        #[expect(clippy::allow_attributes, reason = "only one of them has so many")]
         #[allow(clippy::too_many_arguments, reason = "a level more than the loop itself has")]
         unsafe fn $name<$($G: $B),*>(level: Level, $($argument: $T),*) {
             #[inline(always)]
