@@ -120,6 +120,7 @@ def test_tuned_steps_are_remembered_in_a_file(gpu, tmp_path):
     with pytest.raises(ValueError, match=r"\.\."):
         cache.set_cache_file("../tuned")
     cache.set_cache_file(tmp_path / "tuned")
+    cache.clear()
     a, b = pf.randn(40, 50), pf.randn(50, 60)
     cache.enable_exhaustive_search(True)
     try:

@@ -1,6 +1,8 @@
 """The tutorial's blocks run as printed, on every device; the stubs and the array API namespace are there."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -33,3 +35,8 @@ def test_the_array_api_namespace_has_the_standards_names(device):
     assert xp.broadcast_shapes((2, 1), (3,)) == (2, 3) and xp.result_type(pf.int32, pf.float32) is pf.float32
     with pytest.raises(ValueError):
         pf.ones(1).__array_namespace__(api_version="2010.01")
+
+
+def test_the_stubs_are_what_the_module_is():
+    script = Path(__file__).parents[1] / "stubs.py"
+    subprocess.run([sys.executable, str(script), "--check"], check=True)
