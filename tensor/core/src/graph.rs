@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     pub stored: bool,
     /// Somebody wants to have it afterwards.
     pub wanted: bool,
+    /// Somebody asked for it.
+    pub asked: bool,
     /// Something that is not computed now is made of it: if it is in memory for a while, it stays.
     pub awaited: bool,
 }
@@ -38,8 +40,9 @@ pub(crate) type Sources = SmallVec<[Source; 3]>;
 
 impl Entry {
     fn new(node: Arc<Node>, inputs: Sources, stored: bool) -> Entry {
-        let wanted = !stored && node.is_held();
-        Entry { node, twins: Vec::new(), inputs, stored, wanted, awaited: false }
+        // Numbers that are known take no memory, however many hold them.
+        let wanted = !stored && node.is_held() && !matches!(node.op, Op::Constant(_) | Op::Index(_));
+        Entry { node, twins: Vec::new(), inputs, stored, wanted, asked: false, awaited: false }
     }
 
     /// Whether it is this operation of these inputs.
@@ -140,7 +143,8 @@ impl Graph {
                         let twin = alike.iter().copied().find(|&twin| entries[twin].computes(&node, &inputs));
                         if let Some(twin) = twin {
                             known.insert(node.id, twin);
-                            entries[twin].wanted |= node.is_held();
+                            entries[twin].wanted |=
+                                node.is_held() && !matches!(node.op, Op::Constant(_) | Op::Index(_));
                             entries[twin].twins.push(node);
                             continue;
                         }
@@ -150,7 +154,8 @@ impl Graph {
                     }
                 }
             }
-            entries[known[&id]].wanted = true;
+            let asked = &mut entries[known[&id]];
+            (asked.wanted, asked.asked) = (true, true);
         }
         for entry in entries.iter_mut().filter(|entry| !entry.stored && !entry.wanted) {
             entry.awaited =

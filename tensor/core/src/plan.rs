@@ -264,6 +264,15 @@ fn takes_core(graph: &Graph, group: &Group, core: &Entry) -> bool {
         && group.main.iter().all(|&member| fits(&graph.entries[member], &core.node.shape))
 }
 
+/// Whether the node is rather the end of an epilogue than stored on the way: its reduction or contraction cannot store both.
+fn better_before(graph: &Graph, group: &Group, entry: &Entry) -> bool {
+    group.also.len() + 2 > entry.node.device.epilogue_results()
+        && entry.inputs.iter().any(|source| {
+            let input = &graph.entries[source.entry];
+            source.whole && !input.stored && input.node.op.has_epilogue()
+        })
+}
+
 /// The slots in which the node is computed.
 fn place_elementwise(
     graph: &Graph,
@@ -277,19 +286,22 @@ fn place_elementwise(
     let all_take =
         !read && !slots.is_empty() && slots.iter().all(|&(group, stage)| groups[group].takes(stage, entry));
     if all_take && (slots.len() == 1 || effort.is_worth_it(slots.len())) {
-        if !entry.wanted {
-            for &(group, stage) in slots {
-                groups[group].join(stage, index, entry);
-            }
-            return slots.into();
-        }
-        // Elementwise launches store as much as is asked of them; only their own shape can be stored.
-        if let &[(group, Stage::Main)] = slots
+        // Elementwise launches store as much as is asked of them.
+        if entry.wanted
+            && let &[(group, Stage::Main)] = slots
             && groups[group].core.is_none()
             && groups[group].also.len() < 7
+            && !better_before(graph, &groups[group], entry)
         {
             groups[group].join(Stage::Main, index, entry);
             groups[group].also.push(index);
+            return slots.into();
+        }
+        // What is held but cheap is made again when somebody looks at it.
+        if !entry.wanted || (!entry.asked && effort.is_worth_it(2)) {
+            for &(group, stage) in slots {
+                groups[group].join(stage, index, entry);
+            }
             return slots.into();
         }
     }

@@ -155,6 +155,30 @@ fn what_is_held_is_stored_with_what_comes_of_it() {
 }
 
 #[test]
+fn what_gradients_remember_takes_no_launch_if_it_is_cheap() {
+    let rig = rig();
+    let x = rig.ramp(&[4, 3]);
+    x.set_requires_grad(true).unwrap();
+    let target =
+        create::arange(&rig.device, DType::I64, Scalar::Int(0), Scalar::Int(4), Scalar::Int(1)).unwrap();
+    let target = binary_scalar(Binary::Rem, &target, Scalar::Int(3), false).unwrap();
+    eval(std::slice::from_ref(&target)).unwrap();
+    let loss = loss::cross_entropy(&x, &target, &loss::ClassOptions::default()).unwrap();
+    // The softmax, the sum, the divisor.
+    assert_eq!(rig.launches(|| eval(std::slice::from_ref(&loss)).unwrap()), 3);
+    loss.backward(None, false).unwrap();
+    let gradient = values(&x.grad().unwrap());
+    for (row, class) in [0, 1, 2, 0].into_iter().enumerate() {
+        let exps: Vec<f64> = values(&x)[row * 3..][..3].iter().map(|x| x.exp()).collect();
+        for column in 0..3 {
+            let expected =
+                (exps[column] / exps.iter().sum::<f64>() - f64::from(u8::from(column == class))) / 4.0;
+            assert!((gradient[row * 3 + column] - expected).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
 fn what_a_later_tensor_is_made_of_is_not_computed_again() {
     let rig = rig();
     let (x, w) = (rig.ramp(&[3, 3]), rig.ramp(&[3, 3]));

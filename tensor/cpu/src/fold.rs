@@ -26,6 +26,10 @@ pub struct Folder {
     ///
     /// Safety: both hold `n` elements and are apart.
     pub into: unsafe fn(to: *mut u8, values: *const u8, n: usize),
+    /// Four rows of values, `stride` elements apart, each value into its neighbour in `to`.
+    ///
+    /// Safety: all hold `n` elements, and `to` is apart.
+    pub four: unsafe fn(to: *mut u8, values: *const u8, stride: usize, n: usize),
     pub start: [u8; 8],
     pub bytes: usize,
 }
@@ -96,46 +100,47 @@ pub fn folder(reduction: Reduction, of: DType, level: Level) -> Option<Folder> {
 }
 
 /// How many values are folded side by side.
-const LANES: usize = 64;
+const LANES: usize = 32;
 
 /// # Safety
 /// As `Folder::row`.
 #[inline(always)]
 unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
     let values = values.cast::<J::N>();
-    let mut lanes = [J::START; LANES];
-    let mut width = LANES;
-    if n < LANES / 2 {
+    if n < LANES {
         // A short row is not worth a tree.
         let mut all = J::START;
         for i in 0..n {
             // SAFETY: there are `n` values.
             all = J::join(all, unsafe { *values.add(i) });
         }
-        lanes[0] = all;
-        width = 1;
-    } else {
-        let whole = n / LANES * LANES;
-        let mut at = 0;
-        while at < whole {
-            for (lane, joined) in lanes.iter_mut().enumerate() {
-                // SAFETY: below `n`.
-                *joined = J::join(*joined, unsafe { *values.add(at + lane) });
-            }
-            at += LANES;
-        }
-        for (lane, joined) in lanes.iter_mut().enumerate().take(n - whole) {
+        // SAFETY: there is room for one.
+        unsafe { *to.cast() = all };
+        return;
+    }
+    let mut lanes = [J::START; LANES];
+    let whole = n / LANES * LANES;
+    let mut at = 0;
+    while at < whole {
+        for (lane, joined) in lanes.iter_mut().enumerate() {
             // SAFETY: below `n`.
-            *joined = J::join(*joined, unsafe { *values.add(whole + lane) });
+            *joined = J::join(*joined, unsafe { *values.add(at + lane) });
         }
+        at += LANES;
     }
-    while width > 1 {
-        width /= 2;
-        let (low, high) = lanes.split_at_mut(width);
-        for (one, other) in low.iter_mut().zip(&high[..width]) {
-            *one = J::join(*one, *other);
-        }
+    for (lane, joined) in lanes.iter_mut().enumerate().take(n - whole) {
+        // SAFETY: below `n`.
+        *joined = J::join(*joined, unsafe { *values.add(whole + lane) });
     }
+    // Of fixed lengths, so that it stays in registers.
+    macro_rules! halve {
+        ($($width:literal)*) => {$(
+            for lane in 0..$width {
+                lanes[lane] = J::join(lanes[lane], lanes[lane + $width]);
+            }
+        )*};
+    }
+    halve!(16 8 4 2 1);
     // SAFETY: there is room for one.
     unsafe { *to.cast() = lanes[0] };
 }
@@ -148,6 +153,37 @@ unsafe fn into<J: Join>(to: *mut u8, values: *const u8, n: usize) {
     for i in 0..n {
         // SAFETY: both hold `n` elements.
         unsafe { *to.add(i) = J::join(*to.add(i), *values.add(i)) };
+    }
+}
+
+/// # Safety
+/// As `Folder::four`.
+#[inline(always)]
+unsafe fn four<J: Join>(to: *mut u8, values: *const u8, stride: usize, n: usize) {
+    let (to, values) = (to.cast::<J::N>(), values.cast::<J::N>());
+    // SAFETY: the caller says that all hold `n` elements, of which this is one.
+    let sum = |i: usize| unsafe {
+        let first = J::join(*values.add(i), *values.add(stride.wrapping_add(i)));
+        let third = values.add(stride.wrapping_mul(2).wrapping_add(i));
+        let second = J::join(*third, *third.add(stride));
+        J::join(*to.add(i), J::join(first, second))
+    };
+    let whole = n / LANES * LANES;
+    let mut at = 0;
+    while at < whole {
+        // A few in registers at a time: nobody has to ask whether what is written is read again.
+        let mut sums = [J::START; LANES];
+        for (lane, joined) in sums.iter_mut().enumerate() {
+            *joined = sum(at + lane);
+        }
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), to.add(at), LANES) };
+        at += LANES;
+    }
+    for i in whole..n {
+        let value = sum(i);
+        // SAFETY: as above.
+        unsafe { *to.add(i) = value };
     }
 }
 
@@ -172,6 +208,14 @@ macro_rules! levels {
                 // SAFETY: the caller's promise.
                 unsafe { super::into::<J>(to, values, n) }
             }
+
+            /// # Safety
+            /// As `Folder::four`, on a processor with these instructions.
+            #[target_feature(enable = $feature)]
+            pub unsafe fn four<J: Join>(to: *mut u8, values: *const u8, stride: usize, n: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { super::four::<J>(to, values, stride, n) }
+            }
         }
     )*};
 }
@@ -189,7 +233,7 @@ fn once<J: Join>(_: Level) -> Folder {
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), start.as_mut_ptr(), bytes);
     }
-    Folder { row: row::<J>, into: into::<J>, start, bytes }
+    Folder { row: row::<J>, into: into::<J>, four: four::<J>, start, bytes }
 }
 
 fn wide<J: Join>(level: Level) -> Folder {
@@ -197,9 +241,11 @@ fn wide<J: Join>(level: Level) -> Folder {
     match level {
         Level::Plain => folder,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => Folder { row: avx2::row::<J>, into: avx2::into::<J>, ..folder },
+        Level::Avx2 => Folder { row: avx2::row::<J>, into: avx2::into::<J>, four: avx2::four::<J>, ..folder },
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => Folder { row: avx512::row::<J>, into: avx512::into::<J>, ..folder },
+        Level::Avx512 => {
+            Folder { row: avx512::row::<J>, into: avx512::into::<J>, four: avx512::four::<J>, ..folder }
+        }
         #[cfg(not(target_arch = "x86_64"))]
         _ => folder,
     }

@@ -74,9 +74,9 @@ pub unsafe fn run(
     shape: &[usize],
     elements: usize,
 ) {
-    let share = elements.div_ceil(threads.count() * 4).next_multiple_of(BLOCK);
-    let share = share.clamp(BLOCK, BLOCK * BLOCKS);
-    threads.each(elements.div_ceil(share), plan.cost(elements), |task| {
+    let cost = plan.cost(elements);
+    let share = threads.share(elements, cost, BLOCK * BLOCKS).next_multiple_of(BLOCK);
+    threads.each(elements.div_ceil(share), cost, |task| {
         // SAFETY: the caller's promise.
         let mut frame = unsafe { Frame::new(plan, &feeds.0, &|axis| index_walk(shape, axis)) };
         let mut outputs = vec![std::ptr::null_mut(); targets.len()];

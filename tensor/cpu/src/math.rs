@@ -66,10 +66,10 @@ pub fn tanh(x: f32) -> f32 {
     let magnitude = x.abs();
     let square = x * x;
     let mut small = -5.704_988_7e-3;
-    small = f32::mul_add(small, square, 2.063_908_9e-2);
+    small = f32::mul_add(small, square, 2.063_909e-2);
     small = f32::mul_add(small, square, -5.373_971_6e-2);
     small = f32::mul_add(small, square, 1.333_144_2e-1);
-    small = f32::mul_add(small, square, -3.333_328_2e-1);
+    small = f32::mul_add(small, square, -3.333_328e-1);
     let small = f32::mul_add(small * square, x, x).copysign(x);
     let large = (1.0 - 2.0 / (exp(magnitude + magnitude) + 1.0)).copysign(x);
     if magnitude < 0.625 { small } else { large }

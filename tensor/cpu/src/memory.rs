@@ -12,6 +12,9 @@ use tensor_core::error::DeviceError;
 
 /// Where a buffer begins.
 pub const ALIGNMENT: usize = 64;
+/// From this size on large pages are asked for: walking small ones costs more than many a step.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 4 << 20;
 /// Bytes of buffers that nobody uses and that are not given back to the system.
 const KEPT: usize = 1 << 30;
 
@@ -60,6 +63,12 @@ impl Block {
         let gap = given.as_ptr().align_offset(ALIGNMENT);
         // SAFETY: the gap is less than the alignment, which was added to the size.
         let start = unsafe { given.add(gap) };
+        #[cfg(target_os = "linux")]
+        if size >= HUGE {
+            let page = given.as_ptr().align_offset(4096);
+            // SAFETY: whole pages of memory that is ours; it is only advice, and nothing is lost if it is not taken.
+            unsafe { libc::madvise(given.as_ptr().add(page).cast(), size - 4096, libc::MADV_HUGEPAGE) };
+        }
         Some(Block { start, given, size })
     }
 }

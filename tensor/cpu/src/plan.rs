@@ -3,6 +3,8 @@
 //! Halves are f32 in registers, rounded after each instruction to what the type holds, so that a program gives the same whether its
 //! instructions run in one launch or in several.
 
+use std::cell::RefCell;
+
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Binary, Code, Program, Unary};
 
@@ -440,6 +442,17 @@ pub struct Frame<'a> {
     at: Vec<*const u8>,
 }
 
+thread_local! {
+    /// Blocks of the last frame of this thread: clearing them would cost more than many a step.
+    static BLOCKS: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        BLOCKS.set(std::mem::take(&mut self.blocks));
+    }
+}
+
 impl<'a> Frame<'a> {
     /// `feeds` has one for each operand of the plan, `indices` the walk of the index along each axis.
     ///
@@ -447,10 +460,15 @@ impl<'a> Frame<'a> {
     /// Every offset of a feed's walk, for every position that is run later, is readable and aligned for its type.
     pub unsafe fn new(plan: &'a Plan, feeds: &[Feed], indices: &dyn Fn(usize) -> Walk) -> Frame<'a> {
         let count = plan.registers + plan.sources.len();
+        // Taken, not borrowed: a task may be begun while this thread waits inside another.
+        let mut blocks = BLOCKS.take();
+        if blocks.len() < count * LINES {
+            blocks.resize(count * LINES, Line::default());
+        }
         let mut frame = Frame {
             plan,
             bound: Vec::with_capacity(plan.sources.len()),
-            blocks: vec![Line::default(); count * LINES],
+            blocks,
             at: vec![std::ptr::null(); plan.sources.len()],
         };
         for (register, bytes, size) in &plan.constants {
@@ -483,13 +501,20 @@ impl<'a> Frame<'a> {
         self.blocks[number * LINES..].as_mut_ptr().cast()
     }
 
+    /// Whether the result is where an operand is: nothing is computed, and runs may be of any length.
+    pub fn is_direct(&self) -> bool {
+        self.plan.actions.is_empty()
+            && self.plan.results.len() == 1
+            && matches!(self.plan.results[0].0, Place::Source(number) if matches!(self.bound[number], Bound::Direct(..)))
+    }
+
     /// Computes the positions from `start` on, at most a block of them.
     ///
     /// # Safety
     /// The positions are among those promised to `new`; `outputs` has a place for each output of the plan, aligned and with room for them,
     /// apart from all operands; `given` holds `n` elements if an operand is [`Feed::Given`].
     pub unsafe fn run(&mut self, start: usize, n: usize, given: *const u8, outputs: &[*mut u8]) {
-        debug_assert!(n <= BLOCK);
+        debug_assert!(n <= BLOCK || self.is_direct());
         let registers = self.plan.registers;
         for number in 0..self.bound.len() {
             let block = self.block(registers + number);
@@ -545,10 +570,19 @@ impl<'a> Frame<'a> {
 }
 
 /// # Safety
-/// There is room for BLOCK elements of the value's size.
+/// There is room for BLOCK elements of the value's size, which is that of an element.
 unsafe fn fill(block: *mut u8, value: &[u8]) {
-    for n in 0..BLOCK {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), block.add(n * value.len()), value.len()) };
+    macro_rules! spread {
+        ($T:ty) => {{
+            let value = <$T>::from_ne_bytes(value.try_into().expect("matched by its length"));
+            // SAFETY: the caller's promise; blocks are aligned for every type.
+            unsafe { std::slice::from_raw_parts_mut(block.cast::<$T>(), BLOCK) }.fill(value);
+        }};
+    }
+    match value.len() {
+        1 => spread!(u8),
+        2 => spread!(u16),
+        4 => spread!(u32),
+        _ => spread!(u64),
     }
 }

@@ -19,6 +19,8 @@ use crate::walk::Walk;
 const CHUNK: usize = 64 * BLOCK;
 /// Rows that are added to each other before their sum is added to the others'.
 const ROWS: usize = 64;
+/// Columns of rows that are added to each other at a time, so that their sums stay near.
+const COLUMNS: usize = 4096;
 
 /// What is reduced, as `[outer, reduced, inner]`.
 struct Shape3 {
@@ -142,7 +144,7 @@ unsafe fn sums(
         // Several short rows in a block.
         let rows = BLOCK / reduced;
         let target = Shared::new(result.as_mut_ptr().cast::<u8>());
-        let share = rows * 16;
+        let share = threads.share(outer, cost, rows * 16).next_multiple_of(rows);
         threads.each(outer.div_ceil(share), cost, |task| {
             // SAFETY: the caller's promise.
             let mut frame = unsafe { Frame::new(plan, &feeds.0, &indices) };
@@ -164,23 +166,27 @@ unsafe fn sums(
     }
     let length = if inner == 1 { CHUNK } else { (CHUNK / inner).max(ROWS) };
     let chunks = reduced.div_ceil(length);
-    let columns = inner.div_ceil(BLOCK);
+    let columns = inner.div_ceil(COLUMNS);
     let mut parts = if chunks > 1 { filled(folder, kept * chunks) } else { Vec::new() };
     let target = Shared::new(if chunks > 1 { parts.as_mut_ptr() } else { result.as_mut_ptr() }.cast::<u8>());
-    threads.each(outer * chunks * columns, cost, |task| {
-        let (column, rest) = (task % columns, task / columns);
-        let (chunk, row) = (rest % chunks, rest / chunks);
-        let rows = chunk * length..reduced.min((chunk + 1) * length);
-        // SAFETY: the caller's promise; a task writes the values of its own row, chunk and columns.
-        unsafe {
-            let mut frame = Frame::new(plan, &feeds.0, &indices);
-            let at = (chunk * outer + row) * inner + column * BLOCK;
-            let to = target.get().add(at * bytes);
-            if inner == 1 {
-                fold_row(&mut frame, folder, row * reduced, rows, to);
-            } else {
-                let width = BLOCK.min(inner - column * BLOCK);
-                fold_rows(&mut frame, folder, (row * reduced, column * BLOCK, inner, width), rows, to);
+    let pieces = outer * chunks * columns;
+    let share = threads.share(pieces, cost, (CHUNK / length.min(reduced)).max(1));
+    threads.each(pieces.div_ceil(share), cost, |task| {
+        // SAFETY: the caller's promise.
+        let mut frame = unsafe { Frame::new(plan, &feeds.0, &indices) };
+        for piece in task * share..pieces.min((task + 1) * share) {
+            let (column, rest) = (piece % columns * COLUMNS, piece / columns);
+            let (chunk, row) = (rest % chunks, rest / chunks);
+            let rows = chunk * length..reduced.min((chunk + 1) * length);
+            // SAFETY: the caller's promise; each piece has values of its own row, chunk and columns.
+            unsafe {
+                let to = target.get().add(((chunk * outer + row) * inner + column) * bytes);
+                if inner == 1 {
+                    fold_row(&mut frame, folder, row * reduced, rows, to);
+                } else {
+                    let width = COLUMNS.min(inner - column);
+                    fold_rows(&mut frame, folder, (row * reduced, column, inner, width), rows, to);
+                }
             }
         }
     });
@@ -227,28 +233,60 @@ unsafe fn fold_rows(
     rows: std::ops::Range<usize>,
     to: *mut u8,
 ) {
-    let together = if width == inner { BLOCK / inner } else { 1 };
+    // As many rows at a time as fit in a block, or as are added up before the others if nothing is computed.
+    let together = match frame.is_direct() {
+        true => ROWS,
+        false if width == inner => (BLOCK / inner).clamp(1, ROWS),
+        false => 1,
+    };
     let mut part = filled(folder, width);
     let mut held = 0;
     for first in rows.clone().step_by(together) {
         let count = together.min(rows.end - first);
-        // SAFETY: the caller's promise; `part` holds a value for each column.
-        unsafe {
-            frame.run((base + first) * inner + column, (count - 1) * inner + width, std::ptr::null(), &[]);
-            let values = frame.result(0);
-            for row in 0..count {
-                (folder.into)(part.as_mut_ptr().cast(), values.add(row * inner * folder.bytes), width);
+        let most = if together == 1 { BLOCK } else { width };
+        for beside in (0..width).step_by(most) {
+            let wide = most.min(width - beside);
+            // SAFETY: the caller's promise; `part` holds a value for each column.
+            unsafe {
+                let start = (base + first) * inner + column + beside;
+                frame.run(start, (count - 1) * inner + wide, std::ptr::null(), &[]);
+                let to = part.as_mut_ptr().cast::<u8>().add(beside * folder.bytes);
+                add_rows(folder, frame.result(0), (count, inner, wide), to);
             }
-            held += count;
-            if held >= ROWS {
-                (folder.into)(to, part.as_ptr().cast(), width);
-                refill(folder, &mut part, width);
-                held = 0;
-            }
+        }
+        held += count;
+        if held >= ROWS {
+            // SAFETY: as above.
+            unsafe { (folder.into)(to, part.as_ptr().cast(), width) };
+            refill(folder, &mut part, width);
+            held = 0;
         }
     }
     // SAFETY: as above.
     unsafe { (folder.into)(to, part.as_ptr().cast(), width) };
+}
+
+/// Rows that lie `stride` apart, into one.
+///
+/// # Safety
+/// There are so many rows with so many columns wanted, and `to` holds a value for each column.
+unsafe fn add_rows(
+    folder: &Folder,
+    values: *const u8,
+    (count, stride, width): (usize, usize, usize),
+    to: *mut u8,
+) {
+    let mut row = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while row + 4 <= count {
+            (folder.four)(to, values.add(row * stride * folder.bytes), stride, width);
+            row += 4;
+        }
+        for row in row..count {
+            (folder.into)(to, values.add(row * stride * folder.bytes), width);
+        }
+    }
 }
 
 /// Neighbouring chunks are joined until one is left, which is then the first.

@@ -52,6 +52,7 @@ reals! {
 macro_rules! leveled {
     ($(#[$doc:meta])* unsafe fn $name:ident<$($G:ident: $B:path),*>($($argument:ident: $T:ty),*) $body:block) => {
         $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "a level more than the loop itself has")]
         unsafe fn $name<$($G: $B),*>(level: Level, $($argument: $T),*) {
             #[inline(always)]
             unsafe fn body<$($G: $B),*>($($argument: $T),*) $body

@@ -33,6 +33,12 @@ impl Threads {
         }
     }
 
+    /// How many of `all` a task should have, at most `most`: all of them if they are not worth several threads.
+    pub fn share(&self, all: usize, cost: usize, most: usize) -> usize {
+        let count = if cost < WORTH { 1 } else { self.count() };
+        if count == 1 { all } else { all.div_ceil(count * 4).min(most) }.max(1)
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.pool().map_or(1, |pool| pool.current_num_threads())

@@ -33,9 +33,9 @@ fn a_fused_chain_is_computed_for_every_layout_and_size() {
             let program = writer.done(&[chosen, large, sum, c]);
             let types = [(dtype, &shape[..]), (DType::Bool, &shape), (dtype, &shape), (dtype, &shape)];
             let own = bench.run(Work::Map(program), &[&inputs[0], &inputs[1], &inputs[2]], &types);
-            for position in 0..inputs[0].values.len() {
+            for (position, &(a, _)) in inputs[0].values.iter().enumerate() {
                 let rounded = |value: f64| decode(dtype, &encode(dtype, (value, 0.0))).0;
-                let [a, b, c] = [0, 1, 2].map(|n| inputs[n].values[position].0);
+                let [b, c] = [1, 2].map(|n| inputs[n].values[position].0);
                 let sum = rounded(rounded(a * b) + c);
                 let large = sum > 0.5;
                 let chosen = if large { rounded(sum.tanh()) - 0.5 } else { c };
@@ -62,12 +62,11 @@ fn indices_and_casts_reach_every_type() {
         let back = writer.push(Code::Cast(cast), DType::F64);
         let own =
             bench.run(Work::Map(writer.done(&[cast, back])), &[], &[(dtype, &shape), (DType::F64, &shape)]);
-        for position in 0..600 {
+        for (position, (&cast, &back)) in own[0].iter().zip(&own[1]).enumerate() {
             let index = unravel(position, &shape);
             let sum = (index[1] + index[2]) as f64;
             let truth = if dtype == DType::Bool { f64::from(u8::from(sum != 0.0)) } else { sum };
-            assert_eq!(own[0][position].0, truth, "{dtype}");
-            assert_eq!(own[1][position].0, truth, "{dtype}");
+            assert_eq!((cast.0, back.0), (truth, truth), "{dtype}");
         }
     }
 }
@@ -154,7 +153,8 @@ fn arithmetic(what: Binary, dtype: DType, a: (f64, f64), b: (f64, f64)) -> (f64,
 fn functions_of_floats_agree_with_the_library() {
     let bench = Bench::new();
     let values: Vec<f64> = (0..2000).map(|n| (f64::from(n) - 1000.0) / 170.0).collect();
-    let functions: [(Unary, fn(f64) -> f64); 26] = [
+    type Function = fn(f64) -> f64;
+    let functions: [(Unary, Function); 26] = [
         (Unary::Neg, |x| -x),
         (Unary::Abs, f64::abs),
         (Unary::Sqrt, f64::sqrt),
@@ -201,14 +201,10 @@ fn functions_of_floats_agree_with_the_library() {
     assert_near(DType::F32, &own, &huge.values.iter().map(|x| (x.0.sin(), 0.0)).collect::<Vec<_>>(), "sin");
 }
 
+type Join = fn(f64, f64) -> f64;
+
 /// The reduction of a sample over axes, by plain loops.
-fn reduced(
-    sample: &Sample,
-    shape: &[usize],
-    axes: &[usize],
-    start: f64,
-    join: fn(f64, f64) -> f64,
-) -> Vec<f64> {
+fn reduced(sample: &Sample, shape: &[usize], axes: &[usize], start: f64, join: Join) -> Vec<f64> {
     let kept: Vec<usize> =
         shape.iter().enumerate().map(|(axis, &n)| if axes.contains(&axis) { 1 } else { n }).collect();
     let mut all = vec![start; kept.iter().product()];
@@ -234,7 +230,7 @@ fn reductions_agree_for_every_choice_of_axes() {
             let axes: Vec<usize> = (0..shape.len()).filter(|axis| set >> axis & 1 == 1).collect();
             let kept: Vec<usize> =
                 shape.iter().enumerate().map(|(axis, &n)| if axes.contains(&axis) { 1 } else { n }).collect();
-            let kinds: [(Reduction, f64, fn(f64, f64) -> f64); 3] = [
+            let kinds: [(Reduction, f64, Join); 3] = [
                 (Reduction::Sum, 0.0, |a, b| a + b),
                 (Reduction::Max, f64::NEG_INFINITY, f64::max),
                 (Reduction::Min, f64::INFINITY, f64::min),

@@ -20,16 +20,16 @@ pub fn hip_library() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// The folder for compiled kernels: `PYFLAME_KERNEL_CACHE`, else one in the user's cache. "0" keeps none.
+/// The folder for compiled kernels: `PYFLAME_CACHE`, else one in the user's cache. "0" keeps none.
 pub fn kernel_cache() -> Option<PathBuf> {
-    match text("PYFLAME_KERNEL_CACHE") {
+    match text("PYFLAME_CACHE") {
         Some(folder) if folder == "0" => None,
         Some(folder) => Some(folder.into()),
         None => {
             let caches = text("XDG_CACHE_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(text("HOME")?).join(".cache")))?;
-            Some(caches.join("pyflame/kernels"))
+            Some(caches.join("pyflame"))
         }
     }
 }

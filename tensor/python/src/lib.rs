@@ -35,6 +35,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tensor::from_parts, module)?)?;
     module.add_function(wrap_pyfunction!(methods::unary::where_, module)?)?;
     module.add_function(wrap_pyfunction!(methods::index::embedding, module)?)?;
+    module.add_function(wrap_pyfunction!(methods::matmul::einsum, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::set_matmul_precision, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::get_matmul_precision, module)?)?;
     methods::join::register(module)?;
@@ -76,6 +77,7 @@ const ONLY_METHODS: &[&str] = &[
     "stride",
     "t",
     "to",
+    "to_device",
     "to_parts",
     "tolist",
     "type",

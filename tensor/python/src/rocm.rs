@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tensor_rocm::{PinnedBuffer, RocmDevice};
+use tensor_rocm::{PinnedBuffer, RocmDevice, tuning_cache};
 
 use crate::device::{self, AnyDevice};
 use crate::error::raise_device;
@@ -153,9 +153,6 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     let device = opened(py, name)?;
     let statistics = gpu(&device)?.kernel_statistics();
     let stats = PyDict::new(py);
-    stats.set_item("hits", statistics.ahead + statistics.from_disk)?;
-    stats.set_item("misses", statistics.compiled)?;
-    stats.set_item("entries", statistics.ahead + statistics.from_disk + statistics.compiled)?;
     stats.set_item("built_ahead", statistics.ahead)?;
     stats.set_item("from_disk", statistics.from_disk)?;
     stats.set_item("compiled", statistics.compiled)?;
@@ -166,13 +163,36 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
 
 /// Kernels are kept in this folder from now on, by GPUs that are open and by those that will be.
 #[pyfunction]
+#[pyo3(signature = (folder))]
 fn rocm_set_kernel_cache(folder: Option<PathBuf>) -> PyResult<()> {
     device::keep_kernels(folder.as_deref())
 }
 
+/// Whether what is not known yet is tried in all ways.
 #[pyfunction]
-fn rocm_kernel_cache() -> Option<PathBuf> {
-    device::kernel_folder()
+fn rocm_exhaustive_search(enabled: bool) {
+    tuning_cache().enable_exhaustive_search(enabled);
+}
+
+#[pyfunction]
+fn rocm_set_tuning_file(path: PathBuf) -> PyResult<()> {
+    tuning_cache().set_cache_file(&path).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+#[pyfunction]
+fn rocm_clear_tuning() {
+    tuning_cache().clear();
+}
+
+#[pyfunction]
+fn rocm_tuning_stats(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let statistics = tuning_cache().statistics();
+    let stats = PyDict::new(py);
+    stats.set_item("hits", statistics.hits)?;
+    stats.set_item("misses", statistics.misses)?;
+    stats.set_item("entries", statistics.entries)?;
+    stats.set_item("exhaustive_search", tuning_cache().is_exhaustive())?;
+    Ok(stats)
 }
 
 pub fn keep(device: &AnyDevice, folder: Option<&Path>) -> PyResult<()> {
@@ -191,5 +211,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rocm_pinned_acquire, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_kernel_stats, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_set_kernel_cache, module)?)?;
-    module.add_function(wrap_pyfunction!(rocm_kernel_cache, module)?)
+    module.add_function(wrap_pyfunction!(rocm_exhaustive_search, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_set_tuning_file, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_clear_tuning, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_tuning_stats, module)?)
 }

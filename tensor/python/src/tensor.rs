@@ -17,6 +17,7 @@ use crate::{array, element};
 
 /// An array of numbers on a device. Operations on it are remembered, and done together when somebody looks.
 #[pyclass(name = "Tensor", module = "pyflame", subclass, frozen)]
+#[derive(Debug)]
 pub struct PyTensor {
     /// Another one after a change in place.
     inner: RwLock<Tensor>,
@@ -84,6 +85,9 @@ impl PyTensor {
         Ok(element::decode(&download(py, &tensor)?, tensor.dtype()))
     }
 }
+
+/// A tensor taken apart: type, shape, elements row by row, and the device if it was placed.
+type Parts<'py> = (&'static str, Vec<usize>, Bound<'py, PyBytes>, Option<String>);
 
 /// Computes and waits, while other threads of Python go on.
 pub fn download(py: Python<'_>, tensor: &Tensor) -> PyResult<Vec<u8>> {
@@ -429,10 +433,7 @@ impl PyTensor {
     }
 
     /// The type, shape, bytes and device that `from_parts` takes.
-    fn to_parts<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(&'static str, Vec<usize>, Bound<'py, PyBytes>, Option<String>)> {
+    fn to_parts<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
         let tensor = self.tensor();
         let bytes = download(py, &tensor)?;
         let place = self.is_placed().then(|| tensor.device().name().to_owned());
@@ -459,6 +460,32 @@ impl PyTensor {
         let copy = tensor_core::ops::shape::clone(&tensor.detach()).map_err(raise)?;
         copy.set_requires_grad(tensor.requires_grad()).map_err(raise)?;
         Ok(PyTensor::new(copy, self.is_placed()))
+    }
+
+    /// The namespace of the array API standard.
+    #[pyo3(signature = (*, api_version=None))]
+    fn __array_namespace__<'py>(
+        &self,
+        py: Python<'py>,
+        api_version: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(version) = api_version
+            && !matches!(version, "2022.12" | "2023.12" | "2024.12")
+        {
+            return Err(PyValueError::new_err(format!("the array API of {version} is not known")));
+        }
+        Ok(py.import("pyflame.array_api")?.into_any())
+    }
+
+    /// As the array API standard has it; `to` does more.
+    #[pyo3(signature = (device, /, *, stream=None))]
+    fn to_device(
+        slf: &Bound<'_, Self>,
+        device: &str,
+        stream: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let _ = stream;
+        Ok(slf.call_method1("to", (device,))?.unbind())
     }
 
     fn is_realised(&self) -> bool {

@@ -106,8 +106,9 @@ mod tests {
             let mut plan = Plan::new(target, &|_| Err(DeviceError::Unavailable("no memory here".to_owned())));
             plan.add(&step).unwrap();
             for launch in plan.launches {
-                if !texts.contains(&launch.kernel.text) {
-                    texts.push(launch.kernel.text);
+                let text = launch.kernel.named();
+                if !texts.contains(&text) {
+                    texts.push(text);
                 }
             }
         }

@@ -39,6 +39,7 @@ pub(crate) struct Kernels {
 
 #[derive(Debug, Default)]
 struct State {
+    /// By the text of their kernels.
     functions: HashMap<String, Function>,
     /// By the hash of their code.
     modules: HashMap<String, Function>,
@@ -74,7 +75,7 @@ impl Kernels {
         state.statistics.launches += launches.len() as u64;
         let library = &self.stream.library;
         for launch in launches {
-            let Function(function) = state.functions[&launch.kernel.name];
+            let Function(function) = state.functions[&launch.kernel.text];
             let mut arguments = [launch.words.as_ptr().cast_mut().cast::<c_void>()];
             call!(
                 library,
@@ -103,7 +104,7 @@ impl Kernels {
     ) -> Result<(), DeviceError> {
         let mut missing: Vec<&Kernel> = Vec::new();
         for kernel in kernels {
-            if state.functions.contains_key(&kernel.name) || missing.iter().any(|it| it.name == kernel.name) {
+            if state.functions.contains_key(&kernel.text) || missing.iter().any(|it| it.text == kernel.text) {
                 continue;
             }
             if !self.find(state, kernel)? {
@@ -122,8 +123,8 @@ impl Kernels {
         }
         let module = self.module(state, &hash(&code), &code)?;
         for kernel in missing {
-            let function = self.function(module, &kernel.name)?;
-            state.functions.insert(kernel.name.clone(), function);
+            let function = self.function(module, &kernel.name())?;
+            state.functions.insert(kernel.text.clone(), function);
         }
         Ok(())
     }
@@ -131,9 +132,10 @@ impl Kernels {
     /// Whether the kernel was built ahead, or lies on disk.
     fn find(&self, state: &mut State, kernel: &Kernel) -> Result<bool, DeviceError> {
         let target = self.architecture.split(':').next().unwrap_or_default();
-        if let Some(code) = ahead::find(target, &kernel.name) {
+        let name = kernel.name();
+        if let Some(code) = ahead::find(target, &name) {
             let module = self.module(state, &format!("ahead {target}"), code)?;
-            state.functions.insert(kernel.name.clone(), self.function(module, &kernel.name)?);
+            state.functions.insert(kernel.text.clone(), self.function(module, &name)?);
             state.statistics.ahead += 1;
             return Ok(true);
         }
@@ -142,7 +144,7 @@ impl Kernels {
             return Ok(false);
         };
         let module = self.module(state, &hash, &code)?;
-        state.functions.insert(kernel.name.clone(), self.function(module, &kernel.name)?);
+        state.functions.insert(kernel.text.clone(), self.function(module, &name)?);
         state.statistics.from_disk += 1;
         Ok(true)
     }

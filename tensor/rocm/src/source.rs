@@ -17,11 +17,25 @@ const FILES: [&str; 6] = [
     include_str!("../kernels/random.hip"),
 ];
 
-/// A kernel, to be found by its name or compiled from its text.
+/// What stands for a kernel's name in its text.
+const NAME: &str = " KERNEL(";
+
+/// A kernel, known by its text. It gets a name when it has to be found or compiled, which is once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
-    pub name: String,
+    family: &'static str,
     pub text: String,
+}
+
+impl Kernel {
+    pub(crate) fn name(&self) -> String {
+        format!("pf_{}_{}", self.family, &hash(self.text.as_bytes())[..16])
+    }
+
+    /// The text with the name in it.
+    pub(crate) fn named(&self) -> String {
+        self.text.replacen(NAME, &format!(" {}(", self.name()), 1)
+    }
 }
 
 /// A kernel with everything for one launch.
@@ -37,7 +51,7 @@ pub(crate) struct Launch {
 pub(crate) fn whole<'a>(kernels: impl IntoIterator<Item = &'a Kernel>) -> String {
     let mut text = FILES.concat();
     for kernel in kernels {
-        text += &kernel.text;
+        text += &kernel.named();
     }
     text
 }
@@ -141,18 +155,15 @@ impl Writer {
     }
 
     /// The kernel of this body and what it is launched with.
-    pub(crate) fn launch(self, family: &str, groups: usize, threads: u32) -> Launch {
+    pub(crate) fn launch(self, family: &'static str, groups: usize, threads: u32) -> Launch {
         let index = if self.wide { "pf::i64" } else { "pf::i32" };
-        let head = format!(
-            "void KERNEL(const pf::Words<{}> a) {{\ntypedef {index} I;\n{}}}\n",
+        let text = format!(
+            "PF_KERNEL({threads}) void{NAME}const pf::Words<{}> a) {{\ntypedef {index} I;\n{}}}\n",
             self.words.len().max(1),
             self.body
         );
-        let text = format!("PF_KERNEL({threads}) {head}");
-        let name = format!("pf_{family}_{}", &hash(text.as_bytes())[..16]);
-        let text = text.replacen("KERNEL(const", &format!("{name}(const"), 1);
         let groups = groups.clamp(1, 1 << 22) as u32;
-        Launch { kernel: Kernel { name, text }, groups, threads, words: self.words }
+        Launch { kernel: Kernel { family, text }, groups, threads, words: self.words }
     }
 }
 

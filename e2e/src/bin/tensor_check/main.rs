@@ -7,11 +7,14 @@ mod judge;
 mod memory;
 mod operand;
 mod programs;
+mod training;
 mod tuning;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use tensor_core::device::Device;
 use tensor_cpu::CpuDevice;
 use tensor_rocm::{RocmDevice, RocmOptions};
 
@@ -25,6 +28,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let cpu: Arc<dyn Device> = CpuDevice::new();
+    tensor_core::set_host_device(cpu.clone());
     let (mut wrong, mut all) = (0, 0);
     for part in arguments {
         let cases = match part.to_str() {
@@ -34,6 +39,11 @@ fn main() -> ExitCode {
             Some("memory") => {
                 all += 1;
                 wrong += judge::told("memory", memory::check(&rocm));
+                continue;
+            }
+            Some("training") => {
+                all += 1;
+                wrong += judge::told("training", training::check(&rocm, &cpu));
                 continue;
             }
             Some("tuning") => {
@@ -47,7 +57,7 @@ fn main() -> ExitCode {
             }
         };
         all += cases.len();
-        wrong += judge::judge(&rocm, &*CpuDevice::new(), &cases);
+        wrong += judge::judge(&rocm, &*cpu, &cases);
     }
     println!("{:?}", rocm.kernel_statistics());
     println!("{} of {all} cases are right", all - wrong);

@@ -73,6 +73,14 @@ pub fn binary(function: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// With a number, which only changes the tensor's type if it is of a higher kind. `reflected`: the number is on the left.
 pub fn binary_scalar(function: Binary, x: &Tensor, number: Scalar, reflected: bool) -> Result<Tensor> {
     let dtype = type_with_scalar(x.dtype(), number);
+    // Squares and roots by what is exact and quick.
+    if function == Binary::Pow && !reflected && dtype == x.dtype() && dtype != DType::Bool {
+        match number {
+            Scalar::Int(2) | Scalar::Float(2.0) => return binary_of(Binary::Mul, x, x, dtype),
+            Scalar::Float(0.5) if dtype.is_float() => return unary(Unary::Sqrt, x),
+            _ => {}
+        }
+    }
     let number = Tensor::constant(x.device(), number, x.shape(), dtype);
     let (a, b) = if reflected { (&number, x) } else { (x, &number) };
     binary_of(function, a, b, dtype)

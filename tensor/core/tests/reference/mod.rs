@@ -64,8 +64,16 @@ impl Device for Reference {
     fn synchronize(&self) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn supports(&self, _: &Work, dtypes: &[DType]) -> bool {
-        !dtypes.contains(&DType::C64)
+    fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
+        let programs: &[&Program] = match work {
+            Work::Map(program) => &[program],
+            Work::Reduce { program, epilogue, .. } => &[program, epilogue],
+            Work::Contract { epilogue, .. } => &[epilogue],
+            _ => &[],
+        };
+        let inside =
+            programs.iter().flat_map(|program| &program.instructions).map(|instruction| instruction.dtype);
+        inside.chain(dtypes.iter().copied()).all(|dtype| dtype != DType::C64)
     }
     fn epilogue_results(&self) -> usize {
         3

@@ -59,6 +59,12 @@ macro_rules! vectors {
             ) {
                 // SAFETY: the caller says what there is to read and write.
                 unsafe {
+                    // What is added to comes from far away while the sums are made.
+                    for row in 0..R {
+                        let at = to.wrapping_add(row.wrapping_mul(stride));
+                        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+                        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2 * $width - 1).cast());
+                    }
                     let mut sums = [[$zero(); 2]; R];
                     for _ in 0..depth {
                         let low = $load(right);
@@ -72,7 +78,7 @@ macro_rules! vectors {
                         right = right.add(COLUMNS);
                     }
                     for row in 0..R {
-                        let at = to.add(row * stride);
+                        let at = to.add(row.wrapping_mul(stride));
                         let next = at.add($width);
                         if first {
                             $store(at, sums[row][0]);

@@ -27,11 +27,10 @@ use crate::walk::Walk;
 use kernel::{LARGEST, Sum, Tile};
 use pack::{Grid, pack};
 
-/// Rows and columns whose panels are packed at a time, for the second-level cache.
+/// Rows whose panel is packed at a time. This and what follows is for the second-level cache.
 const ROWS: usize = 240;
-const COLUMNS: usize = 1024;
-/// Rows of a region at most, if its sums cannot be held in the output.
-const HELD_ROWS: usize = 960;
+/// Rows and columns whose sums are finished before the next ones are begun, so that they are not fetched again for every panel of depth.
+const FIELD: (usize, usize) = (480, 512);
 
 /// How many axes of each sort there are, and what is done to each sum.
 pub struct Contract<'a> {
@@ -149,14 +148,14 @@ impl Contract<'_> {
             feeds: Feeds(feeds),
             shape: output.shape(),
             tile: N::tile(level),
+            level,
         };
         let (batch, m, n, k) = (batches.1, rows.1, columns.1, depth.1);
         if batch * m * n == 0 {
             return Ok(());
         }
-        let most = if whole.in_place { usize::MAX } else { HELD_ROWS };
         let wanted = threads.count() * 2;
-        let (height, width) = region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), most, wanted);
+        let (height, width) = region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), wanted);
         let (down, across) = (m.div_ceil(height), n.div_ceil(width));
         // A guess: two multiply-adds a cycle in vectors of eight.
         let cost = (batch * m * n).saturating_mul(k.max(16)) / 40;
@@ -235,14 +234,8 @@ impl Held {
 }
 
 /// Rows and columns of a region: tiles of both, until there are enough regions for all threads.
-fn region_size(
-    batch: usize,
-    (m, n): (usize, usize),
-    tile: (usize, usize),
-    most: usize,
-    wanted: usize,
-) -> (usize, usize) {
-    let (mut height, mut width) = (m.min(most), n);
+fn region_size(batch: usize, (m, n): (usize, usize), tile: (usize, usize), wanted: usize) -> (usize, usize) {
+    let (mut height, mut width) = (m, n);
     while batch * m.div_ceil(height) * n.div_ceil(width) < wanted {
         let (tall, broad) = (height > 4 * tile.0, width > 2 * tile.1);
         if tall && (height >= width || !broad) {
@@ -276,6 +269,7 @@ struct Whole<'a, L, R, N> {
     feeds: Feeds,
     shape: &'a [usize],
     tile: Tile<N>,
+    level: Level,
 }
 
 /// Where sums are held: the first of a region, and the distance between its rows.
@@ -301,8 +295,8 @@ where
     unsafe fn region(&self, batch: usize, rows: Range<usize>, columns: Range<usize>) {
         // Taken, not borrowed: a task may be begun while this thread waits inside another.
         let mut packed = PACKED.take();
-        let tall = ROWS.next_multiple_of(self.tile.rows).min(rows.len().next_multiple_of(self.tile.rows));
-        let broad = COLUMNS.min(columns.len().next_multiple_of(self.tile.columns));
+        let tall = rows.len().min(ROWS).next_multiple_of(self.tile.rows);
+        let broad = columns.len().min(FIELD.1).next_multiple_of(self.tile.columns);
         let deep = PANEL.min(self.left_depth.len());
         let per_line = 64 / size_of::<N>();
         let (left_lines, right_lines) = ((tall * deep).div_ceil(per_line), (broad * deep).div_ceil(per_line));
@@ -310,46 +304,45 @@ where
             packed.resize(left_lines + right_lines, Line::default());
         }
         let (left, right) = packed.split_at_mut(left_lines);
-        let (left, right) = (left.as_mut_ptr().cast::<N>(), right.as_mut_ptr().cast::<N>());
+        let panels = (left.as_mut_ptr().cast::<N>(), right.as_mut_ptr().cast::<N>());
         let mut held = match self.in_place {
             true => Vec::new(),
-            false => vec![N::ZERO; rows.len() * broad],
+            false => vec![N::ZERO; rows.len().min(FIELD.0) * broad],
         };
-        let mut finish = Finish::new(self);
-        for first in columns.clone().step_by(COLUMNS) {
-            let band = first..columns.end.min(first + COLUMNS);
-            let sums = match self.in_place {
-                true => {
-                    let at = (batch * self.left_rows.len() + rows.start) * self.right_rows.len() + first;
-                    // SAFETY: the first element of the region, which is in the output.
-                    Sums {
-                        start: unsafe { self.out.get().cast::<N>().add(at) },
-                        stride: self.right_rows.len(),
+        let mut finish = (!self.plain).then(|| Finish::new(self));
+        for top in rows.clone().step_by(FIELD.0) {
+            for first in columns.clone().step_by(FIELD.1) {
+                let field = (top..rows.end.min(top + FIELD.0), first..columns.end.min(first + FIELD.1));
+                let sums = match self.in_place {
+                    true => {
+                        let at = (batch * self.left_rows.len() + top) * self.right_rows.len() + first;
+                        // SAFETY: the first element of the field, which is in the output.
+                        let start = unsafe { self.out.get().cast::<N>().add(at) };
+                        Sums { start, stride: self.right_rows.len() }
                     }
-                }
-                false => Sums { start: held.as_mut_ptr(), stride: broad },
-            };
-            // SAFETY: the caller's promise; the panels have room for what is packed.
-            unsafe { self.band(batch, rows.clone(), band, sums, (left, right), &mut finish) };
+                    false => Sums { start: held.as_mut_ptr(), stride: broad },
+                };
+                // SAFETY: the caller's promise; the panels have room for what is packed.
+                unsafe { self.field(batch, field, sums, panels, &mut finish) };
+            }
         }
         PACKED.set(packed);
     }
 
-    /// A region of at most [`COLUMNS`] columns.
+    /// A part of a region, of at most [`FIELD`].
     ///
     /// # Safety
     /// As `region`; `sums` has room for all rows and columns, `packed` for a panel of each operand.
-    unsafe fn band(
+    unsafe fn field(
         &self,
         batch: usize,
-        rows: Range<usize>,
-        columns: Range<usize>,
+        (rows, columns): (Range<usize>, Range<usize>),
         sums: Sums<N>,
         packed: (*mut N, *mut N),
-        finish: &mut Finish,
+        finish: &mut Option<Finish>,
     ) {
         let depth = self.left_depth.len();
-        // SAFETY (all below): offsets are within the operands, as the caller says; panels and sums have room.
+        // SAFETY: offsets are within the operands, as the caller says.
         let (left, right) = unsafe {
             (
                 self.left.get().offset(self.left_batches.offset(batch)),
@@ -364,11 +357,10 @@ where
                 rows: &self.right_rows[columns.clone()],
                 depth: &self.right_depth[panel.clone()],
             };
-            // SAFETY: as above.
-            unsafe { pack(grid, self.tile.columns, packed.1) };
-            let tall = ROWS.next_multiple_of(self.tile.rows);
-            for top in rows.clone().step_by(tall) {
-                let block = top..rows.end.min(top + tall);
+            // SAFETY: the same, and the panel has room.
+            unsafe { pack(grid, self.tile.columns, packed.1, self.level) };
+            for top in rows.clone().step_by(ROWS) {
+                let block = top..rows.end.min(top + ROWS);
                 let grid = Grid {
                     base: left.cast_const(),
                     rows: &self.left_rows[block.clone()],
@@ -376,11 +368,13 @@ where
                 };
                 // SAFETY: as above.
                 unsafe {
-                    pack(grid, self.tile.rows, packed.0);
+                    pack(grid, self.tile.rows, packed.0, self.level);
                     let start = sums.start.add((top - rows.start) * sums.stride);
                     let sums = Sums { start, ..sums };
                     self.block(block.len(), columns.len(), panel.len(), sums, packed, from == 0);
-                    if panel.end == depth && !self.plain {
+                    if panel.end == depth
+                        && let Some(finish) = finish
+                    {
                         self.finish(batch, block, columns.clone(), sums, finish);
                     }
                 }
@@ -391,7 +385,7 @@ where
     /// All tiles of two packed panels.
     ///
     /// # Safety
-    /// As `band`.
+    /// As `field`.
     unsafe fn block(
         &self,
         rows: usize,
@@ -430,7 +424,7 @@ where
     /// The epilogue of a block of rows, whose sums are complete.
     ///
     /// # Safety
-    /// As `band`.
+    /// As `field`.
     unsafe fn finish(
         &self,
         batch: usize,
@@ -440,7 +434,8 @@ where
         finish: &mut Finish,
     ) {
         // Rows that follow one another in the output are one long row.
-        let joined = columns.len() == self.right_rows.len() && sums.stride == columns.len();
+        let joined =
+            columns.len() == self.right_rows.len() && (self.in_place || sums.stride == columns.len());
         let (lines, length) =
             if joined { (1, rows.len() * columns.len()) } else { (rows.len(), columns.len()) };
         for line in 0..lines {

@@ -1,7 +1,12 @@
 //! Operands of a contraction in the order in which the kernel reads them: groups of a tile's rows, depth by depth. Each is read from wherever
 //! it lies, so a convolution never has its windows written out as a whole.
 
-use crate::element::Element;
+use std::any::TypeId;
+
+use smallvec::SmallVec;
+
+use crate::element::{Element, Number};
+use crate::level::Level;
 
 /// One operand's elements: `base` plus the offset of a row plus the offset of a depth.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +25,7 @@ pub fn follow(offsets: &[isize]) -> bool {
 ///
 /// # Safety
 /// Every sum of base and offsets is readable; `to` has room for all groups.
-pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) {
+pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide, level: Level) {
     let depth_follows = follow(grid.depth);
     for (group, rows) in grid.rows.chunks(width).enumerate() {
         // SAFETY: the caller says that there is room.
@@ -31,11 +36,64 @@ pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide
             if rows.len() == width && follow(rows) {
                 beside(grid, to);
             } else if depth_follows && !grid.depth.is_empty() {
+                #[cfg(target_arch = "x86_64")]
+                if level == Level::Avx512 && TypeId::of::<T>() == TypeId::of::<f32>() {
+                    let grid = Grid { base: grid.base.cast(), rows, depth: grid.depth };
+                    squares(grid, width, to.cast());
+                    continue;
+                }
                 behind(grid, width, to);
             } else {
-                anyhow(grid, width, to);
+                let runs = runs(rows);
+                if runs.len() * 4 <= width {
+                    in_runs(grid, &runs, width, to);
+                } else {
+                    anyhow(grid, width, to);
+                }
             }
         }
+    }
+}
+
+/// Rows that lie side by side: the number of the first, and how many.
+fn runs(rows: &[isize]) -> SmallVec<[(usize, usize); 8]> {
+    let mut runs: SmallVec<[(usize, usize); 8]> = SmallVec::new();
+    for (row, &offset) in rows.iter().enumerate() {
+        match runs.last_mut() {
+            Some((first, count)) if rows[*first] + *count as isize == offset => *count += 1,
+            _ => runs.push((row, 1)),
+        }
+    }
+    runs
+}
+
+/// Rows lie side by side in a few runs, as the windows of an image do.
+///
+/// # Safety
+/// As [`pack`].
+unsafe fn in_runs<T: Element>(
+    grid: Grid<'_, T>,
+    runs: &[(usize, usize)],
+    width: usize,
+    mut to: *mut T::Wide,
+) {
+    for &offset in grid.depth {
+        for &(first, count) in runs {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = grid.base.offset(grid.rows[first] + offset);
+                let to = to.add(first);
+                for row in 0..count {
+                    *to.add(row) = (*from.add(row)).widen();
+                }
+            }
+        }
+        for row in grid.rows.len()..width {
+            // SAFETY: the caller says that there is room.
+            unsafe { *to.add(row) = T::Wide::ZERO };
+        }
+        // SAFETY: as above.
+        to = unsafe { to.add(width) };
     }
 }
 
@@ -61,7 +119,6 @@ unsafe fn beside<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
 /// # Safety
 /// As [`pack`].
 unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) {
-    use crate::element::Number;
     const SIDE: usize = 16;
     let depth = grid.depth.len();
     for first in (0..depth).step_by(SIDE) {
@@ -85,10 +142,73 @@ unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) 
     }
 }
 
+/// The same for f32, sixteen rows and depths at a time in registers.
+///
+/// # Safety
+/// As [`pack`], on a processor with these instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
+    use std::arch::x86_64::*;
+    const SIDE: usize = 16;
+    let depth = grid.depth.len();
+    let mask = |count: usize| if count >= SIDE { !0 } else { (1_u16 << count) - 1 };
+    for first in (0..depth).step_by(SIDE) {
+        let count = SIDE.min(depth - first);
+        for beside in (0..width).step_by(SIDE) {
+            let mut lines = [_mm512_setzero_ps(); SIDE];
+            for (line, &offset) in lines.iter_mut().zip(grid.rows.iter().skip(beside)) {
+                // SAFETY: the caller's promise; what is beyond the depth is masked.
+                *line = unsafe {
+                    _mm512_maskz_loadu_ps(mask(count), grid.base.offset(offset + grid.depth[first]))
+                };
+            }
+            let lines = transposed(lines);
+            let store = mask(width - beside);
+            for (k, line) in lines.iter().enumerate().take(count) {
+                // SAFETY: the caller says that there is room; what is beyond the width is masked.
+                unsafe { _mm512_mask_storeu_ps(to.add((first + k) * width + beside), store, *line) };
+            }
+        }
+    }
+}
+
+/// A square of sixteen by sixteen, its rows become columns: pairs, pairs of pairs, then quarters of registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m512; 16] {
+    use std::arch::x86_64::*;
+    let mut pairs = rows;
+    for n in (0..16).step_by(2) {
+        pairs[n] = _mm512_unpacklo_ps(rows[n], rows[n + 1]);
+        pairs[n + 1] = _mm512_unpackhi_ps(rows[n], rows[n + 1]);
+    }
+    // Element `4 * quarter + n` of rows `group..group + 4`, in the quarters of register `group + n`.
+    let mut fours = pairs;
+    for n in (0..16).step_by(4) {
+        for (to, high) in [(n, 0), (n + 2, 1)] {
+            let (low, up) = (_mm512_castps_pd(pairs[n + high]), _mm512_castps_pd(pairs[n + high + 2]));
+            fours[to] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, up));
+            fours[to + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, up));
+        }
+    }
+    let mut columns = fours;
+    for n in 0..4 {
+        let even = _mm512_shuffle_f32x4::<0x88>(fours[n], fours[n + 4]);
+        let odd = _mm512_shuffle_f32x4::<0xDD>(fours[n], fours[n + 4]);
+        let even_high = _mm512_shuffle_f32x4::<0x88>(fours[n + 8], fours[n + 12]);
+        let odd_high = _mm512_shuffle_f32x4::<0xDD>(fours[n + 8], fours[n + 12]);
+        columns[n] = _mm512_shuffle_f32x4::<0x88>(even, even_high);
+        columns[n + 4] = _mm512_shuffle_f32x4::<0x88>(odd, odd_high);
+        columns[n + 8] = _mm512_shuffle_f32x4::<0xDD>(even, even_high);
+        columns[n + 12] = _mm512_shuffle_f32x4::<0xDD>(odd, odd_high);
+    }
+    columns
+}
+
 /// # Safety
 /// As [`pack`].
 unsafe fn anyhow<T: Element>(grid: Grid<'_, T>, width: usize, mut to: *mut T::Wide) {
-    use crate::element::Number;
     for &offset in grid.depth {
         // SAFETY: the caller's promise.
         unsafe {

@@ -37,7 +37,7 @@ pub fn unary(what: Unary, from: DType, to: DType, level: Level) -> Option<Kernel
 fn flags(what: Unary, level: Level) -> Option<Kernel> {
     Some(match what {
         Unary::Not | Unary::BitNot => function!(medium, level, |a: u8| -> u8 { a ^ 1 }),
-        Unary::IsNan | Unary::IsInf | Unary::Imag => function!(medium, level, |a: u8| -> u8 { a & 0 }),
+        Unary::IsNan | Unary::IsInf | Unary::Imag => function!(medium, level, |_a: u8| -> u8 { 0 }),
         Unary::Abs | Unary::Sign | Unary::Real | Unary::Conj => copy(1),
         Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => copy(1),
         _ => return None,

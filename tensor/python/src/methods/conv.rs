@@ -77,7 +77,6 @@ macro_rules! convolutions {
         $(
             #[pymethods]
             impl PyTensor {
-                #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
                 #[pyo3(signature = (weight, bias=None, stride=Each::Same(1), padding=None, dilation=Each::Same(1), groups=1))]
                 fn $name(
                     &self,

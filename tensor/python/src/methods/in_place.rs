@@ -11,9 +11,9 @@ use crate::error::raise;
 use crate::operand::Operand;
 use crate::tensor::PyTensor;
 
-fn changed<'py>(slf: Bound<'py, PyTensor>, code: Binary, other: Operand) -> PyResult<Bound<'py, PyTensor>> {
-    let own = slf.get().tensor();
-    let result = compute(code, slf.get(), other, false)?.tensor();
+fn change(x: &PyTensor, code: Binary, other: Operand) -> PyResult<()> {
+    let own = x.tensor();
+    let result = compute(code, x, other, false)?.tensor();
     let result = result.cast(own.dtype()).and_then(|x| x.to_device(own.device())).map_err(raise)?;
     if result.shape() != own.shape() {
         return Err(pyo3::exceptions::PyValueError::new_err(format!(
@@ -22,8 +22,7 @@ fn changed<'py>(slf: Bound<'py, PyTensor>, code: Binary, other: Operand) -> PyRe
             result.shape()
         )));
     }
-    slf.get().replace(&result)?;
-    Ok(slf)
+    x.replace(&result)
 }
 
 macro_rules! in_place {
@@ -32,7 +31,8 @@ macro_rules! in_place {
         impl PyTensor {
             $(
                 fn $name<'py>(slf: Bound<'py, Self>, other: Operand) -> PyResult<Bound<'py, Self>> {
-                    changed(slf, $code, other)
+                    change(slf.get(), $code, other)?;
+                    Ok(slf)
                 }
             )*
         }
@@ -49,6 +49,22 @@ in_place! {
 
 #[pymethods]
 impl PyTensor {
+    fn __iadd__(&self, other: Operand) -> PyResult<()> {
+        change(self, Binary::Add, other)
+    }
+
+    fn __isub__(&self, other: Operand) -> PyResult<()> {
+        change(self, Binary::Sub, other)
+    }
+
+    fn __imul__(&self, other: Operand) -> PyResult<()> {
+        change(self, Binary::Mul, other)
+    }
+
+    fn __itruediv__(&self, other: Operand) -> PyResult<()> {
+        change(self, Binary::Div, other)
+    }
+
     /// Takes another tensor's elements, broadcast, in its own type and on its own device.
     #[pyo3(signature = (source, non_blocking=false))]
     fn copy_<'py>(slf: Bound<'py, Self>, source: Operand, non_blocking: bool) -> PyResult<Bound<'py, Self>> {
@@ -81,9 +97,9 @@ impl PyTensor {
         Ok(slf)
     }
 
-    #[pyo3(signature = (from=0.0, to=1.0))]
-    fn uniform_(slf: Bound<'_, Self>, from: f64, to: f64) -> PyResult<Bound<'_, Self>> {
-        random(slf, tensor_core::step::Distribution::Uniform, to - from, from)
+    #[pyo3(signature = (low=0.0, high=1.0))]
+    fn uniform_(slf: Bound<'_, Self>, low: f64, high: f64) -> PyResult<Bound<'_, Self>> {
+        random(slf, tensor_core::step::Distribution::Uniform, high - low, low)
     }
 
     #[pyo3(signature = (mean=0.0, std=1.0))]

@@ -2,6 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use tensor_core::ops::matmul;
 
 use crate::operand::{Operand, apply, apply_some};
@@ -41,6 +42,21 @@ impl PyTensor {
             _ => unreachable!("both were given"),
         })
     }
+}
+
+/// Sums of products, as Einstein wrote them: `einsum('bij,bjk->bik', a, b)`.
+#[pyfunction]
+#[pyo3(signature = (equation, *operands))]
+pub fn einsum(equation: &str, operands: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
+    let operands = match operands.len() {
+        1 if operands.get_item(0)?.cast::<PyTensor>().is_err() => {
+            operands.get_item(0)?.extract::<Vec<Operand>>()?
+        }
+        _ => operands.iter().map(|operand| operand.extract()).collect::<PyResult<Vec<Operand>>>()?,
+    };
+    apply(&operands, |tensors| {
+        tensor_core::ops::einsum::einsum(equation, &tensors.iter().collect::<Vec<_>>())
+    })
 }
 
 /// How fp32 products are added: 'ordered' gives the same bits on every device, 'fast' whatever is fastest on each.

@@ -76,7 +76,7 @@ impl Lines {
         Ok(())
     }
 
-    fn close(mut self, plan: &mut Plan<'_>, family: &str) {
+    fn close(mut self, plan: &mut Plan<'_>, family: &'static str) {
         self.writer.line("}");
         let threads = if self.threads == 1 { 64 } else { self.threads };
         plan.launches.push(self.writer.launch(family, self.groups, threads));

@@ -18,38 +18,36 @@ class _OfDevice:
         return current if current.startswith("rocm") else "rocm:0"
 
 
-class TuningCache(_OfDevice):
-    """Compiled kernels. They are kept in memory, and on disk for the next process, where their key is the library's version, the GPU's
-    architecture and everything the kernel was made of; so an old file can never be a wrong one."""
-
-    _exhaustive = False
+class TuningCache:
+    """Which way of doing a step is fastest on which GPU, for the whole process. Entries are keyed by version, architecture and shape."""
 
     def enable_exhaustive_search(self, enabled=True):
-        """Asks for every variant of a kernel to be tried before one is kept. Kernels have one variant for each shape of problem now, chosen
-        from the shape and the GPU, so there is nothing to search yet; the wish is remembered and told by `get_stats`."""
-        TuningCache._exhaustive = bool(enabled)
+        """Whether steps that are not known yet are tried in all ways, which takes a while the first time. All ways give the same bits."""
+        _pf.rocm_exhaustive_search(bool(enabled))
 
     def set_cache_file(self, path):
-        """Where compiled kernels are kept: a folder, made when the first kernel is kept. A folder that cannot be made keeps nothing and
-        hurts nobody."""
-        path = os.fspath(path)
-        if ".." in path.split(os.sep):
-            raise ValueError(f"set_cache_file: {path!r} leads out of its folder by '..'")
-        _pf.rocm_set_kernel_cache(path)
+        """Reads a file, if there is one, and writes it from now on. A damaged one counts as empty."""
+        _pf.rocm_set_tuning_file(os.fspath(path))
 
     def clear(self):
-        """Removes what is kept on disk."""
-        folder = _pf.rocm_kernel_cache()
-        if folder is not None and os.path.isdir(folder):
-            for name in os.listdir(folder):
-                if name.endswith((".module", ".link")):
-                    os.remove(os.path.join(folder, name))
+        """Forgets everything, in the file too."""
+        _pf.rocm_clear_tuning()
 
     def get_stats(self):
-        """`hits` (built ahead or found on disk), `misses` (compiled), `entries`, and more."""
-        stats = _pf.rocm_kernel_stats(self._name())
-        stats["exhaustive_search"] = TuningCache._exhaustive
-        return stats
+        """`hits`, `misses`, `entries`, `exhaustive_search`."""
+        return _pf.rocm_tuning_stats()
+
+
+class KernelCache(_OfDevice):
+    """Compiled kernels: some come with the library, others are compiled when they are first needed and kept in a folder."""
+
+    def set_folder(self, path):
+        """Where they are kept from now on; None keeps none."""
+        _pf.rocm_set_kernel_cache(None if path is None else os.fspath(path))
+
+    def get_stats(self):
+        """`built_ahead`, `from_disk`, `compiled`, `compilations`, `launches`."""
+        return _pf.rocm_kernel_stats(self._name())
 
 
 class PinnedPool(_OfDevice):
@@ -96,8 +94,12 @@ class MemoryManager(_OfDevice):
         _pf.rocm_warmup(self._name(), [int(size) for size in sizes])
 
 
-def get_tuning_cache(device=None):
-    return TuningCache(device)
+def get_tuning_cache():
+    return TuningCache()
+
+
+def get_kernel_cache(device=None):
+    return KernelCache(device)
 
 
 def get_pinned_pool(device=None):

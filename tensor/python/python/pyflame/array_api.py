@@ -1,0 +1,459 @@
+"""The Python array API standard (2024.12) as a namespace: `import pyflame.array_api as xp`.
+
+Arrays are tensors; names and signatures are the standard's, whose axes are `axis` and whose sums keep `keepdims`.
+"""
+
+import builtins as _builtins
+import math as _math
+
+from . import _pyflame as _pf
+from ._pyflame import (  # noqa: F401
+    Tensor as Array,
+    bfloat16,
+    complex64,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .creation import asarray, finfo, iinfo, meshgrid  # noqa: F401
+from ._pyflame import from_dlpack  # noqa: F401
+
+__array_api_version__ = "2024.12"
+
+bool = _pf.bool  # noqa: A001
+e, pi, inf, nan, newaxis = _math.e, _math.pi, float("inf"), float("nan"), None
+
+_DEFAULTS = {"real floating": float32, "complex floating": complex64, "integral": int64, "indexing": int64}
+_KINDS = {
+    "bool": [bool],
+    "signed integer": [int8, int16, int32, int64],
+    "unsigned integer": [uint8, uint16, uint32, uint64],
+    "real floating": [float32, float64],
+    "complex floating": [complex64],
+}
+_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+
+
+class _Info:
+    """What this namespace can do."""
+
+    def capabilities(self):
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self):
+        return _pf.get_device()
+
+    def devices(self):
+        return ["cpu"] + [f"rocm:{number}" for number in range(_pf.rocm_device_count())]
+
+    def default_dtypes(self, *, device=None):
+        return dict(_DEFAULTS)
+
+    def dtypes(self, *, device=None, kind=None):
+        kinds = _KINDS if kind is None else ([kind] if isinstance(kind, str) else kind)
+        return {dtype.name: dtype for name in kinds for dtype in _KINDS[name]}
+
+
+def __array_namespace_info__():
+    return _Info()
+
+
+# Creation
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    if stop is None:
+        start, stop = 0, start
+    return _pf.arange(start, stop, step, dtype=dtype, device=device)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    return _pf.zeros(_shape(shape), dtype=dtype, device=device)
+
+
+def ones(shape, *, dtype=None, device=None):
+    return _pf.ones(_shape(shape), dtype=dtype, device=device)
+
+
+def empty(shape, *, dtype=None, device=None):
+    return _pf.empty(_shape(shape), dtype=dtype, device=device)
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    return _pf.full(_shape(shape), fill_value, dtype=dtype, device=device)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    columns = n_rows if n_cols is None else n_cols
+    if k == 0:
+        return _pf.eye(n_rows, columns, dtype=dtype, device=device)
+    rows = _pf.arange(n_rows, device=device).unsqueeze(1)
+    return (_pf.arange(columns, device=device).unsqueeze(0) - rows == k).to(dtype or float32)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    if endpoint:
+        return _pf.linspace(start, stop, num, dtype=dtype, device=device)
+    return _pf.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]
+
+
+def _shape(shape):
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+zeros_like, ones_like, empty_like, full_like = _pf.zeros_like, _pf.ones_like, _pf.empty_like, _pf.full_like
+
+
+def tril(x, /, *, k=0):
+    return x.tril(k)
+
+
+def triu(x, /, *, k=0):
+    return x.triu(k)
+
+
+# Types
+
+
+def astype(x, dtype, /, *, copy=True, device=None):
+    made = x.to(dtype) if device is None else x.to(device).to(dtype)
+    return made.clone() if copy and made.dtype == x.dtype else made
+
+
+def can_cast(from_, to, /):
+    given = from_.dtype if isinstance(from_, Array) else _pf.dtype_of(from_)
+    return result_type(given, to) == _pf.dtype_of(to)
+
+
+def isdtype(dtype, kind):
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    for wanted in kinds:
+        if isinstance(wanted, str):
+            if wanted not in _KINDS:
+                raise ValueError(f"isdtype: {wanted!r} is no kind; there are {', '.join(_KINDS)}")
+            if dtype in _KINDS[wanted]:
+                return True
+        elif dtype == wanted:
+            return True
+    return False
+
+
+def result_type(*arrays_and_dtypes):
+    tensors = []
+    for value in arrays_and_dtypes:
+        if isinstance(value, Array):
+            tensors.append(_pf.zeros(1, dtype=value.dtype, device="cpu"))
+        elif not isinstance(value, (int, float, complex)):
+            tensors.append(_pf.zeros(1, dtype=value, device="cpu"))
+    if not tensors:
+        raise ValueError("result_type: at least one array or dtype is needed")
+    sum_of = tensors[0]
+    for other in tensors[1:]:
+        sum_of = _pf.maximum(sum_of, other) if not (sum_of.is_complex() or other.is_complex()) else sum_of + other
+    for value in arrays_and_dtypes:
+        if isinstance(value, (int, float, complex)):
+            sum_of = sum_of * value if not isinstance(value, type(True)) else sum_of
+    return sum_of.dtype
+
+
+def broadcast_shapes(*shapes):
+    result = []
+    for shape in shapes:
+        shape = list(shape)
+        length = _builtins.max(len(result), len(shape))
+        result = [1] * (length - len(result)) + result
+        shape = [1] * (length - len(shape)) + shape
+        for axis, (a, b) in enumerate(zip(result, shape)):
+            if a != b and a != 1 and b != 1:
+                raise ValueError(f"shapes do not broadcast: {shapes}")
+            result[axis] = b if a == 1 else a
+    return tuple(result)
+
+
+def broadcast_arrays(*arrays):
+    shape = broadcast_shapes(*(x.shape for x in arrays))
+    return [x.broadcast_to(shape) for x in arrays]
+
+
+def broadcast_to(x, /, shape):
+    return x.broadcast_to(tuple(shape))
+
+
+# Element by element: the standard's name, and ours where it is another.
+
+_UNARY = {
+    "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh",
+    "bitwise_invert": "bitwise_not", "ceil": "ceil", "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp",
+    "expm1": "expm1", "floor": "floor", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log",
+    "log1p": "log1p", "log2": "log2", "log10": "log10", "logical_not": "logical_not", "negative": "neg",
+    "reciprocal": "reciprocal", "round": "round", "sign": "sign", "sin": "sin", "sinh": "sinh", "square": "square",
+    "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}  # fmt: skip
+_BINARY = {
+    "add": "add", "atan2": "atan2", "bitwise_and": "bitwise_and", "bitwise_left_shift": "bitwise_left_shift",
+    "bitwise_or": "bitwise_or", "bitwise_right_shift": "bitwise_right_shift", "bitwise_xor": "bitwise_xor",
+    "copysign": "copysign", "divide": "div", "equal": "eq", "floor_divide": "floor_divide", "greater": "gt",
+    "greater_equal": "ge", "hypot": "hypot", "less": "lt", "less_equal": "le", "logaddexp": "logaddexp",
+    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor", "maximum": "maximum",
+    "minimum": "minimum", "multiply": "mul", "nextafter": "nextafter", "not_equal": "ne", "pow": "pow",
+    "remainder": "remainder", "subtract": "sub",
+}  # fmt: skip
+_SWAPPED = {"greater": "lt", "greater_equal": "le", "less": "gt", "less_equal": "ge"}
+
+
+def _unary(name, method):
+    def function(x, /):
+        return method(x)
+
+    function.__name__ = name
+    return function
+
+
+def _binary(name, method):
+    def function(x1, x2, /):
+        if isinstance(x1, Array):
+            return method(x1, x2)
+        if name in _SWAPPED:
+            return getattr(Array, _SWAPPED[name])(x2, x1)
+        return method(_pf.full((), x1, dtype=x2.dtype, device=x2.device), x2)
+
+    function.__name__ = name
+    return function
+
+
+for _name, _ours in _UNARY.items():
+    globals()[_name] = _unary(_name, getattr(Array, _ours))
+for _name, _ours in _BINARY.items():
+    globals()[_name] = _binary(_name, getattr(Array, _ours))
+
+
+def positive(x, /):
+    return +x
+
+
+def real(x, /):
+    return x.real
+
+
+def imag(x, /):
+    return x.imag
+
+
+def signbit(x, /):
+    return (x < 0) | ((x == 0) & (x.reciprocal() < 0))
+
+
+def clip(x, /, min=None, max=None):
+    if min is None and max is None:
+        return x.clone()
+    return x.clamp(min, max).to(x.dtype)
+
+
+where = _pf.where
+
+
+# Reductions
+
+
+def _reduction(name, method, typed):
+    def plain(x, /, *, axis=None, keepdims=False):
+        return method(x, _axes(axis), keepdims)
+
+    def with_type(x, /, *, axis=None, dtype=None, keepdims=False):
+        return method(x, _axes(axis), keepdims, dtype=dtype)
+
+    function = with_type if typed else plain
+    function.__name__ = name
+    return function
+
+
+def _axes(axis):
+    return axis
+
+
+for _name, _ours, _typed in (
+    ("sum", "sum", True), ("prod", "prod", True), ("mean", "mean", False), ("max", "amax", False), ("min", "amin", False),
+    ("any", "any", False), ("all", "all", False),
+):  # fmt: skip
+    globals()[_name] = _reduction(_name, getattr(Array, _ours), _typed)
+
+
+def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    return x.var(axis, keepdim=keepdims, correction=float(correction))
+
+
+def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    return x.std(axis, keepdim=keepdims, correction=float(correction))
+
+
+def argmax(x, /, *, axis=None, keepdims=False):
+    return x.argmax(axis, keepdims)
+
+
+def argmin(x, /, *, axis=None, keepdims=False):
+    return x.argmin(axis, keepdims)
+
+
+def count_nonzero(x, /, *, axis=None, keepdims=False):
+    return (x != 0).sum(axis, keepdims)
+
+
+def _cumulative(method, first, x, axis, dtype, include_initial):
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError("an axis is needed for arrays of several dimensions")
+        axis = 0
+    result = method(x, axis, dtype=dtype)
+    if include_initial:
+        shape = list(result.shape)
+        shape[axis] = 1
+        result = _pf.cat([_pf.full(shape, first, dtype=result.dtype, device=result.device), result], axis)
+    return result
+
+
+def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+    return _cumulative(Array.cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    return _cumulative(Array.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    parts = [part for part in (prepend, x, append) if part is not None]
+    x = _pf.cat(parts, axis) if len(parts) > 1 else x
+    for _ in range(n):
+        length = x.shape[axis]
+        x = x.narrow(axis, 1, length - 1) - x.narrow(axis, 0, length - 1)
+    return x
+
+
+# Shapes
+
+
+def reshape(x, /, shape, *, copy=None):
+    made = x.reshape(tuple(shape))
+    return made.clone() if copy else made
+
+
+def permute_dims(x, /, axes):
+    return x.permute(tuple(axes))
+
+
+def matrix_transpose(x, /):
+    if x.ndim < 2:
+        raise ValueError("matrix_transpose: at least two axes are needed")
+    return x.transpose(-2, -1)
+
+
+def moveaxis(x, source, destination, /):
+    return x.movedim(source, destination)
+
+
+def expand_dims(x, /, *, axis=0):
+    return x.unsqueeze(axis)
+
+
+def squeeze(x, /, axis):
+    for one in (axis,) if isinstance(axis, int) else axis:
+        if x.shape[one] != 1:
+            raise ValueError(f"squeeze: axis {one} of {tuple(x.shape)} has not the length 1")
+    return x.squeeze(axis)
+
+
+def flip(x, /, *, axis=None):
+    axes = range(x.ndim) if axis is None else ((axis,) if isinstance(axis, int) else axis)
+    return x.flip(tuple(axes))
+
+
+def roll(x, /, shift, *, axis=None):
+    return x.roll(shift, axis)
+
+
+def concat(arrays, /, *, axis=0):
+    if axis is None:
+        return _pf.cat([x.flatten() for x in arrays], 0)
+    return _pf.cat(list(arrays), axis)
+
+
+def stack(arrays, /, *, axis=0):
+    return _pf.stack(list(arrays), axis)
+
+
+def unstack(x, /, *, axis=0):
+    return tuple(x.unbind(axis))
+
+
+def tile(x, repetitions, /):
+    return x.tile(tuple(repetitions))
+
+
+def repeat(x, repeats, /, *, axis=None):
+    return x.repeat_interleave(int(repeats), axis)
+
+
+# Order, search, indices
+
+
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    return x.sort(axis, descending).values
+
+
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    return x.argsort(axis, descending)
+
+
+def take(x, indices, /, *, axis=None):
+    if axis is None:
+        axis = 0
+    return x.index_select(axis, indices)
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    return x.gather(axis, indices)
+
+
+def nonzero(x, /):
+    if x.ndim == 0:
+        raise ValueError("nonzero: an array without axes has no indices")
+    return tuple(x.nonzero().unbind(1))
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    x1 = x1 if sorter is None else x1.index_select(0, sorter)
+    values = x2.unsqueeze(-1)
+    below = x1 < values if side == "left" else x1 <= values
+    return below.sum(-1)
+
+
+# Products
+
+
+def matmul(x1, x2, /):
+    return x1 @ x2
+
+
+def vecdot(x1, x2, /, *, axis=-1):
+    return (x1.conj() * x2).sum(axis)
+
+
+def tensordot(x1, x2, /, *, axes=2):
+    first, second = (range(x1.ndim - axes, x1.ndim), range(axes)) if isinstance(axes, int) else axes
+    first, second = [a % x1.ndim for a in first], [a % x2.ndim for a in second]
+    left = [a for a in range(x1.ndim) if a not in first]
+    right = [a for a in range(x2.ndim) if a not in second]
+    depth = _math.prod(x1.shape[a] for a in first)
+    shape = [x1.shape[a] for a in left] + [x2.shape[a] for a in right]
+    rows, columns = _math.prod(x1.shape[a] for a in left), _math.prod(x2.shape[a] for a in right)
+    a = x1.permute(tuple(left + first)).reshape(rows, depth)
+    b = x2.permute(tuple(second + right)).reshape(depth, columns)
+    return (a @ b).reshape(shape)
