@@ -1,4 +1,4 @@
-//! pyflame: its wheel, made by maturin, and its tests, in an environment that has nothing of ours but that wheel.
+//! pyflame: its wheel, made by maturin, and its tests.
 
 use crate::build::Built;
 use crate::repo::Repo;
@@ -58,10 +58,28 @@ pub fn command(python: &Path, built: &Built) -> Command {
     command
 }
 
-/// Its tests, on the CPU and on a software MI300X.
+/// Its tests, on the CPU and on a software MI300X, with the module that the build left: maturin would compile it once more.
 pub fn check(repo: &Repo, built: &Built) -> Result<()> {
-    let python = install(repo)?;
+    let python = venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")?;
+    let package = repo.target.join("pyflame");
+    place(repo, &package)?;
     let mut pytest = command(&python, built);
+    pytest.env("PYTHONPATH", &package);
     pytest.args(["-m", "pytest", "--quiet", "--no-header", "-p", "no:cacheprovider"]);
     step::loud("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
+}
+
+/// The package as the wheel has it, in a folder.
+fn place(repo: &Repo, folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut copy = Command::new("cp");
+    copy.arg("--recursive").arg(repo.root.join(FOLDER).join("python/pyflame")).arg(folder);
+    step::quiet("copy of the package", &mut copy, &repo.logs().join("pyflame-copy.log"))?;
+    let module = repo.target.join("release/lib_pyflame.so");
+    fs::copy(&module, folder.join("pyflame/_pyflame.abi3.so"))
+        .with_context(|| format!("cannot copy {}", module.display()))?;
+    Ok(())
 }
