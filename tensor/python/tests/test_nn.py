@@ -286,3 +286,10 @@ def test_fused_patterns_are_one_launch(device):
         assert len(pf.explain(chain)) == 1, pf.explain(chain)
     assert pf.backend.rocm.can_fuse("matmul", "add", "relu") and pf.backend.rocm.can_fuse("add", "relu")
     assert not pf.backend.rocm.can_fuse("relu", "matmul")
+
+
+def test_truncated_normal_numbers_stay_between_their_bounds(device):
+    weights = nn.init.trunc_normal_(pf.empty(2000), mean=0.5, std=2.0, a=-1.0, b=3.0).numpy()
+    assert weights.min() >= -1.0 and weights.max() <= 3.0
+    # Those of the whole distribution between the bounds have this mean and deviation.
+    assert abs(weights.mean() - 0.86) < 0.1 and abs(weights.std() - 1.07) < 0.1

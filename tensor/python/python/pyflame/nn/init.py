@@ -5,6 +5,10 @@ import math
 from .. import _pyflame as _pf
 
 
+# As many as a float32 has digits.
+_HALVINGS = 24
+
+
 def _fill(tensor, values):
     with _pf.no_grad():
         tensor.copy_(values)
@@ -24,14 +28,17 @@ def normal_(tensor, mean=0.0, std=1.0):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
-    """Normal numbers between a and b: uniform numbers through the inverse of the distribution."""
-
-    def below(x):
-        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
-
-    low, high = below(a), below(b)
-    uniform = _pf.rand(tuple(tensor.shape), **_like(tensor)) * (2 * (high - low)) + (2 * low - 1)
-    return _fill(tensor, (_pf.erfinv(uniform) * (std * math.sqrt(2.0)) + mean).clamp(a, b))
+    """Normal numbers between a and b: where the distribution reaches uniform numbers, found by halving."""
+    shape, like = tuple(tensor.shape), _like(tensor)
+    scale = std * math.sqrt(2.0)
+    edges = [math.erf((edge - mean) / scale) for edge in (a, b)]
+    wanted = _pf.rand(shape, **like) * (edges[1] - edges[0]) + edges[0]
+    low, high = _pf.full(shape, a, **like), _pf.full(shape, b, **like)
+    for _ in range(_HALVINGS):
+        middle = (low + high) * 0.5
+        beyond = _pf.erf((middle - mean) * (1.0 / scale)) > wanted
+        low, high = _pf.where(beyond, low, middle), _pf.where(beyond, middle, high)
+    return _fill(tensor, (low + high) * 0.5)
 
 
 def constant_(tensor, val):
