@@ -14,8 +14,8 @@ use crate::library::{Handle, Library, call};
 use crate::source::{Kernel, Launch, hash, whole};
 use crate::stream::Stream;
 
-/// For results that are the same everywhere, and no headers, which our text does without.
-const OPTIONS: [&str; 5] = ["-O3", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-ffreestanding"];
+/// For results that are the same everywhere. Our text does without headers, which a worker of Remora's then does not read.
+const OPTIONS: [&str; 5] = ["-O3", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-D__REMORA_NO_HEADERS__"];
 
 /// Where kernels came from, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
