@@ -102,11 +102,6 @@ def gelu(attributes, x):
     return pf.gelu(x, approximate=text(attributes.get("approximate", "none")))
 
 
-def elu(attributes, x):
-    alpha = attributes.get("alpha", 1.0)
-    return pf.where(x > 0, x, alpha * pf.expm1(x))
-
-
 def celu(attributes, x):
     alpha = attributes.get("alpha", 1.0)
     return pf.maximum(x, x * 0) + pf.minimum(alpha * pf.expm1(x / alpha), x * 0)
@@ -115,10 +110,6 @@ def celu(attributes, x):
 def selu(attributes, x):
     alpha, gamma = attributes.get("alpha", 1.67326319217681884765625), attributes.get("gamma", 1.05070102214813232421875)
     return gamma * pf.where(x > 0, x, alpha * pf.exp(x) - alpha)
-
-
-def leaky_relu(attributes, x):
-    return pf.where(x < 0, attributes.get("alpha", 0.01) * x, x)
 
 
 def prelu(attributes, x, slope):
@@ -135,14 +126,6 @@ def hard_swish(attributes, x):
 
 def swish(attributes, x):
     return x * pf.sigmoid(attributes.get("alpha", 1.0) * x)
-
-
-def mish(attributes, x):
-    return x * pf.tanh(pf.log1p(pf.exp(x)))
-
-
-def softplus(attributes, x):
-    return pf.maximum(x, x * 0) + pf.log1p(pf.exp(-pf.abs(x)))
 
 
 def softsign(attributes, x):
@@ -470,7 +453,7 @@ def gemm(attributes, a, b, c=None):
 
 
 def einsum(attributes, *inputs):
-    """As the sum of a product of all, over every letter that is not asked for."""
+    """As the sum of a product of all, over every letter that is not asked for: pyflame's own takes neither dots nor diagonals."""
     left, _, right = text(attributes["equation"]).replace(" ", "").partition("->")
     terms = left.split(",")
     rest = max((len(x.shape) - len(term.replace("...", "")) for x, term in zip(inputs, terms) if "..." in term), default=0)
@@ -575,10 +558,6 @@ def with_ceiling(attributes, lengths, kernel, strides, dilations, padding):
     return result
 
 
-POOLS = {"max": {1: pf.max_pool1d, 2: pf.max_pool2d, 3: pf.max_pool3d},
-         "average": {1: pf.avg_pool1d, 2: pf.avg_pool2d, 3: pf.avg_pool3d}}
-
-
 def max_pool(attributes, x):
     if attributes.get("outputs", 1) > 1:
         raise NotImplementedError("max pooling that tells where the largest were")
@@ -586,8 +565,8 @@ def max_pool(attributes, x):
     strides, dilations, padding = window(attributes, x.shape[2:], kernel)
     padding = with_ceiling(attributes, x.shape[2:], kernel, strides, dilations, padding)
     low = -math.inf if x.dtype.is_floating_point else np.iinfo(str(x.dtype).split(".")[-1]).min
-    return POOLS["max"][len(kernel)](framed(x, padding, low), tuple(kernel), stride=tuple(strides),
-                                     dilation=tuple(dilations))
+    function = {1: pf.max_pool1d, 2: pf.max_pool2d, 3: pf.max_pool3d}[len(kernel)]
+    return function(framed(x, padding, low), tuple(kernel), stride=tuple(strides), dilation=tuple(dilations))
 
 
 def sums_of_windows(x, kernel, strides, dilations):
@@ -718,6 +697,7 @@ OPERATORS = {
         "Asin": pf.asin, "Acos": pf.acos, "Atan": pf.atan, "Sinh": pf.sinh, "Cosh": pf.cosh, "Tanh": pf.tanh, "Asinh": pf.asinh,
         "Acosh": pf.acosh, "Atanh": pf.atanh, "Erf": pf.erf, "Sigmoid": pf.sigmoid, "Relu": pf.relu, "Floor": pf.floor,
         "Ceil": pf.ceil, "Round": pf.round, "Sign": pf.sign, "IsNaN": pf.isnan, "Reciprocal": pf.reciprocal,
+        "Mish": pf.mish, "Softplus": pf.softplus,
         "Add": pf.add, "Sub": pf.sub, "Mul": pf.mul, "Equal": pf.eq, "Less": pf.lt, "LessOrEqual": pf.le, "Greater": pf.gt,
         "GreaterOrEqual": pf.ge, "And": pf.logical_and, "Or": pf.logical_or, "Xor": pf.logical_xor, "Not": pf.logical_not,
         "BitwiseAnd": pf.bitwise_and, "BitwiseOr": pf.bitwise_or, "BitwiseXor": pf.bitwise_xor, "BitwiseNot": pf.bitwise_not,
@@ -725,8 +705,9 @@ OPERATORS = {
     }.items()},
     "Sum": variadic(pf.add), "Max": variadic(pf.maximum), "Min": variadic(pf.minimum), "Mean": mean_of,
     "Div": divide, "Mod": modulo, "Pow": power, "BitShift": shift, "Clip": clip, "IsInf": is_inf, "Cast": cast,
-    "Gelu": gelu, "Elu": elu, "Celu": celu, "Selu": selu, "LeakyRelu": leaky_relu, "PRelu": prelu, "HardSigmoid": hard_sigmoid,
-    "HardSwish": hard_swish, "Swish": swish, "Mish": mish, "Softplus": softplus, "Softsign": softsign,
+    "Gelu": gelu, "Elu": lambda attributes, x: pf.elu(x, attributes.get("alpha", 1.0)), "Celu": celu, "Selu": selu,
+    "LeakyRelu": lambda attributes, x: pf.leaky_relu(x, attributes.get("alpha", 0.01)), "PRelu": prelu, "HardSigmoid": hard_sigmoid,
+    "HardSwish": hard_swish, "Swish": swish, "Softsign": softsign,
     "ThresholdedRelu": thresholded_relu, "Shrink": shrink,
     # reductions
     "ReduceSum": reduction(SUM), "ReduceMax": reduction(MAX), "ReduceMin": reduction(MIN), "ReduceMean": reduction(mean),

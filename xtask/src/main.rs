@@ -84,7 +84,9 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
         Task::Picture(arguments) => picture::run(&arguments),
-        Task::Wheel => pyflame::install(&repo).map(drop),
+        Task::Wheel => {
+            pyflame::wheel(&repo).map(|wheel| step::detail(&format!("wheel: {}", wheel.display())))
+        }
         Task::Codegen(arguments) => codegen::run(&repo, &arguments),
         Task::Tidy => tidy::run(&repo),
         Task::Conformance(arguments) => conformance::run(&repo, &arguments),

@@ -13,8 +13,8 @@ const FOLDER: &str = "tensor/python";
 
 /// A Python that has pyflame as it is now, and what its tests need.
 pub fn install(repo: &Repo) -> Result<PathBuf> {
-    let python = venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")?;
-    let wheel = wheel(repo, &python)?;
+    let wheel = wheel(repo)?;
+    let python = environment(repo)?;
     let mut pip = Command::new(&python);
     pip.args([
         "-m",
@@ -29,14 +29,19 @@ pub fn install(repo: &Repo) -> Result<PathBuf> {
     Ok(python)
 }
 
+fn environment(repo: &Repo) -> Result<PathBuf> {
+    venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")
+}
+
 /// The wheel, in `target/wheels`.
-fn wheel(repo: &Repo, python: &Path) -> Result<PathBuf> {
+pub fn wheel(repo: &Repo) -> Result<PathBuf> {
+    let python = environment(repo)?;
     let folder = repo.target.join("wheels");
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    let mut maturin = Command::new(python);
-    maturin.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]).arg(python);
+    let mut maturin = Command::new(&python);
+    maturin.args(["-m", "maturin", "build", "--release", "--locked", "--interpreter"]).arg(&python);
     maturin.arg("--manifest-path").arg(repo.root.join(FOLDER).join("Cargo.toml")).arg("--out").arg(&folder);
     step::quiet("maturin build", &mut maturin, &repo.logs().join("maturin.log"))?;
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -60,7 +65,7 @@ pub fn command(python: &Path, built: &Built) -> Command {
 
 /// Its tests, on the CPU and on a software MI300X, with the module that the build left: maturin would compile it once more.
 pub fn check(repo: &Repo, built: &Built) -> Result<()> {
-    let python = venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")?;
+    let python = environment(repo)?;
     let package = repo.target.join("pyflame");
     place(repo, &package)?;
     let mut pytest = command(&python, built);
