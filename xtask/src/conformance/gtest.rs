@@ -30,8 +30,8 @@ pub struct Limits {
 pub enum Tests<'a> {
     /// Those that a filter of Google Test takes
     Filter(&'a str),
-    /// All of a program of Thrust's framework, in these sizes
-    Sizes(&'a str),
+    /// These of a program of Thrust's framework, all if none are named, in these sizes
+    Sizes(&'a str, &'a [String]),
 }
 
 /// Run tests of a program. Its output is put into `log`.
@@ -51,8 +51,8 @@ pub fn run(
     loop {
         let mut command = command();
         match tests {
-            Tests::Sizes(sizes) => {
-                command.arg("--verbose").arg(format!("--sizes={sizes}"));
+            Tests::Sizes(sizes, names) => {
+                command.arg("--verbose").arg(format!("--sizes={sizes}")).args(names);
             }
             Tests::Filter(filter) if verdict.started().is_empty() => {
                 command.arg(format!("--gtest_filter={filter}"));
@@ -69,7 +69,7 @@ pub fn run(
         let ended = once(title, &mut command, &mut file, &mut verdict, started, limits)?;
         let out_of_time = started.elapsed() >= limits.program;
         verdict.close(&ended);
-        let ends = matches!(tests, Tests::Sizes(_)) || out_of_time || verdict.started().len() == known;
+        let ends = matches!(tests, Tests::Sizes(..)) || out_of_time || verdict.started().len() == known;
         if verdict.is_finished() || ends {
             return Ok(verdict);
         }

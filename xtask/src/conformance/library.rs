@@ -47,6 +47,8 @@ pub enum LeftOut {
     Tests(&'static str, &'static [&'static str]),
     /// The same of all programs.
     Everywhere(&'static [&'static str]),
+    /// Tests of Thrust's framework whose names have this text, of all programs.
+    Named(&'static str),
 }
 
 /// What every program is loaded with.
@@ -76,14 +78,19 @@ impl Library {
             if !selection.takes(&program) || (selection.quick && quick.is_none()) {
                 continue;
             }
+            let mut names = Vec::new();
             let mut filter = quick.filter(|_| selection.quick).unwrap_or("*").to_owned();
-            if !selection.slow && self.framework == Framework::GoogleTest {
+            if !selection.slow {
                 match self.slow(&program, || self.listing(built, &userland, &program))? {
                     Slow::Everything => {
                         step::detail(&format!("{program}: left out, all of it takes hours"));
                         continue;
                     }
                     Slow::Patterns(patterns) if patterns.is_empty() => {}
+                    Slow::Patterns(patterns) if self.framework == Framework::Thrust => {
+                        step::detail(&format!("{program}: left out: {}", patterns.join(" ")));
+                        names = others(&self.listing(built, &userland, &program)?, &patterns);
+                    }
                     Slow::Patterns(patterns) => {
                         step::detail(&format!("{program}: left out: {}", patterns.join(" ")));
                         filter = gtest::without(&filter, &patterns);
@@ -95,7 +102,8 @@ impl Library {
             let command = || self.command(built, &userland, &program);
             let tests = match self.framework {
                 Framework::GoogleTest => Tests::Filter(&filter),
-                Framework::Thrust => Tests::Sizes(if selection.quick { "small" } else { "default" }),
+                // Its programs copy single elements, each of which is a round trip.
+                Framework::Thrust => Tests::Sizes(if selection.slow { "default" } else { "small" }, &names),
             };
             let verdict = gtest::run(&program, command, tests, &log, limits)?;
             tally.add(Row::of(format!("{}: {program}", self.name), verdict, started.elapsed()));
@@ -112,7 +120,11 @@ impl Library {
     }
 
     fn listing(&self, built: &Built, userland: &Userland, program: &str) -> Result<String> {
-        step::output(self.command(built, userland, program).arg("--gtest_list_tests"))
+        let list = match self.framework {
+            Framework::GoogleTest => "--gtest_list_tests",
+            Framework::Thrust => "--list",
+        };
+        step::output(self.command(built, userland, program).arg(list))
     }
 
     fn programs(&self, userland: &Userland) -> Result<Vec<String>> {
@@ -147,6 +159,15 @@ impl Library {
                     patterns.extend(tests.iter().map(|test| (*test).to_owned()));
                 }
                 LeftOut::Tests(..) => {}
+                LeftOut::Named(text) => {
+                    let listing = listing()?;
+                    let (slow, others): (Vec<&str>, Vec<&str>) =
+                        listing.split_whitespace().partition(|name| name.contains(text));
+                    if others.is_empty() && !slow.is_empty() {
+                        return Ok(Slow::Everything);
+                    }
+                    patterns.extend(slow.into_iter().map(str::to_owned));
+                }
                 LeftOut::Everywhere(tests) => patterns.extend(tests.iter().map(|test| (*test).to_owned())),
             }
         }
@@ -162,6 +183,13 @@ impl Library {
 enum Slow {
     Everything,
     Patterns(Vec<String>),
+}
+
+/// The tests in a listing of Thrust's framework, less the slow ones.
+fn others(listing: &str, slow: &[String]) -> Vec<String> {
+    let names =
+        listing.split_whitespace().filter(|name| name.starts_with(|first: char| first.is_alphabetic()));
+    names.filter(|name| !slow.iter().any(|it| it == name)).map(str::to_owned).collect()
 }
 
 /// The suites in a listing, with the dot at their end, and whether the line of each has `text`.
@@ -185,5 +213,12 @@ mod tests {
                        basic/3.  # TypeParam = mt19937_engine<0ull>\n  move\n  mt19937_like\nplain.\n  one\n";
         let found = suites(listing, "mt19937");
         assert_eq!(found, [("basic/0.", false), ("basic/3.", true), ("plain.", false)]);
+    }
+
+    #[test]
+    fn what_is_slow_is_left_out_of_a_list_of_names() {
+        let listing = "TestEqual\nTestEqualWithBigIndexes\nTestEqualSimpleHost\n";
+        let left = others(listing, &["TestEqualWithBigIndexes".to_owned()]);
+        assert_eq!(left, ["TestEqual", "TestEqualSimpleHost"]);
     }
 }
