@@ -8,6 +8,7 @@ mod libraries;
 mod library;
 mod metrics;
 mod onnx;
+mod opinfo;
 mod provider;
 mod python;
 mod rocblas;
@@ -72,6 +73,8 @@ enum Suite {
     Board,
     /// The node models of ONNX's package, computed by pyflame on the CPU and on a software MI300X
     Onnx(onnx::Arguments),
+    /// The samples and error inputs of torch's operators, computed by torch and by pyflame, on the CPU and on a software MI300X
+    Opinfo(opinfo::Arguments),
     /// Images, chart, samples and units of deploy/, by hadolint, helm, Kubernetes' schemas and systemd
     Deploy,
 }
@@ -131,6 +134,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Suite::Metrics(arguments) => metrics::run(repo, &toolchain, &build()?, arguments),
         Suite::Board => build().and_then(|_| board(repo)),
         Suite::Onnx(arguments) => onnx::run(repo, &build()?, arguments),
+        Suite::Opinfo(arguments) => opinfo::run(repo, &build()?, arguments),
         Suite::Deploy => build().and_then(|built| deploy(repo, &built)),
     }
 }

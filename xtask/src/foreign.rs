@@ -116,6 +116,19 @@ impl Apt {
         command
     }
 
+    /// Fetch a package, and whatever it needs that this system does not have, into a folder.
+    pub fn download_missing(&self, package: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+        fs::create_dir_all(folder.join("partial"))?;
+        let mut install = self.command();
+        install.arg("-o").arg(format!("Dir::Cache::archives={}", folder.display()));
+        // Nothing is installed, so others may install meanwhile.
+        install.args(["-o", "Debug::NoLocking=true", "--yes", "--no-install-recommends", "--download-only"]);
+        step::output(install.arg("install").arg(package))?;
+        let entries = fs::read_dir(folder)?.collect::<std::io::Result<Vec<_>>>()?;
+        let archives = entries.into_iter().map(|entry| entry.path());
+        Ok(archives.filter(|path| path.extension().is_some_and(|it| it == "deb")).collect())
+    }
+
     /// Fetch one package into an empty folder, from the first of the releases that has it.
     pub fn download(&self, package: &str, releases: &[&str], folder: &Path) -> Result<PathBuf> {
         let mut refusals = String::new();

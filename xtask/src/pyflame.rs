@@ -66,25 +66,25 @@ pub fn command(python: &Path, built: &Built) -> Command {
 /// Its tests, on the CPU and on a software MI300X, with the module that the build left: maturin would compile it once more.
 pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     let python = environment(repo)?;
-    let package = repo.target.join("pyflame");
-    place(repo, &package)?;
+    let package = package(repo)?;
     let mut pytest = command(&python, built);
     pytest.env("PYTHONPATH", &package);
     pytest.args(["-m", "pytest", "--quiet", "--no-header", "-p", "no:cacheprovider"]);
     step::loud("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
 }
 
-/// The package as the wheel has it, in a folder.
-fn place(repo: &Repo, folder: &Path) -> Result<()> {
+/// The package as the wheel has it, with the module that the build left, in a folder for Python's path.
+pub fn package(repo: &Repo) -> Result<PathBuf> {
+    let folder = repo.target.join("pyflame");
     if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut copy = Command::new("cp");
-    copy.arg("--recursive").arg(repo.root.join(FOLDER).join("python/pyflame")).arg(folder);
+    copy.arg("--recursive").arg(repo.root.join(FOLDER).join("python/pyflame")).arg(&folder);
     step::quiet("copy of the package", &mut copy, &repo.logs().join("pyflame-copy.log"))?;
     let module = repo.target.join("release/lib_pyflame.so");
     fs::copy(&module, folder.join("pyflame/_pyflame.abi3.so"))
         .with_context(|| format!("cannot copy {}", module.display()))?;
-    Ok(())
+    Ok(folder)
 }

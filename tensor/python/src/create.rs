@@ -13,7 +13,7 @@ use crate::device::AnyDevice;
 use crate::dtype::AnyDType;
 use crate::element;
 use crate::error::raise;
-use crate::operand::shape_of;
+use crate::operand::{length_of, shape_of};
 use crate::tensor::{PyTensor, chosen, made_of};
 
 /// The seed, and how far its numbers are used.
@@ -187,30 +187,30 @@ fn linspace(
     py: Python<'_>,
     start: f64,
     end: f64,
-    steps: usize,
+    steps: isize,
     dtype: Option<AnyDType>,
     device: Option<&str>,
 ) -> PyResult<PyTensor> {
     let (device, placed) = chosen(py, device)?;
     let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
-    let step = if steps > 1 { (end - start) / (steps - 1) as f64 } else { 0.0 };
-    let numbers = create::sequence(&device, dtype, Scalar::Float(start), Scalar::Float(step), steps);
-    finished(numbers, placed, false)
+    finished(create::linspace(&device, dtype, start, end, length_of(steps)?), placed, false)
 }
 
 /// Ones on the diagonal.
 #[pyfunction]
-#[pyo3(signature = (n, m=None, dtype=None, device=None))]
+#[pyo3(signature = (n, m=None, dtype=None, device=None, requires_grad=false))]
 fn eye(
     py: Python<'_>,
-    n: usize,
-    m: Option<usize>,
+    n: isize,
+    m: Option<isize>,
     dtype: Option<AnyDType>,
     device: Option<&str>,
+    requires_grad: bool,
 ) -> PyResult<PyTensor> {
     let (device, placed) = chosen(py, device)?;
     let dtype = dtype.map_or(DType::F32, |dtype| dtype.0);
-    finished(create::eye(&device, dtype, n, m.unwrap_or(n)), placed, false)
+    let (rows, columns) = (length_of(n)?, length_of(m.unwrap_or(n))?);
+    finished(create::eye(&device, dtype, rows, columns), placed, requires_grad)
 }
 
 macro_rules! random {

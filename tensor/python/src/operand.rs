@@ -169,15 +169,24 @@ pub fn lengths(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
     arguments.extract()
 }
 
+/// The same, or by name: `flip(0, 1)`, `flip((0, 1))`, `flip(dims=(0, 1))`.
+pub fn lengths_or(arguments: &Bound<'_, PyTuple>, named: Option<Dims>) -> PyResult<Vec<isize>> {
+    match named {
+        None => lengths(arguments),
+        Some(named) if arguments.is_empty() => Ok(named.0),
+        Some(_) => Err(PyTypeError::new_err("the numbers were given twice, by place and by name")),
+    }
+}
+
 /// Lengths that are not negative.
 pub fn shape_of(arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
-    lengths(arguments)?
-        .into_iter()
-        .map(|length| {
-            usize::try_from(length)
-                .map_err(|_| PyValueError::new_err(format!("a tensor cannot have the length {length}")))
-        })
-        .collect()
+    lengths(arguments)?.into_iter().map(length_of).collect()
+}
+
+/// One length that is not negative.
+pub fn length_of(length: isize) -> PyResult<usize> {
+    usize::try_from(length)
+        .map_err(|_| PyValueError::new_err(format!("a tensor cannot have the length {length}")))
 }
 
 /// One number for all dimensions, or one each.
@@ -201,6 +210,43 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Each {
             .map(|number| usize::try_from(number).map_err(negative))
             .collect::<PyResult<_>>()
             .map(Each::List)
+    }
+}
+
+/// The size of what a pool answers: `None` is the input's own.
+pub enum OutputSize {
+    Same(Option<usize>),
+    List(Vec<Option<usize>>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for OutputSize {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let length = |number: Option<isize>| number.map(length_of).transpose();
+        if let Ok(number) = object.extract::<Option<isize>>() {
+            return length(number).map(OutputSize::Same);
+        }
+        let numbers: Vec<Option<isize>> = object.extract()?;
+        numbers.into_iter().map(length).collect::<PyResult<_>>().map(OutputSize::List)
+    }
+}
+
+impl OutputSize {
+    /// For an input whose last lengths are these.
+    pub fn of(&self, lengths: &[usize], operation: &str) -> PyResult<Vec<usize>> {
+        let each = match self {
+            OutputSize::Same(number) => vec![*number; lengths.len()],
+            OutputSize::List(list) if list.len() == lengths.len() => list.clone(),
+            OutputSize::List(list) => {
+                return Err(PyValueError::new_err(format!(
+                    "{operation}: output_size is one number or {}, not {}",
+                    lengths.len(),
+                    list.len()
+                )));
+            }
+        };
+        Ok(each.iter().zip(lengths).map(|(wanted, &own)| wanted.unwrap_or(own)).collect())
     }
 }
 

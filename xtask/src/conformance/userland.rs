@@ -79,6 +79,35 @@ impl Userland {
         Ok(Userland { root, first: Vec::new(), last: Vec::new() })
     }
 
+    /// A package of this system's own release with what it needs and this system lacks, unpacked instead of installed. Its programs are this
+    /// system's, and find here what they miss.
+    pub fn unpack_missing(repo: &Repo, name: &str, release: &str, package: &str) -> Result<Userland> {
+        let base = repo.downloads.join("userland").join(name);
+        let _lock = Lock::take(&base.join("lock"))?;
+        let root = base.join("root");
+        let stamp =
+            Stamp::new(base.join("stamp"), Inputs::new().text("missing 1").text(release).text(package));
+        let made = Userland { root, first: Vec::new(), last: Vec::new() };
+        if stamp.is_fresh() && made.root.exists() {
+            return Ok(made);
+        }
+        step::say(&format!("unpacking {package} (once)"));
+        let work = base.join("unpacking");
+        foreign::remove(&work)?;
+        let apt = Apt::new(repo, &work, &[release])?;
+        let fresh = work.join("root");
+        fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
+        for archive in apt.download_missing(package, &work.join("archives"))? {
+            extract(&archive, &fresh, &[])?;
+        }
+        foreign::remove(&made.root)?;
+        fs::rename(&fresh, &made.root)
+            .with_context(|| format!("cannot move into {}", made.root.display()))?;
+        foreign::remove(&work)?;
+        stamp.write()?;
+        Ok(made)
+    }
+
     /// Search a folder for libraries before those of the userland: one of its own, or one of ours.
     pub fn prefer(&mut self, folder: impl AsRef<Path>) {
         self.first.push(self.root.join(folder));

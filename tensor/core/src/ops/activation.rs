@@ -6,7 +6,7 @@ use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
 use crate::ops::create::uniform;
 use crate::ops::elementwise::{
-    add, binary, binary_scalar, cast, clamp, maximum, minimum, mul, plus, scaled, unary, where_,
+    add, binary, binary_scalar, cast, clamp, div, maximum, minimum, mul, plus, scaled, unary, where_,
 };
 use crate::program::{Binary, Unary};
 use crate::tensor::{Result, Tensor};
@@ -67,6 +67,10 @@ fn tanh_cumulative(x: &Tensor) -> Result<(Tensor, Tensor)> {
 
 /// x times its sigmoid.
 pub fn silu(x: &Tensor) -> Result<Tensor> {
+    if x.dtype() == DType::C64 {
+        let down = unary(Unary::Exp, &unary(Unary::Neg, x)?)?;
+        return div(x, &plus(&down, 1.0)?);
+    }
     let x = &fraction("silu", x)?;
     let inner = x.detach();
     let y = mul(&inner, &sigmoid(&inner)?)?;
@@ -109,7 +113,12 @@ pub fn mish(x: &Tensor) -> Result<Tensor> {
 }
 
 pub fn hardtanh(x: &Tensor, low: f64, high: f64) -> Result<Tensor> {
-    clamp(x, Some(Scalar::Float(low)), Some(Scalar::Float(high)))
+    // Integers stay integers, between whole limits.
+    let limit = |value: f64| match x.dtype().is_integer() {
+        true => Scalar::Int(value as i64),
+        false => Scalar::Float(value),
+    };
+    clamp(x, Some(limit(low)), Some(limit(high)))
 }
 
 /// A part `p` of the elements becomes zero, the others grow so that the mean stays.

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::node::{Inputs, Node, Op};
-use crate::ops::elementwise::{binary, binary_scalar, cast};
+use crate::ops::elementwise::{binary, binary_scalar, cast, where_};
 use crate::program::Binary;
 use crate::random::per_block;
 use crate::step::{Distribution, Work};
@@ -43,13 +43,37 @@ pub fn sequence(
     step: Scalar,
     length: usize,
 ) -> Result<Tensor> {
-    let wide = if dtype.is_integer() || dtype == DType::Bool { DType::I64 } else { DType::F64 };
+    let fraction = [start, step].iter().any(|number| matches!(number, Scalar::Float(_)));
+    let whole = (dtype.is_integer() || dtype == DType::Bool) && !fraction;
+    let wide = if whole { DType::I64 } else { DType::F64 };
     let index = cast(&iota(device, &[length], 0)?, wide)?;
     let scaled = binary_scalar(Binary::Mul, &index, step, false)?;
     cast(&binary_scalar(Binary::Add, &scaled, start, false)?, dtype)
 }
 
-/// As Python's range, for numbers of any sort.
+/// `count` numbers from `start` to `end`, both among them, counted from whichever is nearer.
+pub fn linspace(
+    device: &Arc<dyn Device>,
+    dtype: DType,
+    start: f64,
+    end: f64,
+    count: usize,
+) -> Result<Tensor> {
+    let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
+    if count < 2 {
+        return full(device, dtype, &[count], Scalar::Float(start));
+    }
+    let index = iota(device, &[count], 0)?;
+    let from_end = binary_scalar(Binary::Sub, &index, Scalar::Int(count as i64 - 1), true)?;
+    let along = |index: &Tensor, origin: f64, step: f64| {
+        let scaled = binary_scalar(Binary::Mul, &cast(index, DType::F64)?, Scalar::Float(step), false)?;
+        binary_scalar(Binary::Add, &scaled, Scalar::Float(origin), false)
+    };
+    let first = binary_scalar(Binary::Lt, &index, Scalar::Int(count as i64 / 2), false)?;
+    cast(&where_(&first, &along(&index, start, step)?, &along(&from_end, end, -step)?)?, dtype)
+}
+
+/// As Python's range, for numbers of any sort. Integers are counted in whole steps from a whole start.
 pub fn arange(
     device: &Arc<dyn Device>,
     dtype: DType,
@@ -57,6 +81,16 @@ pub fn arange(
     end: Scalar,
     step: Scalar,
 ) -> Result<Tensor> {
+    let whole = |number: Scalar| match number {
+        Scalar::Float(number) if dtype.is_integer() => Scalar::Int(number as i64),
+        number => number,
+    };
+    // How far it goes is decided before, except for the widest integers.
+    let end = if dtype == DType::I64 { whole(end) } else { end };
+    let (start, step) = match dtype {
+        DType::I64 => (whole(start), whole(step)),
+        _ => (start, step),
+    };
     let length = match (start, end, step) {
         (Scalar::Int(start), Scalar::Int(end), Scalar::Int(step)) if step != 0 => {
             let (distance, step) = (i128::from(end) - i128::from(start), i128::from(step));
@@ -72,7 +106,7 @@ pub fn arange(
             format!("from {start:?} to {end:?} by {step:?} is no finite range"),
         ));
     }
-    sequence(device, dtype, start, step, length as usize)
+    sequence(device, dtype, whole(start), whole(step), length as usize)
 }
 
 /// Ones on a diagonal.

@@ -14,6 +14,13 @@ use crate::tensor::{Result, Tensor, same_device};
 
 /// `out[i, j, k] = x[i, index[i, j, k], k]` for the axis in the middle. What is out of bounds reads as zero.
 pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
+    if x.rank() == 0 || index.rank() == 0 {
+        // A number counts as a vector of one, in either place.
+        let vector = |x: &Tensor| to_shape(x, &[x.elements()]);
+        if x.rank() + index.rank() > 0 && x.rank().max(index.rank()) == 1 {
+            return to_shape(&gather(&vector(x)?, dim, &vector(index)?)?, index.shape());
+        }
+    }
     let axis = agreed("gather", x, dim, index)?;
     if x.rank() == 0 {
         return Ok(x.clone());
@@ -151,7 +158,15 @@ pub fn index_select(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     integers("index_select", index)?;
     same_device("index_select", x, index)?;
     let axis = axis("index_select", dim, x.rank())?;
-    let x = &if x.rank() == 0 { to_shape(x, &[1])? } else { x.clone() };
+    if x.rank() == 0 {
+        if index.elements() != 1 {
+            return Err(TensorError::index(
+                "index_select",
+                format!("{} elements of a tensor without dimensions", index.elements()),
+            ));
+        }
+        return to_shape(&index_select(&to_shape(x, &[1])?, 0, index)?, &[]);
+    }
     let index = from_end(&to_shape(index, &[index.elements()])?, x.shape()[axis])?;
     let mut shape = Shape::from_elem(1, x.rank());
     shape[axis] = index.elements();

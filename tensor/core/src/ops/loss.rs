@@ -55,6 +55,9 @@ pub fn smooth_l1_loss(
 }
 
 pub fn huber_loss(input: &Tensor, target: &Tensor, delta: f64, reduction: LossReduction) -> Result<Tensor> {
+    if delta <= 0.0 {
+        return Err(TensorError::shape("huber_loss", format!("delta must be above zero, not {delta}")));
+    }
     reduction.apply(&huber(&difference("huber_loss", input, target)?, delta)?)
 }
 

@@ -9,6 +9,7 @@ pub mod elementwise;
 mod gradients;
 pub mod index;
 pub mod join;
+pub mod length;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

@@ -1,12 +1,12 @@
 //! Mean zero and variance one, over these axes or those.
 
-use crate::dtype::{DType, Scalar};
+use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
 use crate::launch::accumulator;
 use crate::layout::Shape;
 use crate::node::{Inputs, Node, Op};
 use crate::ops::axes::Axes;
-use crate::ops::elementwise::{add, binary_scalar, cast, mul, plus, scaled, sub, unary};
+use crate::ops::elementwise::{add, binary_scalar, cast, conjugate, mul, plus, scaled, sub, unary};
 use crate::ops::reduce::{count, sum_over};
 use crate::ops::shape::{broadcast_to, to_shape};
 use crate::program::{Binary, Unary};
@@ -95,6 +95,9 @@ pub fn batch_norm(
     momentum: f64,
     epsilon: f64,
 ) -> Result<Tensor> {
+    if x.elements() == 0 && x.dtype().is_float() {
+        return Ok(x.clone());
+    }
     if x.rank() < 2 || !x.dtype().is_float() {
         return Err(TensorError::shape(
             "batch_norm",
@@ -256,7 +259,7 @@ fn remembered(
 
 /// The mean of squared distances from the mean; divided by the count less `correction`.
 pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {
-    if !x.dtype().is_float() {
+    if x.dtype().kind() < Kind::Float {
         return Err(TensorError::type_of(
             "var",
             format!("it needs a floating point type, not {}", x.dtype()),
@@ -264,13 +267,16 @@ pub fn var(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -
     }
     let axes = crate::ops::axes::axes("var", dims, x.rank())?;
     let count = count(x, &axes) as f64;
-    let precise = cast(x, if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 })?;
+    let precise = cast(x, accumulator(x.dtype()))?;
     let mean = binary_scalar(Binary::Div, &sum_over(&precise, &axes)?, Scalar::Float(count), false)?;
     let centred = sub(&precise, &mean)?;
-    let sum = sum_over(&mul(&centred, &centred)?, &axes)?;
+    // Of complex numbers, the squares of the distances are those of both parts.
+    let squares = unary(Unary::Real, &mul(&centred, &conjugate(&centred)?)?)?;
+    let sum = sum_over(&squares, &axes)?;
     let divisor = (count - correction).max(0.0);
     let variance = binary_scalar(Binary::Div, &sum, Scalar::Float(divisor), false)?;
-    crate::ops::reduce::finish(&cast(&variance, x.dtype())?, &axes, keepdim)
+    let dtype = if x.dtype() == DType::C64 { DType::F32 } else { x.dtype() };
+    crate::ops::reduce::finish(&cast(&variance, dtype)?, &axes, keepdim)
 }
 
 pub fn std(x: &Tensor, dims: Option<&[isize]>, correction: f64, keepdim: bool) -> Result<Tensor> {

@@ -2,16 +2,17 @@
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
+use crate::launch::accumulator;
 use crate::layout::Shape;
 use crate::ops::axes::Axes;
 use crate::ops::conv::each;
 use crate::ops::create::iota;
-use crate::ops::elementwise::{add, binary, binary_scalar, cast, div, where_};
+use crate::ops::elementwise::{add, binary, binary_scalar, cast, div, unary, where_};
 use crate::ops::matmul::{Counts, contract};
 use crate::ops::reduce::{finish, reduced, sum_over};
 use crate::ops::shape::{broadcast_to, permuted, to_shape};
 use crate::ops::window::{fold, pad, windows};
-use crate::program::Binary;
+use crate::program::{Binary, Unary};
 use crate::step::Reduction;
 use crate::tensor::{Result, Tensor};
 
@@ -27,6 +28,8 @@ pub struct PoolOptions {
     pub ceil_mode: bool,
     /// Whether zeros of the frame count in an average.
     pub count_include_pad: bool,
+    /// What sums are divided by, in place of the number of elements.
+    pub divisor: Option<i64>,
 }
 
 impl PoolOptions {
@@ -38,11 +41,13 @@ impl PoolOptions {
             dilation: vec![1],
             ceil_mode: false,
             count_include_pad: true,
+            divisor: None,
         }
     }
 }
 
 /// How the windows lie along each of the last `axes` dimensions.
+#[derive(Clone)]
 struct Windows {
     axes: usize,
     kernel: Shape,
@@ -106,9 +111,77 @@ impl Windows {
         }
         pad(x, &frame, value)
     }
+
+    /// A number for each element of a window, row by row.
+    fn numbers(&self, seen: &Tensor) -> Result<Tensor> {
+        let first = seen.rank() - self.axes;
+        let mut number = iota(seen.device(), seen.shape(), first)?;
+        for axis in first + 1..seen.rank() {
+            let length = Scalar::Int(seen.shape()[axis] as i64);
+            let before = binary_scalar(Binary::Mul, &number, length, false)?;
+            number = add(&before, &iota(seen.device(), seen.shape(), axis)?)?;
+        }
+        Ok(number)
+    }
+
+    /// The number of the first of each window's elements that is the largest, or NaN where that is the largest. What is only a frame around
+    /// the `lengths` of the input is never it.
+    fn first(&self, seen: &Tensor, best: &Tensor, lengths: &[usize]) -> Result<Tensor> {
+        let mut largest = binary(Binary::Eq, seen, &broadcast_to(best, seen.shape())?)?;
+        if seen.dtype().is_float() {
+            largest = binary(Binary::Or, &largest, &unary(Unary::IsNan, seen)?)?;
+        }
+        let kernel = seen.rank() - self.axes;
+        for n in 0..self.axes {
+            let reach = (self.counts[n] - 1) * self.stride[n] + (self.kernel[n] - 1) * self.dilation[n] + 1;
+            if self.padding[n] == 0 && reach <= lengths[n] {
+                continue;
+            }
+            let number = |value: usize| Scalar::Int(value as i64);
+            let window = iota(seen.device(), seen.shape(), kernel - self.axes + n)?;
+            let window = binary_scalar(Binary::Mul, &window, number(self.stride[n]), false)?;
+            let within = iota(seen.device(), seen.shape(), kernel + n)?;
+            let within = binary_scalar(Binary::Mul, &within, number(self.dilation[n]), false)?;
+            let at = binary_scalar(Binary::Sub, &add(&window, &within)?, number(self.padding[n]), false)?;
+            let above = binary_scalar(Binary::Ge, &at, Scalar::Int(0), false)?;
+            let below = binary_scalar(Binary::Lt, &at, number(lengths[n]), false)?;
+            largest = binary(Binary::And, &largest, &binary(Binary::And, &above, &below)?)?;
+        }
+        let number = self.numbers(seen)?;
+        let beyond = Tensor::constant(seen.device(), Scalar::Int(i64::MAX), seen.shape(), DType::I64);
+        let axes: Axes = (kernel..seen.rank()).collect();
+        Ok(reduced(&where_(&largest, &number, &beyond)?, Reduction::Min, &axes, DType::I64))
+    }
 }
 
 pub fn max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
+    Ok(pooled(x, axes, options)?.0)
+}
+
+/// And where in the last `axes` dimensions each of them was, row by row.
+pub fn max_pool_with_indices(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor)> {
+    let (y, seen, best, shape) = pooled(x, axes, options)?;
+    let first = shape.first(&seen, &best, &x.shape()[x.rank() - axes..])?;
+    let outer = x.rank() - axes;
+    let mut place = Tensor::constant(x.device(), Scalar::Int(0), first.shape(), DType::I64);
+    let mut inner: usize = shape.kernel.iter().product();
+    for n in 0..axes {
+        inner /= shape.kernel[n];
+        let number = |value: usize| Scalar::Int(value as i64);
+        let within = binary_scalar(Binary::FloorDiv, &first, number(inner), false)?;
+        let within = binary_scalar(Binary::Rem, &within, number(shape.kernel[n]), false)?;
+        let within = binary_scalar(Binary::Mul, &within, number(shape.dilation[n]), false)?;
+        let window = iota(x.device(), first.shape(), outer + n)?;
+        let window = binary_scalar(Binary::Mul, &window, number(shape.stride[n]), false)?;
+        let at = binary_scalar(Binary::Sub, &add(&window, &within)?, number(shape.padding[n]), false)?;
+        place = add(&binary_scalar(Binary::Mul, &place, number(x.shape()[outer + n]), false)?, &at)?;
+    }
+    let gone: Axes = (first.rank() - axes..first.rank()).collect();
+    Ok((y, finish(&place, &gone, false)?))
+}
+
+/// The largest of each window, with the windows, the largest with the axes of the windows, and how the windows lie.
+fn pooled(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<(Tensor, Tensor, Tensor, Windows)> {
     if matches!(x.dtype().kind(), Kind::Bool | Kind::Complex) {
         return Err(TensorError::type_of("max_pool", format!("{} has no largest", x.dtype())));
     }
@@ -121,23 +194,17 @@ pub fn max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
         DType::I64 => Scalar::Int(i64::MIN),
         _ => Scalar::Int(0),
     };
+    let inside = Shape::from(&x.shape()[x.rank() - axes..]);
     let x = shape.framed(x, lowest)?;
     let seen = windows(&x.detach(), &shape.kernel, &shape.stride, &shape.dilation)?;
     let kernel: Axes = (seen.rank() - axes..seen.rank()).collect();
     let best = reduced(&seen, Reduction::Max, &kernel, x.dtype());
     let y = best.record("max_pool", &[&x], |best| {
         let lengths = Shape::from(&x.shape()[x.rank() - axes..]);
+        let (seen, shape) = (seen.clone(), shape.clone());
         Box::new(move |g| {
-            // The first of equals takes all, so each element of a window has a number.
-            let mut number = iota(seen.device(), seen.shape(), kernel[0])?;
-            for &axis in &kernel[1..] {
-                let length = Scalar::Int(seen.shape()[axis] as i64);
-                let before = binary_scalar(Binary::Mul, &number, length, false)?;
-                number = add(&before, &iota(seen.device(), seen.shape(), axis)?)?;
-            }
-            let equal = binary(Binary::Eq, &seen, &broadcast_to(&best, seen.shape())?)?;
-            let beyond = Tensor::constant(seen.device(), Scalar::Int(i64::MAX), seen.shape(), DType::I64);
-            let first = reduced(&where_(&equal, &number, &beyond)?, Reduction::Min, &kernel, DType::I64);
+            let first = shape.first(&seen, &best, &inside)?;
+            let number = shape.numbers(&seen)?;
             let chosen = binary(Binary::Eq, &number, &broadcast_to(&first, seen.shape())?)?;
             let g = broadcast_to(g, seen.shape())?;
             let spread = where_(&chosen, &g, &g.filled_like(0.0))?;
@@ -145,15 +212,18 @@ pub fn max_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
         })
     });
     let gone: Axes = (y.rank() - axes..y.rank()).collect();
-    finish(&y, &gone, false)
+    Ok((finish(&y, &gone, false)?, seen, y.detach(), shape))
 }
 
 pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor> {
-    if !x.dtype().is_float() {
+    if matches!(x.dtype().kind(), Kind::Bool | Kind::Complex) {
         return Err(TensorError::type_of(
             "avg_pool",
-            format!("it needs a floating point type, not {}", x.dtype()),
+            format!("it needs a floating point type or integers, not {}", x.dtype()),
         ));
+    }
+    if options.divisor == Some(0) {
+        return Err(TensorError::shape("avg_pool", "the divisor must not be zero"));
     }
     let shape = Windows::of("avg_pool", x, axes, &PoolOptions { dilation: vec![1], ..options.clone() })?;
     let outer = x.rank() - axes;
@@ -161,6 +231,9 @@ pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
     let seen = windows(&framed, &shape.kernel, &shape.stride, &shape.dilation)?;
     let kernel: Axes = (seen.rank() - axes..seen.rank()).collect();
     let sum = finish(&sum_over(&seen, &kernel)?, &kernel, false)?;
+    if let Some(divisor) = options.divisor {
+        return shared(&sum, &Tensor::constant(x.device(), Scalar::Int(divisor), &[], x.dtype()));
+    }
     // How much of each window counts, for each dimension.
     let counted = |n: usize| -> Vec<usize> {
         let (length, side) = (x.shape()[outer + n], shape.padding[n]);
@@ -175,14 +248,22 @@ pub fn avg_pool(x: &Tensor, axes: usize, options: &PoolOptions) -> Result<Tensor
     if counted.iter().zip(&shape.kernel).all(|(counts, &kernel)| counts.iter().all(|&count| count == kernel))
     {
         let size: usize = shape.kernel.iter().product();
-        return binary_scalar(Binary::Div, &sum, Scalar::Float(size as f64), false);
+        return shared(&sum, &Tensor::constant(x.device(), Scalar::Int(size as i64), &[], x.dtype()));
     }
-    let mut divisors: Vec<f32> = vec![1.0];
+    let mut divisors: Vec<f64> = vec![1.0];
     for counts in &counted {
-        divisors = divisors.iter().flat_map(|&d| counts.iter().map(move |&count| d * count as f32)).collect();
+        divisors = divisors.iter().flat_map(|&d| counts.iter().map(move |&count| d * count as f64)).collect();
     }
-    let divisors = from_f32(x, &shape.counts, &divisors)?;
-    div(&sum, &divisors)
+    shared(&sum, &from_f64(x, &shape.counts, &divisors)?)
+}
+
+/// A quotient in the type of the sum: integers lose their fractions.
+fn shared(sum: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+    if sum.dtype().is_float() {
+        return div(sum, divisor);
+    }
+    let quotient = div(&cast(sum, DType::F64)?, &cast(divisor, DType::F64)?)?;
+    cast(&unary(Unary::Trunc, &quotient)?, sum.dtype())
 }
 
 /// Averages over as many windows as are asked for, which divide the input as evenly as they can.
@@ -200,15 +281,16 @@ pub fn adaptive_avg_pool(x: &Tensor, output: &[usize]) -> Result<Tensor> {
         let kernel: Vec<usize> = lengths.iter().zip(output).map(|(length, out)| length / out).collect();
         return avg_pool(x, axes, &PoolOptions::new(&kernel));
     }
-    let mut y = x.clone();
+    // What lies between the dimensions is not rounded.
+    let mut y = cast(x, accumulator(x.dtype()))?;
     for (n, &count) in output.iter().enumerate() {
         let length = x.shape()[outer + n];
         let mut weights = vec![0.0; count * length];
         for window in 0..count {
             let (start, end) = (window * length / count, ((window + 1) * length).div_ceil(count));
-            weights[window * length + start..window * length + end].fill(1.0 / (end - start) as f32);
+            weights[window * length + start..window * length + end].fill(1.0 / (end - start) as f64);
         }
-        let weights = from_f32(x, &[count, length], &weights)?;
+        let weights = from_f64(&y, &[count, length], &weights)?;
         let mut order: Axes = (0..y.rank()).filter(|&axis| axis != outer + n).collect();
         order.push(outer + n);
         let rows = permuted(&y, &order);
@@ -218,12 +300,16 @@ pub fn adaptive_avg_pool(x: &Tensor, output: &[usize]) -> Result<Tensor> {
         back.insert(outer + n, y.rank() - 1);
         y = permuted(&averaged, &back);
     }
-    Ok(y)
+    cast(&y, x.dtype())
 }
 
 /// Numbers from here, on the device and in the type of another tensor.
-fn from_f32(like: &Tensor, shape: &[usize], values: &[f32]) -> Result<Tensor> {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let tensor = to_shape(&Tensor::from_bytes(like.device(), DType::F32, &[values.len()], &bytes)?, shape)?;
+fn from_f64(like: &Tensor, shape: &[usize], values: &[f64]) -> Result<Tensor> {
+    let (dtype, bytes): (DType, Vec<u8>) = if like.dtype() == DType::F64 {
+        (DType::F64, values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    } else {
+        (DType::F32, values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect())
+    };
+    let tensor = to_shape(&Tensor::from_bytes(like.device(), dtype, &[values.len()], &bytes)?, shape)?;
     cast(&tensor, like.dtype())
 }

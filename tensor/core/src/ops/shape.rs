@@ -86,9 +86,8 @@ pub fn clone(x: &Tensor) -> Result<Tensor> {
 
 pub fn permute(x: &Tensor, dims: &[isize]) -> Result<Tensor> {
     let order = dims.iter().map(|&dim| axis("permute", dim, x.rank())).collect::<Result<Axes>>()?;
-    let mut seen = vec![false; x.rank()];
-    order.iter().for_each(|&axis| seen[axis] = true);
-    if order.len() != x.rank() || seen.contains(&false) {
+    let once = (0..x.rank()).all(|axis| order.contains(&axis));
+    if order.len() != x.rank() || !once {
         return Err(TensorError::shape(
             "permute",
             format!("{dims:?} does not name each of the {} dimensions once", x.rank()),

@@ -63,7 +63,18 @@ def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 
 def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
-    near = ((a - b).abs() <= abs(b) * rtol + atol) | (a == b)
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        raise TypeError(f"isclose: two tensors are needed, not {type(a).__name__} and {type(b).__name__}")
+    if a.dtype != b.dtype:
+        raise TypeError(f"isclose: the tensors are of two types, {a.dtype.name} and {b.dtype.name}")
+    if rtol < 0 or atol < 0:
+        raise ValueError(f"isclose: rtol and atol are not negative, {rtol} and {atol} were given")
+    same = a == b
+    if not (a.dtype.is_floating_point or a.dtype.is_complex):
+        if a.dtype == bool_ or (rtol == 0 and atol == 0):
+            return same
+        a, b = a.to(_pyflame.float64), b.to(_pyflame.float64)
+    near = same | (((a - b).abs() <= b.abs() * rtol + atol) & b.isfinite())
     return near | (a.isnan() & b.isnan()) if equal_nan else near
 
 

@@ -32,6 +32,7 @@ def meshgrid(*tensors, indexing="ij"):
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise ValueError(f"meshgrid: indexing is 'ij' or 'xy', not {indexing!r}")
+    # With 'xy' the first runs along the columns and the second along the rows.
     swap = indexing == "xy" and len(tensors) > 1
     if swap:
         tensors = (tensors[1], tensors[0]) + tensors[2:]
@@ -42,7 +43,7 @@ def meshgrid(*tensors, indexing="ij"):
         lengths[axis] = -1
         grids.append(tensor.reshape(lengths).expand(shape))
     if swap:
-        grids = [grid.transpose(0, 1) for grid in (grids[1], grids[0])] + [g.transpose(0, 1) for g in grids[2:]]
+        grids[:2] = reversed(grids[:2])
     return grids
 
 

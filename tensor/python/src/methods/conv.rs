@@ -1,5 +1,6 @@
 //! Convolutions and pooling, of one to three dimensions each.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -9,7 +10,8 @@ use tensor_core::ops::conv::{self, ConvOptions};
 use tensor_core::ops::pool::{self, PoolOptions};
 use tensor_core::ops::window;
 
-use crate::operand::{Each, Operand, apply_some};
+use crate::error::raise;
+use crate::operand::{Each, Operand, OutputSize, apply_some};
 use crate::tensor::PyTensor;
 
 /// Frames for "same": before and after each axis.
@@ -54,11 +56,18 @@ fn framed(x: &Tensor, frames: &Frames) -> tensor_core::Result<Tensor> {
     window::pad(x, &all, Scalar::Int(0))
 }
 
-fn checked(name: &str, dims: usize, x: &PyTensor, weight: &Operand) -> PyResult<()> {
+fn checked(name: &str, dims: usize, x: &PyTensor, weight: &Operand, bias: Option<&Operand>) -> PyResult<()> {
     let Operand::Tensor(weight, _) = weight else {
         return Err(PyTypeError::new_err(format!("{name}: the weight is a tensor")));
     };
     let x = x.tensor();
+    let types = [Some(weight.dtype()), bias.and_then(Operand::dtype)];
+    if let Some(other) = types.into_iter().flatten().find(|&other| other != x.dtype()) {
+        return Err(PyTypeError::new_err(format!(
+            "{name}: input, weight and bias are of one type, not {} and {other}",
+            x.dtype()
+        )));
+    }
     if weight.rank() != dims + 2 || (x.rank() != dims + 2 && x.rank() != dims + 1) {
         return Err(PyValueError::new_err(format!(
             "{name}: the input has {} or {} dimensions and the weight {}; {:?} and {:?} were given",
@@ -88,7 +97,7 @@ macro_rules! convolutions {
                     groups: usize,
                 ) -> PyResult<PyTensor> {
                     let name = stringify!($name);
-                    checked(name, $dims, self, &weight)?;
+                    checked(name, $dims, self, &weight, bias.as_ref())?;
                     let mut options = ConvOptions {
                         stride: stride.of($dims, name, "stride")?,
                         padding: vec![0; $dims],
@@ -125,7 +134,7 @@ macro_rules! convolutions {
                     dilation: Each,
                 ) -> PyResult<PyTensor> {
                     let name = stringify!($transposed);
-                    checked(name, $dims, self, &weight)?;
+                    checked(name, $dims, self, &weight, bias.as_ref())?;
                     let options = ConvOptions {
                         stride: stride.of($dims, name, "stride")?,
                         padding: padding.of($dims, name, "padding")?,
@@ -139,23 +148,33 @@ macro_rules! convolutions {
                     })
                 }
 
-                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), dilation=Each::Same(1), ceil_mode=false))]
+                /// The largest of each window; with `return_indices` also where in the input it is.
+                #[expect(clippy::too_many_arguments, reason = "they are PyTorch's")]
+                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), dilation=Each::Same(1), ceil_mode=false, return_indices=false))]
                 fn $max(
                     &self,
+                    py: Python<'_>,
                     kernel_size: Each,
                     stride: Option<Each>,
                     padding: Each,
                     dilation: Each,
                     ceil_mode: bool,
-                ) -> PyResult<PyTensor> {
+                    return_indices: bool,
+                ) -> PyResult<Py<PyAny>> {
                     let name = stringify!($max);
                     let mut options = pooling($dims, name, self, &kernel_size, stride, &padding)?;
                     options.dilation = dilation.of($dims, name, "dilation")?;
                     options.ceil_mode = ceil_mode;
-                    self.map(|x| pool::max_pool(x, $dims, &options))
+                    if !return_indices {
+                        return self.map(|x| pool::max_pool(x, $dims, &options))?.into_py_any(py);
+                    }
+                    let (values, indices) =
+                        pool::max_pool_with_indices(&self.here()?, $dims, &options).map_err(raise)?;
+                    let placed = self.is_placed();
+                    (PyTensor::new(values, placed), PyTensor::new(indices, placed)).into_py_any(py)
                 }
 
-                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), ceil_mode=false, count_include_pad=true))]
+                #[pyo3(signature = (kernel_size, stride=None, padding=Each::Same(0), ceil_mode=false, count_include_pad=true, divisor_override=None))]
                 fn $avg(
                     &self,
                     kernel_size: Each,
@@ -163,18 +182,21 @@ macro_rules! convolutions {
                     padding: Each,
                     ceil_mode: bool,
                     count_include_pad: bool,
+                    divisor_override: Option<i64>,
                 ) -> PyResult<PyTensor> {
                     let name = stringify!($avg);
                     let mut options = pooling($dims, name, self, &kernel_size, stride, &padding)?;
                     options.ceil_mode = ceil_mode;
                     options.count_include_pad = count_include_pad;
+                    options.divisor = divisor_override;
                     self.map(|x| pool::avg_pool(x, $dims, &options))
                 }
 
-                fn $adaptive(&self, output_size: Each) -> PyResult<PyTensor> {
+                fn $adaptive(&self, output_size: OutputSize) -> PyResult<PyTensor> {
                     let name = stringify!($adaptive);
                     ranked(name, $dims, self)?;
-                    let output = output_size.of($dims, name, "output_size")?;
+                    let shape = self.tensor();
+                    let output = output_size.of(&shape.shape()[shape.rank() - $dims..], name)?;
                     self.map(|x| pool::adaptive_avg_pool(x, &output))
                 }
             }
@@ -189,6 +211,12 @@ fn ranked(name: &str, dims: usize, x: &PyTensor) -> PyResult<()> {
             "{name}: the input has {} or {} dimensions, not the shape {:?}",
             dims + 1,
             dims + 2,
+            x.shape()
+        )));
+    }
+    if x.shape()[x.rank() - dims - 1..].contains(&0) {
+        return Err(PyValueError::new_err(format!(
+            "{name}: only the batch may be empty, and the shape is {:?}",
             x.shape()
         )));
     }

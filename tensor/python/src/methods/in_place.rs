@@ -99,6 +99,11 @@ impl PyTensor {
 
     #[pyo3(signature = (low=0.0, high=1.0))]
     fn uniform_(slf: Bound<'_, Self>, low: f64, high: f64) -> PyResult<Bound<'_, Self>> {
+        if low > high {
+            return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                "uniform_: there is nothing from {low} to {high}"
+            )));
+        }
         random(slf, tensor_core::step::Distribution::Uniform, high - low, low)
     }
 

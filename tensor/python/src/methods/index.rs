@@ -1,6 +1,7 @@
 //! `x[...]`: views by numbers, slices, None and Ellipsis; copies by masks and tensors of numbers.
 
-use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
 use tensor_core::Tensor;
@@ -224,16 +225,24 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
 
 /// Refuses numbers outside of an axis, where looking is free: on the CPU. A GPU reads zero there.
 fn bounds(numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
-    if numbers.device().name() != "cpu" {
+    let length = length as i64;
+    inside(&Operand::Tensor(numbers.clone(), false), -length..length, &format!("dimension {axis}"))
+}
+
+/// The same for numbers of any type and any range. What is no tensor of integers is refused elsewhere.
+pub fn inside(numbers: &Operand, range: std::ops::Range<i64>, of: &str) -> PyResult<()> {
+    let Operand::Tensor(numbers, _) = numbers else { return Ok(()) };
+    if numbers.device().name() != "cpu" || !numbers.dtype().is_integer() {
         return Ok(());
     }
-    let bytes = numbers.to_bytes().map_err(raise)?;
+    let bytes = numbers.cast(DType::I64).and_then(|numbers| numbers.to_bytes()).map_err(raise)?;
     for raw in bytes.chunks_exact(8) {
         if let Scalar::Int(number) = crate::element::decode(raw, DType::I64)
-            && (number < -(length as i64) || number >= length as i64)
+            && !range.contains(&number)
         {
             return Err(PyIndexError::new_err(format!(
-                "index {number} is out of bounds for dimension {axis} with size {length}"
+                "index {number} is out of bounds for {of} with size {}",
+                range.end
             )));
         }
     }
@@ -298,33 +307,94 @@ impl PyTensor {
     }
 
     fn masked_select(&self, mask: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
-        let x = self.here()?;
-        Ok(PyTensor::new(indexed(&x, mask.as_any())?, self.is_placed()))
+        let mask = mask.get();
+        if mask.tensor().dtype() != DType::Bool {
+            return Err(PyTypeError::new_err(format!(
+                "masked_select: a mask is made of bools, not of {}",
+                mask.tensor().dtype()
+            )));
+        }
+        crate::operand::apply(&[Operand::from(self), Operand::from(mask)], |x| {
+            index::masked_select(&x[0], &x[1])
+        })
     }
 
-    /// Where elements are not zero, one row each.
-    fn nonzero(&self) -> PyResult<PyTensor> {
-        self.map(index::nonzero)
+    /// Where elements are not zero, one row each; or one tensor for each dimension.
+    #[pyo3(signature = (*, as_tuple=false))]
+    fn nonzero(&self, py: Python<'_>, as_tuple: bool) -> PyResult<Py<PyAny>> {
+        let places = self.map(index::nonzero)?;
+        if !as_tuple {
+            return places.into_py_any(py);
+        }
+        let rank = self.tensor().rank();
+        if rank == 0 {
+            let vector = self.map(|x| index::nonzero(&shape::reshape(x, &[1])?))?;
+            return (vector.map(|x| shape::select(x, 1, 0))?,).into_py_any(py);
+        }
+        let columns = (0..rank)
+            .map(|axis| places.map(|x| shape::select(x, 1, axis as isize)))
+            .collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, columns)?.into_py_any(py)
     }
 
     fn gather(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
+        self.reaches(dim, &index)?;
         crate::operand::apply(&[Operand::from(self), index], |x| index::gather(&x[0], dim, &x[1]))
     }
 
-    fn scatter(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
+    /// Elements, or one number, to where the index says; `reduce='add'` adds them to what is there.
+    #[pyo3(signature = (dim, index, src, *, reduce=None))]
+    fn scatter(&self, dim: isize, index: Operand, src: Operand, reduce: Option<&str>) -> PyResult<PyTensor> {
+        self.reaches(dim, &index)?;
+        let adds = match reduce {
+            None => false,
+            Some("add") => true,
+            Some(other) => {
+                return Err(PyValueError::new_err(format!(
+                    "scatter: reduce is None or 'add', not {other:?}"
+                )));
+            }
+        };
+        let src = match (src, &index) {
+            (Operand::Number(value), Operand::Tensor(index, placed)) => {
+                let own = self.tensor();
+                let value = create::full(index.device(), own.dtype(), index.shape(), value);
+                Operand::Tensor(value.map_err(raise)?, *placed)
+            }
+            (src, _) => src,
+        };
         crate::operand::apply(&[Operand::from(self), index, src], |x| {
-            index::scatter(&x[0], dim, &x[1], &x[2])
+            if adds {
+                index::scatter_add(&x[0], dim, &x[1], &x[2])
+            } else {
+                index::scatter(&x[0], dim, &x[1], &x[2])
+            }
         })
     }
 
     fn scatter_add(&self, dim: isize, index: Operand, src: Operand) -> PyResult<PyTensor> {
+        self.reaches(dim, &index)?;
         crate::operand::apply(&[Operand::from(self), index, src], |x| {
             index::scatter_add(&x[0], dim, &x[1], &x[2])
         })
     }
 
     fn index_select(&self, dim: isize, index: Operand) -> PyResult<PyTensor> {
+        let own = self.tensor();
+        let axis = crate::tensor::axis(dim, own.rank(), "index_select")?;
+        let length = own.shape().get(axis).copied().unwrap_or(1) as i64;
+        inside(&index, -length..length, &format!("dimension {axis}"))?;
         crate::operand::apply(&[Operand::from(self), index], |x| index::index_select(&x[0], dim, &x[1]))
+    }
+}
+
+impl PyTensor {
+    /// Refuses an index that leaves an axis, as `bounds` does; here nothing is counted from the end.
+    fn reaches(&self, dim: isize, index: &Operand) -> PyResult<()> {
+        let own = self.tensor();
+        let axis = crate::tensor::axis(dim, own.rank(), "gather")?;
+        let length = own.shape().get(axis).copied().unwrap_or(1) as i64;
+        inside(index, 0..length, &format!("dimension {axis}"))
     }
 }
 

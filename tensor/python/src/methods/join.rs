@@ -4,9 +4,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tensor_core::Tensor;
+use tensor_core::dtype::DType;
 use tensor_core::ops::{join, window};
 
-use crate::operand::{Dims, Operand, apply};
+use crate::operand::{Dims, Operand, apply, length_of, lengths_or};
 use crate::tensor::PyTensor;
 
 fn joined(
@@ -61,9 +62,9 @@ impl PyTensor {
         })
     }
 
-    #[pyo3(signature = (*dims))]
-    fn tile(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let times = crate::operand::shape_of(dims)?;
+    #[pyo3(signature = (*times, dims=None))]
+    fn tile(&self, times: &Bound<'_, PyTuple>, dims: Option<Dims>) -> PyResult<PyTensor> {
+        let times = lengths_or(times, dims)?.into_iter().map(length_of).collect::<PyResult<Vec<_>>>()?;
         self.map(|x| join::tile(x, &times))
     }
 
@@ -78,8 +79,10 @@ impl PyTensor {
         self.map(|x| join::tile(x, &times))
     }
 
+    /// Every element, or slice along an axis, a number of times; or each its own number of times.
     #[pyo3(signature = (repeats, dim=None))]
-    fn repeat_interleave(&self, repeats: usize, dim: Option<isize>) -> PyResult<PyTensor> {
+    fn repeat_interleave(&self, repeats: &Bound<'_, PyAny>, dim: Option<isize>) -> PyResult<PyTensor> {
+        let Ok(repeats) = repeats.extract::<usize>() else { return self.repeat_each(repeats, dim) };
         self.map(|x| match dim {
             Some(dim) => join::repeat_interleave(x, repeats, dim),
             None => join::repeat_interleave(&tensor_core::ops::shape::flatten(x, 0, -1)?, repeats, 0),
@@ -115,6 +118,12 @@ impl PyTensor {
         use tensor_core::ops::shape;
         let rank = self.tensor().rank();
         let axis = crate::tensor::axis(dimension, rank, "unfold")?;
+        if rank == 0 {
+            // A number is a vector of one, and has one window.
+            return self.map(|x| {
+                shape::select(&window::windows(&shape::reshape(x, &[1])?, &[size], &[step], &[1])?, 0, 0)
+            });
+        }
         self.map(|x| {
             // The axis goes last and its windows come back to where it was.
             let mut order: Vec<isize> =
@@ -125,6 +134,41 @@ impl PyTensor {
             back.insert(axis, rank as isize - 1);
             back.push(rank as isize);
             shape::permute(&windows, &back)
+        })
+    }
+}
+
+impl PyTensor {
+    /// How often is needed here and now: the shape depends on it.
+    fn repeat_each(&self, repeats: &Bound<'_, PyAny>, dim: Option<isize>) -> PyResult<PyTensor> {
+        let repeats: Vec<i64> = match repeats.cast::<PyTensor>() {
+            Ok(tensor) => {
+                let flat = tensor.get().map(|x| tensor_core::ops::shape::flatten(x, 0, -1))?;
+                Bound::new(repeats.py(), flat)?.call_method0("tolist")?.extract()?
+            }
+            Err(_) => repeats.extract()?,
+        };
+        let flat = match dim {
+            Some(_) => PyTensor::new(self.here()?, self.is_placed()),
+            None => self.map(|x| tensor_core::ops::shape::flatten(x, 0, -1))?,
+        };
+        let dim = dim.unwrap_or(0);
+        let tensor = flat.tensor();
+        let axis = crate::tensor::axis(dim, tensor.rank(), "repeat_interleave")?;
+        let length = tensor.shape().get(axis).copied().unwrap_or(1);
+        let each = |at: usize| repeats[if repeats.len() == 1 { 0 } else { at }];
+        if repeats.len() != 1 && repeats.len() != length || repeats.iter().any(|&times| times < 0) {
+            return Err(PyValueError::new_err(format!(
+                "repeat_interleave: {length} numbers that are not negative are needed, or one, not {repeats:?}"
+            )));
+        }
+        let places: Vec<u8> = (0..length)
+            .flat_map(|at| std::iter::repeat_n(at as i64, each(at) as usize))
+            .flat_map(i64::to_ne_bytes)
+            .collect();
+        flat.map(|x| {
+            let index = Tensor::from_bytes(x.device(), DType::I64, &[places.len() / 8], &places)?;
+            tensor_core::ops::index::index_select(x, dim, &index)
         })
     }
 }

@@ -1,9 +1,10 @@
 //! Sums and their kin.
 
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tensor_core::dtype::Scalar;
-use tensor_core::ops::{norm, reduce, softmax, sort};
+use pyo3::types::{PyBool, PyString};
+use tensor_core::ops::{length, norm, reduce, softmax, sort};
 use tensor_core::program::Binary;
 
 use crate::dtype::AnyDType;
@@ -23,7 +24,9 @@ macro_rules! reductions {
                             Some(dtype) => x.cast(dtype.0)?,
                             None => x.clone(),
                         };
-                        $function(&x, dim.as_ref().map(|dim| &dim.0[..]), keepdim)
+                        let result = $function(&x, dim.as_ref().map(|dim| &dim.0[..]), keepdim)?;
+                        // Small integers are counted in larger ones.
+                        dtype.as_ref().map_or(Ok(result.clone()), |dtype| result.cast(dtype.0))
                     })
                 }
             )*
@@ -55,7 +58,8 @@ impl PyTensor {
                 .map(|x| if largest { reduce::max(x, None, keepdim) } else { reduce::min(x, None, keepdim) })?
                 .into_py_any(py);
         };
-        let Ok(dim) = dim.extract::<isize>() else {
+        let number = if dim.cast::<PyTensor>().is_ok() { None } else { dim.extract::<isize>().ok() };
+        let Some(dim) = number else {
             // max(a, b) is what maximum(a, b) is.
             let code = if largest { Binary::Max } else { Binary::Min };
             return super::binary::compute(code, self, dim.extract::<Operand>()?, false)?.into_py_any(py);
@@ -98,11 +102,12 @@ impl PyTensor {
     #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
     fn var(
         &self,
-        dim: Option<Dims>,
+        dim: Option<&Bound<'_, PyAny>>,
         unbiased: bool,
         keepdim: bool,
         correction: Option<f64>,
     ) -> PyResult<PyTensor> {
+        let (dim, unbiased) = spread_of(dim, unbiased)?;
         let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
         self.map(|x| norm::var(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
     }
@@ -110,11 +115,12 @@ impl PyTensor {
     #[pyo3(signature = (dim=None, unbiased=true, keepdim=false, *, correction=None))]
     fn std(
         &self,
-        dim: Option<Dims>,
+        dim: Option<&Bound<'_, PyAny>>,
         unbiased: bool,
         keepdim: bool,
         correction: Option<f64>,
     ) -> PyResult<PyTensor> {
+        let (dim, unbiased) = spread_of(dim, unbiased)?;
         let correction = correction.unwrap_or(f64::from(u8::from(unbiased)));
         self.map(|x| norm::std(x, dim.as_ref().map(|dim| &dim.0[..]), correction, keepdim))
     }
@@ -124,23 +130,40 @@ impl PyTensor {
         self.map(|x| softmax::logsumexp(x, dim.as_ref().map(|dim| &dim.0[..]), keepdim))
     }
 
-    /// The length of a vector: the square root of the sum of squares, or another norm.
-    #[pyo3(signature = (p=2.0, dim=None, keepdim=false))]
-    fn norm(&self, p: f64, dim: Option<Dims>, keepdim: bool) -> PyResult<PyTensor> {
-        use tensor_core::ops::elementwise::{binary_scalar, unary};
-        use tensor_core::program::Unary;
-        let dims = dim.as_ref().map(|dim| &dim.0[..]);
+    /// The length of vectors: by squares ('fro' too), or another norm.
+    #[pyo3(signature = (p=None, dim=None, keepdim=false, *, dtype=None))]
+    fn norm(
+        &self,
+        p: Option<&Bound<'_, PyAny>>,
+        dim: Option<Dims>,
+        keepdim: bool,
+        dtype: Option<AnyDType>,
+    ) -> PyResult<PyTensor> {
+        let p = match p {
+            None => 2.0,
+            Some(p) => match p.cast::<PyString>() {
+                Ok(name) if name == "fro" => 2.0,
+                Ok(name) => {
+                    return Err(PyValueError::new_err(format!(
+                        "norm: p is a number or 'fro', not {:?}",
+                        name.to_string_lossy()
+                    )));
+                }
+                Err(_) => p.extract()?,
+            },
+        };
         self.map(|x| {
-            let size = unary(Unary::Abs, x)?;
-            if p == f64::INFINITY {
-                return reduce::max(&size, dims, keepdim);
-            }
-            if p == 2.0 {
-                let squares = tensor_core::ops::elementwise::mul(&size, &size)?;
-                return unary(Unary::Sqrt, &reduce::sum(&squares, dims, keepdim)?);
-            }
-            let powers = binary_scalar(Binary::Pow, &size, Scalar::Float(p), false)?;
-            binary_scalar(Binary::Pow, &reduce::sum(&powers, dims, keepdim)?, Scalar::Float(1.0 / p), false)
+            let x = dtype.as_ref().map_or(Ok(x.clone()), |dtype| x.cast(dtype.0))?;
+            length::norm(&x, p, dim.as_ref().map(|dim| &dim.0[..]), keepdim)
         })
     }
+}
+
+/// `var(dim, unbiased)`, or `var(unbiased)`.
+fn spread_of(dim: Option<&Bound<'_, PyAny>>, unbiased: bool) -> PyResult<(Option<Dims>, bool)> {
+    Ok(match dim {
+        Some(dim) if dim.is_instance_of::<PyBool>() => (None, dim.extract()?),
+        Some(dim) => (Some(dim.extract()?), unbiased),
+        None => (None, unbiased),
+    })
 }

@@ -1,18 +1,18 @@
 //! The same elements seen otherwise.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tensor_core::ops::shape;
 
-use crate::operand::{Dims, lengths};
+use crate::operand::{Dims, lengths, lengths_or};
 use crate::tensor::PyTensor;
 
 #[pymethods]
 impl PyTensor {
-    #[pyo3(signature = (*shape))]
-    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let lengths = lengths(shape)?;
+    #[pyo3(signature = (*lengths, shape=None))]
+    fn reshape(&self, lengths: &Bound<'_, PyTuple>, shape: Option<Dims>) -> PyResult<PyTensor> {
+        let lengths = lengths_or(lengths, shape)?;
         self.map(|x| shape::reshape(x, &lengths))
     }
 
@@ -41,9 +41,9 @@ impl PyTensor {
         self.map(|x| shape::flatten(x, 0, -1))
     }
 
-    #[pyo3(signature = (*dims))]
-    fn permute(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let dims = lengths(dims)?;
+    #[pyo3(signature = (*axes, dims=None))]
+    fn permute(&self, axes: &Bound<'_, PyTuple>, dims: Option<Dims>) -> PyResult<PyTensor> {
+        let dims = lengths_or(axes, dims)?;
         self.map(|x| shape::permute(x, &dims))
     }
 
@@ -76,7 +76,7 @@ impl PyTensor {
     #[getter]
     #[pyo3(name = "mT")]
     fn matrix_transposed(&self) -> PyResult<PyTensor> {
-        self.map(|x| shape::transpose(x, -2, -1))
+        self.map(|x| if x.rank() == 0 { Ok(x.clone()) } else { shape::transpose(x, -2, -1) })
     }
 
     fn movedim(&self, source: Dims, destination: Dims) -> PyResult<PyTensor> {
@@ -88,6 +88,13 @@ impl PyTensor {
             dims.0.iter().map(|&dim| crate::tensor::axis(dim, rank, "movedim")).collect::<PyResult<Vec<_>>>()
         };
         let (from, to) = (counted(&source)?, counted(&destination)?);
+        let twice = |axes: &[usize]| axes.iter().enumerate().any(|(at, axis)| axes[..at].contains(axis));
+        if twice(&from) || twice(&to) {
+            return Err(PyValueError::new_err(format!(
+                "movedim: a dimension appears twice in {:?} or {:?}",
+                source.0, destination.0
+            )));
+        }
         let mut order: Vec<Option<usize>> = vec![None; rank];
         for (&from, &to) in from.iter().zip(&to) {
             order[to] = Some(from);
@@ -110,9 +117,9 @@ impl PyTensor {
         self.map(|x| shape::unsqueeze(x, dim))
     }
 
-    #[pyo3(signature = (*sizes))]
-    fn expand(&self, sizes: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let sizes = lengths(sizes)?;
+    #[pyo3(signature = (*sizes, size=None))]
+    fn expand(&self, sizes: &Bound<'_, PyTuple>, size: Option<Dims>) -> PyResult<PyTensor> {
+        let sizes = lengths_or(sizes, size)?;
         self.map(|x| shape::expand(x, &sizes))
     }
 
@@ -121,15 +128,15 @@ impl PyTensor {
         self.map(|x| shape::broadcast_to(x, other.shape()))
     }
 
-    #[pyo3(signature = (*shape))]
-    fn broadcast_to(&self, shape: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let sizes = lengths(shape)?;
+    #[pyo3(signature = (*shape, size=None))]
+    fn broadcast_to(&self, shape: &Bound<'_, PyTuple>, size: Option<Dims>) -> PyResult<PyTensor> {
+        let sizes = lengths_or(shape, size)?;
         self.map(|x| shape::expand(x, &sizes))
     }
 
-    #[pyo3(signature = (*dims))]
-    fn flip(&self, dims: &Bound<'_, PyTuple>) -> PyResult<PyTensor> {
-        let dims = lengths(dims)?;
+    #[pyo3(signature = (*axes, dims=None))]
+    fn flip(&self, axes: &Bound<'_, PyTuple>, dims: Option<Dims>) -> PyResult<PyTensor> {
+        let dims = lengths_or(axes, dims)?;
         self.map(|x| shape::flip(x, &dims))
     }
 
@@ -151,6 +158,9 @@ impl PyTensor {
     #[pyo3(signature = (dim=0))]
     fn unbind(&self, dim: isize) -> PyResult<Vec<PyTensor>> {
         let tensor = self.tensor();
+        if tensor.rank() == 0 {
+            return Err(PyIndexError::new_err("unbind: a tensor without dimensions has no parts"));
+        }
         let axis = crate::tensor::axis(dim, tensor.rank(), "unbind")?;
         let length = tensor.shape().get(axis).copied().unwrap_or(0);
         (0..length).map(|at| self.map(|x| shape::select(x, dim, at as isize))).collect()

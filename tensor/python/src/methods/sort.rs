@@ -43,7 +43,7 @@ impl PyTensor {
     #[pyo3(signature = (dim, *, dtype=None))]
     fn cumsum(&self, dim: isize, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
         self.map(|x| match &dtype {
-            Some(dtype) => sort::cumsum(&x.cast(dtype.0)?, dim),
+            Some(dtype) => sort::cumsum(&x.cast(dtype.0)?, dim)?.cast(dtype.0),
             None => sort::cumsum(x, dim),
         })
     }
@@ -51,13 +51,15 @@ impl PyTensor {
     #[pyo3(signature = (dim, *, dtype=None))]
     fn cumprod(&self, dim: isize, dtype: Option<AnyDType>) -> PyResult<PyTensor> {
         self.map(|x| match &dtype {
-            Some(dtype) => sort::cumprod(&x.cast(dtype.0)?, dim),
+            Some(dtype) => sort::cumprod(&x.cast(dtype.0)?, dim)?.cast(dtype.0),
             None => sort::cumprod(x, dim),
         })
     }
 
     /// Elements by their number in the flattened tensor.
     fn take(&self, index: Operand) -> PyResult<PyTensor> {
+        let length = self.tensor().elements() as i64;
+        super::index::inside(&index, -length..length, "the elements")?;
         apply(&[Operand::from(self), index], |x| index::take(&x[0], &x[1]))
     }
 

@@ -1,6 +1,6 @@
 //! Functions of one tensor, element by element.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tensor_core::dtype::DType;
@@ -63,7 +63,6 @@ unary! {
     floor Unary::Floor;
     ceil Unary::Ceil;
     trunc Unary::Trunc;
-    round Unary::Round;
     isnan Unary::IsNan;
     isinf Unary::IsInf;
     conj Unary::Conj;
@@ -91,7 +90,27 @@ impl PyTensor {
     }
 
     fn square(&self) -> PyResult<PyTensor> {
-        self.map(|x| elementwise::mul(x, x))
+        self.map(|x| {
+            let x = if x.dtype() == DType::Bool { x.cast(DType::I64)? } else { x.clone() };
+            elementwise::mul(&x, &x)
+        })
+    }
+
+    /// To whole numbers, halves to even ones; or to a number of decimals, before the point if it is negative.
+    #[pyo3(signature = (*, decimals=0))]
+    fn round(&self, decimals: i32) -> PyResult<PyTensor> {
+        use tensor_core::dtype::Scalar;
+        use tensor_core::program::Binary;
+        self.map(|x| {
+            if decimals == 0 || x.dtype().is_integer() {
+                return elementwise::unary(Unary::Round, x);
+            }
+            let (there, back) =
+                if decimals > 0 { (Binary::Mul, Binary::Div) } else { (Binary::Div, Binary::Mul) };
+            let factor = Scalar::Float(10.0_f64.powi(decimals.abs()));
+            let scaled = elementwise::binary_scalar(there, x, factor, false)?;
+            elementwise::binary_scalar(back, &elementwise::unary(Unary::Round, &scaled)?, factor, false)
+        })
     }
 
     fn relu(&self) -> PyResult<PyTensor> {
@@ -319,6 +338,19 @@ pub fn where_(condition: Operand, x: Operand, y: Operand) -> PyResult<PyTensor> 
 /// A number everywhere where the mask holds.
 pub fn filled(x: &PyTensor, mask: Operand, value: Operand) -> PyResult<PyTensor> {
     let dtype = x.tensor().dtype();
+    let complex = match &value {
+        Operand::Tensor(value, _) if value.rank() > 0 => {
+            return Err(PyValueError::new_err(format!(
+                "masked_fill: the value is one number, not of the shape {:?}",
+                value.shape()
+            )));
+        }
+        Operand::Tensor(value, _) => value.dtype() == DType::C64,
+        Operand::Number(value) => matches!(value, tensor_core::dtype::Scalar::Complex(..)),
+    };
+    if complex && dtype != DType::C64 {
+        return Err(PyTypeError::new_err(format!("masked_fill: a complex number is no {dtype}")));
+    }
     apply_some(&[Some(mask), Some(Operand::from(x)), Some(value)], |x| match x {
         [Some(mask), Some(x), Some(value)] => {
             elementwise::where_(&mask.cast(DType::Bool)?, &value.cast(dtype)?, &x.cast(dtype)?)

@@ -78,7 +78,12 @@ def logsigmoid(x):
 
 
 def prelu(x, weight):
+    if weight.ndim > 1:
+        raise ValueError(f"prelu: the weight is a number or a vector, not of the shape {tuple(weight.shape)}")
     if weight.numel > 1:
+        channels = x.shape[1] if x.ndim > 1 else 1
+        if x.ndim == 0 or weight.numel != channels:
+            raise ValueError(f"prelu: {weight.nelement()} weights for an input of the shape {tuple(x.shape)}")
         weight = weight.reshape((1, -1) + (1,) * (x.ndim - 2))
     return _pf.where(x > 0, x, weight * x)
 
@@ -95,28 +100,78 @@ def dropout2d(x, p=0.5, training=True):
 def instance_norm(
     x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
 ):
-    if running_mean is not None or running_var is not None or not use_input_stats:
-        raise ValueError("instance_norm: running statistics are not kept; each instance is normalised by its own")
-    return _pf.instance_norm(x, weight, bias, eps)
+    """Every instance by its own mean and variance, which move the running ones; or by the running ones."""
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ValueError("instance_norm: without the input's statistics, running_mean and running_var are needed")
+        return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    result = _pf.instance_norm(x, weight, bias, eps)
+    positions = tuple(range(2, x.ndim))
+    with _pf.no_grad():
+        for kept, of_each in ((running_mean, _pf.Tensor.mean), (running_var, _pf.Tensor.var)):
+            if kept is not None:
+                kept.copy_((1 - momentum) * kept + momentum * of_each(x, positions).mean(0).to(kept.dtype))
+    return result
 
 
 def pad(x, pad, mode="constant", value=0.0):
-    """Frames the last axes: (left, right, top, bottom, ...), the last axis first."""
-    if mode != "constant":
-        raise ValueError(f"pad: mode {mode!r} is not known; 'constant' is")
-    return _pf.pad(x, list(pad), value)
+    """Frames the last axes: (left, right, top, bottom, ...), the last axis first. With a value, with the elements beside the edge in reverse
+    ('reflect'), with those at the edge ('replicate'), or with those of the other side ('circular')."""
+    if mode == "constant":
+        return _pf.pad(x, list(pad), value or 0)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ValueError(f"pad: mode {mode!r} is not known; 'constant', 'reflect', 'replicate' and 'circular' are")
+    if len(pad) % 2 or not 0 < len(pad) // 2 <= 3 or x.ndim - len(pad) // 2 not in (1, 2):
+        raise ValueError(f"pad: mode {mode!r} frames the one to three last axes of [n, channels, ..], not {list(pad)} of {tuple(x.shape)}")
+    for number in range(len(pad) // 2):
+        x = _framed(x, x.ndim - 1 - number, pad[2 * number], pad[2 * number + 1], mode)
+    return x
+
+
+def _framed(x, axis, before, after, mode):
+    length = x.shape[axis]
+    longest = {"reflect": length - 1, "circular": length, "replicate": max(before, after)}[mode]
+    if max(before, after) > longest or length == 0 or length + before + after < 0:
+        raise ValueError(f"pad: a frame of {before} and {after} around {length} elements is too much for mode {mode!r}")
+    inner = x.narrow(axis, max(-before, 0), length + min(before, 0) + min(after, 0))
+    if mode == "circular":
+        # What is cut off is not on the other side.
+        x, length = inner, inner.shape[axis]
+    parts = [inner]
+    if before > 0:
+        if mode == "replicate":
+            parts.insert(0, x.narrow(axis, 0, 1).expand(*(before if at == axis else -1 for at in range(x.ndim))))
+        elif mode == "reflect":
+            parts.insert(0, x.narrow(axis, 1, before).flip(axis))
+        else:
+            parts.insert(0, x.narrow(axis, length - before, before))
+    if after > 0:
+        if mode == "replicate":
+            parts.append(x.narrow(axis, length - 1, 1).expand(*(after if at == axis else -1 for at in range(x.ndim))))
+        elif mode == "reflect":
+            parts.append(x.narrow(axis, length - 1 - after, after).flip(axis))
+        else:
+            parts.append(x.narrow(axis, 0, after))
+    return _pf.cat(parts, axis) if len(parts) > 1 else parts[0]
 
 
 def normalize(x, p=2.0, dim=1, eps=1e-12):
-    length = (x.abs() ** p).sum(dim, keepdim=True) ** (1.0 / p)
-    return x / length.clamp(min=eps)
+    return x / x.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    def length(x):
-        return (x * x).sum(dim).sqrt().clamp(min=eps)
+    product = x1 * x2
+    dtype, shape = product.dtype, product.shape
+    if dtype.is_floating_point and dtype.itemsize < 4:
+        # Not rounded in between.
+        x1, x2 = x1.float(), x2.float()
+        product = x1 * x2
+    x1, x2 = x1.expand(shape), x2.expand(shape)
 
-    return (x1 * x2).sum(dim) / (length(x1) * length(x2))
+    def length(x):
+        return x.norm(2, dim).clamp(min=eps)
+
+    return (product.sum(dim) / (length(x1) * length(x2))).to(dtype)
 
 
 def causal_mask(length, keys, dtype, device):

@@ -1,0 +1,360 @@
+"""Runs the samples of torch's OpInfo database with torch and with pyflame and counts what agrees.
+
+One line a case on standard output: `NAME<tab>passed|failed|not ours<tab>why`. A case is the values of one sample in one element type
+(`add float32 3`), its gradients (`add float32 3 gradient`), or an input that torch refuses (`add error 0`). An entry of the database that is not
+in the table `operators.OPERATORS` is one case, which is not ours.
+
+Every operator is computed in a process of its own, so that one that crashes or never ends is one failed case.
+"""
+
+import argparse
+import cmath
+import math
+import os
+import signal
+import sys
+import warnings
+
+import torch
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.common_methods_invocations import op_db
+
+import pyflame as pf
+from operators import OPERATORS, TYPES, Chosen, NotOurs, Unpredictable, convert
+
+FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
+
+# What a refusal may be. Anything else, and a process that dies, is a failure.
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError)
+
+
+def name_of(op):
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+# Results.
+
+def flat(value):
+    """The tensors and numbers of a result, in order."""
+    if isinstance(value, (torch.Tensor, pf.Tensor)) or not hasattr(value, "__iter__"):
+        return [value]
+    return [leaf for part in value for leaf in flat(part)]
+
+
+def as_torch(value):
+    if not isinstance(value, pf.Tensor):
+        return value
+    name, shape, data, _ = value.to_parts()
+    if name not in TYPES.values():
+        raise AssertionError(f"type {name}, which torch does not have")
+    dtype = next(dtype for dtype, own in TYPES.items() if own == name)
+    if not data:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+
+
+def tolerance_of(op, dtype):
+    """What torch allows for a type, or what the database allows for this operator if that is more."""
+    if dtype not in FRACTIONS:
+        return {}
+    rtol, atol = default_tolerances(dtype)
+    for info in op.decorators:
+        if not hasattr(info, "is_active") or info.cls_name not in (None, "TestCommon", "TestUnaryUfuncs", "TestReductions"):
+            continue
+        if not info.active_if or info.device_type not in (None, "cpu") or (info.dtypes is not None and dtype not in info.dtypes):
+            continue
+        for decorator in info.decorators:
+            if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+                rtol, atol = max(rtol, decorator.d[dtype].rtol), max(atol, decorator.d[dtype].atol)
+    return {"rtol": rtol, "atol": atol}
+
+
+# What is to be said of the case that is being computed, though it passes.
+notes = []
+
+
+def compare(found, expected, tolerance, only_form=False, exact=None):
+    found, expected = flat(found), flat(expected)
+    if len(found) != len(expected):
+        raise AssertionError(f"{len(found)} results, {len(expected)} expected")
+    for number, (got, want) in enumerate(zip(found, expected)):
+        if not isinstance(want, torch.Tensor):
+            if want is None and got is None:
+                continue
+            if not isinstance(got, type(want)) or (got != want and not cmath.isclose(got, want, rel_tol=1e-6)):
+                raise AssertionError(f"{got!r}, {want!r} expected")
+            continue
+        if want.dtype not in TYPES:
+            raise NotOurs(f"a result of type {want.dtype}")
+        got, want = as_torch(got), want.detach().resolve_conj().resolve_neg()
+        if not isinstance(got, torch.Tensor):
+            raise AssertionError(f"{got!r}, a tensor expected")
+        if only_form:
+            got = torch.zeros(()).expand(got.shape).to(got.dtype)
+            want = torch.zeros(()).expand(want.shape).to(want.dtype)
+        bounds = tolerance if tolerance and want.dtype in FRACTIONS else {}
+        try:
+            torch.testing.assert_close(got, want, equal_nan=True, check_device=False, check_stride=False, **bounds)
+        except AssertionError as error:
+            why = f"result {number}: {error}" if len(expected) > 1 else str(error)
+            if exact is None or not as_exact(got, want, exact(), number, len(expected)):
+                raise AssertionError(why) from None
+            notes.append("at least as near to torch's answer in float64 as torch's own")
+
+
+def as_exact(got, want, truth, number, count):
+    """Whether an answer that differs from torch's is nowhere farther from torch's own in float64 than torch's is anywhere."""
+    truth = flat(truth) if truth is not None else []
+    if want.dtype not in FRACTIONS or got.dtype != want.dtype or got.shape != want.shape or len(truth) != count:
+        return False
+    wide = torch.complex128 if want.dtype is torch.complex64 else torch.float64
+    truth = truth[number].detach().resolve_conj().resolve_neg().to(want.dtype).to(wide)
+    if truth.shape != want.shape:
+        return False
+    # Where the truth is no finite number it has to be met.
+    finite = torch.isfinite(truth)
+    plain = all(str(a) == str(b) for a, b in zip(got.to(wide)[~finite].tolist(), truth[~finite].tolist()))
+    ours, theirs = [(answer.to(wide) - truth).abs()[finite] for answer in (got, want)]
+    theirs = torch.nan_to_num(theirs, nan=math.inf)
+    return plain and (not ours.numel() or bool((ours.max() <= theirs.max()).item()))
+
+
+# Cases.
+
+def differentiable(value):
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def weighted(value, ones):
+    """A sum in which no two elements weigh the same, so that a gradient shows where it came from."""
+    count = 1
+    for length in value.shape:
+        count *= length
+    weights = torch.cos(torch.arange(count, dtype=torch.float64)).to(torch.float32).reshape(tuple(value.shape))
+    return (value * ones(weights).to(value.dtype)).sum()
+
+
+def mapped(value, function):
+    """A structure with a function applied to its leaves."""
+    if isinstance(value, dict):
+        return {name: mapped(part, function) for name, part in value.items()}
+    if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
+        return type(value)(mapped(part, function) for part in value)
+    return function(value)
+
+
+class Sample:
+    """One sample of an operator, and what pyflame is given in place of its tensors."""
+
+    def __init__(self, op, function, sample, dtype):
+        self.op, self.function, self.sample, self.dtype = op, function, sample, dtype
+        self.leaves = []
+        self.arguments = convert((sample.input, *sample.args), self.leaves)
+        self.named = convert(dict(sample.kwargs), self.leaves)
+
+    def expected(self):
+        try:
+            return self.op(self.sample.input, *self.sample.args, **self.sample.kwargs)
+        except REFUSALS as error:
+            raise NotOurs("torch refuses its own sample") from error
+
+    def values(self):
+        with torch.no_grad():
+            expected = self.expected()
+        with pf.no_grad():
+            found = self.function(*self.arguments, **self.named)
+            if isinstance(self.function, Chosen):
+                return self.chosen(found, expected)
+        compare(found, expected, tolerance_of(self.op, self.dtype), isinstance(self.function, Unpredictable), self.exact)
+
+    def chosen(self, found, expected):
+        """Of equal elements any may come first, unless the order is to be stable."""
+        if self.named.get("stable"):
+            return compare(found, expected, None)
+        place = 1 if self.op.name == "topk" else 0
+        dim = self.named.get("dim", self.arguments[place + 1] if len(self.arguments) > place + 1 else -1)
+        found, expected = flat(found), flat(expected)
+        found = found[:-1] + self.function.picked(self.arguments[0], found[-1], dim)
+        expected = expected[:-1] + self.function.picked(self.sample.input.detach(), expected[-1], dim)
+        compare(found, expected, None)
+
+    def widened(self):
+        """The same sample in float64."""
+        def wide(value):
+            if isinstance(value, torch.Tensor):
+                kind = torch.complex128 if value.is_complex() else torch.float64
+                return value.detach().to(kind).requires_grad_(value.requires_grad) if value.dtype in FRACTIONS else value
+            return torch.float64 if value in FRACTIONS[:4] else torch.complex128 if value is torch.complex64 else value
+        return self.sample.transform(wide)
+
+    def exact(self):
+        """torch's answer in float64, if it has one."""
+        try:
+            with torch.no_grad():
+                sample = self.widened()
+                return self.op(sample.input, *sample.args, **sample.kwargs)
+        except REFUSALS:
+            return None
+
+    def gradient(self):
+        chosen = self.sample.output_process_fn_grad
+        expected = flat(chosen(self.expected()))
+        found = flat(chosen(self.function(*self.arguments, **self.named)))
+        places = [place for place, value in enumerate(expected) if differentiable(value)]
+        if not places or not self.leaves:
+            raise NotOurs("torch has no gradient for it")
+        if isinstance(self.function, Unpredictable):
+            raise NotOurs("the gradient of what is random")
+        theirs, ours = zip(*self.leaves)
+        total = sum(weighted(expected[place], lambda weights: weights) for place in places)
+        wanted = torch.autograd.grad(total, theirs, allow_unused=True)
+        total = sum(weighted(found[place], lambda weights: convert(weights)) for place in places)
+        got = pf.autograd.grad(total, ours, allow_unused=True) if total.requires_grad else [None] * len(ours)
+        tolerance = tolerance_of(self.op, self.dtype)
+        for place, (leaf, mine, want) in enumerate(zip(theirs, got, wanted)):
+            want = torch.zeros_like(leaf) if want is None else want
+            mine = convert(torch.zeros_like(leaf).contiguous()) if mine is None else mine
+            compare(mine, want, tolerance, exact=lambda: self.exact_gradient(place, places))
+
+    def exact_gradient(self, place, places):
+        """One gradient of torch's in float64."""
+        leaves = []
+
+        def wide(value):
+            if isinstance(value, torch.Tensor) and value.dtype in FRACTIONS:
+                value, wants = value.detach().to(torch.float64), value.requires_grad
+                if wants:
+                    leaves.append(value.requires_grad_())
+            return value
+        # Numbered as `convert` numbers them.
+        arguments = mapped((self.sample.input, *self.sample.args), wide)
+        named = mapped(dict(self.sample.kwargs), wide)
+        expected = flat(self.sample.output_process_fn_grad(self.op(*arguments, **named)))
+        total = sum(weighted(expected[at], lambda weights: weights) for at in places)
+        return torch.autograd.grad(total, leaves, allow_unused=True)[place]
+
+    def refusal(self):
+        try:
+            found = self.function(*self.arguments, **self.named)
+            for value in flat(found):
+                as_torch(value)
+        except REFUSALS:
+            return
+        raise AssertionError("not refused")
+
+
+def types_of(op, device, wanted):
+    for dtype, name in TYPES.items():
+        if dtype in op.dtypes and (not wanted or name in wanted) and (device == "cpu" or name == "float32"):
+            yield dtype, name
+
+
+def cases(op, device, wanted):
+    """Names and what they do; the same ones in the same order every time."""
+    name, function = name_of(op), OPERATORS[name_of(op)]
+    for dtype, own in types_of(op, device, wanted):
+        graded = op.supports_autograd and dtype in (torch.float32, torch.float64)
+        torch.manual_seed(0)
+        for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=graded)):
+            yield f"{name} {own} {number}", lambda: Sample(op, function, sample, dtype).values()
+            if graded:
+                yield f"{name} {own} {number} gradient", lambda: Sample(op, function, sample, dtype).gradient()
+    if op.error_inputs_func is not None:
+        torch.manual_seed(0)
+        for number, wrong in enumerate(op.error_inputs("cpu")):
+            yield f"{name} error {number}", lambda: Sample(op, function, wrong.sample_input, None).refusal()
+
+
+def verdict(case):
+    notes.clear()
+    try:
+        case()
+    except NotOurs as missing:
+        return "not ours", str(missing)
+    except BaseException as error:  # Whatever it is, a panic of the library too: the case has failed and the next one is to be tried.
+        return "failed", f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    return "passed", notes[0] if notes else ""
+
+
+# Processes.
+
+def compute(op, arguments, first, out):
+    """In a process of its own: the cases from a number on. A case that takes too long ends it."""
+    pf.set_device(arguments.device)
+    for number, (name, case) in enumerate(cases(op, arguments.device, arguments.types)):
+        if number < first:
+            continue
+        out.write(f"{name}\n")
+        out.flush()
+        signal.alarm(arguments.limit)
+        out.write("\t".join(verdict(case)) + "\n")
+        signal.alarm(0)
+    out.flush()
+
+
+def tell(*words):
+    print(*words, sep="\t", flush=True)
+
+
+def supervise(op, arguments):
+    """Tells what came of every case, and begins again behind one that ended its process."""
+    first = 0
+    while True:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            code = 1
+            try:
+                with os.fdopen(writer, "w") as out:
+                    compute(op, arguments, first, out)
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(writer)
+        name = None
+        with os.fdopen(reader) as lines:
+            for line in lines:
+                line = line.rstrip("\n")
+                if name is None:
+                    name = line
+                    first += 1
+                else:
+                    tell(name, line)
+                    name = None
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            return
+        if name is None:
+            tell(f"{name_of(op)} samples", "failed", f"the process ended ({status}) between two cases")
+            return
+        why = f"not done after {arguments.limit} s" if status == -signal.SIGALRM else f"the process was ended ({status})"
+        tell(name, "failed", why)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--filter", default="", help="only entries whose name contains this; `=NAME` only that one")
+    parser.add_argument("--types", default="", help="only these element types, with commas")
+    parser.add_argument("--limit", type=int, default=120, help="seconds that a case may take")
+    arguments = parser.parse_args()
+    arguments.types = [name for name in arguments.types.split(",") if name]
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    for op in op_db:
+        name = name_of(op)
+        if not (name == arguments.filter[1:] if arguments.filter.startswith("=") else arguments.filter in name):
+            continue
+        if name in OPERATORS:
+            supervise(op, arguments)
+        else:
+            tell(name, "not ours", f"no operation {op.name}")
+    unknown = OPERATORS.keys() - {name_of(op) for op in op_db}
+    if unknown:
+        sys.exit(f"the table has what the database has not: {', '.join(sorted(unknown))}")
+
+
+if __name__ == "__main__":
+    main()

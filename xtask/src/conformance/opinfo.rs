@@ -1,0 +1,185 @@
+//! torch's OpInfo database, as `conformance/opinfo/samples.py` computes it with torch on the CPU and with pyflame.
+//!
+//! torch is Debian's: a build for the CPU alone, without the gigabytes of libraries for other people's GPUs that the package index's needs.
+
+use super::LocalWorker;
+use super::userland::Userland;
+use crate::build::Built;
+use crate::pyflame;
+use crate::repo::Repo;
+use crate::step;
+use crate::system;
+use crate::venv;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::env::join_paths;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Cases that are known to fail, by how their names begin, and why.
+const KNOWN: &[(&str, &str)] = &[
+    ("all uint8 ", "any and all of uint8 are bools, as of every other type; torch answers uint8"),
+    ("any uint8 ", "any and all of uint8 are bools, as of every other type; torch answers uint8"),
+    ("dot complex64 ", DOT),
+    ("matmul complex64 0", DOT),
+    ("__rmatmul__ complex64 0", DOT),
+    (
+        "linspace int",
+        "torch cuts the fractions off once for each vector register and then again for each element",
+    ),
+    (
+        "linspace uint8 ",
+        "torch cuts the fractions off once for each vector register and then again for each element",
+    ),
+    ("nn.functional.conv2d bfloat16 ", "the bias is added to what was rounded already"),
+    ("nn.functional.conv2d float32 28", CANCELLED),
+    ("nn.functional.conv_transpose3d float32 2 gradient", CANCELLED),
+];
+
+const DOT: &str = "Debian's torch answers zero to products of two complex vectors";
+const CANCELLED: &str = "sums in another order, of numbers that cancel each other";
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Only entries whose name contains this; `=NAME` only the one with this name
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// Only on this device
+    #[arg(long, value_parser = ["cpu", "rocm"])]
+    device: Option<String>,
+    /// Only these element types, with commas between them
+    #[arg(long, value_name = "TYPES", default_value = "")]
+    types: String,
+    /// Seconds that a case may take
+    #[arg(long, default_value_t = 120)]
+    limit: u32,
+}
+
+pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
+    let torch = Userland::unpack_missing(repo, "torch", system::CODENAME, "python3-torch")?;
+    let paths = Paths::of(repo, built, &torch)?;
+    let mut failed = 0;
+    for device in ["cpu", "rocm"] {
+        if arguments.device.as_deref().is_some_and(|only| only != device) {
+            continue;
+        }
+        let worker = LocalWorker::start(&built.remora, "mi300x", &repo.logs().join("opinfo-worker.log"))?;
+        let mut samples = Command::new("/usr/bin/python3");
+        samples.arg(repo.root.join("conformance/opinfo/samples.py"));
+        samples.args(["--device", device, "--filter", &arguments.filter, "--types", &arguments.types]);
+        samples.args(["--limit", &arguments.limit.to_string()]);
+        samples.env("PYTHONPATH", join_paths(&paths.modules)?);
+        samples.env("LD_LIBRARY_PATH", join_paths(&paths.libraries)?);
+        samples.env("PYTHONDONTWRITEBYTECODE", "1").env("OMP_NUM_THREADS", "1");
+        samples.env("REMORA_WORKER", worker.address().to_string());
+        failed += tell(device, &cases(repo, device, &mut samples)?);
+    }
+    if failed > 0 {
+        bail!("{failed} cases failed that are not known to");
+    }
+    Ok(())
+}
+
+struct Paths {
+    modules: Vec<PathBuf>,
+    libraries: Vec<PathBuf>,
+}
+
+impl Paths {
+    fn of(repo: &Repo, built: &Built, torch: &Userland) -> Result<Paths> {
+        let python = venv::with(repo, "venv-opinfo", "conformance/opinfo/requirements.txt")?;
+        let ask = "import sysconfig; print(sysconfig.get_path('purelib'))";
+        let more = step::output(Command::new(python).args(["-c", ask]))?;
+        let modules = vec![
+            pyflame::package(repo)?,
+            torch.path("usr/lib/python3/dist-packages"),
+            PathBuf::from(more.trim()),
+        ];
+        let own = torch.libraries();
+        // Where Debian's alternatives would have made links.
+        let libraries = vec![
+            built.lib.clone(),
+            own.join("blas"),
+            own.join("lapack"),
+            own,
+            torch.path("usr/lib"),
+            torch.path("lib/x86_64-linux-gnu"),
+        ];
+        Ok(Paths { modules, libraries })
+    }
+}
+
+/// Every line that the samples print. They are kept, and failures are told at once, for this takes a while.
+fn cases(repo: &Repo, device: &str, samples: &mut Command) -> Result<Vec<String>> {
+    let log = |ending: &str| {
+        let path = repo.logs().join(format!("opinfo-{device}.{ending}"));
+        File::create(&path).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let mut kept = log("tsv")?;
+    step::say(&format!("samples on {device}"));
+    let mut child = samples
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log("err")?)
+        .spawn()
+        .context("cannot start the samples")?;
+    let stdout = child.stdout.take().context("the samples have no standard output")?;
+    let mut lines = Vec::new();
+    for line in BufReader::new(stdout).lines() {
+        let line = line.context("cannot read what the samples say")?;
+        writeln!(kept, "{line}")?;
+        if let [name, "failed", why] = line.split('\t').collect::<Vec<_>>()[..] {
+            let word = if known(name).is_some() { "failed, as is known" } else { "failed" };
+            step::detail(&format!("{word}: {name}: {why}"));
+        }
+        lines.push(line);
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("the samples were not run to the end ({status}); see {}", log_of(repo, device).display());
+    }
+    Ok(lines)
+}
+
+fn log_of(repo: &Repo, device: &str) -> PathBuf {
+    Path::new(&repo.logs()).join(format!("opinfo-{device}.err"))
+}
+
+fn known(name: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|(begin, _)| name.starts_with(begin)).map(|&(_, why)| why)
+}
+
+/// Says what all cases came to; how many failed that are not known to.
+fn tell(device: &str, lines: &[String]) -> usize {
+    let (mut missing, mut expected) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
+    let (mut passed, mut noted, mut failed) = (0, 0, 0);
+    for line in lines {
+        match line.split('\t').collect::<Vec<_>>()[..] {
+            [_, "passed", ""] => passed += 1,
+            [_, "passed", _] => noted += 1,
+            [_, "not ours", why] => *missing.entry(why).or_default() += 1,
+            [name, "failed", _] => match known(name) {
+                Some(why) => *expected.entry(why).or_default() += 1,
+                None => failed += 1,
+            },
+            _ => step::detail(line),
+        }
+    }
+    let (known, absent) = (expected.values().sum::<usize>(), missing.values().sum::<usize>());
+    let ours = passed + noted + known + failed;
+    let share = 100.0 * (passed + noted) as f64 / ours.max(1) as f64;
+    step::say(&format!(
+        "{device}: {} of {ours} passed ({share:.2} %, {noted} of them by being as exact as torch), {} failed, {absent} not ours",
+        passed + noted,
+        known + failed
+    ));
+    for (why, count) in expected {
+        step::detail(&format!("failed, as is known: {count}: {why}"));
+    }
+    for (why, count) in missing {
+        step::detail(&format!("not ours: {count} for {why}"));
+    }
+    failed
+}
