@@ -1,4 +1,5 @@
-// A copy from the host has been made when the call returns: streams that wait for no other see it too.
+// A copy from the host has been made when the call returns: streams that wait for no other see it too. So has a copy to memory of
+// the host that is not pinned, whatever the name of the function says.
 #include "check.h"
 
 EXAMPLE("copies_complete");
@@ -50,6 +51,15 @@ int main() {
     HIP_OK(hipMemcpy2D(source.get(), 4, &third, 4, 4, 1, hipMemcpyHostToDevice));
     read<<<1, 1, 0, apart>>>(source.get(), result.get());
     result_is(third, "hipMemcpy2D");
+  }
+  for (int value = 1; value <= 5; ++value) {
+    HIP_OK(hipMemcpy(source.get(), &value, 4, hipMemcpyHostToDevice));
+    linger<<<1, 64, 0, apart>>>(sink.get(), 300000);
+    read<<<1, 1, 0, apart>>>(source.get(), result.get());
+    volatile int got = 0;
+    HIP_OK(hipMemcpyAsync(const_cast<int *>(&got), result.get(), 4, hipMemcpyDeviceToHost, apart));
+    if (got != value)
+      fail("hipMemcpyAsync returned before memory that is not pinned had %d: %d", value, got);
   }
   HIP_OK(hipStreamDestroy(apart));
   return pass();

@@ -68,6 +68,13 @@ fn sources_compiled_apart_are_linked_and_run() {
 }
 
 #[test]
+fn modules_have_managed_variables_and_end_after_what_was_launched() {
+    let worker = mi210();
+    let program = Recipe::own("module_managed").for_architectures(&["gfx90a"]).build();
+    program.run(&worker, &[]).expect_silent_success().expect_line("PASS module_managed");
+}
+
+#[test]
 fn what_is_compiled_at_run_time_sees_headers_of_hip_and_of_the_programs_machine() {
     let worker = mi210();
     let program = Recipe::own("rtc_headers").for_architectures(&["gfx90a"]).build();

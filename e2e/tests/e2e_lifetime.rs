@@ -37,6 +37,13 @@ fn killing_a_client_frees_its_memory_and_disturbs_no_other() {
 }
 
 #[test]
+fn destructors_that_run_after_main_can_still_free() {
+    let worker = Worker::start();
+    Program::own("late_free").run(&worker, &[]).expect_silent_success().expect_line("freed=hipSuccess");
+    eventually("its session is gone", || worker.status().sessions().is_empty());
+}
+
+#[test]
 fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
     let worker = Worker::start();
     // One with replies under way, one whose kernel never ends.

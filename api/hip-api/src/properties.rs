@@ -242,8 +242,9 @@ pub fn attribute(p: &hipDeviceProp_tR0600, attribute: hipDeviceAttribute_t) -> O
         }
         hipDeviceAttributeIsLargeBar => p.isLargeBar,
         hipDeviceAttributeAsicRevision => p.asicRevision,
-        // Nothing that runs behind a wire polls client memory, and virtual memory management is absent.
-        hipDeviceAttributeCanUseStreamWaitValue | hipDeviceAttributeVirtualMemoryManagementSupported => 0,
+        // What a stream waits for is memory that the program writes to without a call, and the device is elsewhere.
+        hipDeviceAttributeCanUseStreamWaitValue => 0,
+        hipDeviceAttributeVirtualMemoryManagementSupported => 1,
         // Images follow from a texture limit; the host's NUMA node is unknown.
         hipDeviceAttributeImageSupport => c_int::from(p.maxTexture1D > 0),
         hipDeviceAttributeHostNumaId => -1,

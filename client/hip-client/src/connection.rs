@@ -151,7 +151,6 @@ impl Connection {
     /// Opens the session the environment describes, ends it when the process exits, and abandons it in forked
     /// children. A failure is told on stderr once and remembered for a few seconds.
     pub fn open() -> Result<(Connection, Welcome), OpenError> {
-        exit::watch();
         reattach::remember_failures(|| {
             let config = crate::env::config().map_err(OpenError)?;
             let (connection, welcome) = Connection::open_with(config)?;
@@ -610,6 +609,11 @@ impl Connection {
     /// Ends the session: everything posted is sent, and the worker frees it all. Gives up at the deadline.
     pub fn close(&self, deadline: Duration) {
         self.shared.close(Instant::now() + deadline);
+    }
+
+    /// How many requests there were so far.
+    pub fn sent(&self) -> u64 {
+        self.shared.ring.appended()
     }
 
     fn token(&self) -> u64 {

@@ -3,12 +3,12 @@
 //! A forked child has no sender thread and must not touch its parent's socket: there the session counts as
 //! over and its descriptor is closed. At exit the session is ended properly, within a deadline.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use crate::connection::Shared;
-use crate::{env, trace};
+use crate::{env, trace, watch};
 
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -21,16 +21,19 @@ pub fn register(shared: &Arc<Shared>) {
     CURRENT.store(Arc::into_raw(shared.clone()).cast_mut(), Ordering::Release);
 }
 
-/// Asks to be told of forks and of the end. Done before the first session is opened: a fork may come meanwhile.
-pub fn watch() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: both handlers are plain functions of this library; they touch only what is never freed.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(forked));
-            libc::atexit(exiting);
-        }
-    });
+/// Called by the loader with the library. What is asked for first is told last: the destructors of the program's own objects,
+/// and of libraries that need this one, may still free what they hold.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = ask_to_be_told;
+
+/// Asks to be told of forks and of the end.
+extern "C" fn ask_to_be_told() {
+    // SAFETY: both handlers are plain functions of this library; they touch only what is never freed.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        libc::atexit(exiting);
+    }
 }
 
 /// The session got a new connection.
@@ -42,6 +45,7 @@ pub fn replaced(shared: &Shared, descriptor: i32) {
 
 /// In the child. Locks may be held by threads that do not exist here, so only atomics are touched.
 extern "C" fn forked() {
+    watch::forked();
     crate::reattach::forget_failures_after_fork();
     let current = CURRENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: null or leaked.
@@ -66,4 +70,6 @@ extern "C" fn exiting() {
             }
         }));
     }
+    // The last calls and what the device told of its time are in there now.
+    watch::finish();
 }

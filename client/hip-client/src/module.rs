@@ -16,6 +16,9 @@ use crate::runtime::Runtime;
 use crate::upload;
 use crate::variables;
 
+/// Set in the cookie of a module's own managed variables, which tells them from those of registered binaries.
+const OF_MODULES: u64 = 1 << 63;
+
 /// A code object on a device.
 #[derive(Debug)]
 pub struct Module {
@@ -47,7 +50,11 @@ impl Runtime {
             report::line(format_args!("the module image is not a code object: {error}"));
             hipErrorInvalidImage
         })?;
-        self.load_from(device, &binary)
+        let module = self.load_from(device, &binary)?;
+        self.make_variables(&module).inspect_err(|_| {
+            let _ = self.unload_module(module.id);
+        })?;
+        Ok(module)
     }
 
     fn load_from(&self, device: usize, binary: &FatBinary) -> Result<Arc<Module>, hipError_t> {
@@ -98,7 +105,8 @@ impl Runtime {
     }
 
     pub fn unload_module(&self, id: u64) -> Result<(), hipError_t> {
-        let module = self.modules.remove(id).ok_or(hipErrorInvalidResourceHandle)?;
+        let module = self.modules.remove(id).ok_or(hipErrorNotFound)?;
+        variables::remove_binary(id | OF_MODULES);
         for function in module.functions.lock().values() {
             self.functions.remove(function.id);
         }
@@ -134,6 +142,15 @@ impl Runtime {
 
     /// Address and size of a device variable.
     pub fn global(&self, module: &Module, name: &str) -> Result<(u64, u64), hipError_t> {
+        let managed = variables::of_binary(module.id | OF_MODULES).into_iter().find(|it| it.name == name);
+        if let Some(variable) = managed {
+            return Ok((variable.address, variable.bytes));
+        }
+        self.place_of(module, name)
+    }
+
+    /// Where a module has a symbol.
+    fn place_of(&self, module: &Module, name: &str) -> Result<(u64, u64), hipError_t> {
         let symbol = module.code.symbol(name).ok_or(hipErrorNotFound)?;
         if self.connection.capabilities() & capability::PLACED_MODULES != 0 {
             return Ok((module.base + symbol.value, symbol.size));
@@ -158,6 +175,22 @@ impl Runtime {
         Ok(module)
     }
 
+    /// Gives the managed variables of a loaded module memory: the compiler leaves the first value of `x` in `x.managed`.
+    fn make_variables(&self, module: &Module) -> Result<(), hipError_t> {
+        let own = module.id | OF_MODULES;
+        for symbol in module.code.symbols() {
+            let Some(name) = symbol.name.strip_suffix(".managed") else { continue };
+            let Ok(name) = std::ffi::CString::new(name) else { continue };
+            // What no file part holds begins as zeros, as the memory does.
+            let first = module.code.bytes_at(symbol.value, symbol.size as usize);
+            let first = first.map_or(std::ptr::null(), <[u8]>::as_ptr);
+            // SAFETY: null, or as many bytes as the symbol has; the name ends with a NUL.
+            let made = unsafe { variables::add(own, first, name.as_ptr(), symbol.size as usize, 256) };
+            made.ok_or(hipErrorOutOfMemory)?;
+        }
+        self.place_variables(module.device, own, module)
+    }
+
     /// Tells a module where the managed variables of its binary are: it has a pointer to each, under the variable's name.
     fn place_variables(&self, device: usize, binary: u64, module: &Module) -> Result<(), hipError_t> {
         let variables = variables::of_binary(binary);
@@ -166,7 +199,7 @@ impl Runtime {
         }
         self.share_variables()?;
         for variable in variables {
-            let Ok((pointer, _)) = self.global(module, &variable.name) else { continue };
+            let Ok((pointer, _)) = self.place_of(module, &variable.name) else { continue };
             let view = self.memory.view(variable.address, variable.bytes).ok_or(hipErrorInvalidSymbol)?;
             // On a stream that nothing holds up, and waited for: kernels of any stream may follow.
             let own = crate::calls::stream::create_on(self, device, hipStreamNonBlocking, 0, Vec::new())?;

@@ -69,6 +69,8 @@ pub struct Runtime {
     pub shared_variables: Mutex<u64>,
     /// Events that the program has asked for.
     pub polled_events: AtomicU32,
+    /// The stream that was last waited for to copy into the program's own memory, and what had been sent until then.
+    pub waited: Mutex<(u64, u64)>,
     /// Copies that wait for a host function, see [`when_due`](crate::calls::stream::when_due).
     pub copies_due: AtomicUsize,
 }
@@ -282,6 +284,7 @@ impl Runtime {
             advised: Mutex::default(),
             shared_variables: Mutex::new(0),
             polled_events: AtomicU32::new(0),
+            waited: Mutex::default(),
             copies_due: AtomicUsize::new(0),
         };
         for (index, device) in runtime.devices.iter().enumerate() {
@@ -401,7 +404,8 @@ impl Runtime {
         self.settle(self.connection.call_into(operation, into, thread::current_call())).map(|_| ())
     }
 
-    /// Asks for device memory in stream order; it has arrived when a call that waits for the stream returns.
+    /// Asks for device memory in stream order; it has arrived when a call that waits for the stream returns, or at once if `into` is
+    /// not pinned.
     ///
     /// # Safety
     /// `into` is valid for writes of `bytes` bytes until then.
@@ -418,9 +422,21 @@ impl Runtime {
             unsafe { std::ptr::copy(here as *const u8, into.as_ptr(), bytes) };
             return Ok(());
         }
+        if self.memory.find(into.as_ptr() as u64).is_none() {
+            // HIP makes copies into memory that is not pinned during the call, and programs look at once.
+            // SAFETY: the caller's promise.
+            self.read(stream, source, unsafe { std::slice::from_raw_parts_mut(into.as_ptr(), bytes) })?;
+            *self.waited.lock() = (stream, self.connection.sent());
+            return Ok(());
+        }
         let cause = thread::current_call();
         // SAFETY: the caller's promise.
         unsafe { self.connection.read_later(stream, source, into, bytes as u64, cause) }.map_err(status)
+    }
+
+    /// Whether nothing can be under way on a stream: a copy has waited for all of it, and nothing was sent since.
+    pub fn has_waited_for(&self, stream: u64) -> bool {
+        *self.waited.lock() == (stream, self.connection.sent()) && !self.connection.mirrors().any()
     }
 
     /// Runs `function` on this side when the stream comes to it.
@@ -563,7 +579,7 @@ fn turn(function: impl FnOnce(hipError_t) + Send + 'static) -> impl FnOnce(i32) 
 
 /// What a device behind a network can do with host memory, whatever it can with that of its own machine: it sees memory that
 /// was made for it, at the points HIP names, and no other.
-const HOST_MEMORY: [(hipDeviceAttribute_t, fn() -> i32); 7] = [
+const HOST_MEMORY: [(hipDeviceAttribute_t, fn() -> i32); 9] = [
     (hipDeviceAttributeCanMapHostMemory, || env::mapped().into()),
     (hipDeviceAttributeManagedMemory, || env::mapped().into()),
     (hipDeviceAttributeConcurrentManagedAccess, || 0),
@@ -571,6 +587,10 @@ const HOST_MEMORY: [(hipDeviceAttribute_t, fn() -> i32); 7] = [
     (hipDeviceAttributePageableMemoryAccess, || 0),
     (hipDeviceAttributePageableMemoryAccessUsesHostPageTables, || 0),
     (hipDeviceAttributeHostNativeAtomicSupported, || 0),
+    // The other way round: the program cannot reach into the memory of the device.
+    (hipDeviceAttributeIsLargeBar, || 0),
+    // A stream waits for memory that the program writes to without a call, and the device is elsewhere.
+    (hipDeviceAttributeCanUseStreamWaitValue, || 0),
 ];
 
 fn attributes(snapshot: &DeviceSnapshot) -> Vec<(i32, i32)> {
@@ -592,6 +612,7 @@ fn across_a_network(mut properties: hipDeviceProp_tR0600) -> hipDeviceProp_tR060
     properties.pageableMemoryAccess = 0;
     properties.pageableMemoryAccessUsesHostPageTables = 0;
     properties.hostNativeAtomicSupported = 0;
+    properties.isLargeBar = 0;
     properties
 }
 

@@ -322,22 +322,11 @@ fn read() -> u32 {
         SUMMING.store(Box::into_raw(Box::new(Summary::new())), Ordering::Release);
         wanted |= SUMMARY;
     }
-    if wanted & (TRACE | SUMMARY) != 0 {
-        static ONCE: std::sync::Once = std::sync::Once::new();
-        // Before any of the program's own, as a rule: it registers its kernels before it begins. So this runs after them.
-        ONCE.call_once(|| {
-            // SAFETY: both are plain functions of this library; they touch only what is never freed.
-            unsafe {
-                libc::pthread_atfork(None, None, Some(forked));
-                libc::atexit(exiting);
-            }
-        });
-    }
     wanted
 }
 
 /// In the child. Locks may be held by threads that do not exist here, so only atomics are touched.
-extern "C" fn forked() {
+pub fn forked() {
     if let Some(trace) = trace() {
         // SAFETY: the child's copy of the file; the parent's stays open, and nobody in the child writes to it.
         unsafe { libc::close(trace.descriptor()) };
@@ -349,7 +338,8 @@ extern "C" fn forked() {
     STATE.store(UNREAD, Ordering::Release);
 }
 
-extern "C" fn exiting() {
+/// At exit, after the session's own end.
+pub fn finish() {
     // Nothing may unwind into C.
     let _ = std::panic::catch_unwind(|| {
         // A child that never called anything has nothing to tell; it does not ask what it should tell either.

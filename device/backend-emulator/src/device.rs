@@ -21,7 +21,7 @@ use crate::heap::DeviceHeap;
 use crate::launch::{Engine, Runner};
 use crate::memory::{GRANULARITY, Memory};
 use crate::model::{MODELS, Model};
-use crate::module::{self, Modules};
+use crate::module;
 use crate::observation::{Observation, ObserveConfig};
 use crate::release::Releases;
 use crate::stream::Scheduler;
@@ -101,7 +101,7 @@ impl Emulator {
         let engines = engines.collect();
         let runner = Runner {
             memory: Arc::clone(&memory),
-            modules: Mutex::new(Modules::default()),
+            modules: Arc::default(),
             engines,
             watchdog: options.watchdog,
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
@@ -279,7 +279,9 @@ impl Device for Emulator {
         self.memory.leave(loaded.module.base())?;
         let memory = Arc::clone(&self.memory);
         let heap = Arc::clone(&self.engine(loaded.device)?.heap);
+        let modules = Arc::clone(&self.runner().modules);
         self.scheduler.after(Scope::Everything, move || {
+            modules.lock().forget(&loaded);
             heap.release(module);
             module::release(&memory, &loaded);
         });

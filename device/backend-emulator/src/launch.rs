@@ -75,7 +75,7 @@ impl Engine {
 /// Everything a command may touch.
 pub(crate) struct Runner {
     pub(crate) memory: Arc<Memory>,
-    pub(crate) modules: Mutex<Modules>,
+    pub(crate) modules: Arc<Mutex<Modules>>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) watchdog: Option<Duration>,
     /// Ends the kernels that run now; replaced when the device is reset.
@@ -98,7 +98,7 @@ impl Runner {
             region(&Pitched::flat(address, pitch), &Extent::flat(width, height))
         };
         match command {
-            Command::Launch(launch) => self.modules.lock().function(launch.function).map(|_| ()),
+            Command::Launch(launch) => self.modules.lock().check(launch.function),
             Command::Copy { destination, source, bytes } => {
                 memory.check(*destination, *bytes)?;
                 memory.check(*source, *bytes)

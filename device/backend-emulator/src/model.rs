@@ -232,7 +232,7 @@ impl Model {
             (hipDeviceAttributeUnifiedAddressing, it.unifiedAddressing),
             (hipDeviceAttributeWarpSize, it.warpSize),
             (hipDeviceAttributeMemoryPoolsSupported, it.memoryPoolsSupported),
-            (hipDeviceAttributeVirtualMemoryManagementSupported, 0),
+            (hipDeviceAttributeVirtualMemoryManagementSupported, 1),
             (hipDeviceAttributeHostRegisterSupported, it.hostRegisterSupported),
             (hipDeviceAttributeMemoryPoolSupportedHandleTypes, it.memoryPoolSupportedHandleTypes as i32),
             (hipDeviceAttributeHostNumaId, 0),

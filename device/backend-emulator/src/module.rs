@@ -62,17 +62,28 @@ impl Modules {
         }
     }
 
-    /// Takes a module from new work; its memory is given back with [`release`] when old work has ended.
+    /// Takes a module from new work. When old work has ended, its kernels are forgotten with [`Modules::forget`] and its memory
+    /// is given back with [`release`].
     pub(crate) fn unload(&mut self, id: ModuleId) -> Result<Loaded, DeviceError> {
-        let loaded = self.modules.remove(&id).ok_or_else(|| unknown_module(id))?;
-        self.functions.retain(|_, (module, _)| *module != id);
-        Ok(loaded)
+        self.modules.remove(&id).ok_or_else(|| unknown_module(id))
+    }
+
+    /// Forgets the kernels of an unloaded module. Their numbers may be those of others by now.
+    pub(crate) fn forget(&mut self, loaded: &Loaded) {
+        let is_its = |kernel: &Arc<LoadedKernel>| {
+            loaded.module.kernel(kernel.name()).is_some_and(|own| Arc::ptr_eq(own, kernel))
+        };
+        self.functions.retain(|_, (_, kernel)| !is_its(kernel));
     }
 
     pub(crate) fn take_device(&mut self, device: u32) -> Vec<Loaded> {
         let gone: Vec<ModuleId> =
             self.modules.iter().filter(|(_, loaded)| loaded.device == device).map(|(id, _)| *id).collect();
-        gone.into_iter().filter_map(|id| self.unload(id).ok()).collect()
+        let gone: Vec<Loaded> = gone.into_iter().filter_map(|id| self.unload(id).ok()).collect();
+        for loaded in &gone {
+            self.forget(loaded);
+        }
+        gone
     }
 
     pub(crate) fn global(&self, id: ModuleId, name: &str) -> Result<(u64, u64), DeviceError> {
@@ -103,7 +114,7 @@ impl Modules {
             let (base, bytes) = (loaded.module.base(), object.load_size());
             inventory.modules.push(ModuleRecord { device: loaded.device, module: *id, base, bytes, image });
         }
-        let functions = self.functions.iter();
+        let functions = self.functions.iter().filter(|(_, (module, _))| self.modules.contains_key(module));
         inventory.functions.extend(functions.map(|(id, (module, kernel))| FunctionRecord {
             function: *id,
             module: *module,
@@ -111,10 +122,16 @@ impl Modules {
         }));
     }
 
+    /// Whether a kernel may be launched: one of a module that is unloaded may not, though earlier launches still find it.
+    pub(crate) fn check(&self, id: FunctionId) -> Result<(), DeviceError> {
+        let found = self.functions.get(&id).filter(|(module, _)| self.modules.contains_key(module));
+        found.map(drop).ok_or_else(|| unknown_function(id))
+    }
+
     /// A kernel and the module it is of.
     pub(crate) fn function(&self, id: FunctionId) -> Result<(ModuleId, Arc<LoadedKernel>), DeviceError> {
         let found = self.functions.get(&id).map(|(module, kernel)| (*module, Arc::clone(kernel)));
-        found.ok_or_else(|| DeviceError::invalid_handle(format!("there is no function {id:#x}")))
+        found.ok_or_else(|| unknown_function(id))
     }
 }
 
@@ -124,6 +141,10 @@ pub(crate) fn release(memory: &Memory, loaded: &Loaded) {
         loaded.module.unload(table);
     }
     memory.unmap(loaded.module.base());
+}
+
+fn unknown_function(id: FunctionId) -> DeviceError {
+    DeviceError::invalid_handle(format!("there is no function {id:#x}"))
 }
 
 fn unknown_module(id: ModuleId) -> DeviceError {

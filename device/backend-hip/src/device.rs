@@ -547,8 +547,10 @@ impl Device for Hip {
     }
 
     fn unload_module(&self, id: ModuleId) -> Result<(), DeviceError> {
+        // Launches before it look their functions up when their turn comes.
+        let device = self.shared.modules.lock().get(id)?.device;
+        self.shared.wait(Scope::Device(device))?;
         let module = self.shared.modules.lock().remove(id)?;
-        self.shared.wait(Scope::Device(module.device))?;
         call!(self.shared.functions, hipModuleUnload(module.handle()))
     }
 

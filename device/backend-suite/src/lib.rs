@@ -64,6 +64,7 @@ macro_rules! device_suite {
             memory_beyond_the_quota_is_refused
             nonsense_addresses_and_handles_are_refused
             globals_are_shared_between_kernels_and_copies
+            launches_before_the_end_of_their_module_are_made
             launch_events_enclose_the_kernel
             many_small_commands_all_run
             a_poke_waits_for_no_stream_and_the_next_kernel_sees_it
@@ -503,6 +504,14 @@ pub fn globals_are_shared_between_kernels_and_copies(rig: Rig) {
     rig.device.unload_module(MODULE).unwrap();
     let gone = rig.device.enqueue(0, 1, launch(5, 1, arguments(a, &[])));
     assert_eq!(gone.unwrap_err().code, hipErrorInvalidHandle);
+}
+
+pub fn launches_before_the_end_of_their_module_are_made(rig: Rig) {
+    let a = rig.alloc(64);
+    rig.slow_store(0, a + 4, 1);
+    rig.kernel(0, 5, 1, arguments(a, &[]));
+    rig.device.unload_module(MODULE).unwrap();
+    assert_eq!(rig.word(0, a), 42);
 }
 
 pub fn launch_events_enclose_the_kernel(rig: Rig) {

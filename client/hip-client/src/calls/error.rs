@@ -22,12 +22,18 @@ pub unsafe fn hipGetErrorString(error: hipError_t) -> *const c_char {
 
 pub unsafe fn hipDrvGetErrorName(error: hipError_t, text: *mut *const c_char) -> Status {
     // SAFETY: the caller's out-pointer.
-    unsafe { set(text, error.error_name().as_ptr()) }
+    unsafe { set(text, error.error_name().as_ptr()) }?;
+    known(error)
 }
 
 pub unsafe fn hipDrvGetErrorString(error: hipError_t, text: *mut *const c_char) -> Status {
     // SAFETY: the caller's out-pointer.
-    unsafe { set(text, message(error)) }
+    unsafe { set(text, message(error)) }?;
+    known(error)
+}
+
+fn known(error: hipError_t) -> Status {
+    if error.is_known() { Ok(()) } else { Err(hipErrorInvalidValue) }
 }
 
 pub unsafe fn hipGetLastError() -> thread::LastError {

@@ -55,8 +55,11 @@ pub unsafe fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> 
 }
 
 pub unsafe fn hipEventDestroy(event: hipEvent_t) -> Status {
+    if event.is_null() {
+        return Err(hipErrorInvalidHandle);
+    }
     let runtime = runtime()?;
-    let gone = runtime.events.remove(event as u64).ok_or(hipErrorInvalidHandle)?;
+    let gone = runtime.events.remove(event as u64).ok_or(hipErrorContextIsDestroyed)?;
     if gone.mark.is_polled() {
         runtime.connection.progress().forget(Watched::Event(gone.id));
     }

@@ -15,6 +15,7 @@ use crate::module::Function;
 use crate::occupancy::groups_per_compute_unit;
 use crate::report;
 use crate::runtime::{Runtime, runtime};
+use crate::soname;
 use crate::thread::{self, CallConfiguration};
 
 /// Most work-items of a workgroup on any device of these architectures.
@@ -184,7 +185,7 @@ unsafe fn launch_stub(
     events: [hipEvent_t; 2],
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidValue))?;
     if stub.is_null() {
         return Err(hipErrorInvalidDeviceFunction);
     }
@@ -218,7 +219,7 @@ unsafe fn launch_function(
 ) -> Status {
     let runtime = runtime()?;
     let function = find(runtime, function)?;
-    let stream = stream::resolve(runtime, on)?;
+    let stream = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidValue))?;
     let launch = Launch {
         function: &function,
         grid,
@@ -232,7 +233,10 @@ unsafe fn launch_function(
     // SAFETY: the caller's argument arrays, as HIP describes them.
     let kernarg = unsafe { Kernarg::gather(&function.kernel, params.cast_const(), extra.cast_const()) }
         .map_err(kernarg_status(&function))?;
-    launch.send(runtime, &kernarg)
+    launch.send(runtime, &kernarg).map_err(|error| {
+        let is_old = soname::hip_major() < 7;
+        if error == hipErrorInvalidConfiguration && is_old { hipErrorInvalidValue } else { error }
+    })
 }
 
 const NO_EVENTS: [hipEvent_t; 2] = [std::ptr::null_mut(); 2];
@@ -343,7 +347,7 @@ pub unsafe fn launch_packed(
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidValue))?;
     let function = runtime.stub(at.device, stub)?.id as hipFunction_t;
     // SAFETY: the caller's dimensions, not null.
     let (blocks, block) = unsafe { (xyz(*blocks), xyz(*block)) };
@@ -540,7 +544,7 @@ pub unsafe fn hipSetupArgument(argument: *const c_void, bytes: usize, offset: us
 pub unsafe fn hipLaunchByPtr(stub: *const c_void) -> Status {
     let configuration = thread::pop_configuration().ok_or(hipErrorMissingConfiguration)?;
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, configuration.stream)?;
+    let at = stream::resolve(runtime, configuration.stream).map_err(stream::gone_is(hipErrorInvalidValue))?;
     let function = runtime.stub(at.device, stub as usize)?;
     let mut size = configuration.arguments.len();
     let mut list = [

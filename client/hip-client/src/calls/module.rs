@@ -20,6 +20,9 @@ pub unsafe fn hipModuleLoad(module: *mut hipModule_t, file: *const c_char) -> St
     }
     // SAFETY: the caller's string.
     let path = unsafe { text(file) }?;
+    if path.is_empty() {
+        return Err(hipErrorInvalidValue);
+    }
     let runtime = runtime()?;
     let (device, _) = runtime.current()?;
     let image = std::fs::read(&path).map_err(|error| {

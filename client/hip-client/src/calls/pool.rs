@@ -13,7 +13,7 @@ use crate::runtime::{Pool, Runtime, runtime};
 
 pub unsafe fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, on: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let device = stream::resolve(runtime, on)?.device;
+    let device = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidHandle))?.device;
     let pool = runtime.devices[device].current_pool.load(Ordering::Relaxed);
     // SAFETY: the caller's out-pointer.
     unsafe { hipMallocFromPoolAsync(pointer, bytes, pool as hipMemPool_t, on) }
@@ -26,7 +26,7 @@ pub unsafe fn hipMallocFromPoolAsync(
     on: hipStream_t,
 ) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidHandle))?;
     let found = find(runtime, pool)?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
@@ -50,7 +50,7 @@ pub unsafe fn hipMallocFromPoolAsync(
 
 pub unsafe fn hipFreeAsync(pointer: *mut c_void, on: hipStream_t) -> Status {
     let runtime = runtime()?;
-    let at = stream::resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on).map_err(stream::gone_is(hipErrorInvalidHandle))?;
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }

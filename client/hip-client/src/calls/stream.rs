@@ -52,10 +52,15 @@ fn understand(
         return Ok(at);
     }
     let handle = if stream == hipStreamPerThread { per_thread(runtime)? } else { stream as u64 };
-    let found = runtime.streams.get(handle).ok_or(hipErrorInvalidHandle)?;
+    let found = runtime.streams.get(handle).ok_or(hipErrorContextIsDestroyed)?;
     let at = StreamRef { id: found.id, device: found.device };
     charge(&found.credit, at);
     Ok(at)
+}
+
+/// What functions answer that have their own word for a stream that is not there.
+pub fn gone_is(word: hipError_t) -> impl Fn(hipError_t) -> hipError_t {
+    move |error| if error == hipErrorContextIsDestroyed { word } else { error }
 }
 
 /// The handle `_spt` functions stand for when they are given null.
@@ -234,7 +239,8 @@ pub unsafe fn hipExtStreamGetCUMask(stream: hipStream_t, words: u32, mask: *mut 
     if mask.is_null() || words < units.div_ceil(32) {
         return Err(hipErrorInvalidValue);
     }
-    let known = runtime.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| !m.is_empty());
+    // No unit at all is no mask, as for AMD's runtime.
+    let known = runtime.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| m.iter().any(|w| *w != 0));
     for word in 0..words {
         let all = match units.saturating_sub(word * 32) {
             0 => 0,
@@ -256,7 +262,7 @@ pub unsafe fn hipStreamDestroy(stream: hipStream_t) -> Status {
     if stream.is_null() || stream == hipStreamLegacy || stream == hipStreamPerThread {
         return Err(hipErrorInvalidResourceHandle);
     }
-    let gone = runtime.streams.remove(stream as u64).ok_or(hipErrorInvalidHandle)?;
+    let gone = runtime.streams.remove(stream as u64).ok_or(hipErrorContextIsDestroyed)?;
     gone.credit.forget(runtime);
     runtime.fences.leave(stream as u64);
     runtime.captures.abandon(runtime, stream as u64);
@@ -268,6 +274,9 @@ pub unsafe fn hipStreamSynchronize(stream: hipStream_t) -> Status {
     let runtime = runtime()?;
     let at = look_up(runtime, stream)?;
     runtime.captures.refuse_waiting(at)?;
+    if runtime.has_waited_for(at.id) {
+        return Ok(());
+    }
     runtime.call(&wire::SynchronizeStream { stream: at.id }).map(|_| ())
 }
 
@@ -290,7 +299,7 @@ pub unsafe fn hipStreamQuery_spt(stream: hipStream_t) -> Status {
 
 pub unsafe fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, stream)?;
+    let at = resolve(runtime, stream).map_err(gone_is(hipErrorInvalidHandle))?;
     let stream = at.id;
     let event = event::find(runtime, event)?;
     if flags & !hipEventWaitExternal != 0 {
@@ -317,6 +326,9 @@ pub unsafe fn hipStreamWaitEvent_spt(stream: hipStream_t, event: hipEvent_t, fla
 }
 
 pub unsafe fn hipStreamGetFlags(stream: hipStream_t, flags: *mut c_uint) -> Status {
+    if stream.is_null() || flags.is_null() {
+        return Err(hipErrorInvalidValue);
+    }
     let runtime = runtime()?;
     let at = look_up(runtime, stream)?;
     let found = runtime.streams.get(at.id).map_or(hipStreamDefault, |s| s.flags);
@@ -376,7 +388,7 @@ pub unsafe fn hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCa
     if status.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let found = captured(runtime, stream).map_err(super::graph::gone)?.status;
+    let found = captured(runtime, stream)?.status;
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(status, found) }
 }

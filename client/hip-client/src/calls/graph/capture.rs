@@ -4,23 +4,13 @@ use std::ffi::c_uint;
 
 use hip_api::types::*;
 
-use super::super::stream::StreamRef;
 use super::super::{Status, set, set_if_wanted, stream};
 use super::{get, handles};
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::runtime;
 use crate::thread;
 
 const ADD_DEPENDENCIES: c_uint = 0;
 const SET_DEPENDENCIES: c_uint = 1;
-
-/// A stream that is not there is told as HIP does for captures and graphs.
-pub(in crate::calls) fn gone(error: hipError_t) -> hipError_t {
-    if error == hipErrorInvalidHandle { hipErrorContextIsDestroyed } else { error }
-}
-
-pub(super) fn resolve(runtime: &Runtime, on: hipStream_t) -> Result<StreamRef, hipError_t> {
-    stream::resolve(runtime, on).map_err(gone)
-}
 
 /// Refuses what cannot be captured at all.
 fn can_begin(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
@@ -32,7 +22,7 @@ fn can_begin(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
 
 pub unsafe fn hipStreamBeginCapture(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on)?;
     can_begin(on, mode)?;
     runtime.captures.begin(runtime, at, mode, None)
 }
@@ -59,7 +49,7 @@ pub unsafe fn hipStreamBeginCaptureToGraph(
     }
     let runtime = runtime()?;
     let graph = runtime.graph(graph)?;
-    let at = resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on)?;
     can_begin(on, mode)?;
     // SAFETY: the caller's array.
     let after = unsafe { handles(after, count)? };
@@ -77,7 +67,7 @@ pub unsafe fn hipStreamEndCapture(on: hipStream_t, graph: *mut hipGraph_t) -> St
     if on.is_null() || on == hipStreamLegacy {
         return Err(hipErrorIllegalState);
     }
-    let at = resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on)?;
     let captured = runtime.captures.end(runtime, at);
     let handle = captured.as_ref().map_or(0, |it| it.id);
     // SAFETY: the caller's out-pointer, not null.
@@ -120,7 +110,7 @@ pub unsafe fn hipStreamGetCaptureInfo_v2(
     if status.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    let view = stream::captured(runtime()?, on).map_err(gone)?;
+    let view = stream::captured(runtime()?, on)?;
     // SAFETY: the caller's out-pointers, all but the status allowed to be null. Handles are as large as pointers.
     unsafe {
         set(status, view.status)?;
@@ -153,7 +143,7 @@ pub unsafe fn hipStreamUpdateCaptureDependencies(
     flags: c_uint,
 ) -> Status {
     let runtime = runtime()?;
-    let at = resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on)?;
     if runtime.captures.view(at.id).status == hipStreamCaptureStatusNone {
         return Err(hipErrorIllegalState);
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint};
 use hip_api::types::*;
 
 use super::super::{Status, set, set_if_wanted, stream};
-use super::{capture, get};
+use super::get;
 use crate::graph::executable::{Executable, Mismatch, find};
 use crate::graph::node::Work;
 use crate::runtime::{Runtime, runtime};
@@ -82,7 +82,7 @@ pub unsafe fn hipGraphInstantiateWithParams(
     }
     made?;
     if wanted.flags == UPLOAD {
-        capture::resolve(runtime, wanted.uploadStream)?;
+        stream::resolve(runtime, wanted.uploadStream)?;
     }
     Ok(())
 }
@@ -102,12 +102,12 @@ pub unsafe fn hipGraphExecGetFlags(executable: hipGraphExec_t, flags: *mut u64) 
 /// The worker has had the graph since it was made executable.
 pub unsafe fn hipGraphUpload(executable: hipGraphExec_t, on: hipStream_t) -> Status {
     let (runtime, _) = find(executable)?;
-    capture::resolve(runtime, on).map(drop)
+    stream::resolve(runtime, on).map(drop)
 }
 
 pub unsafe fn hipGraphLaunch(executable: hipGraphExec_t, on: hipStream_t) -> Status {
     let (runtime, found) = find(executable)?;
-    let at = capture::resolve(runtime, on)?;
+    let at = stream::resolve(runtime, on)?;
     let kept = runtime.captures.record(runtime, at, || {
         if found.any(Work::is_memory) {
             return Err(hipErrorNotSupported);
