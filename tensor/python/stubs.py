@@ -69,6 +69,7 @@ class Graph:
     launches: List[Dict[str, Any]]
     bytes_read: int
     bytes_written: int
+    replayed: bool
     def __len__(self) -> int: ...
 
 class no_grad:

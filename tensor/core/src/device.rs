@@ -48,5 +48,9 @@ pub trait Device: Debug + Send + Sync {
     fn epilogue_results(&self) -> usize {
         1
     }
+    /// Whether steps with these signatures, asked for together, would be begun all at once because they came before.
+    fn replays(&self, _signatures: &[Vec<u64>]) -> bool {
+        false
+    }
     fn as_any(&self) -> &dyn Any;
 }

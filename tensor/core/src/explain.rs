@@ -46,6 +46,8 @@ pub struct Explanation {
     pub device: String,
     pub nodes: Vec<ExplainedNode>,
     pub launches: Vec<ExplainedLaunch>,
+    /// The device has done these launches before and would begin all of them at once.
+    pub replayed: bool,
 }
 
 impl Explanation {
@@ -67,7 +69,13 @@ pub fn explain(tensors: &[Tensor]) -> Result<Explanation> {
         crate::tensor::same_device("explain", first, other)?;
     }
     let (graph, launches) = planned(&tensors.iter().map(Tensor::node).collect::<Vec<_>>());
+    let signatures: Vec<Vec<u64>> = launches
+        .iter()
+        .filter(|launch| launch.outputs.iter().any(|output| output.layout.elements() > 0))
+        .map(Launch::signature)
+        .collect();
     Ok(Explanation {
+        replayed: first.device().replays(&signatures),
         device: first.device().name().to_owned(),
         nodes: (0..graph.entries.len()).map(|number| node(&graph, number)).collect(),
         launches: launches.iter().map(|launch| explained(&graph, launch)).collect(),
@@ -171,8 +179,9 @@ impl fmt::Display for Explanation {
         let plural = if self.launches.len() == 1 { "launch" } else { "launches" };
         writeln!(
             f,
-            "{} {plural}, {} bytes read, {} bytes written:",
+            "{} {plural}{}, {} bytes read, {} bytes written:",
             self.launches.len(),
+            if self.replayed { " replayed as one graph" } else { "" },
             self.bytes_read(),
             self.bytes_written()
         )?;

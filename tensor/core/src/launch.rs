@@ -6,6 +6,7 @@ use crate::layout::{Layout, Shape};
 use crate::node::Op;
 use crate::plan::{Group, Stage};
 use crate::program::{Code, Instruction, Program, Value};
+use crate::signature::signature;
 use crate::step::{Reduction, Work};
 
 /// An output of an entry, or memory that only this evaluation knows.
@@ -29,6 +30,14 @@ pub(crate) struct Launch {
     pub outputs: Vec<Operand>,
     /// The nodes that it computes.
     pub nodes: Vec<usize>,
+}
+
+impl Launch {
+    /// The signature of the step that it becomes.
+    pub fn signature(&self) -> Vec<u64> {
+        let operands = self.inputs.iter().chain(&self.outputs);
+        signature(&self.work, self.inputs.len(), operands.map(|operand| (&operand.layout, operand.dtype)))
+    }
 }
 
 /// The type that half numbers are added in.

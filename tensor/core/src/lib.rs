@@ -16,6 +16,7 @@ pub mod ops;
 mod plan;
 pub mod program;
 pub mod random;
+mod signature;
 pub mod step;
 mod tensor;
 

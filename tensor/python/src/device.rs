@@ -26,6 +26,8 @@ static CURRENT: RwLock<Option<AnyDevice>> = RwLock::new(None);
 static CURRENT_ADDRESS: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// The folder for compiled kernels, once somebody chose.
 static KERNELS: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
+/// Whether launches that come again may be begun as graphs, once somebody chose.
+static GRAPHS: Mutex<Option<bool>> = Mutex::new(None);
 /// The process that opened the first GPU; a child of it has none of its threads and connections.
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
@@ -54,7 +56,27 @@ fn parsed(name: &str) -> PyResult<Option<u32>> {
 
 /// What GPUs are opened with.
 fn options() -> RocmOptions {
-    RocmOptions { library: crate::env::hip_library(), kernel_cache: kernel_folder() }
+    RocmOptions {
+        library: crate::env::hip_library(),
+        kernel_cache: kernel_folder(),
+        without_graphs: !graphs(),
+    }
+}
+
+/// Whether launches that come again may be begun as graphs.
+pub fn graphs() -> bool {
+    GRAPHS.lock().expect("nothing panics while it holds this").unwrap_or_else(crate::env::graphs)
+}
+
+/// From now on, on GPUs that are open and on those that will be.
+pub fn use_graphs(enabled: bool) -> PyResult<()> {
+    *GRAPHS.lock().expect("nothing panics while it holds this") = Some(enabled);
+    opened().iter().try_for_each(|device| crate::rocm::use_graphs(device, enabled))
+}
+
+fn opened() -> Vec<AnyDevice> {
+    let opened = ROCM.lock().expect("nothing panics while it holds this");
+    opened.iter().flat_map(HashMap::values).cloned().collect()
 }
 
 /// Where compiled kernels are kept.
@@ -66,11 +88,7 @@ pub fn kernel_folder() -> Option<PathBuf> {
 /// Compiled kernels are kept there from now on.
 pub fn keep_kernels(folder: Option<&Path>) -> PyResult<()> {
     *KERNELS.lock().expect("nothing panics while it holds this") = Some(folder.map(Path::to_path_buf));
-    let opened = ROCM.lock().expect("nothing panics while it holds this").clone();
-    opened
-        .into_iter()
-        .flat_map(HashMap::into_values)
-        .try_for_each(|device| crate::rocm::keep(&device, folder))
+    opened().iter().try_for_each(|device| crate::rocm::keep(device, folder))
 }
 
 fn rocm(ordinal: u32) -> PyResult<AnyDevice> {

@@ -20,6 +20,11 @@ pub fn hip_library() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
+/// Whether launches that come again may be begun as graphs: unless `PYFLAME_GRAPHS=0`.
+pub fn graphs() -> bool {
+    text("PYFLAME_GRAPHS").is_none_or(|value| value != "0")
+}
+
 /// The folder for compiled kernels: `PYFLAME_CACHE`, else one in the user's cache. "0" keeps none.
 pub fn kernel_cache() -> Option<PathBuf> {
     match text("PYFLAME_CACHE") {

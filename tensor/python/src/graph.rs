@@ -123,6 +123,12 @@ impl Explained {
         self.0.bytes_written()
     }
 
+    /// Whether the GPU has done these launches before and would begin them all at once, as a graph.
+    #[getter]
+    fn replayed(&self) -> bool {
+        self.0.replayed
+    }
+
     fn __len__(&self) -> usize {
         self.0.launches.len()
     }

@@ -158,6 +158,10 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
     stats.set_item("compiled", statistics.compiled)?;
     stats.set_item("compilations", statistics.compilations)?;
     stats.set_item("launches", statistics.launches)?;
+    stats.set_item("graphs", statistics.replays.captured)?;
+    stats.set_item("graph_launches", statistics.replays.replays)?;
+    stats.set_item("replayed_launches", statistics.replays.replayed)?;
+    stats.set_item("changed_launches", statistics.replays.updated)?;
     Ok(stats)
 }
 
@@ -166,6 +170,17 @@ fn rocm_kernel_stats<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, Py
 #[pyo3(signature = (folder))]
 fn rocm_set_kernel_cache(folder: Option<PathBuf>) -> PyResult<()> {
     device::keep_kernels(folder.as_deref())
+}
+
+/// Whether launches that come again are begun as graphs from now on.
+#[pyfunction]
+fn rocm_set_graphs(enabled: bool) -> PyResult<()> {
+    device::use_graphs(enabled)
+}
+
+#[pyfunction]
+fn rocm_graphs() -> bool {
+    device::graphs()
 }
 
 /// Whether what is not known yet is tried in all ways.
@@ -200,6 +215,11 @@ pub fn keep(device: &AnyDevice, folder: Option<&Path>) -> PyResult<()> {
     Ok(())
 }
 
+pub fn use_graphs(device: &AnyDevice, enabled: bool) -> PyResult<()> {
+    gpu(device)?.set_replaying(enabled);
+    Ok(())
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rocm_clear_pool, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_memory_stats, module)?)?;
@@ -211,6 +231,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rocm_pinned_acquire, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_kernel_stats, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_set_kernel_cache, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_set_graphs, module)?)?;
+    module.add_function(wrap_pyfunction!(rocm_graphs, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_exhaustive_search, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_set_tuning_file, module)?)?;
     module.add_function(wrap_pyfunction!(rocm_clear_tuning, module)?)?;

@@ -17,7 +17,6 @@ mod tests {
     use std::sync::Arc;
 
     use tensor_core::dtype::{DType, Scalar};
-    use tensor_core::error::DeviceError;
     use tensor_core::layout::Layout;
     use tensor_core::program::{Binary, Code, Instruction, Program};
     use tensor_core::step::{Accumulation, Distribution, Operand, Reduction, Step, Work};
@@ -103,7 +102,7 @@ mod tests {
         let mut texts: Vec<String> = Vec::new();
         for (tile, step) in usual() {
             let target = Target { compute_units: 1, matrix_cores: false, tile: Some(tile) };
-            let mut plan = Plan::new(target, &|_| Err(DeviceError::Unavailable("no memory here".to_owned())));
+            let mut plan = Plan::new(target);
             plan.add(&step).unwrap();
             for launch in plan.launches {
                 let text = launch.kernel.named();

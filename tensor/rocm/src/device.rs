@@ -13,12 +13,14 @@ use tensor_core::step::{Step, Work};
 
 use crate::kernels::{KernelStatistics, Kernels};
 use crate::library::{Library, call};
-use crate::memory::{MemoryPool, address_of};
+use crate::memory::{Block, MemoryPool, address_of};
 use crate::pinned::PinnedPool;
 use crate::properties::Properties;
+use crate::source::Launch;
 use crate::stream::Stream;
+use crate::template::Templates;
 use crate::tuning::tuning_cache;
-use crate::work::{self, Plan, TILES, Target};
+use crate::work::{self, TILES, Target};
 
 /// What a program may choose.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,8 @@ pub struct RocmOptions {
     pub library: Option<PathBuf>,
     /// The folder for compiled kernels; none are kept by default.
     pub kernel_cache: Option<PathBuf>,
+    /// Launches that come again are made one by one too.
+    pub without_graphs: bool,
 }
 
 /// One GPU.
@@ -35,6 +39,7 @@ pub struct RocmDevice {
     name: String,
     properties: Properties,
     kernels: Kernels,
+    templates: Templates,
     pool: Arc<MemoryPool>,
     pinned: Arc<PinnedPool>,
     stream: Arc<Stream>,
@@ -67,14 +72,17 @@ impl RocmDevice {
         let library = open_library(options.library.as_deref())?;
         let properties = Properties::of(&library, ordinal)?;
         let stream = Arc::new(Stream::create(library, ordinal)?);
-        Ok(Arc::new(RocmDevice {
+        let device = RocmDevice {
             name: format!("rocm:{ordinal}"),
             kernels: Kernels::new(stream.clone(), &properties.architecture, options.kernel_cache.as_deref()),
+            templates: Templates::default(),
             pool: MemoryPool::new(stream.clone()),
             pinned: PinnedPool::new(stream.library.clone()),
             properties,
             stream,
-        }))
+        };
+        device.set_replaying(!options.without_graphs);
+        Ok(Arc::new(device))
     }
 
     pub fn memory(&self) -> &Arc<MemoryPool> {
@@ -92,6 +100,15 @@ impl RocmDevice {
 
     pub fn kernel_statistics(&self) -> KernelStatistics {
         self.kernels.statistics()
+    }
+
+    /// Whether launches that come again are begun as graphs from now on. They are, unless somebody says no.
+    pub fn set_replaying(&self, replaying: bool) {
+        self.kernels.set_replaying(replaying);
+    }
+
+    pub fn is_replaying(&self) -> bool {
+        self.kernels.is_replaying()
     }
 
     fn target(&self) -> Target {
@@ -119,20 +136,34 @@ impl RocmDevice {
 
     /// Does a step in all ways, which all give the same; the fastest.
     fn tune(&self, step: &Step, key: &str) -> Result<usize, DeviceError> {
-        let allocate = |bytes: usize| self.pool.allocate(bytes);
         let mut best = (f32::INFINITY, TILES[0]);
         for tile in TILES {
-            let mut plan = Plan::new(Target { tile: Some(tile), ..self.target() }, &allocate);
-            plan.add(step)?;
+            let (mut launches, mut held) = (Vec::new(), Vec::new());
+            self.plan(Target { tile: Some(tile), ..self.target() }, step, &mut launches, &mut held)?;
             // The first run compiles and loads.
-            self.kernels.run(&plan.launches)?;
-            let time = self.stream.time(|| self.kernels.run(&plan.launches))?;
+            self.kernels.run(&launches)?;
+            let time = self.stream.time(|| self.kernels.run(&launches))?;
             if time < best.0 {
                 best = (time, tile);
             }
         }
         tuning_cache().keep(key, best.1 as u32);
         Ok(best.1)
+    }
+
+    /// Adds the launches of a step, and the memory that they need besides.
+    fn plan(
+        &self,
+        target: Target,
+        step: &Step,
+        launches: &mut Vec<Launch>,
+        held: &mut Vec<Block>,
+    ) -> Result<(), DeviceError> {
+        if step.outputs.iter().all(|output| output.layout.elements() == 0) {
+            return Ok(());
+        }
+        let template = self.templates.of(target, step)?;
+        template.bind(step, |bytes| self.pool.allocate(bytes), launches, held)
     }
 
     /// Where bytes of a buffer are, if they are there.
@@ -184,24 +215,25 @@ impl Device for RocmDevice {
 
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
         self.stream.select()?;
-        let allocate = |bytes: usize| self.pool.allocate(bytes);
-        let mut plan = Plan::new(self.target(), &allocate);
+        let (mut launches, mut held) = (Vec::with_capacity(steps.len() + 4), Vec::new());
         for step in steps {
-            plan.target.tile = None;
+            let mut target = self.target();
             if let Some(key) = self.tuning_key(step) {
-                plan.target.tile = match tuning_cache().find(&key) {
+                target.tile = match tuning_cache().find(&key) {
                     Some(tile) => Some(tile as usize).filter(|tile| TILES.contains(tile)),
                     None => {
                         // What was asked before has to have run: this step's operands may lie where earlier ones have theirs.
-                        self.kernels.run(&std::mem::take(&mut plan.launches))?;
+                        self.kernels.run(&std::mem::take(&mut launches))?;
                         Some(self.tune(step, &key)?)
                     }
                 };
             }
-            plan.add(step)?;
+            self.plan(target, step, &mut launches, &mut held)?;
         }
-        // The plan's workspaces go back when it ends, after what uses them was asked for.
-        self.kernels.run(&plan.launches)
+        // Workspaces go back when this ends, after what uses them was asked for.
+        let begun = self.kernels.run(&launches);
+        self.pool.settle();
+        begun
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
@@ -210,6 +242,11 @@ impl Device for RocmDevice {
 
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
         work::supports(work, dtypes)
+    }
+
+    fn replays(&self, signatures: &[Vec<u64>]) -> bool {
+        let launches = self.templates.launches(self.target(), signatures);
+        launches.is_some_and(|launches| self.kernels.replays(&launches))
     }
 
     fn as_any(&self) -> &dyn Any {

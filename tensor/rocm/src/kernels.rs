@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tensor_core::error::DeviceError;
@@ -11,6 +12,7 @@ use tensor_core::error::DeviceError;
 use crate::ahead;
 use crate::cache::DiskCache;
 use crate::library::{Handle, Library, call};
+use crate::replay::{Begun, ReplayStatistics, Replays};
 use crate::source::{Kernel, Launch, hash, whole};
 use crate::stream::Stream;
 
@@ -26,6 +28,8 @@ pub struct KernelStatistics {
     /// Times the compiler was called: several kernels go at once.
     pub compilations: u64,
     pub launches: u64,
+    /// Launches that were begun as graphs.
+    pub replays: ReplayStatistics,
 }
 
 /// All kernels of one device.
@@ -35,6 +39,8 @@ pub(crate) struct Kernels {
     architecture: String,
     cache: Mutex<Option<DiskCache>>,
     state: Mutex<State>,
+    /// Whether launches that come again are made graphs.
+    replaying: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +49,7 @@ struct State {
     functions: HashMap<String, Function>,
     /// By the hash of their code.
     modules: HashMap<String, Function>,
+    replays: Replays,
     statistics: KernelStatistics,
 }
 
@@ -57,6 +64,7 @@ impl Kernels {
             architecture: architecture.to_owned(),
             cache: Mutex::new(cache.map(DiskCache::new)),
             state: Mutex::default(),
+            replaying: AtomicBool::new(true),
         }
     }
 
@@ -65,17 +73,31 @@ impl Kernels {
     }
 
     pub(crate) fn statistics(&self) -> KernelStatistics {
-        self.state.lock().statistics
+        let state = self.state.lock();
+        KernelStatistics { replays: state.replays.statistics, ..state.statistics }
+    }
+
+    pub(crate) fn set_replaying(&self, replaying: bool) {
+        self.replaying.store(replaying, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.replaying.load(Ordering::Relaxed)
     }
 
     /// Begins launches in order, after all kernels that are missing were compiled at once.
     pub(crate) fn run(&self, launches: &[Launch]) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        self.prepare(&mut state, launches.iter().map(|launch| &launch.kernel))?;
+        self.prepare(&mut state, launches.iter().map(|launch| &*launch.kernel))?;
         state.statistics.launches += launches.len() as u64;
+        let functions: Vec<usize> =
+            launches.iter().filter_map(|launch| launch.kernel.function.get().copied()).collect();
+        if self.is_replaying() && state.replays.begin(&self.stream, launches, &functions)? == Begun::Replayed
+        {
+            return Ok(());
+        }
         let library = &self.stream.library;
-        for launch in launches {
-            let Function(function) = state.functions[&launch.kernel.text];
+        for (launch, function) in launches.iter().zip(functions) {
             let mut arguments = [launch.words.as_ptr().cast_mut().cast::<c_void>()];
             call!(
                 library,
@@ -97,13 +119,23 @@ impl Kernels {
         Ok(())
     }
 
+    /// Whether such launches would be begun as a graph.
+    pub(crate) fn replays(&self, launches: &[Launch]) -> bool {
+        let functions: Vec<usize> =
+            launches.iter().filter_map(|launch| launch.kernel.function.get().copied()).collect();
+        self.is_replaying()
+            && functions.len() == launches.len()
+            && self.state.lock().replays.knows(launches, &functions)
+    }
+
     fn prepare<'a>(
         &self,
         state: &mut State,
         kernels: impl Iterator<Item = &'a Kernel>,
     ) -> Result<(), DeviceError> {
         let mut missing: Vec<&Kernel> = Vec::new();
-        for kernel in kernels {
+        let all: Vec<&Kernel> = kernels.filter(|kernel| kernel.function.get().is_none()).collect();
+        for kernel in &all {
             if state.functions.contains_key(&kernel.text) || missing.iter().any(|it| it.text == kernel.text) {
                 continue;
             }
@@ -111,6 +143,16 @@ impl Kernels {
                 missing.push(kernel);
             }
         }
+        self.build(state, &missing)?;
+        for kernel in all {
+            let Function(function) = state.functions[&kernel.text];
+            kernel.function.get_or_init(|| function);
+        }
+        Ok(())
+    }
+
+    /// Compiles kernels, all at once.
+    fn build(&self, state: &mut State, missing: &[&Kernel]) -> Result<(), DeviceError> {
         if missing.is_empty() {
             return Ok(());
         }
@@ -222,6 +264,7 @@ impl Kernels {
 impl Drop for Kernels {
     fn drop(&mut self) {
         if self.stream.select().is_ok() {
+            self.state.get_mut().replays.clear(&self.stream);
             for (_, module) in std::mem::take(&mut self.state.get_mut().modules) {
                 // Nothing is left to tell anybody if this fails.
                 let _ = call!(self.stream.library, runtime.hipModuleUnload(module.0 as Handle));

@@ -12,8 +12,10 @@ mod library;
 mod memory;
 mod pinned;
 mod properties;
+mod replay;
 mod source;
 mod stream;
+mod template;
 mod tuning;
 mod work;
 
@@ -21,4 +23,5 @@ pub use device::{RocmDevice, RocmOptions, device_count, device_count_with};
 pub use kernels::KernelStatistics;
 pub use memory::{MemoryPool, MemoryStatistics};
 pub use pinned::{PinnedBuffer, PinnedPool, PinnedStatistics};
+pub use replay::ReplayStatistics;
 pub use tuning::{TuningCache, TuningStatistics, tuning_cache};

@@ -21,6 +21,19 @@ pub(crate) const TO_DEVICE: c_int = 1;
 pub(crate) const TO_HOST: c_int = 2;
 pub(crate) const NON_BLOCKING: c_uint = 1;
 
+/// `hipKernelNodeParams`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct KernelNode {
+    pub block: [c_uint; 3],
+    pub extra: *mut *mut c_void,
+    /// A function of a module, or a host function's address.
+    pub function: Handle,
+    pub grid: [c_uint; 3],
+    pub arguments: *mut *mut c_void,
+    pub shared: c_uint,
+}
+
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident { $(fn $name:ident($($argument:ident: $type:ty),*);)* }) => {
         $(#[$doc])*
@@ -73,6 +86,17 @@ functions! {
         fn hipEventSynchronize(event: Handle);
         fn hipEventElapsedTime(milliseconds: *mut f32, from: Handle, to: Handle);
         fn hipGetLastError();
+        fn hipGraphCreate(graph: *mut Handle, flags: c_uint);
+        fn hipGraphDestroy(graph: Handle);
+        fn hipGraphAddKernelNode(
+            node: *mut Handle, graph: Handle, after: *const Handle, count: usize, parameters: *const KernelNode
+        );
+        fn hipGraphInstantiate(
+            executable: *mut Handle, graph: Handle, wrong: *mut Handle, log: *mut c_char, bytes: usize
+        );
+        fn hipGraphExecKernelNodeSetParams(executable: Handle, node: Handle, parameters: *const KernelNode);
+        fn hipGraphExecDestroy(executable: Handle);
+        fn hipGraphLaunch(executable: Handle, stream: Handle);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Kernels as text with the words they are launched with. Text has no number in it that may differ from step to step, so few texts exist.
 
 use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 use tensor_core::dtype::{DType, Scalar};
@@ -21,11 +22,17 @@ const FILES: [&str; 6] = [
 const NAME: &str = " KERNEL(";
 
 /// A kernel, known by its text. It gets a name when it has to be found or compiled, which is once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Kernel {
     family: &'static str,
     pub text: String,
+    /// The device's handle of it, once it is loaded.
+    pub function: OnceLock<usize>,
 }
+
+/// A word that is not known while a kernel is written: see [`crate::template`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Address(pub u64);
 
 impl Kernel {
     pub(crate) fn name(&self) -> String {
@@ -39,12 +46,14 @@ impl Kernel {
 }
 
 /// A kernel with everything for one launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    pub kernel: Kernel,
+    pub kernel: Arc<Kernel>,
     pub groups: u32,
     pub threads: u32,
     pub words: Vec<u64>,
+    /// Which words are addresses.
+    pub addresses: Arc<[usize]>,
 }
 
 /// One text for all kernels: files first.
@@ -68,6 +77,7 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     pub words: Vec<u64>,
+    addresses: Vec<usize>,
     body: String,
     wide: bool,
 }
@@ -86,6 +96,12 @@ impl Writer {
     pub(crate) fn word(&mut self, word: u64) -> String {
         self.words.push(word);
         format!("a.w[{}]", self.words.len() - 1)
+    }
+
+    /// Adds a word that is known when the kernel is launched.
+    pub(crate) fn address(&mut self, address: Address) -> String {
+        self.addresses.push(self.words.len());
+        self.word(address.0)
     }
 
     /// A number as an index.
@@ -163,7 +179,8 @@ impl Writer {
             self.body
         );
         let groups = groups.clamp(1, 1 << 22) as u32;
-        Launch { kernel: Kernel { family, text }, groups, threads, words: self.words }
+        let kernel = Arc::new(Kernel { family, text, function: OnceLock::new() });
+        Launch { kernel, groups, threads, words: self.words, addresses: self.addresses.into() }
     }
 }
 

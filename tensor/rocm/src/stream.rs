@@ -60,6 +60,11 @@ impl Stream {
         timed.map(|()| milliseconds)
     }
 
+    /// An error that was dealt with shall not be met by who asks for the last one.
+    pub(crate) fn forget_error(&self) {
+        let _ = call!(self.library, runtime.hipGetLastError());
+    }
+
     /// From memory that HIP does not know, which it has read when this returns.
     pub(crate) fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.select()?;

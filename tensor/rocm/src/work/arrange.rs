@@ -67,12 +67,7 @@ fn pattern(dtype: DType, value: Scalar) -> u64 {
     }
 }
 
-pub(super) fn pad(
-    plan: &mut Plan<'_>,
-    before: &[usize],
-    value: Scalar,
-    step: &Step,
-) -> Result<(), DeviceError> {
+pub(super) fn pad(plan: &mut Plan, before: &[usize], value: Scalar, step: &Step) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
     let (from, to) = (&input.layout, &output.layout);
     // Axes without a frame are joined with what is outside of them: length within, length, before, stride.
@@ -99,7 +94,7 @@ pub(super) fn pad(
         offset += &format!(" + p{axis} * {stride}");
     }
     let dtype = moved(output.dtype);
-    let (source, target) = (writer.word(address(input)?), writer.word(address(output)?));
+    let (source, target) = (writer.address(address(input)?), writer.address(address(output)?));
     let frame = writer.word(pattern(output.dtype, value));
     let value = value_type(dtype);
     let read = load(dtype, &source, &offset);
@@ -110,7 +105,7 @@ pub(super) fn pad(
 }
 
 /// Elements of one operand to the places of another of the same shape.
-fn copy(plan: &mut Plan<'_>, from: &Operand, to: &Operand) -> Result<(), DeviceError> {
+fn copy(plan: &mut Plan, from: &Operand, to: &Operand) -> Result<(), DeviceError> {
     let axes = Axes::new(&from.layout.shape, [&from.layout.strides[..], &to.layout.strides[..]].into_iter());
     let count = axes.elements();
     if count == 0 {
@@ -120,14 +115,14 @@ fn copy(plan: &mut Plan<'_>, from: &Operand, to: &Operand) -> Result<(), DeviceE
     let groups = each(&mut writer, count);
     let offsets = writer.offsets(&axes, &[0, 1], "i", "x");
     let dtype = moved(from.dtype);
-    let (source, target) = (writer.word(address(from)?), writer.word(address(to)?));
+    let (source, target) = (writer.address(address(from)?), writer.address(address(to)?));
     writer.line(&store(dtype, &target, &offsets[1], &load(dtype, &source, &offsets[0])));
     writer.line("}");
     plan.launches.push(writer.launch("copy", groups, THREADS));
     Ok(())
 }
 
-pub(super) fn concat(plan: &mut Plan<'_>, axis: usize, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn concat(plan: &mut Plan, axis: usize, step: &Step) -> Result<(), DeviceError> {
     let mut target = step.outputs[0].clone();
     for input in &step.inputs {
         let length = input.layout.shape[axis];
@@ -139,7 +134,7 @@ pub(super) fn concat(plan: &mut Plan<'_>, axis: usize, step: &Step) -> Result<()
 }
 
 pub(super) fn fold(
-    plan: &mut Plan<'_>,
+    plan: &mut Plan,
     kernel: &[usize],
     stride: &[usize],
     dilation: &[usize],
@@ -183,11 +178,11 @@ pub(super) fn fold(
         writer.line(&format!("if (w{axis} * {stride} != t{axis} || w{axis} >= {length}) continue;"));
         offset += &format!(" + w{axis} * {window_stride} + k{axis} * {kernel_stride}");
     }
-    let base = writer.word(address(input)?);
+    let base = writer.address(address(input)?);
     let read = cast(sums, input.dtype, &load(input.dtype, &base, &offset));
     writer.line(&format!("sum = ({value})(sum + {read});"));
     writer.line(&"}".repeat(count));
-    let base = writer.word(address(output)?);
+    let base = writer.address(address(output)?);
     writer.line(&store(output.dtype, &base, "i", &cast(output.dtype, sums, "sum")));
     writer.line("}");
     plan.launches.push(writer.launch("fold", groups, THREADS));
@@ -201,7 +196,7 @@ fn without(strides: &[isize], axis: usize) -> Strides {
     strides
 }
 
-pub(super) fn gather(plan: &mut Plan<'_>, axis: usize, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn gather(plan: &mut Plan, axis: usize, step: &Step) -> Result<(), DeviceError> {
     let (input, indices, output) = (&step.inputs[0], &step.inputs[1], &step.outputs[0]);
     let others = without(&input.layout.strides, axis);
     let axes = Axes::new(&indices.layout.shape, [&indices.layout.strides[..], &others[..]].into_iter());
@@ -209,7 +204,7 @@ pub(super) fn gather(plan: &mut Plan<'_>, axis: usize, step: &Step) -> Result<()
     let groups = each(&mut writer, axes.elements());
     let offsets = writer.offsets(&axes, &[0, 1], "i", "x");
     let dtype = moved(output.dtype);
-    let bases = [address(input)?, address(indices)?, address(output)?].map(|address| writer.word(address));
+    let bases = [address(input)?, address(indices)?, address(output)?].map(|address| writer.address(address));
     let length = writer.word(input.layout.shape[axis] as u64);
     let stride = writer.word(input.layout.strides[axis] as u64);
     writer.line(&format!(
@@ -224,7 +219,7 @@ pub(super) fn gather(plan: &mut Plan<'_>, axis: usize, step: &Step) -> Result<()
     Ok(())
 }
 
-pub(super) fn scatter(plan: &mut Plan<'_>, axis: usize, add: bool, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn scatter(plan: &mut Plan, axis: usize, add: bool, step: &Step) -> Result<(), DeviceError> {
     let [start, indices, source] = &step.inputs[..] else {
         return Err(DeviceError::Unsupported("a scatter has three inputs".to_owned()));
     };
@@ -242,7 +237,8 @@ pub(super) fn scatter(plan: &mut Plan<'_>, axis: usize, add: bool, step: &Step) 
         Writer::new(Writer::needs_wide([axes.elements(), reach(indices), reach(source), reach(output)]));
     let groups = each(&mut writer, axes.elements());
     let offsets = writer.offsets(&axes, &[0, 1, 2], "i", "x");
-    let bases = [address(indices)?, address(source)?, address(output)?].map(|address| writer.word(address));
+    let bases =
+        [address(indices)?, address(source)?, address(output)?].map(|address| writer.address(address));
     let count = writer.index(indices.layout.shape[axis] as isize);
     let numbers = [indices, source, output].map(|operand| writer.index(operand.layout.strides[axis]));
     let length = writer.word(output.layout.shape[axis] as u64);

@@ -10,7 +10,7 @@ use super::reduce::After;
 use super::{Plan, Target, address};
 use crate::axes::Axes;
 use crate::expression::{self, cast, load, store};
-use crate::source::{Launch, Writer, element, value_type};
+use crate::source::{Address, Launch, Writer, element, value_type};
 
 /// Sides of the squares of results that one group computes.
 pub(crate) const TILES: [usize; 4] = [16, 32, 64, 128];
@@ -41,7 +41,7 @@ struct Division {
 }
 
 pub(super) fn plan(
-    plan: &mut Plan<'_>,
+    plan: &mut Plan,
     groups: [usize; 4],
     accumulation: Accumulation,
     epilogue: &Program,
@@ -59,7 +59,7 @@ pub(super) fn plan(
         plan.launches.push(it.launch(division, sums, None)?);
         return Ok(());
     }
-    let workspace = plan.workspace(it.results() * division.pieces * sums.bytes())?;
+    let workspace = plan.workspace(it.results() * division.pieces * sums.bytes());
     plan.launches.push(it.launch(division, sums, Some(workspace))?);
     plan.launches.push(it.rest(division.pieces, sums, workspace)?);
     Ok(())
@@ -190,12 +190,12 @@ impl<'a> Problem<'a> {
         writer: &mut Writer,
         batch: &[String],
         sums: DType,
-        workspace: Option<u64>,
+        workspace: Option<Address>,
     ) -> Result<(), DeviceError> {
         writer.line(&format!("const auto store = [&](I m, I n, {} sum) {{", value_type(sums)));
         writer.line("const I o = (g * rows + m) * columns + n;");
         if let Some(workspace) = workspace {
-            let base = writer.word(workspace);
+            let base = writer.address(workspace);
             let results = writer.index(self.results() as isize);
             writer.line(&store(sums, &base, &format!("(pf::i64)piece * (pf::i64){results} + o"), "sum"));
         } else {
@@ -216,17 +216,22 @@ impl<'a> Problem<'a> {
         let output = &self.step.outputs[0];
         let mut elements = Vec::new();
         for (other, offset) in self.others().iter().zip(offsets) {
-            elements.push((writer.word(address(other)?), offset.clone(), other.dtype));
+            elements.push((writer.address(address(other)?), offset.clone(), other.dtype));
         }
         let others = Elements { inputs: &elements, index: "o", shape: &output.layout.shape };
         let results = expression::write(writer, self.epilogue, "w", &After { value: ("sum", sums), others });
-        let base = writer.word(address(output)?);
+        let base = writer.address(address(output)?);
         let (value, from) = &results[0];
         writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
         Ok(())
     }
 
-    fn launch(&self, division: Division, sums: DType, workspace: Option<u64>) -> Result<Launch, DeviceError> {
+    fn launch(
+        &self,
+        division: Division,
+        sums: DType,
+        workspace: Option<Address>,
+    ) -> Result<Launch, DeviceError> {
         let Division { tile, pieces } = division;
         let mut writer = Writer::new(self.wide);
         let (groups, batch) = self.open(&mut writer, tile, pieces);
@@ -234,7 +239,7 @@ impl<'a> Problem<'a> {
         for (name, operand, batch) in
             [("left", &self.step.inputs[0], &batch[0]), ("right", &self.step.inputs[1], &batch[1])]
         {
-            let base = writer.word(address(operand)?);
+            let base = writer.address(address(operand)?);
             let value = cast(sums, operand.dtype, &load(operand.dtype, &base, &format!("{batch} + at")));
             writer.line(&format!("const auto {name} = [&](I at) {{ return {value}; }};"));
         }
@@ -257,7 +262,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Adds what the pieces left, in their order.
-    fn rest(&self, pieces: usize, sums: DType, workspace: u64) -> Result<Launch, DeviceError> {
+    fn rest(&self, pieces: usize, sums: DType, workspace: Address) -> Result<Launch, DeviceError> {
         let output = &self.step.outputs[0];
         let shape = &output.layout.shape;
         let axes = Axes::new(shape, self.others().iter().map(|other| &other.layout.strides[..]));
@@ -266,7 +271,7 @@ impl<'a> Problem<'a> {
         let groups = results.div_ceil(THREADS as usize).clamp(1, 1 << 14);
         let (end, stride) =
             (writer.index(results as isize), writer.index((groups * THREADS as usize) as isize));
-        let (base, pieces) = (writer.word(workspace), writer.index(pieces as isize));
+        let (base, pieces) = (writer.address(workspace), writer.index(pieces as isize));
         writer.line(&format!(
             "for (I o = (I)pf::group() * {THREADS} + (I)pf::lane(); o < {end}; o += {stride}) {{"
         ));
@@ -291,7 +296,7 @@ impl<'a> Problem<'a> {
         for (name, operand, batch) in
             [("left", &self.step.inputs[0], &batch[0]), ("right", &self.step.inputs[1], &batch[1])]
         {
-            let base = writer.word(address(operand)?);
+            let base = writer.address(address(operand)?);
             writer.line(&format!(
                 "const auto {name} = [&](I at) {{ return ((const PF_GLOBAL {storage}*){base})[{batch} + at]; }};"
             ));

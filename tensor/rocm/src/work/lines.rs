@@ -70,13 +70,13 @@ impl Lines {
     fn load(&mut self, operand: &Operand, number: usize, dtype: DType) -> Result<(), DeviceError> {
         self.writer.line("const auto load = [&](I i) {");
         let offset = self.elements().swap_remove(number);
-        let base = self.writer.word(address(operand)?);
+        let base = self.writer.address(address(operand)?);
         let value = cast(dtype, operand.dtype, &load(operand.dtype, &base, &offset));
         self.writer.line(&format!("return {value};\n}};"));
         Ok(())
     }
 
-    fn close(mut self, plan: &mut Plan<'_>, family: &'static str) {
+    fn close(mut self, plan: &mut Plan, family: &'static str) {
         self.writer.line("}");
         let threads = if self.threads == 1 { 64 } else { self.threads };
         plan.launches.push(self.writer.launch(family, self.groups, threads));
@@ -88,7 +88,7 @@ fn computed(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-pub(super) fn softmax(plan: &mut Plan<'_>, axis: usize, log: bool, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn softmax(plan: &mut Plan, axis: usize, log: bool, step: &Step) -> Result<(), DeviceError> {
     let (input, output) = (&step.inputs[0], &step.outputs[0]);
     let dtype = computed(input.dtype);
     let mut lines = Lines::open(&[input, output], &[axis], false);
@@ -96,7 +96,7 @@ pub(super) fn softmax(plan: &mut Plan<'_>, axis: usize, log: bool, step: &Step) 
     let value = value_type(dtype);
     lines.writer.line(&format!("const auto store = [&](I i, {value} y) {{"));
     let offset = lines.elements().swap_remove(1);
-    let base = lines.writer.word(address(output)?);
+    let base = lines.writer.address(address(output)?);
     lines.writer.line(&store(output.dtype, &base, &offset, &cast(output.dtype, dtype, "y")));
     lines.writer.line("};");
     let (threads, length) = (lines.threads, lines.length.clone());
@@ -105,12 +105,7 @@ pub(super) fn softmax(plan: &mut Plan<'_>, axis: usize, log: bool, step: &Step) 
     Ok(())
 }
 
-pub(super) fn normalise(
-    plan: &mut Plan<'_>,
-    axes: usize,
-    epsilon: f64,
-    step: &Step,
-) -> Result<(), DeviceError> {
+pub(super) fn normalise(plan: &mut Plan, axes: usize, epsilon: f64, step: &Step) -> Result<(), DeviceError> {
     let input = &step.inputs[0];
     let dtype = computed(input.dtype);
     let rank = input.layout.rank();
@@ -124,17 +119,17 @@ pub(super) fn normalise(
     let mut result = "y".to_owned();
     for (number, sign) in [(1, "*"), (2, "+")] {
         let Some(operand) = step.inputs.get(number) else { continue };
-        let base = lines.writer.word(address(operand)?);
+        let base = lines.writer.address(address(operand)?);
         let factor = cast(dtype, operand.dtype, &load(operand.dtype, &base, &offsets[number]));
         result = format!("({result} {sign} {factor})");
     }
     let output = &step.outputs[0];
-    let base = lines.writer.word(address(output)?);
+    let base = lines.writer.address(address(output)?);
     let put = store(output.dtype, &base, "o * length + i", &cast(output.dtype, dtype, &result));
     lines.writer.line(&format!("{put}\n}};"));
     lines.writer.line(&format!("const auto keep = [&]({value} mean, {value} inverse) {{"));
     for (output, name) in step.outputs[1..].iter().zip(["mean", "inverse"]) {
-        let base = lines.writer.word(address(output)?);
+        let base = lines.writer.address(address(output)?);
         lines.writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, dtype, name)));
     }
     lines.writer.line("};");
@@ -146,7 +141,7 @@ pub(super) fn normalise(
 }
 
 pub(super) fn arg_reduce(
-    plan: &mut Plan<'_>,
+    plan: &mut Plan,
     largest: bool,
     axis: usize,
     step: &Step,
@@ -156,7 +151,7 @@ pub(super) fn arg_reduce(
     lines.load(input, 0, input.dtype)?;
     let (threads, value) = (lines.threads, value_type(input.dtype));
     lines.writer.line(&format!("const I at = pf::arg_reduce<{value}, {threads}, {largest}>(length, load);"));
-    let base = lines.writer.word(address(output)?);
+    let base = lines.writer.address(address(output)?);
     let put = store(output.dtype, &base, "o", &cast(output.dtype, DType::I64, "(pf::i64)at"));
     lines.writer.line(&format!("if (pf::place<{threads}>() == 0) {put}"));
     lines.close(plan, "arg_reduce");
@@ -164,7 +159,7 @@ pub(super) fn arg_reduce(
 }
 
 pub(super) fn cumulative(
-    plan: &mut Plan<'_>,
+    plan: &mut Plan,
     axis: usize,
     product: bool,
     step: &Step,
@@ -183,7 +178,7 @@ pub(super) fn cumulative(
     let sign = if product { "*" } else { "+" };
     lines.writer.line(&format!("all = ({value})(all {sign} load(i));"));
     let offset = lines.elements().swap_remove(1);
-    let base = lines.writer.word(address(output)?);
+    let base = lines.writer.address(address(output)?);
     lines.writer.line(&store(output.dtype, &base, &offset, &cast(output.dtype, dtype, "all")));
     lines.writer.line("}");
     lines.close(plan, "cumulative");

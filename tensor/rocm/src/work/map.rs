@@ -46,7 +46,7 @@ pub(super) fn coordinate(writer: &mut Writer, shape: &[usize], axis: usize, inde
 }
 
 pub(super) fn plan(
-    plan: &mut Plan<'_>,
+    plan: &mut Plan,
     program: &Program,
     inputs: &[Operand],
     outputs: &[Operand],
@@ -65,12 +65,12 @@ pub(super) fn plan(
     let offsets = writer.offsets(&axes, &operands, "i", "x");
     let mut elements = Vec::with_capacity(inputs.len());
     for (input, offset) in inputs.iter().zip(offsets) {
-        elements.push((writer.word(address(input)?), offset, input.dtype));
+        elements.push((writer.address(address(input)?), offset, input.dtype));
     }
     let surroundings = Elements { inputs: &elements, index: "i", shape };
     let results = expression::write(&mut writer, program, "v", &surroundings);
     for (output, (value, dtype)) in outputs.iter().zip(results) {
-        let base = writer.word(address(output)?);
+        let base = writer.address(address(output)?);
         writer.line(&store(output.dtype, &base, "i", &cast(output.dtype, dtype, &value)));
     }
     writer.line("}");

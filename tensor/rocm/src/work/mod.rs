@@ -15,15 +15,16 @@ use tensor_core::program::Program;
 use tensor_core::step::{Operand, Step, Work};
 
 use crate::expression;
-use crate::memory::{Block, address_of};
-use crate::source::Launch;
+use crate::memory::address_of;
+use crate::source::{Address, Launch};
+use crate::template;
 
-/// Launches of a list of steps, and the memory they need besides their operands.
-pub(crate) struct Plan<'a> {
+/// Launches of a step, and the sizes of memory they need besides their operands.
+#[derive(Debug)]
+pub(crate) struct Plan {
     pub launches: Vec<Launch>,
     pub target: Target,
-    allocate: &'a dyn Fn(usize) -> Result<Block, DeviceError>,
-    workspaces: Vec<Block>,
+    pub workspaces: Vec<usize>,
 }
 
 /// What of a device decides how work is divided.
@@ -36,17 +37,15 @@ pub(crate) struct Target {
     pub tile: Option<usize>,
 }
 
-impl<'a> Plan<'a> {
-    pub(crate) fn new(target: Target, allocate: &'a dyn Fn(usize) -> Result<Block, DeviceError>) -> Plan<'a> {
-        Plan { launches: Vec::new(), target, allocate, workspaces: Vec::new() }
+impl Plan {
+    pub(crate) fn new(target: Target) -> Plan {
+        Plan { launches: Vec::new(), target, workspaces: Vec::new() }
     }
 
-    /// Memory until the launches planned so far and next have run.
-    pub(crate) fn workspace(&mut self, bytes: usize) -> Result<u64, DeviceError> {
-        let block = (self.allocate)(bytes)?;
-        let address = block.address;
-        self.workspaces.push(block);
-        Ok(address)
+    /// Memory until the launches have run.
+    pub(crate) fn workspace(&mut self, bytes: usize) -> Address {
+        self.workspaces.push(bytes);
+        template::workspace(self.workspaces.len() - 1)
     }
 
     pub(crate) fn add(&mut self, step: &Step) -> Result<(), DeviceError> {
@@ -73,9 +72,7 @@ impl<'a> Plan<'a> {
             Work::Fold { kernel, stride, dilation } => arrange::fold(self, kernel, stride, dilation, step),
             Work::Gather { axis } => arrange::gather(self, *axis, step),
             Work::Scatter { axis, add } => arrange::scatter(self, *axis, *add, step),
-            Work::Random { seed, offset, distribution } => {
-                random::plan(self, *seed, *offset, *distribution, step)
-            }
+            Work::Random { distribution, .. } => random::plan(self, *distribution, step),
             Work::Sort { axis, descending } => sort::plan(self, *axis, *descending, step),
         }
     }
@@ -103,11 +100,11 @@ pub(crate) fn supports(work: &Work, dtypes: &[DType]) -> bool {
 }
 
 /// Where an operand's first element is.
-pub(crate) fn address(operand: &Operand) -> Result<u64, DeviceError> {
+pub(crate) fn address(operand: &Operand) -> Result<Address, DeviceError> {
     let address = address_of(&*operand.buffer).ok_or_else(|| {
         DeviceError::Unsupported(
             "an operand lies on another device; move it with `.to(device)` first".to_owned(),
         )
     })?;
-    Ok(address + (operand.layout.offset * operand.dtype.bytes()) as u64)
+    Ok(Address(address + (operand.layout.offset * operand.dtype.bytes()) as u64))
 }

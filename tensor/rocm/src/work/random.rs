@@ -8,16 +8,11 @@ use tensor_core::step::{Distribution, Step};
 use super::{Plan, address};
 use crate::expression::{cast, store};
 use crate::source::Writer;
+use crate::template;
 
 const THREADS: u32 = 256;
 
-pub(super) fn plan(
-    plan: &mut Plan<'_>,
-    seed: u64,
-    offset: u64,
-    distribution: Distribution,
-    step: &Step,
-) -> Result<(), DeviceError> {
+pub(super) fn plan(plan: &mut Plan, distribution: Distribution, step: &Step) -> Result<(), DeviceError> {
     let output = &step.outputs[0];
     let (dtype, count) = (output.dtype, output.layout.elements());
     let per_block = per_block(dtype, distribution) as usize;
@@ -26,7 +21,8 @@ pub(super) fn plan(
     let groups = blocks.div_ceil(THREADS as usize).clamp(1, 1 << 14);
     let [blocks, stride, count] =
         [blocks, groups * THREADS as usize, count].map(|number| writer.index(number as isize));
-    let [seed, offset, base] = [seed, offset, address(output)?].map(|word| writer.word(word));
+    let [seed, offset] = [template::SEED, template::OFFSET].map(|word| writer.address(word));
+    let base = writer.address(address(output)?);
     writer.line(&format!(
         "for (I b = (I)pf::group() * {THREADS} + (I)pf::lane(); b < {blocks}; b += {stride}) {{"
     ));

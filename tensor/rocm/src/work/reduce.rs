@@ -9,7 +9,7 @@ use super::map::{Elements, coordinate};
 use super::{Plan, address};
 use crate::axes::Axes;
 use crate::expression::{self, Surroundings, cast, load, store};
-use crate::source::{Writer, value_type};
+use crate::source::{Address, Writer, value_type};
 
 /// Fewer elements than this are read by one thread.
 const FEW: usize = 16;
@@ -81,7 +81,7 @@ impl Surroundings for After<'_> {
     }
 }
 
-pub(super) fn plan(plan: &mut Plan<'_>, it: Reduce<'_>, step: &Step) -> Result<(), DeviceError> {
+pub(super) fn plan(plan: &mut Plan, it: Reduce<'_>, step: &Step) -> Result<(), DeviceError> {
     let shape: Vec<usize> = match step.inputs.first() {
         Some(input) if it.mapped > 0 => input.layout.shape.to_vec(),
         _ => return Err(DeviceError::Unsupported("a reduction of nothing but constants".to_owned())),
@@ -98,12 +98,12 @@ pub(super) fn plan(plan: &mut Plan<'_>, it: Reduce<'_>, step: &Step) -> Result<(
     // Each group leaves what it found; a second launch reduces that.
     let dtype = result_type(it.program);
     let partial = storage(dtype);
-    let workspace = plan.workspace(outputs * pieces * partial.bytes())?;
+    let workspace = plan.workspace(outputs * pieces * partial.bytes());
     plan.launches.push(launch(it, step, &shape, division, Some(workspace))?);
     let mut writer = Writer::new(Writer::needs_wide([outputs * pieces]));
     let count = writer.index(outputs as isize);
     let pieces_word = writer.index(pieces as isize);
-    let base = writer.word(workspace);
+    let base = writer.address(workspace);
     let stride = writer.index(outputs.clamp(1, 1 << 22) as isize);
     writer.line(&format!("for (I o = (I)pf::group(); o < {count}; o += {stride}) {{"));
     writer.line(&format!(
@@ -152,7 +152,7 @@ fn launch(
     step: &Step,
     shape: &[usize],
     division: Division,
-    workspace: Option<u64>,
+    workspace: Option<Address>,
 ) -> Result<crate::source::Launch, DeviceError> {
     let mapped = &step.inputs[..it.mapped];
     let of = |reduced: bool| {
@@ -197,7 +197,7 @@ fn launch(
     let offsets = writer.offsets(&reduced, &operands, "r", "x");
     let mut elements = Vec::new();
     for ((input, base), offset) in mapped.iter().zip(bases).zip(offsets) {
-        elements.push((writer.word(address(input)?), format!("{base} + {offset}"), input.dtype));
+        elements.push((writer.address(address(input)?), format!("{base} + {offset}"), input.dtype));
     }
     let both = Both { inputs: &elements, shape, axes: it.axes };
     let results = expression::write(&mut writer, it.program, "v", &both);
@@ -219,7 +219,7 @@ fn launch(
             writer.line(&format!(
                 "const {value} all = pf::by_group<{reduction}, {value}, 256>(from, to, load);"
             ));
-            let base = writer.word(workspace.unwrap_or_default());
+            let base = writer.address(workspace.unwrap_or_default());
             let partial = storage(dtype);
             let put = store(partial, &base, "g", &cast(partial, dtype, "all"));
             writer.line(&format!("if (pf::lane() == 0) {put}"));
@@ -246,11 +246,11 @@ fn finish(
     let offsets = writer.offsets(&axes, &operands, "o", "e");
     let mut elements = Vec::new();
     for (input, offset) in others.iter().zip(offsets) {
-        elements.push((writer.word(address(input)?), offset, input.dtype));
+        elements.push((writer.address(address(input)?), offset, input.dtype));
     }
     let after = After { value: ("all", dtype), others: Elements { inputs: &elements, index: "o", shape } };
     let results = expression::write(writer, it.epilogue, "w", &after);
-    let base = writer.word(address(output)?);
+    let base = writer.address(address(output)?);
     let (value, from) = &results[0];
     writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
     writer.line("}");

@@ -7,18 +7,13 @@ use tensor_core::step::Step;
 use super::{Plan, address};
 use crate::axes::Axes;
 use crate::expression::{load, store};
-use crate::source::Writer;
+use crate::source::{Address, Writer};
 
 /// Longer lines do not fit a group's shared memory together with another group's.
 const SHARED: usize = 1024;
 const THREADS: u32 = 256;
 
-pub(super) fn plan(
-    plan: &mut Plan<'_>,
-    axis: usize,
-    descending: bool,
-    step: &Step,
-) -> Result<(), DeviceError> {
+pub(super) fn plan(plan: &mut Plan, axis: usize, descending: bool, step: &Step) -> Result<(), DeviceError> {
     let input = &step.inputs[0];
     let shape = &input.layout.shape;
     let outside: Vec<usize> = (0..shape.len()).filter(|&other| other != axis).collect();
@@ -67,13 +62,13 @@ impl Sort<'_> {
             let stride = self.stride(number);
             writer.index(stride)
         });
-        let base = writer.word(address(input)?);
+        let base = writer.address(address(input)?);
         let value = load(dtype, &base, &format!("{} + (I)i * {from}", offsets[0]));
         let key = format!("pf::Key<{}>::of({value})", self.descending);
         let at = format!("{} + (I)i * {to}", offsets[1]);
         let mut puts = String::new();
         for (number, output) in self.step.outputs.iter().enumerate() {
-            let target = writer.word(address(output)?);
+            let target = writer.address(address(output)?);
             let value = if number == 0 {
                 load(dtype, &base, &format!("{} + (I)place * {from}", offsets[0]))
             } else {
@@ -84,7 +79,7 @@ impl Sort<'_> {
         Ok((key, puts))
     }
 
-    fn short(&self, plan: &mut Plan<'_>) -> Result<(), DeviceError> {
+    fn short(&self, plan: &mut Plan) -> Result<(), DeviceError> {
         let mut writer = self.writer();
         let lines = self.lines.elements();
         let groups = lines.clamp(1, 1 << 22);
@@ -101,10 +96,10 @@ impl Sort<'_> {
         Ok(())
     }
 
-    fn long(&self, plan: &mut Plan<'_>) -> Result<(), DeviceError> {
+    fn long(&self, plan: &mut Plan) -> Result<(), DeviceError> {
         let (lines, size) = (self.lines.elements(), self.length.next_power_of_two());
-        let keys = plan.workspace(lines * size * 8)?;
-        let places = plan.workspace(lines * size * 4)?;
+        let keys = plan.workspace(lines * size * 8);
+        let places = plan.workspace(lines * size * 4);
         self.pass(plan, lines * size, [keys, places], |writer, keys, places| {
             let size_word = writer.word(size as u64);
             let length = writer.index(self.length as isize);
@@ -162,15 +157,15 @@ impl Sort<'_> {
     /// One launch over `count` indices, `n`, with the workspaces at hand.
     fn pass(
         &self,
-        plan: &mut Plan<'_>,
+        plan: &mut Plan,
         count: usize,
-        workspaces: [u64; 2],
+        workspaces: [Address; 2],
         write: impl Fn(&mut Writer, &str, &str) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         let mut writer = self.writer();
         let groups = count.div_ceil(THREADS as usize).clamp(1, 1 << 14);
         let [end, stride] = [count, groups * THREADS as usize].map(|number| writer.index(number as isize));
-        let [keys, places] = workspaces.map(|address| writer.word(address));
+        let [keys, places] = workspaces.map(|address| writer.address(address));
         writer.line(&format!(
             "for (I n = (I)pf::group() * {THREADS} + (I)pf::lane(); n < {end}; n += {stride}) {{"
         ));

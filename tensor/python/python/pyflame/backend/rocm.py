@@ -46,7 +46,8 @@ class KernelCache(_OfDevice):
         _pf.rocm_set_kernel_cache(None if path is None else os.fspath(path))
 
     def get_stats(self):
-        """`built_ahead`, `from_disk`, `compiled`, `compilations`, `launches`."""
+        """`built_ahead`, `from_disk`, `compiled`, `compilations`; `launches` of all kernels; of those, `replayed_launches` in `graph_launches` of `graphs`,
+        `changed_launches` of them with other arguments than the time before."""
         return _pf.rocm_kernel_stats(self._name())
 
 
@@ -108,6 +109,18 @@ def get_pinned_pool(device=None):
 
 def get_memory_manager(device=None):
     return MemoryManager(device)
+
+
+def set_graph_replay(enabled=True):
+    """Whether launches that come again, as those of a training step do, are begun all at once, as a HIP graph. They are unless `PYFLAME_GRAPHS=0`.
+
+    The results are the same bit by bit; every argument is compared with what the graph has before it runs.
+    """
+    _pf.rocm_set_graphs(bool(enabled))
+
+
+def is_graph_replay_enabled():
+    return _pf.rocm_graphs()
 
 
 # Elements per example that layers of such models usually have.

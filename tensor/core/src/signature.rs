@@ -1,0 +1,182 @@
+//! Steps as words: the same words for steps that differ in nothing but where their memory is and what seeds their random numbers. Whoever keeps what it
+//! made of a step finds it by them.
+//!
+//! Numbers count by their bits, so zero and minus zero are two, and every NaN is itself.
+
+use crate::dtype::{DType, Scalar};
+use crate::layout::Layout;
+use crate::program::{Code, Program};
+use crate::step::{Distribution, Step, Work};
+
+impl Step {
+    /// What names it among all steps.
+    pub fn signature(&self) -> Vec<u64> {
+        let operands = self.inputs.iter().chain(&self.outputs);
+        signature(&self.work, self.inputs.len(), operands.map(|operand| (&operand.layout, operand.dtype)))
+    }
+}
+
+/// The same without memory: operands are inputs first.
+pub(crate) fn signature<'a>(
+    work: &Work,
+    inputs: usize,
+    operands: impl Iterator<Item = (&'a Layout, DType)>,
+) -> Vec<u64> {
+    let mut words = Words(Vec::with_capacity(64));
+    words.work(work);
+    words.0.push(inputs as u64);
+    for (layout, dtype) in operands {
+        words.0.extend([dtype as u64, layout.offset as u64]);
+        words.lengths(&layout.shape);
+        words.0.extend(layout.strides.iter().map(|&stride| stride as u64));
+    }
+    words.0
+}
+
+struct Words(Vec<u64>);
+
+impl Words {
+    fn lengths(&mut self, lengths: &[usize]) {
+        self.0.push(lengths.len() as u64);
+        self.0.extend(lengths.iter().map(|&length| length as u64));
+    }
+
+    fn scalar(&mut self, scalar: Scalar) {
+        let words = match scalar {
+            Scalar::Bool(value) => [0, u64::from(value)],
+            Scalar::Int(value) => [1, value as u64],
+            Scalar::UInt(value) => [2, value],
+            Scalar::Float(value) => [3, value.to_bits()],
+            Scalar::Complex(re, im) => [4, u64::from(re.to_bits()) << 32 | u64::from(im.to_bits())],
+        };
+        self.0.extend(words);
+    }
+
+    fn program(&mut self, program: &Program) {
+        self.0.extend([program.instructions.len() as u64, program.results.len() as u64]);
+        for instruction in &program.instructions {
+            self.0.push(instruction.dtype as u64);
+            // A code, up to three values of 16 bits, and which function it is.
+            let of = |[x, y, z]: [u16; 3]| u64::from(x) << 8 | u64::from(y) << 24 | u64::from(z) << 40;
+            match instruction.code {
+                Code::Input(number) => self.0.push(of([number, 0, 0])),
+                Code::Constant(value) => {
+                    self.0.push(1);
+                    self.scalar(value);
+                }
+                Code::Index(axis) => self.0.push(2 | of([u16::from(axis), 0, 0])),
+                Code::Cast(x) => self.0.push(3 | of([x, 0, 0])),
+                Code::Unary(function, x) => self.0.push(4 | of([x, 0, 0]) | (function as u64) << 56),
+                Code::Binary(function, x, y) => self.0.push(5 | of([x, y, 0]) | (function as u64) << 56),
+                Code::Select(x, y, z) => self.0.push(6 | of([x, y, z])),
+            }
+        }
+        self.0.extend(program.results.iter().map(|&value| u64::from(value)));
+    }
+
+    fn work(&mut self, work: &Work) {
+        match work {
+            Work::Map(program) => {
+                self.0.push(0);
+                self.program(program);
+            }
+            Work::Reduce { program, reduction, axes, mapped, epilogue } => {
+                self.0.extend([1, *reduction as u64, *mapped as u64]);
+                self.lengths(axes);
+                self.program(program);
+                self.program(epilogue);
+            }
+            Work::ArgReduce { largest, axis } => self.0.extend([2, u64::from(*largest), *axis as u64]),
+            Work::Contract { batch, rows, columns, depth, accumulation, epilogue } => {
+                self.0.extend([3, *accumulation as u64]);
+                self.lengths(&[*batch, *rows, *columns, *depth]);
+                self.program(epilogue);
+            }
+            Work::Softmax { axis, log } => self.0.extend([4, *axis as u64, u64::from(*log)]),
+            Work::Normalise { axes, epsilon } => self.0.extend([5, *axes as u64, epsilon.to_bits()]),
+            Work::Pad { before, value } => {
+                self.0.push(6);
+                self.lengths(before);
+                self.scalar(*value);
+            }
+            Work::Concat { axis } => self.0.extend([7, *axis as u64]),
+            Work::Fold { kernel, stride, dilation } => {
+                self.0.push(8);
+                [kernel, stride, dilation].into_iter().for_each(|lengths| self.lengths(lengths));
+            }
+            Work::Gather { axis } => self.0.extend([9, *axis as u64]),
+            Work::Scatter { axis, add } => self.0.extend([10, *axis as u64, u64::from(*add)]),
+            Work::Random { seed: _, offset: _, distribution } => {
+                self.0.push(11);
+                match *distribution {
+                    Distribution::Uniform => self.0.push(0),
+                    Distribution::Normal => self.0.push(1),
+                    Distribution::Integers { low, high } => self.0.extend([2, low as u64, high as u64]),
+                }
+            }
+            Work::Sort { axis, descending } => {
+                self.0.extend([12, *axis as u64, u64::from(*descending)]);
+            }
+            Work::Cumulative { axis, product } => self.0.extend([13, *axis as u64, u64::from(*product)]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Binary, Instruction, Unary};
+
+    fn map(codes: &[Code]) -> Work {
+        let instructions = codes.iter().map(|&code| Instruction { code, dtype: DType::F32 }).collect();
+        Work::Map(Program { instructions, results: vec![codes.len() as u16 - 1] })
+    }
+
+    fn of(work: &Work, shapes: &[&[usize]]) -> Vec<u64> {
+        let layouts: Vec<Layout> = shapes.iter().map(|shape| Layout::contiguous(shape)).collect();
+        signature(work, shapes.len() - 1, layouts.iter().map(|layout| (layout, DType::F32)))
+    }
+
+    #[test]
+    fn steps_that_compute_something_else_have_other_signatures() {
+        let constant = |value: f64| {
+            map(&[Code::Input(0), Code::Constant(Scalar::Float(value)), Code::Binary(Binary::Add, 0, 1)])
+        };
+        let works = [
+            constant(1.0),
+            constant(2.0),
+            constant(0.0),
+            constant(-0.0),
+            map(&[Code::Input(0), Code::Constant(Scalar::Int(1)), Code::Binary(Binary::Add, 0, 1)]),
+            map(&[Code::Input(0), Code::Constant(Scalar::Float(1.0)), Code::Binary(Binary::Add, 1, 0)]),
+            map(&[Code::Input(0), Code::Constant(Scalar::Float(1.0)), Code::Binary(Binary::Sub, 0, 1)]),
+            map(&[Code::Input(0), Code::Unary(Unary::Exp, 0)]),
+            map(&[Code::Input(0), Code::Cast(0)]),
+            map(&[Code::Input(1), Code::Cast(0)]),
+            Work::Random { seed: 1, offset: 3, distribution: Distribution::Normal },
+            Work::Random { seed: 1, offset: 3, distribution: Distribution::Integers { low: 0, high: 1 } },
+            Work::Pad { before: [1, 0].into_iter().collect(), value: Scalar::Float(0.0) },
+            Work::Pad { before: [0, 1].into_iter().collect(), value: Scalar::Float(0.0) },
+            Work::Pad { before: [0, 1].into_iter().collect(), value: Scalar::Float(1.0) },
+            Work::Gather { axis: 0 },
+            Work::Scatter { axis: 0, add: false },
+            Work::Scatter { axis: 0, add: true },
+            Work::Softmax { axis: 0, log: false },
+            Work::Normalise { axes: 1, epsilon: 1e-5 },
+            Work::Normalise { axes: 1, epsilon: 1e-6 },
+        ];
+        let mut known = std::collections::HashSet::new();
+        for work in &works {
+            for shapes in [&[&[2, 3][..], &[2, 3]][..], &[&[3, 2], &[3, 2]], &[&[2, 3], &[2, 3], &[2, 3]]] {
+                assert!(known.insert(of(work, shapes)), "{work:?} of {shapes:?}");
+                assert_eq!(of(work, shapes), of(&work.clone(), shapes));
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_are_not_part_of_a_signature() {
+        let random = |seed, offset| Work::Random { seed, offset, distribution: Distribution::Uniform };
+        assert_eq!(of(&random(1, 2), &[&[5]]), of(&random(3, 4), &[&[5]]));
+    }
+}
