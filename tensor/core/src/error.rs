@@ -42,6 +42,9 @@ impl TensorError {
 pub enum DeviceError {
     #[error("out of memory: {asked} bytes were asked for; {held}")]
     OutOfMemory { asked: usize, held: String },
+    /// Python's IndexError, told after the fact.
+    #[error("{operation}: index {index} is out of bounds for {length}")]
+    OutOfBounds { operation: &'static str, index: i64, length: i64 },
     #[error("{call} failed: {error}")]
     Call { call: &'static str, error: String },
     #[error("{0}")]

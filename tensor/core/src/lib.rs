@@ -1,6 +1,7 @@
 //! Tensors: strided, lazy, with gradients. This crate knows shapes, types, graphs and what to launch; it knows no device and no Python.
 
 pub mod autograd;
+pub mod bounds;
 pub mod device;
 pub mod dtype;
 pub mod error;

@@ -119,6 +119,8 @@ pub enum Binary {
     Ge,
     /// A complex number of two floats.
     Complex,
+    /// Of i64: the first if it is from zero to below the second, see [`crate::bounds`]; else minus one, and the device tells of it when somebody waits.
+    Within,
 }
 
 impl Binary {

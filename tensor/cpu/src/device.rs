@@ -10,6 +10,7 @@ use tensor_core::program::Program;
 use tensor_core::step::{Distribution, Step, Work};
 
 use crate::contract::Contract;
+use crate::fault;
 use crate::level::level;
 use crate::map::map;
 use crate::memory::{CpuMemory, Shelf};
@@ -152,7 +153,7 @@ impl Device for CpuDevice {
 
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
         let _turn = self.turn();
-        steps.iter().try_for_each(|step| self.step(step))
+        steps.iter().try_for_each(|step| self.step(step).and_then(|()| fault::check()))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

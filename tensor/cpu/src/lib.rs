@@ -4,6 +4,7 @@
 mod contract;
 mod device;
 mod element;
+mod fault;
 mod fold;
 mod kernels;
 mod level;

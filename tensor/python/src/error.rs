@@ -38,6 +38,7 @@ pub fn raise(error: TensorError) -> PyErr {
         TensorError::Device { source: DeviceError::OutOfMemory { .. }, .. } => {
             OutOfMemoryError::new_err(text)
         }
+        TensorError::Device { source: DeviceError::OutOfBounds { .. }, .. } => PyIndexError::new_err(text),
         TensorError::State { .. } | TensorError::Device { .. } => PyRuntimeError::new_err(text),
     }
 }
@@ -46,6 +47,7 @@ pub fn raise_device(error: DeviceError) -> PyErr {
     let text = told(&error);
     match error {
         DeviceError::OutOfMemory { .. } => OutOfMemoryError::new_err(text),
+        DeviceError::OutOfBounds { .. } => PyIndexError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }
 }

@@ -51,6 +51,16 @@ PF_DEVICE void barrier() {
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+// An index from zero to below the length in the lower 48 bits of `bound`, or minus one; the first that is not is remembered with its bound.
+PF_DEVICE i64 within(i64 index, i64 bound, u64 faults) {
+    if ((u64)index < ((u64)bound & 0xFFFFFFFFFFFFul)) return index;
+    PF_GLOBAL u64* to = (PF_GLOBAL u64*)faults;
+    if (__hip_atomic_exchange((PF_GLOBAL u32*)to, 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) == 0u) {
+        to[1] = (u64)index;
+        to[2] = (u64)bound;
+    }
+    return -1;
+}
 template <class T, class F> PF_DEVICE T bits(F from) { return __builtin_bit_cast(T, from); }
 
 PF_DEVICE float round_f16(float x) { return (float)(_Float16)x; }

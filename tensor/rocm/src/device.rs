@@ -11,6 +11,7 @@ use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::step::{Step, Work};
 
+use crate::faults::Faults;
 use crate::kernels::{KernelStatistics, Kernels};
 use crate::library::{Library, call};
 use crate::memory::{Block, MemoryPool, address_of};
@@ -42,6 +43,7 @@ pub struct RocmDevice {
     templates: Templates,
     pool: Arc<MemoryPool>,
     pinned: Arc<PinnedPool>,
+    faults: Faults,
     stream: Arc<Stream>,
 }
 
@@ -78,6 +80,7 @@ impl RocmDevice {
             templates: Templates::default(),
             pool: MemoryPool::new(stream.clone()),
             pinned: PinnedPool::new(stream.library.clone()),
+            faults: Faults::new(stream.clone()),
             properties,
             stream,
         };
@@ -163,7 +166,8 @@ impl RocmDevice {
             return Ok(());
         }
         let template = self.templates.of(target, step)?;
-        template.bind(step, |bytes| self.pool.allocate(bytes), launches, held)
+        let faults = if template.looks() { self.faults.place(&self.pool, &self.pinned)? } else { 0 };
+        template.bind(step, faults, |bytes| self.pool.allocate(bytes), launches, held)
     }
 
     /// Where bytes of a buffer are, if they are there.
@@ -210,7 +214,7 @@ impl Device for RocmDevice {
 
     fn download(&self, from: &Buffer, offset: usize, into: &mut [u8]) -> Result<(), DeviceError> {
         let place = self.place(from, offset, into.len())?;
-        if into.is_empty() { Ok(()) } else { self.stream.download(place, into) }
+        if into.is_empty() { Ok(()) } else { self.faults.with(|| self.stream.download(place, into)) }
     }
 
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
@@ -237,11 +241,15 @@ impl Device for RocmDevice {
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {
-        self.stream.synchronize()
+        self.faults.with(|| self.stream.synchronize())
     }
 
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
         work::supports(work, dtypes)
+    }
+
+    fn epilogue_results(&self) -> usize {
+        8
     }
 
     fn replays(&self, signatures: &[Vec<u64>]) -> bool {

@@ -4,6 +4,7 @@ use tensor_core::dtype::DType;
 use tensor_core::program::{Binary, Code, Program, Unary};
 
 use crate::source::{Writer, element, value_type};
+use crate::template;
 
 /// What a program's instructions mean where it is written.
 pub(crate) trait Surroundings {
@@ -33,6 +34,10 @@ pub(crate) fn write(
             }
             Code::Cast(from) => cast(to, dtype(from), &name(from)),
             Code::Unary(function, x) => rounded(to, &unary(function, dtype(x), &name(x))),
+            Code::Binary(Binary::Within, x, y) => {
+                let faults = writer.address(template::FAULTS);
+                format!("pf::within({}, {}, {faults})", name(x), name(y))
+            }
             Code::Binary(function, x, y) => rounded(to, &binary(function, dtype(x), &name(x), &name(y))),
             Code::Select(condition, x, y) => format!("{} ? {} : {}", name(condition), name(x), name(y)),
         };
@@ -156,6 +161,7 @@ fn binary(function: Binary, dtype: DType, x: &str, y: &str) -> String {
         Gt => return format!("({x} > {y})"),
         Ge => return format!("({x} >= {y})"),
         Complex => return format!("pf::c64{{(float){x}, (float){y}}}"),
+        Within => unreachable!("it is written with the place of its faults"),
         Add => "add",
         Sub => "sub",
         Mul => "mul",

@@ -251,7 +251,12 @@ impl Kernels {
             compiler.hiprtcCompileProgram(program.handle, options.len() as i32, options.as_ptr())
         );
         if let Err(error) = compiled {
-            return Err(DeviceError::Compile { log: format!("{error}\n{}", program.log()) });
+            let log = program.log();
+            if log.is_empty() {
+                // Not the text is wrong: whoever compiles is gone, and the device knows why.
+                self.stream.synchronize()?;
+            }
+            return Err(DeviceError::Compile { log: format!("{error}\n{log}") });
         }
         let mut bytes = 0;
         call!(program.table, compiler.hiprtcGetCodeSize(program.handle, &mut bytes))?;

@@ -7,6 +7,7 @@ mod axes;
 mod cache;
 mod device;
 mod expression;
+mod faults;
 mod kernels;
 mod library;
 mod memory;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tensor_core::error::DeviceError;
 
 use crate::library::{Handle, Library, NON_BLOCKING, TO_DEVICE, TO_HOST, call};
+use crate::pinned::PinnedBuffer;
 
 /// A stream of one device.
 #[derive(Debug)]
@@ -70,6 +71,13 @@ impl Stream {
         self.select()?;
         let (from, count) = (bytes.as_ptr() as u64, bytes.len());
         call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_DEVICE, self.handle))
+    }
+
+    /// To pinned memory, which has the bytes when somebody has waited.
+    pub(crate) fn download_later(&self, from: u64, into: &mut PinnedBuffer) -> Result<(), DeviceError> {
+        let into = into.bytes_mut();
+        let (to, count) = (into.as_mut_ptr() as u64, into.len());
+        call!(self.library, runtime.hipMemcpyAsync(to, from, count, TO_HOST, self.handle))
     }
 
     /// Waits for everything asked before.

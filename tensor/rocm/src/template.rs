@@ -22,6 +22,8 @@ const LAST: u64 = (1 << 20) - 1;
 
 pub(crate) const SEED: Address = Address(LAST << WITHIN);
 pub(crate) const OFFSET: Address = Address((LAST - 1) << WITHIN);
+/// Where indices out of bounds are told of.
+pub(crate) const FAULTS: Address = Address((LAST - 2) << WITHIN);
 
 /// More are forgotten, all at once: who has as many kinds of steps has no steps that come again.
 const MOST: usize = 1 << 13;
@@ -34,9 +36,15 @@ pub(crate) fn workspace(number: usize) -> Address {
 pub(crate) struct Template {
     launches: Vec<Launch>,
     workspaces: Vec<usize>,
+    looks: bool,
 }
 
 impl Template {
+    /// Whether it looks at indices, and so may find one out of bounds.
+    pub(crate) fn looks(&self) -> bool {
+        self.looks
+    }
+
     fn new(target: Target, step: &Step) -> Result<Template, DeviceError> {
         if step.inputs.len() + step.outputs.len() >= WORKSPACES as usize {
             return Err(DeviceError::Unsupported("a step with so many operands".to_owned()));
@@ -53,13 +61,16 @@ impl Template {
         };
         let mut plan = Plan::new(target);
         plan.add(&step)?;
-        Ok(Template { launches: plan.launches, workspaces: plan.workspaces })
+        let looks = |launch: &Launch| launch.addresses.iter().any(|&word| launch.words[word] == FAULTS.0);
+        let looks = plan.launches.iter().any(looks);
+        Ok(Template { launches: plan.launches, workspaces: plan.workspaces, looks })
     }
 
     /// Adds the launches of a step, and the memory that they need until they have run.
     pub(crate) fn bind(
         &self,
         step: &Step,
+        faults: u64,
         allocate: impl Fn(usize) -> Result<Block, DeviceError>,
         launches: &mut Vec<Launch>,
         held: &mut Vec<Block>,
@@ -88,6 +99,7 @@ impl Template {
                 let start = match place {
                     LAST => seeds[0],
                     place if place == LAST - 1 => seeds[1],
+                    place if place == LAST - 2 => faults,
                     WORKSPACES.. => workspaces[(place - WORKSPACES) as usize].address,
                     place => places[place as usize - 1],
                 };
@@ -156,7 +168,7 @@ mod tests {
     fn bound(templates: &Templates, step: &Step) -> Vec<Launch> {
         let (mut launches, mut held) = (Vec::new(), Vec::new());
         let none = |_| Err(DeviceError::Unavailable("no memory here".to_owned()));
-        templates.of(TARGET, step).unwrap().bind(step, none, &mut launches, &mut held).unwrap();
+        templates.of(TARGET, step).unwrap().bind(step, 0, none, &mut launches, &mut held).unwrap();
         launches
     }
 
@@ -213,6 +225,6 @@ mod tests {
         let template = templates.of(TARGET, &step).unwrap();
         assert_eq!((template.launches.len(), template.workspaces.len()), (2, 1));
         let none = |_| Err(DeviceError::Unavailable("no memory here".to_owned()));
-        assert!(template.bind(&step, none, &mut Vec::new(), &mut Vec::new()).is_err());
+        assert!(template.bind(&step, 0, none, &mut Vec::new(), &mut Vec::new()).is_err());
     }
 }

@@ -277,5 +277,6 @@ fn name(function: Binary) -> &'static str {
         Gt => "gt",
         Ge => "ge",
         Complex => "complex",
+        Within => "within",
     }
 }

@@ -1,5 +1,6 @@
 //! Elements by number.
 
+use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::Shape;
@@ -12,7 +13,7 @@ use crate::program::Binary;
 use crate::step::Work;
 use crate::tensor::{Result, Tensor, same_device};
 
-/// `out[i, j, k] = x[i, index[i, j, k], k]` for the axis in the middle. What is out of bounds reads as zero.
+/// `out[i, j, k] = x[i, index[i, j, k], k]` for the axis in the middle.
 pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     if x.rank() == 0 || index.rank() == 0 {
         // A number counts as a vector of one, in either place.
@@ -21,6 +22,15 @@ pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
             return to_shape(&gather(&vector(x)?, dim, &vector(index)?)?, index.shape());
         }
     }
+    let axis = agreed("gather", x, dim, index)?;
+    if x.rank() == 0 {
+        return Ok(x.clone());
+    }
+    picked(x, dim, &within("gather", index, x.shape()[axis])?)
+}
+
+/// The same with an index that was looked at, or can be nothing but right. What is out of bounds reads as zero.
+pub(crate) fn picked(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     let axis = agreed("gather", x, dim, index)?;
     if x.rank() == 0 {
         return Ok(x.clone());
@@ -35,22 +45,36 @@ pub fn gather(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
         let (index, before) = (index.detach(), Shape::from(within.shape()));
         Box::new(move |g| {
             let zeros = Tensor::constant(g.device(), Scalar::Int(0), &before, g.dtype());
-            Ok(vec![Some(scatter_add(&zeros, axis as isize, &index, g)?)])
+            Ok(vec![Some(put("scatter_add", &zeros, axis as isize, &index, g, true)?)])
         })
     }))
 }
 
 /// `x` with `out[i, index[i, j, k], k] += source[i, j, k]`.
 pub fn scatter_add(x: &Tensor, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    scattered("scatter_add", x, dim, index, source, true)
+    looked_at("scatter_add", x, dim, index, source, true)
 }
 
 /// `x` with `out[i, index[i, j, k], k] = source[i, j, k]`; the last of several stays.
 pub fn scatter(x: &Tensor, dim: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-    scattered("scatter", x, dim, index, source, false)
+    looked_at("scatter", x, dim, index, source, false)
 }
 
-fn scattered(
+fn looked_at(
+    name: &'static str,
+    x: &Tensor,
+    dim: isize,
+    index: &Tensor,
+    source: &Tensor,
+    adds: bool,
+) -> Result<Tensor> {
+    let axis = agreed(name, x, dim, index)?;
+    let length = x.shape().get(axis).copied().unwrap_or(1);
+    put(name, x, dim, &within(name, index, length)?, source, adds)
+}
+
+/// With an index that was looked at, or can be nothing but right. What is out of bounds goes nowhere.
+pub(crate) fn put(
     name: &'static str,
     x: &Tensor,
     dim: isize,
@@ -87,11 +111,11 @@ fn scattered(
     Ok(made.record(name, &[x, index, &source], |_| {
         let index = index.detach();
         Box::new(move |g| {
-            let of_source = gather(g, axis as isize, &index)?;
+            let of_source = picked(g, axis as isize, &index)?;
             let of_x = if adds {
                 g.clone()
             } else {
-                scatter(g, axis as isize, &index, &of_source.filled_like(0.0))?
+                put("scatter", g, axis as isize, &index, &of_source.filled_like(0.0), false)?
             };
             Ok(vec![Some(of_x), None, Some(of_source)])
         })
@@ -102,7 +126,7 @@ fn corner(x: &Tensor, axis: usize, index: &Tensor, source: &Tensor, adds: bool) 
     let reached = (0..x.rank())
         .filter(|&other| other != axis)
         .fold(x.clone(), |x, other| sliced(&x, other, 0, index.shape()[other], 1));
-    let new = scattered("scatter", &reached, axis as isize, index, source, adds)?;
+    let new = put("scatter", &reached, axis as isize, index, source, adds)?;
     let mut inside: Option<Tensor> = None;
     let mut frame = vec![(0, 0); x.rank()];
     for other in (0..x.rank()).filter(|&other| other != axis) {
@@ -149,31 +173,33 @@ fn integers(operation: &'static str, index: &Tensor) -> Result<()> {
 
 /// Whole slices along an axis, by a vector of numbers. Negative ones count from the end.
 pub fn index_select(x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
+    selected("index_select", x, dim, index)
+}
+
+fn selected(name: &'static str, x: &Tensor, dim: isize, index: &Tensor) -> Result<Tensor> {
     if index.rank() > 1 {
-        return Err(TensorError::shape(
-            "index_select",
-            format!("the index {:?} must be a vector", index.shape()),
-        ));
+        return Err(TensorError::shape(name, format!("the index {:?} must be a vector", index.shape())));
     }
-    integers("index_select", index)?;
-    same_device("index_select", x, index)?;
-    let axis = axis("index_select", dim, x.rank())?;
+    integers(name, index)?;
+    same_device(name, x, index)?;
+    let axis = axis(name, dim, x.rank())?;
     if x.rank() == 0 {
         if index.elements() != 1 {
             return Err(TensorError::index(
-                "index_select",
+                name,
                 format!("{} elements of a tensor without dimensions", index.elements()),
             ));
         }
-        return to_shape(&index_select(&to_shape(x, &[1])?, 0, index)?, &[]);
+        return to_shape(&selected(name, &to_shape(x, &[1])?, 0, index)?, &[]);
     }
-    let index = from_end(&to_shape(index, &[index.elements()])?, x.shape()[axis])?;
+    let length = x.shape()[axis];
+    let index = within(name, &from_end(&to_shape(index, &[index.elements()])?, length)?, length)?;
     let mut shape = Shape::from_elem(1, x.rank());
     shape[axis] = index.elements();
     let index = to_shape(&index, &shape)?;
     let mut wide = Shape::from(x.shape());
     wide[axis] = index.elements();
-    gather(x, axis as isize, &broadcast_to(&index, &wide)?)
+    picked(x, axis as isize, &broadcast_to(&index, &wide)?)
 }
 
 /// Negative numbers count from the end.
@@ -197,8 +223,8 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
     integers("embedding", index)?;
     same_device("embedding", weight, index)?;
     let width = weight.shape()[1];
-    let flat = cast(&to_shape(index, &[index.elements(), 1])?, DType::I64)?;
-    let rows = gather(weight, 0, &broadcast_to(&flat, &[index.elements(), width])?);
+    let flat = within("embedding", &to_shape(index, &[index.elements(), 1])?, weight.shape()[0])?;
+    let rows = picked(weight, 0, &broadcast_to(&flat, &[index.elements(), width])?);
     let mut shape = Shape::from(index.shape());
     shape.push(width);
     to_shape(&rows?, &shape)
@@ -207,7 +233,7 @@ pub fn embedding(weight: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// Elements by their number row by row.
 pub fn take(x: &Tensor, index: &Tensor) -> Result<Tensor> {
     let flat = to_shape(x, &[x.elements()])?;
-    to_shape(&index_select(&flat, 0, &to_shape(index, &[index.elements()])?)?, index.shape())
+    to_shape(&selected("take", &flat, 0, &to_shape(index, &[index.elements()])?)?, index.shape())
 }
 
 /// A number where the mask holds.
@@ -255,7 +281,7 @@ pub fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (x, mask) = (broadcast_to(x, &shape)?, broadcast_to(mask, &shape)?);
     let flat = to_shape(&x, &[x.elements()])?;
     let places = nonzero(&to_shape(&mask, &[x.elements()])?)?;
-    index_select(&flat, 0, &to_shape(&places, &[places.elements()])?)
+    picked(&flat, 0, &to_shape(&places, &[places.elements()])?)
 }
 
 /// Zeros above a diagonal of the last two axes.

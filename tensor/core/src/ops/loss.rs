@@ -1,5 +1,6 @@
 //! How far off a model is. Means and sums are one launch where the elements need no more than one operation each.
 
+use crate::bounds::within;
 use crate::dtype::{DType, Scalar};
 use crate::error::TensorError;
 use crate::layout::Shape;
@@ -220,6 +221,8 @@ struct Classes<'a> {
     chosen: Tensor,
     /// In the shape of the logarithms: whether the sample counts.
     counts: Tensor,
+    /// Zero, unless a sample's class is none; then the device tells of it.
+    zero: Tensor,
     weight: Option<Tensor>,
     reduction: LossReduction,
 }
@@ -258,8 +261,13 @@ impl<'a> Classes<'a> {
         let number = iota(logarithms.device(), logarithms.shape(), axis)?;
         let counts = binary_scalar(Binary::Ne, &target, Scalar::Int(options.ignore_index), false)?;
         let chosen = binary(Binary::And, &binary(Binary::Eq, &number, &target)?, &counts)?;
+        // Only the loss itself looks: its gradient need not do so again.
+        let (none, not) = (target.filled_like(0.0), logarithms.filled_like(f64::NAN));
+        let class = within(name, &where_(&counts, &target, &none)?, logarithms.shape()[axis])?;
+        let wrong = binary_scalar(Binary::Lt, &class, Scalar::Int(0), false)?;
+        let zero = where_(&wrong, &not.detach(), &logarithms.filled_like(0.0))?;
         let weight = options.weight.map(|weight| per_class(weight, logarithms, axis)).transpose()?;
-        Ok(Classes { logarithms, axis, chosen, counts, weight, reduction: options.reduction })
+        Ok(Classes { logarithms, axis, chosen, counts, zero, weight, reduction: options.reduction })
     }
 
     /// One launch for the sum, one for the divisor, none for elements.
@@ -268,7 +276,7 @@ impl<'a> Classes<'a> {
         let one = self.logarithms.filled_like(1.0);
         let weight = self.weight.as_ref().unwrap_or(&one);
         let minus = mul(&unary(Unary::Neg, self.logarithms)?, weight)?;
-        let mut loss = where_(&self.chosen, &minus, &zero)?;
+        let mut loss = where_(&self.chosen, &minus, &self.zero)?;
         if smoothing > 0.0 {
             let classes = self.logarithms.shape()[self.axis] as f64;
             let spread = where_(&self.counts, &scaled(&minus, smoothing / classes)?, &zero)?;

@@ -7,7 +7,7 @@ use crate::node::{Inputs, Node, Op};
 use crate::ops::axes::axis;
 use crate::ops::create::iota;
 use crate::ops::elementwise::{binary, cast, mul, where_};
-use crate::ops::index::{gather, scatter_add};
+use crate::ops::index::{picked, put};
 use crate::ops::reduce::{finish, sum_over};
 use crate::ops::shape::{broadcast_to, sliced, to_shape, unsqueeze};
 use crate::program::Binary;
@@ -31,7 +31,7 @@ pub fn sort(x: &Tensor, dim: isize, descending: bool) -> Result<(Tensor, Tensor)
     let places = Tensor::of_node(part);
     let values = Tensor::of_node(whole).record("sort", &[x], |_| {
         let places = places.detach();
-        Box::new(move |g| Ok(vec![Some(scatter_add(&g.filled_like(0.0), axis as isize, &places, g)?)]))
+        Box::new(move |g| Ok(vec![Some(put("sort", &g.filled_like(0.0), axis as isize, &places, g, true)?)]))
     });
     Ok((values, places))
 }
@@ -100,7 +100,7 @@ fn chosen(x: &Tensor, dim: isize, keepdim: bool, largest: bool) -> Result<(Tenso
     let name = if largest { "max" } else { "min" };
     let axis = axis(name, dim, x.rank())?;
     let places = place(name, x, Some(dim), true, largest)?;
-    let values = gather(x, dim, &places)?;
+    let values = picked(x, dim, &places)?;
     if x.rank() == 0 {
         return Ok((values, places));
     }

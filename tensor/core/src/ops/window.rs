@@ -5,7 +5,7 @@ use crate::error::TensorError;
 use crate::layout::{Layout, Shape, Strides};
 use crate::node::Op;
 use crate::ops::elementwise::cast;
-use crate::ops::index::scatter_add;
+use crate::ops::index::put;
 use crate::ops::shape::{contiguous, sliced, to_shape};
 use crate::step::Work;
 use crate::tensor::{Result, Tensor, size_in_bytes};
@@ -182,7 +182,7 @@ pub fn as_strided(x: &Tensor, shape: &[usize], strides: &[isize], offset: usize)
             let places = to_shape(&contiguous(&places.viewed(|_| layout.clone()))?, &[g.elements()])?;
             let zeros = Tensor::constant(&device, Scalar::Int(0), &[elements], g.dtype());
             let flat = to_shape(g, &[g.elements()])?;
-            Ok(vec![Some(scatter_add(&zeros, 0, &cast(&places, DType::I64)?, &flat)?)])
+            Ok(vec![Some(put("windows", &zeros, 0, &cast(&places, DType::I64)?, &flat, true)?)])
         })
     }))
 }

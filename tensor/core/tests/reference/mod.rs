@@ -271,6 +271,8 @@ fn binary(function: Binary, a: f64, b: f64, integer: bool) -> f64 {
         Gt => truth(a > b),
         Ge => truth(a >= b),
         Complex => panic!("complex numbers go elsewhere"),
+        Within if (0..tensor_core::bounds::length(b as i64)).contains(&(a as i64)) => a,
+        Within => -1.0,
     }
 }
 

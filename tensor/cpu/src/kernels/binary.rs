@@ -19,6 +19,9 @@ pub fn binary(what: Binary, of: DType, level: Level) -> Option<Kernel> {
         DType::I8 => i8s(what, level),
         DType::I16 => i16s(what, level),
         DType::I32 => i32s(what, level),
+        DType::I64 if what == Binary::Within => {
+            Some(function!(called, level, |a: i64, b: i64| -> i64 { crate::fault::within(a, b) }))
+        }
         DType::I64 => i64s(what, level),
         DType::F16 | DType::BF16 | DType::F32 => single(what, level),
         DType::F64 => double(what, level),
@@ -181,7 +184,7 @@ macro_rules! floats {
             Binary::Hypot => function!(called, $level, |a: $T, b: $T| -> $T { a.hypot(b) }),
             Binary::Copysign => function!(wide, $level, |a: $T, b: $T| -> $T { a.copysign(b) }),
             Binary::Nextafter => function!(called, $level, |a: $T, b: $T| -> $T { $nextafter(a, b) }),
-            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => return None,
+            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr | Binary::Within => return None,
             $($own)*
         })
     };

@@ -185,7 +185,9 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
         let below = elementwise::binary_scalar(Binary::Lt, lookup, Scalar::Int(0), false).map_err(raise)?;
         let above = elementwise::binary_scalar(Binary::Add, lookup, Scalar::Int(length as i64), false)
             .map_err(raise)?;
-        numbers.push(elementwise::where_(&below, &above, lookup).map_err(raise)?);
+        let number = elementwise::where_(&below, &above, lookup)
+            .and_then(|number| tensor_core::bounds::within("index", &number, length));
+        numbers.push(number.map_err(raise)?);
     }
     // One number for all axes that are looked up, row by row.
     for (number, &axis) in numbers.iter().zip(&axes) {
@@ -223,7 +225,7 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
     shape::permute(&picked, &order).map_err(raise)
 }
 
-/// Refuses numbers outside of an axis, where looking is free: on the CPU. A GPU reads zero there.
+/// Refuses numbers outside of an axis at once, where looking is free: on the CPU. A GPU tells of them when somebody waits.
 fn bounds(numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
     let length = length as i64;
     inside(&Operand::Tensor(numbers.clone(), false), -length..length, &format!("dimension {axis}"))

@@ -220,9 +220,10 @@ impl<'a> Problem<'a> {
         }
         let others = Elements { inputs: &elements, index: "o", shape: &output.layout.shape };
         let results = expression::write(writer, self.epilogue, "w", &After { value: ("sum", sums), others });
-        let base = writer.address(address(output)?);
-        let (value, from) = &results[0];
-        writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
+        for (output, (value, from)) in self.step.outputs.iter().zip(&results) {
+            let base = writer.address(address(output)?);
+            writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
+        }
         Ok(())
     }
 

@@ -250,9 +250,10 @@ fn finish(
     }
     let after = After { value: ("all", dtype), others: Elements { inputs: &elements, index: "o", shape } };
     let results = expression::write(writer, it.epilogue, "w", &after);
-    let base = writer.address(address(output)?);
-    let (value, from) = &results[0];
-    writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
+    for (output, (value, from)) in step.outputs.iter().zip(&results) {
+        let base = writer.address(address(output)?);
+        writer.line(&store(output.dtype, &base, "o", &cast(output.dtype, *from, value)));
+    }
     writer.line("}");
     Ok(())
 }
