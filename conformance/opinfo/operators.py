@@ -10,6 +10,7 @@ import torch
 
 import pyflame as pf
 import pyflame.nn.functional as F
+from pyflame import array_api
 
 # torch's element types that pyflame has too, and their names there.
 TYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16",
@@ -231,6 +232,15 @@ def changed(name):
     return change
 
 
+def along(x, indices, dim=None):
+    """The array API has neither an axis of all elements nor indices that broadcast."""
+    if dim is None:
+        return array_api.take_along_axis(x.reshape(-1), indices.reshape(-1), axis=0)
+    lengths = [max(a, b) if axis != dim % x.ndim else None for axis, (a, b) in enumerate(zip(x.shape, indices.shape))]
+    wide = [[own if length is None else length for own, length in zip(tensor.shape, lengths)] for tensor in (x, indices)]
+    return array_api.take_along_axis(x.expand(wide[0]), indices.expand(wide[1]), axis=dim)
+
+
 OPERATORS = {
     # Elementwise, of one tensor.
     "abs": pf.abs,
@@ -260,6 +270,8 @@ OPERATORS = {
     "log1p": pf.log1p,
     "log2": pf.log2,
     "logical_not": pf.logical_not,
+    "positive": array_api.positive,
+    "signbit": array_api.signbit,
     "neg": pf.neg,
     "real": attribute("real"),
     "reciprocal": pf.reciprocal,
@@ -354,7 +366,11 @@ OPERATORS = {
     "sum": pf.sum,
     "topk": Chosen(pf.topk),
     "var": pf.var,
+    "count_nonzero": lambda x, dim=None: array_api.count_nonzero(x, axis=dim),
+    "diff": lambda x, n=1, dim=-1, prepend=None, append=None: array_api.diff(x, n=n, axis=dim, prepend=prepend, append=append),
     # Products.
+    "linalg.vecdot": lambda x, y, dim=-1: array_api.vecdot(x, y, axis=dim),
+    "tensordot": lambda x, y, dims=2: array_api.tensordot(x, y, axes=dims),
     "bmm": pf.bmm,
     "dot": pf.dot,
     "einsum": lambda operands, equation: pf.einsum(equation, *operands),
@@ -366,6 +382,7 @@ OPERATORS = {
     "T": attribute("T"),
     "as_strided": pf.as_strided,
     "broadcast_to": pf.broadcast_to,
+    "broadcast_tensors": array_api.broadcast_arrays,
     "cat": pf.cat,
     "chunk": pf.chunk,
     "clone": made(pf.clone),
@@ -420,6 +437,7 @@ OPERATORS = {
     "scatter": by_index(pf.scatter),
     "scatter_add": by_index(pf.scatter_add),
     "take": pf.take,
+    "take_along_dim": along,
     # Types.
     "bfloat16": cast("bfloat16"),
     "bool": cast("bool"),

@@ -9,6 +9,7 @@ Every operator is computed in a process of its own, so that one that crashes or 
 
 import argparse
 import cmath
+import itertools
 import math
 import os
 import signal
@@ -250,13 +251,13 @@ def types_of(op, device, wanted):
             yield dtype, name
 
 
-def cases(op, device, wanted):
-    """Names and what they do; the same ones in the same order every time."""
+def cases(op, device, wanted, most):
+    """Names and what they do; the same ones in the same order every time. Of each type, no more samples than wanted."""
     name, function = name_of(op), OPERATORS[name_of(op)]
     for dtype, own in types_of(op, device, wanted):
         graded = op.supports_autograd and dtype in (torch.float32, torch.float64)
         torch.manual_seed(0)
-        for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=graded)):
+        for number, sample in enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=graded), most)):
             yield f"{name} {own} {number}", lambda: Sample(op, function, sample, dtype).values()
             if graded:
                 yield f"{name} {own} {number} gradient", lambda: Sample(op, function, sample, dtype).gradient()
@@ -282,7 +283,7 @@ def verdict(case):
 def compute(op, arguments, first, out):
     """In a process of its own: the cases from a number on. A case that takes too long ends it."""
     pf.set_device(arguments.device)
-    for number, (name, case) in enumerate(cases(op, arguments.device, arguments.types)):
+    for number, (name, case) in enumerate(cases(op, arguments.device, arguments.types, arguments.samples)):
         if number < first:
             continue
         out.write(f"{name}\n")
@@ -338,6 +339,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--filter", default="", help="only entries whose name contains this; `=NAME` only that one")
     parser.add_argument("--types", default="", help="only these element types, with commas")
+    parser.add_argument("--samples", type=int, help="only the first few samples of each entry and type")
     parser.add_argument("--limit", type=int, default=120, help="seconds that a case may take")
     arguments = parser.parse_args()
     arguments.types = [name for name in arguments.types.split(",") if name]

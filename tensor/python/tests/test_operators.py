@@ -32,6 +32,7 @@ def test_pools_take_a_divisor_integers_and_the_inputs_own_size(device):
     x = pf.arange(8).reshape(1, 1, 8)
     assert F.avg_pool1d(x - 4, 2).tolist() == [[[-3, -1, 0, 2]]]
     assert F.avg_pool2d(pf.ones(1, 4, 4), 2, divisor_override=8).tolist() == [[[0.5, 0.5], [0.5, 0.5]]]
+    assert F.avg_pool2d(pf.ones(1, 4, 4), 2, stride=()).shape == (1, 2, 2)
     assert F.adaptive_avg_pool2d(pf.ones(1, 4, 6), (None, 3)).shape == (1, 4, 3)
     assert F.adaptive_avg_pool3d(pf.ones(1, 4, 6, 5), (None, None, 3)).shape == (1, 4, 6, 3)
     with pytest.raises(ValueError):
@@ -61,6 +62,11 @@ def test_norms_are_numpys_and_have_no_slope_at_zero(device, p):
 
 def test_lengths_of_half_numbers_do_not_overflow(device):
     assert pf.full((4,), 300.0, dtype=pf.float16).norm().item() == 600.0
+
+
+def test_gelu_of_brain_floats_is_rounded_once(device):
+    x = pf.linspace(-4, 4, 100).bfloat16()
+    assert (pf.gelu(x) == pf.gelu(x.float()).bfloat16()).all().item()
 
 
 def test_variances_take_a_bool_in_front_and_complex_numbers(device):
@@ -185,6 +191,12 @@ def test_closeness_is_between_tensors_of_one_type(device):
             refused()
     with pytest.raises(ValueError):
         pf.isclose(infinite, infinite, rtol=-1)
+
+
+def test_no_differences_are_the_input(device):
+    x = pf.tensor([1, 4, 9])
+    assert pf.array_api.diff(x, n=0, append=x).tolist() == [1, 4, 9]
+    assert pf.array_api.diff(x, prepend=pf.tensor([0])).tolist() == [1, 3, 5]
 
 
 def test_layers_refuse_what_does_not_fit(device):

@@ -4,6 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use crate::dtype::{DType, Kind, Scalar};
 use crate::error::TensorError;
+use crate::launch::accumulator;
 use crate::ops::create::uniform;
 use crate::ops::elementwise::{
     add, binary, binary_scalar, cast, clamp, div, maximum, minimum, mul, plus, scaled, unary, where_,
@@ -32,9 +33,11 @@ pub fn tanh(x: &Tensor) -> Result<Tensor> {
 /// x times the normal distribution up to x; or with a tanh in its place.
 pub fn gelu(x: &Tensor, approximate_tanh: bool) -> Result<Tensor> {
     let x = &fraction("gelu", x)?;
-    let inner = x.detach();
+    let dtype = x.dtype();
+    // Not rounded in between.
+    let inner = cast(&x.detach(), accumulator(dtype))?;
     let share = if approximate_tanh { tanh_cumulative(&inner)?.0 } else { cumulative(&inner)? };
-    let y = mul(&inner, &share)?;
+    let y = cast(&mul(&inner, &share)?, dtype)?;
     Ok(y.record("gelu", &[x], |_| {
         Box::new(move |g| {
             let slope = if approximate_tanh {
@@ -45,7 +48,7 @@ pub fn gelu(x: &Tensor, approximate_tanh: bool) -> Result<Tensor> {
                 let density = scaled(&unary(Unary::Exp, &square)?, FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5)?;
                 add(&cumulative(&inner)?, &mul(&inner, &density)?)?
             };
-            Ok(vec![Some(mul(g, &slope)?)])
+            Ok(vec![Some(cast(&mul(&cast(g, inner.dtype())?, &slope)?, dtype)?)])
         })
     }))
 }

@@ -329,6 +329,8 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    if n == 0:
+        return x
     parts = [part for part in (prepend, x, append) if part is not None]
     x = _pf.cat(parts, axis) if len(parts) > 1 else x
     for _ in range(n):

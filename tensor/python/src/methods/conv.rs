@@ -233,7 +233,8 @@ fn pooling(
 ) -> PyResult<PoolOptions> {
     ranked(name, dims, x)?;
     let mut options = PoolOptions::new(&kernel.of(dims, name, "kernel_size")?);
-    if let Some(stride) = stride {
+    // An empty list of steps is as good as none.
+    if let Some(stride) = stride.filter(|stride| !matches!(stride, Each::List(list) if list.is_empty())) {
         options.stride = stride.of(dims, name, "stride")?;
     }
     options.padding = padding.of(dims, name, "padding")?;
