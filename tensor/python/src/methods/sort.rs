@@ -58,8 +58,6 @@ impl PyTensor {
 
     /// Elements by their number in the flattened tensor.
     fn take(&self, index: Operand) -> PyResult<PyTensor> {
-        let length = self.tensor().elements() as i64;
-        super::index::inside(&index, -length..length, "the elements")?;
         apply(&[Operand::from(self), index], |x| index::take(&x[0], &x[1]))
     }
 
