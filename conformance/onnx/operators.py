@@ -453,39 +453,7 @@ def gemm(attributes, a, b, c=None):
 
 
 def einsum(attributes, *inputs):
-    """As the sum of a product of all, over every letter that is not asked for: pyflame's own takes neither dots nor diagonals."""
-    left, _, right = text(attributes["equation"]).replace(" ", "").partition("->")
-    terms = left.split(",")
-    rest = max((len(x.shape) - len(term.replace("...", "")) for x, term in zip(inputs, terms) if "..." in term), default=0)
-    dots = "".join(chr(0x100 + n) for n in range(rest))
-    terms = [term.replace("...", dots[rest - (len(x.shape) - len(term.replace("...", ""))):] if rest else "")
-             for x, term in zip(inputs, terms)]
-    letters = sorted(set("".join(terms)))
-    if "->" not in attributes["equation"].decode():
-        right = "..." + "".join(letter for letter in letters if letter not in dots and "".join(terms).count(letter) == 1)
-    right = right.replace("...", dots)
-    order = right + "".join(letter for letter in letters if letter not in right)
-    product = None
-    for x, term in zip(inputs, terms):
-        for letter in [letter for letter in sorted(set(term)) if term.count(letter) > 1]:
-            first, second = (place for place, other in enumerate(term) if other == letter)
-            x, term = diagonal(x, first, second), term[:second] + term[second + 1:]
-        lengths = [1] * len(order)
-        for letter, length in zip(term, x.shape):
-            lengths[order.index(letter)] = length
-        x = x.permute(sorted(range(len(term)), key=lambda place: order.index(term[place]))).reshape(lengths)
-        product = x if product is None else product * x
-    summed = tuple(range(len(right), len(order)))
-    return pf.sum(product, dim=summed) if summed else product
-
-
-def diagonal(x, first, second):
-    """The second axis goes, the first becomes the elements where both were the same."""
-    length = x.shape[first]
-    same = pf.arange(length).reshape([-1, 1]) == pf.arange(length).reshape([1, -1])
-    lengths = [1] * len(x.shape)
-    lengths[first] = lengths[second] = length
-    return pf.sum(pf.where(same.reshape(lengths), x, pf.zeros_like(x)), dim=second)
+    return pf.einsum(text(attributes["equation"]), *inputs)
 
 
 def window(attributes, lengths, kernel):

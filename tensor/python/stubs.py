@@ -16,7 +16,7 @@ PARAMETERS = {
     "output_padding": "Each", "eps": "float", "momentum": "float", "p": "float", "other": "Operand", "target": "Operand",
     "weight": "Optional[Operand]", "bias": "Optional[Operand]", "value": "Any", "key": "Any", "descending": "bool",
     "size": "Any", "shape": "Any", "dims": "Any", "sizes": "Any", "tensors": "Any", "data": "Any", "approximate": "str",
-    "retain_graph": "bool", "gradient": "Optional[Tensor]", "dim0": "int", "dim1": "int", "start_dim": "int",
+    "retain_graph": "bool", "create_graph": "bool", "gradient": "Optional[Tensor]", "dim0": "int", "dim1": "int", "start_dim": "int",
     "end_dim": "int", "seed": "int", "precision": "str", "index": "Operand", "src": "Operand", "mask": "Operand",
 }  # fmt: skip
 
@@ -35,6 +35,8 @@ RETURNS = {
     "integer_limits": "Tuple[int, int, int]", "__bool__": "bool", "__float__": "float", "__int__": "int", "__len__": "int",
     "__index__": "int", "__hash__": "int", "__contains__": "bool", "__setitem__": "None", "__iter__": "Iterator[Tensor]",
     "__dlpack__": "Any", "__dlpack_device__": "Tuple[int, int]", "__array__": "Any", "__repr__": "str", "__str__": "str",
+    "linalg_slogdet": "Tuple[Tensor, Tensor]", "linalg_eigh": "Tuple[Tensor, Tensor]", "linalg_qr": "Tuple[Tensor, Tensor]",
+    "linalg_svd": "Tuple[Tensor, Tensor, Tensor]", "groups": "Tuple[Tensor, Tensor, Tensor]", "unique": "Any",
     "__format__": "str", "__complex__": "complex", "__array_namespace__": "Any",
 }  # fmt: skip
 PROPERTIES = {

@@ -3,8 +3,8 @@
 use std::collections::BinaryHeap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -22,6 +22,26 @@ enum Edge {
     Nowhere,
     Leaf(Arc<Inner>),
     Function(Arc<Function>),
+}
+
+impl Edge {
+    fn function(&self) -> Option<u64> {
+        match self {
+            Edge::Function(function) => Some(function.id),
+            _ => None,
+        }
+    }
+}
+
+/// What a tensor came of, if gradients go through it.
+#[derive(Clone)]
+pub(crate) enum Past {
+    /// The function that made it.
+    Made(Arc<Function>),
+    /// The same, told to the rule of a function that holds on to it anyway, or of this very function.
+    Kept(Weak<Function>),
+    /// It shows the elements that a leaf had when a rule wanted to keep them.
+    Was(Arc<Inner>),
 }
 
 /// How a tensor was made.
@@ -57,7 +77,7 @@ impl Drop for Function {
 
 impl Tensor {
     /// Says how gradients go back from this tensor to what it was made of. The rule is only made if anybody wants them; it is given this tensor
-    /// without a past, so that it may remember it.
+    /// as [`Tensor::kept`] gives others, so that it may remember it.
     pub(crate) fn record(
         self,
         name: &'static str,
@@ -71,38 +91,70 @@ impl Tensor {
             return self;
         }
         let edges = inputs.iter().map(|input| input.edge()).collect();
-        let function = Function {
+        let function = Arc::new_cyclic(|itself| Function {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             edges: Mutex::new(edges),
-            rule: Mutex::new(Some(rule(self.detach()))),
-        };
-        *self.0.function.lock() = Some(Arc::new(function));
+            rule: Mutex::new(Some(rule(self.with_past(Past::Kept(itself.clone()))))),
+        });
+        *self.0.past.lock() = Some(Past::Made(function));
         // It has no past yet, so nothing can be wrong with its type.
         self.set_requires_grad(true).map(|()| self.clone()).unwrap_or(self)
+    }
+
+    /// What a rule remembers of an input: the elements as they are now, and where they came from, in case the gradient's own gradient is wanted.
+    pub(crate) fn kept(&self) -> Tensor {
+        if !self.requires_grad() {
+            return self.detach();
+        }
+        let past = self.0.past.lock().clone();
+        self.with_past(match past {
+            Some(Past::Made(function)) => Past::Kept(Arc::downgrade(&function)),
+            Some(other) => other,
+            None => Past::Was(self.0.clone()),
+        })
+    }
+
+    /// The same elements, of which gradients go to somebody else's past.
+    fn with_past(&self, past: Past) -> Tensor {
+        let copy = self.detach();
+        *copy.0.past.lock() = Some(past);
+        // Whoever has a past has a type with gradients.
+        copy.set_requires_grad(true).map(|()| copy.clone()).unwrap_or(copy)
     }
 
     fn edge(&self) -> Edge {
         if !self.requires_grad() {
             return Edge::Nowhere;
         }
-        match &*self.0.function.lock() {
-            Some(function) => Edge::Function(function.clone()),
+        match &*self.0.past.lock() {
+            Some(Past::Made(function)) => Edge::Function(function.clone()),
+            Some(Past::Kept(function)) => function.upgrade().map_or(Edge::Nowhere, Edge::Function),
+            Some(Past::Was(leaf)) => Edge::Leaf(leaf.clone()),
             None => Edge::Leaf(self.0.clone()),
         }
     }
 }
 
+/// How far the way back goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backward {
+    /// Keep what is needed to go back once more.
+    pub retain_graph: bool,
+    /// Record the way back itself, so that gradients have gradients; keeps what is needed too.
+    pub create_graph: bool,
+}
+
 /// See [`Tensor::backward`].
-pub(crate) fn backward(tensor: &Tensor, gradient: Option<&Tensor>, retain: bool) -> Result<()> {
-    let leaves = propagate(&[(tensor, gradient)], retain)?;
-    for (leaf, gradient) in leaves {
-        let mut slot = leaf.grad.lock();
-        let sum = match slot.take() {
-            Some(before) => ops::elementwise::add(&before, &gradient)?.detach(),
+pub(crate) fn backward(tensor: &Tensor, gradient: Option<&Tensor>, way: Backward) -> Result<()> {
+    let found = propagate(&[(tensor, gradient)], &[], way)?;
+    for (leaf, gradient) in found.leaves {
+        let before = leaf.grad.lock().take();
+        let sum = match before {
+            Some(before) => ops::elementwise::add(&before, &gradient)?,
             None => gradient,
         };
-        *slot = Some(sum);
+        *leaf.grad.lock() = Some(if way.create_graph { sum } else { sum.detach() });
     }
     crate::execute::want(tensor);
     Ok(())
@@ -112,25 +164,40 @@ pub(crate) fn backward(tensor: &Tensor, gradient: Option<&Tensor>, retain: bool)
 pub fn gradients(
     outputs: &[(&Tensor, Option<&Tensor>)],
     inputs: &[&Tensor],
-    retain: bool,
+    way: Backward,
 ) -> Result<Vec<Option<Tensor>>> {
-    if let Some(made) = inputs.iter().find(|input| !input.is_leaf() || !input.requires_grad()) {
+    if let Some(made) = inputs.iter().find(|input| !input.requires_grad()) {
         return Err(TensorError::state(
             "grad",
-            format!(
-                "{made:?} is no leaf that requires a gradient; call requires_grad_() on a detached copy and compute with that"
-            ),
+            format!("{made:?} does not require a gradient; call requires_grad_() before computing with it"),
         ));
     }
-    let leaves = propagate(outputs, retain)?;
-    let of = |input: &&Tensor| {
-        leaves.iter().find(|(leaf, _)| Arc::ptr_eq(leaf, &input.0)).map(|(_, gradient)| gradient.clone())
+    let edges: Vec<Edge> = inputs.iter().map(|input| input.edge()).collect();
+    let wanted: Vec<u64> = edges.iter().filter_map(Edge::function).collect();
+    let found = propagate(outputs, &wanted, way)?;
+    let of = |edge: &Edge| {
+        let gradient = match edge {
+            Edge::Nowhere => None,
+            Edge::Leaf(own) => found.leaves.iter().find(|(leaf, _)| Arc::ptr_eq(leaf, own)).map(|(_, g)| g),
+            Edge::Function(function) => {
+                found.passed.iter().find(|(id, _)| *id == function.id).map(|(_, g)| g)
+            }
+        };
+        gradient.map(|gradient| if way.create_graph { gradient.clone() } else { gradient.detach() })
     };
-    Ok(inputs.iter().map(of).collect())
+    Ok(edges.iter().map(of).collect())
 }
 
-fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], retain: bool) -> Result<Vec<(Arc<Inner>, Tensor)>> {
-    let _quiet = grad_mode::Guard::new(false);
+/// Where gradients came to.
+struct Found {
+    leaves: Vec<(Arc<Inner>, Tensor)>,
+    /// Through which of the functions that somebody wanted to hear of.
+    passed: Vec<(u64, Tensor)>,
+}
+
+fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], wanted: &[u64], way: Backward) -> Result<Found> {
+    let _mode = grad_mode::Guard::new(way.create_graph);
+    let mut passed = Vec::new();
     // Functions are made after their inputs' functions, so the latest of those that wait has heard from everybody.
     let mut waiting: BinaryHeap<u64> = BinaryHeap::new();
     let mut arrived: FastMap<u64, (Arc<Function>, Tensor)> = FastMap::default();
@@ -179,8 +246,11 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], retain: bool) -> Result<Vec
                 ),
             ));
         };
+        if wanted.contains(&id) {
+            passed.push((id, gradient.clone()));
+        }
         let gradients = go(&gradient)?;
-        if !retain {
+        if !way.retain_graph && !way.create_graph {
             *rule = None;
         }
         drop(rule);
@@ -190,7 +260,7 @@ fn propagate(outputs: &[(&Tensor, Option<&Tensor>)], retain: bool) -> Result<Vec
             }
         }
     }
-    Ok(leaves)
+    Ok(Found { leaves, passed })
 }
 
 /// What the way back begins with.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::autograd::Function;
+use crate::autograd::{Backward, Past};
 use crate::device::Device;
 use crate::dtype::{DType, Scalar};
 use crate::error::{DeviceError, TensorError};
@@ -29,8 +29,8 @@ pub(crate) struct Inner {
     node: RwLock<Arc<Node>>,
     requires_grad: AtomicBool,
     pub grad: Mutex<Option<Tensor>>,
-    /// How it was made, if gradients go through it.
-    pub function: Mutex<Option<Arc<Function>>>,
+    /// What it came of, if gradients go through it.
+    pub past: Mutex<Option<Past>>,
 }
 
 impl Tensor {
@@ -88,12 +88,15 @@ impl Tensor {
 
     /// Whether no operation that remembers gradients made it.
     pub fn is_leaf(&self) -> bool {
-        self.0.function.lock().is_none()
+        self.0.past.lock().is_none()
     }
 
     /// The name of the operation that gradients go back through.
     pub fn grad_fn(&self) -> Option<&'static str> {
-        self.0.function.lock().as_ref().map(|function| function.name)
+        match &*self.0.past.lock() {
+            Some(Past::Made(function)) => Some(function.name),
+            _ => None,
+        }
     }
 
     /// The same elements without a past.
@@ -166,7 +169,12 @@ impl Tensor {
 
     /// Adds to the gradient of every tensor that this one came of and that requires one. A tensor of several elements needs the gradient to begin with.
     pub fn backward(&self, gradient: Option<&Tensor>, retain_graph: bool) -> Result<()> {
-        crate::autograd::backward(self, gradient, retain_graph)
+        crate::autograd::backward(self, gradient, Backward { retain_graph, create_graph: false })
+    }
+
+    /// The same, and the gradients have gradients themselves. They and what they belong to hold each other until the gradients are let go.
+    pub fn backward_with_graph(&self, gradient: Option<&Tensor>) -> Result<()> {
+        crate::autograd::backward(self, gradient, Backward { retain_graph: true, create_graph: true })
     }
 
     /// Shows the elements of another tensor from now on, as an optimizer or a loaded file wants it. What was computed of the old ones keeps them.
@@ -204,7 +212,7 @@ impl Tensor {
             node: RwLock::new(node),
             requires_grad: AtomicBool::new(false),
             grad: Mutex::new(None),
-            function: Mutex::new(None),
+            past: Mutex::new(None),
         }))
     }
 

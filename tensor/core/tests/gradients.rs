@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use reference::{Reference, decode};
 use tensor_core::Tensor;
+use tensor_core::autograd::{Backward, gradients};
 use tensor_core::device::Device;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::ops::conv::{ConvOptions, conv, conv_transpose};
+use tensor_core::ops::diagonal::diagonal;
 use tensor_core::ops::einsum::einsum;
 use tensor_core::ops::loss::{ClassOptions, LossReduction};
 use tensor_core::ops::pool::{PoolOptions, adaptive_avg_pool, avg_pool, max_pool};
 use tensor_core::ops::{
-    activation, create, elementwise, index, join, loss, matmul, norm, reduce, shape, softmax, sort, window,
+    activation, create, elementwise, index, join, length, linalg, loss, matmul, norm, reduce, shape, softmax,
+    sort, window,
 };
 use tensor_core::program::{Binary, Unary};
 use tensor_cpu::CpuDevice;
@@ -93,8 +96,8 @@ fn check(case: &Case) {
     let sum = total(case, &inputs);
     sum.backward(None, false).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     assert!(values(&sum)[0].is_finite(), "{}", case.name);
-    let gradients = |of: &[Tensor]| of.iter().map(|input| input.grad().unwrap()).collect::<Vec<_>>();
-    agree(&case.name, &gradients(&inputs), &gradients(&others));
+    let all = |of: &[Tensor]| of.iter().map(|input| input.grad().unwrap()).collect::<Vec<_>>();
+    agree(&case.name, &all(&inputs), &all(&others));
     for (n, input) in inputs.iter().enumerate() {
         let gradient = input.grad().unwrap_or_else(|| panic!("{}: input {n} has no gradient", case.name));
         assert_eq!((gradient.shape(), gradient.dtype()), (input.shape(), input.dtype()), "{}", case.name);
@@ -113,6 +116,47 @@ fn check(case: &Case) {
                 "{}: input {n}, element {element}: {} instead of {expected}",
                 case.name,
                 gradient[element]
+            );
+        }
+    }
+    check_twice(case, &content, &|content: &[Vec<f64>]| make(content, &second));
+}
+
+/// The gradient of the gradients against finite differences of them, on the CPU.
+fn check_twice(case: &Case, content: &[Vec<f64>], make: &dyn Fn(&[Vec<f64>]) -> Vec<Tensor>) {
+    // All gradients, each with its own factor.
+    let first = |inputs: &[Tensor], create_graph: bool| {
+        inputs.iter().for_each(|input| input.set_requires_grad(true).unwrap());
+        let sum = total(case, inputs);
+        let way = Backward { retain_graph: false, create_graph };
+        let found = gradients(&[(&sum, None)], &inputs.iter().collect::<Vec<_>>(), way)
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        found.into_iter().flatten().enumerate().fold(None, |all: Option<Tensor>, (n, gradient)| {
+            let factors =
+                tensor(gradient.device(), gradient.shape(), &numbers(gradient.elements(), 11 + n, 0.5, 1.5));
+            let sum = reduce::sum(&elementwise::mul(&gradient, &factors).unwrap(), None, false).unwrap();
+            Some(all.map_or(sum.clone(), |all| elementwise::add(&all, &sum).unwrap()))
+        })
+    };
+    let inputs = make(content);
+    let all = first(&inputs, true).unwrap_or_else(|| panic!("{}: no gradients", case.name));
+    if all.requires_grad() {
+        all.backward(None, false).unwrap_or_else(|error| panic!("{} twice: {error}", case.name));
+    }
+    for (n, input) in inputs.iter().enumerate() {
+        let found = input.grad().map_or(vec![0.0; content[n].len()], |gradient| values(&gradient));
+        for element in 0..content[n].len() {
+            let at = |change: f64| {
+                let mut content = content.to_vec();
+                content[n][element] += change;
+                first(&make(&content), false).map_or(0.0, |all| values(&all)[0])
+            };
+            let expected = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!(
+                (found[element] - expected).abs() < 1e-5 * (1.0 + expected.abs()),
+                "{} twice: input {n}, element {element}: {} instead of {expected}",
+                case.name,
+                found[element]
             );
         }
     }
@@ -238,7 +282,7 @@ fn products() {
     for (left, right) in shapes {
         check(&case(&format!("{left:?} @ {right:?}"), &[left, right], |x| matmul::matmul(&x[0], &x[1])));
     }
-    let equations: [(&str, &[&[usize]]); 7] = [
+    let equations: [(&str, &[&[usize]]); 14] = [
         ("ij,jk->ik", &[&[2, 3], &[3, 2]]),
         ("bij,bkj->bik", &[&[2, 2, 3], &[2, 2, 3]]),
         ("i,j", &[&[2], &[3]]),
@@ -246,13 +290,40 @@ fn products() {
         ("ii", &[&[3, 3]]),
         ("ijk->kj", &[&[2, 3, 2]]),
         ("ab,bc,cd->da", &[&[2, 3], &[3, 2], &[2, 2]]),
+        ("...ij,...jk", &[&[2, 1, 2, 3], &[3, 3, 2]]),
+        ("i...->...", &[&[3, 2, 2]]),
+        ("a...,...->a...", &[&[2, 3], &[3]]),
+        ("...->", &[&[2, 3]]),
+        ("...ii->...i", &[&[2, 3, 3]]),
+        ("iji,j->i", &[&[2, 3, 2], &[3]]),
+        ("iii->", &[&[2, 2, 2]]),
     ];
     for (equation, shapes) in equations {
         check(&case(equation, shapes, move |x| einsum(equation, &x.iter().collect::<Vec<_>>())));
     }
+    for offset in [-1, 0, 1, 5] {
+        check(&case("diagonal", &[&[2, 3, 4]], move |x| diagonal(&x[0], offset, -2, -1)));
+        check(&case("diagonal of other axes", &[&[3, 2, 3]], move |x| diagonal(&x[0], offset, 2, 0)));
+    }
     check(&case("bmm", &[&[2, 2, 3], &[2, 3, 2]], |x| matmul::bmm(&x[0], &x[1])));
     check(&case("outer", &[&[2], &[3]], |x| matmul::outer(&x[0], &x[1])));
     check(&case("linear", &[&[2, 2, 3], &[4, 3], &[4]], |x| matmul::linear(&x[0], &x[1], Some(&x[2]))));
+}
+
+/// Away from singular matrices.
+fn with_unit(x: &Tensor) -> tensor_core::Result<Tensor> {
+    elementwise::add(x, &create::eye(x.device(), DType::F64, 2, 2)?)
+}
+
+#[test]
+fn matrices() {
+    for p in [1.0, 2.0, 3.0, f64::INFINITY] {
+        check(&case("norm", &[&[2, 3]], move |x| length::norm(&x[0], p, Some(&[1]), false)));
+    }
+    check(&case("inv", &[&[2, 2, 2]], |x| linalg::inv(&with_unit(&x[0])?)));
+    check(&case("solve", &[&[2, 2], &[3, 2, 1]], |x| linalg::solve(&with_unit(&x[0])?, &x[1])));
+    check(&case("det", &[&[2, 2, 2]], |x| linalg::det(&with_unit(&x[0])?)));
+    check(&case("slogdet", &[&[2, 2, 2]], |x| Ok(linalg::slogdet(&with_unit(&x[0])?)?.1)));
 }
 
 #[test]

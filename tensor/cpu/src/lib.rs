@@ -1,6 +1,7 @@
 //! The CPU as a device: programs interpreted block by block in vector loops, matrix products and convolutions by one packed kernel, and
 //! everything else that a step can ask for. It refuses nothing that makes sense for an element type.
 
+mod complex;
 mod contract;
 mod device;
 mod element;

@@ -48,6 +48,7 @@ fn gradients_of(
     inputs: Vec<Bound<'_, PyTensor>>,
     gradients: Vec<Option<Bound<'_, PyTensor>>>,
     retain_graph: bool,
+    create_graph: bool,
 ) -> PyResult<Vec<Option<PyTensor>>> {
     let own = |tensors: &[Bound<'_, PyTensor>]| tensors.iter().map(|tensor| tensor.get().tensor()).collect();
     let (outputs, wanted): (Vec<Tensor>, Vec<Tensor>) = (own(&outputs), own(&inputs));
@@ -57,7 +58,8 @@ fn gradients_of(
         return Err(PyTypeError::new_err("grad: as many gradients as outputs are needed"));
     }
     let begun: Vec<_> = outputs.iter().zip(gradients.iter().map(Option::as_ref)).collect();
-    let found = tensor_core::autograd::gradients(&begun, &wanted.iter().collect::<Vec<_>>(), retain_graph);
+    let way = tensor_core::autograd::Backward { retain_graph, create_graph };
+    let found = tensor_core::autograd::gradients(&begun, &wanted.iter().collect::<Vec<_>>(), way);
     let placed = inputs.iter().map(|input| input.get().is_placed());
     let found = found.map_err(raise)?.into_iter().zip(placed);
     Ok(found.map(|(gradient, placed)| gradient.map(|gradient| PyTensor::new(gradient, placed))).collect())

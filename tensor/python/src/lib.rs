@@ -39,6 +39,7 @@ fn _pyflame(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(methods::matmul::set_matmul_precision, module)?)?;
     module.add_function(wrap_pyfunction!(methods::matmul::get_matmul_precision, module)?)?;
     methods::join::register(module)?;
+    methods::linalg::register(module)?;
     device::register(module)?;
     dlpack::register(module)?;
     create::register(module)?;

@@ -317,19 +317,24 @@ impl PyTensor {
     }
 
     /// Adds to `grad` of every tensor that requires it and that this one came of.
-    #[pyo3(signature = (gradient=None, retain_graph=false))]
+    #[pyo3(signature = (gradient=None, retain_graph=false, create_graph=false))]
     fn backward(
         &self,
         py: Python<'_>,
         gradient: Option<&Bound<'_, PyTensor>>,
         retain_graph: bool,
+        create_graph: bool,
     ) -> PyResult<()> {
         let own = self.tensor();
         let gradient = match gradient {
             Some(gradient) => Some(gradient.get().tensor().to_device(own.device()).map_err(raise)?),
             None => None,
         };
-        py.detach(|| own.backward(gradient.as_ref(), retain_graph)).map_err(raise)
+        py.detach(|| match create_graph {
+            true => own.backward_with_graph(gradient.as_ref()),
+            false => own.backward(gradient.as_ref(), retain_graph),
+        })
+        .map_err(raise)
     }
 
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

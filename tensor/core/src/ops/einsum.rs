@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::error::TensorError;
 use crate::layout::Shape;
 use crate::ops::axes::Axes;
+use crate::ops::diagonal::diagonal;
 use crate::ops::elementwise::mul;
 use crate::ops::matmul::{Counts, contract};
 use crate::ops::reduce::{finish, sum_over};
@@ -13,8 +14,9 @@ use crate::tensor::{Result, Tensor};
 
 type Letters = SmallVec<[char; 6]>;
 
-/// "bij,bjk->bik": letters for axes, which are summed over where the output does not have them. Without an arrow the output has every letter that
-/// appears once, in order of the alphabet.
+/// "bij,bjk->bik": letters for axes, which are summed over where the output does not have them. "..." are all axes that have no letter, which broadcast
+/// from the last. A letter twice in one operand is a diagonal. Without an arrow the output has the axes of "...", then every letter that appears
+/// once, in order of the alphabet.
 pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
     let refuse = |why: String| TensorError::shape("einsum", format!("'{equation}': {why}"));
     let text: String = equation.chars().filter(|letter| !letter.is_whitespace()).collect();
@@ -22,27 +24,37 @@ pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
         Some((inputs, output)) => (inputs, Some(output)),
         None => (text.as_str(), None),
     };
-    let inputs: Vec<Letters> = inputs.split(',').map(|letters| letters.chars().collect()).collect();
+    let inputs: Vec<&str> = inputs.split(',').collect();
     if inputs.len() != operands.len() || operands.is_empty() {
         return Err(refuse(format!("{} operands are named, {} are given", inputs.len(), operands.len())));
     }
-    for (letters, operand) in inputs.iter().zip(operands) {
-        if letters.len() != operand.rank() || !letters.iter().all(char::is_ascii_alphabetic) {
-            return Err(refuse(format!(
-                "{} does not name the dimensions of {:?} by letters",
-                letters.iter().collect::<String>(),
-                operand.shape()
-            )));
-        }
-    }
+    let inputs = inputs
+        .iter()
+        .zip(operands)
+        .map(|(names, operand)| {
+            named(names, operand.rank()).ok_or_else(|| {
+                refuse(format!("{names} does not name the dimensions of {:?} by letters", operand.shape()))
+            })
+        })
+        .collect::<Result<Vec<Letters>>>()?;
+    let unnamed =
+        inputs.iter().map(|letters| letters.iter().filter(|letter| is_rest(**letter)).count()).max();
     let output: Letters = match output {
-        Some(output) => output.chars().collect(),
+        Some(output) => {
+            let rank = match output.contains("...") {
+                true => output.len() - 3 + unnamed.unwrap_or(0),
+                false => output.len(),
+            };
+            named(output, rank)
+                .ok_or_else(|| refuse(format!("the output {output} is not made of letters")))?
+        }
         None => {
-            let mut once: Letters = inputs.iter().flatten().copied().collect();
+            let mut once: Letters =
+                inputs.iter().flatten().copied().filter(|&letter| !is_rest(letter)).collect();
             once.sort_unstable();
             let all = once.clone();
             once.retain(|letter| all.iter().filter(|other| *other == letter).count() == 1);
-            once
+            rest(unnamed.unwrap_or(0)).chain(once).collect()
         }
     };
     for (n, letter) in output.iter().enumerate() {
@@ -76,6 +88,32 @@ pub fn einsum(equation: &str, operands: &[&Tensor]) -> Result<Tensor> {
     left.only(|letter| output.contains(letter))?.ordered(&output)
 }
 
+/// The names of a tensor's axes: its letters, and for "..." as many names as are missing. Nothing if these are no names for so many axes.
+fn named(names: &str, rank: usize) -> Option<Letters> {
+    let (before, missing, after) = match names.split_once("...") {
+        None => (names, 0, ""),
+        Some((before, after)) => {
+            let letters = before.len() + after.len();
+            (before, rank.checked_sub(letters)?, after)
+        }
+    };
+    let letters: Letters = before.chars().chain(rest(missing)).chain(after.chars()).collect();
+    (letters.len() == rank && before.chars().chain(after.chars()).all(|letter| letter.is_ascii_alphabetic()))
+        .then_some(letters)
+}
+
+/// Names for axes that have no letter, counted from the last so that they broadcast.
+fn rest(count: usize) -> impl Iterator<Item = char> {
+    (0..count).rev().filter_map(|number| char::from_u32(FIRST_REST + number as u32))
+}
+
+fn is_rest(letter: char) -> bool {
+    u32::from(letter) >= FIRST_REST
+}
+
+/// Where no alphabet has its letters.
+const FIRST_REST: u32 = 0xE000;
+
 /// A tensor whose axes have names, each once.
 struct Term {
     letters: Letters,
@@ -89,16 +127,11 @@ impl Term {
         };
         let wide = broadcast_to(operand, &letters.iter().map(length).collect::<Shape>())?;
         let mut term = Term { letters: letters.clone(), tensor: wide };
-        // A letter twice is a diagonal: both strides at once.
         while let Some((first, second)) = twice(&term.letters) {
-            let shape = term.tensor.shape();
-            let index = |axis| crate::ops::create::iota(term.tensor.device(), shape, axis);
-            let same =
-                crate::ops::elementwise::binary(crate::program::Binary::Eq, &index(first)?, &index(second)?)?;
-            let zero = term.tensor.filled_like(0.0);
-            let kept = crate::ops::elementwise::where_(&same, &term.tensor, &zero)?;
-            term.tensor = finish(&sum_over(&kept, &[second])?, &[second], false)?;
+            term.tensor = diagonal(&term.tensor, 0, first as isize, second as isize)?;
             term.letters.remove(second);
+            let letter = term.letters.remove(first);
+            term.letters.push(letter);
         }
         Ok(term)
     }

@@ -42,8 +42,12 @@ pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
         Abs if kind == Kind::Complex => (x.clone(), DType::F32),
         Neg | Abs | Sign => (x.clone(), x.dtype()),
         Floor | Ceil | Trunc | Round if kind < Kind::Float => return Ok(x.clone()),
-        Floor | Ceil | Trunc | Round if kind == Kind::Complex => {
-            return refuse("complex numbers are not rounded");
+        Round if kind == Kind::Complex => {
+            let part = |part| unary(Round, &unary(part, x)?);
+            return binary(Binary::Complex, &part(Real)?, &part(Imag)?);
+        }
+        Floor | Ceil | Trunc if kind == Kind::Complex => {
+            return refuse("complex numbers have no order");
         }
         Floor | Ceil | Trunc | Round => (x.clone(), x.dtype()),
         IsNan | IsInf if kind < Kind::Float => {

@@ -33,10 +33,11 @@ pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result
     }
     let inner = precise.detach();
     let size = unary(Unary::Abs, &inner)?;
-    let powers = if p == 1.0 { size.clone() } else { raised(&size, p)? };
+    let powers = if p == 1.0 { size } else { raised(&size, p)? };
     let sum = sum_over(&powers, &axes)?;
     let length = if p == 1.0 { sum } else { raised(&sum, 1.0 / p)? };
     let length = length.record("norm", &[&precise], |length| {
+        let inner = precise.kept();
         Box::new(move |g| {
             let length = broadcast_to(&length, inner.shape())?;
             let g = broadcast_to(g, inner.shape())?;
@@ -45,7 +46,10 @@ pub fn norm(x: &Tensor, p: f64, dims: Option<&[isize]>, keepdim: bool) -> Result
                 mul(&cast(&div(&g, &length)?, inner.dtype())?, &inner)?
             } else {
                 let unit = sign(&inner)?;
-                let share = if p == 1.0 { g } else { mul(&g, &raised(&div(&size, &length)?, p - 1.0)?)? };
+                let share = match p {
+                    1.0 => g,
+                    _ => mul(&g, &raised(&div(&unary(Unary::Abs, &inner)?, &length)?, p - 1.0)?)?,
+                };
                 mul(&cast(&share, inner.dtype())?, &unit)?
             };
             let nothing = binary(Binary::Eq, &length, &length.filled_like(0.0))?;

@@ -147,7 +147,7 @@ pub fn batch_norm(
     let y = cast(&mul(&centred, &scale)?, x.dtype())?;
     let detached = |parameter: &Option<Tensor>| parameter.as_ref().map(Tensor::detach);
     let y = affine(y, detached(&weight).as_ref(), detached(&bias).as_ref())?;
-    Ok(remembered("batch_norm", y, x, weight, bias, mean, scale, axes))
+    Ok(remembered("batch_norm", y, x, weight, bias, Statistics { mean, scale, epsilon, axes }))
 }
 
 fn affine(y: Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
@@ -209,28 +209,50 @@ fn normalised(
     };
     let y = Tensor::of_node(whole.clone());
     let reduced: Axes = (x.rank() - axes..x.rank()).collect();
-    Ok(remembered(name, y, x, weight, bias, part(1), part(2), reduced))
+    let statistics = Statistics { mean: part(1), scale: part(2), epsilon, axes: reduced };
+    Ok(remembered(name, y, x, weight, bias, statistics))
 }
 
-/// The rule of `(x - mean) * scale * weight + bias`, where mean and scale came of x over the axes, all in the shape of x.
-#[expect(clippy::too_many_arguments, reason = "a formula of many letters")]
+/// What was found out of an input over its axes.
+struct Statistics {
+    mean: Tensor,
+    scale: Tensor,
+    epsilon: f64,
+    axes: Axes,
+}
+
+impl Statistics {
+    /// Mean and scale of an input: what was computed, or computed anew so that gradients go back through it.
+    fn of(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+        if !crate::grad_mode::is_enabled() || !x.requires_grad() {
+            return Ok((self.mean.clone(), self.scale.clone()));
+        }
+        let share = 1.0 / count(x, &self.axes) as f64;
+        let mean = scaled(&sum_over(x, &self.axes)?, share)?;
+        let centred = sub(x, &mean)?;
+        let variance = scaled(&sum_over(&mul(&centred, &centred)?, &self.axes)?, share)?;
+        Ok((mean, unary(Unary::Rsqrt, &plus(&variance, self.epsilon)?)?))
+    }
+}
+
+/// The rule of `(x - mean) * scale * weight + bias`, all in the shape of x.
 fn remembered(
     name: &'static str,
     y: Tensor,
     x: &Tensor,
     weight: Option<Tensor>,
     bias: Option<Tensor>,
-    mean: Tensor,
-    scale: Tensor,
-    axes: Axes,
+    statistics: Statistics,
 ) -> Tensor {
     let none = x.filled_like(0.0);
     let inputs = [x, weight.as_ref().unwrap_or(&none), bias.as_ref().unwrap_or(&none)];
     y.record(name, &inputs, |_| {
-        let (x, weight) = (x.detach(), weight.as_ref().map(Tensor::detach));
+        let (x, weight) = (x.kept(), weight.as_ref().map(Tensor::kept));
         Box::new(move |g| {
             let precise = accumulator(x.dtype());
-            let normal = mul(&sub(&cast(&x, precise)?, &mean)?, &scale)?;
+            let (axes, inner) = (&statistics.axes, cast(&x, precise)?);
+            let (mean, scale) = statistics.of(&inner)?;
+            let normal = mul(&sub(&inner, &mean)?, &scale)?;
             let g = cast(g, precise)?;
             let repeated = |weight: &Tensor| axes.iter().all(|&axis| weight.layout().strides[axis] == 0);
             let is_outside = weight.as_ref().is_some_and(repeated);
@@ -241,9 +263,9 @@ fn remembered(
                 Some(weight) if outside.is_none() => mul(&g, weight)?,
                 _ => g.clone(),
             };
-            let share = 1.0 / count(&x, &axes) as f64;
-            let level = scaled(&sum_over(&weighted, &axes)?, share)?;
-            let slope = scaled(&sum_over(&mul(&weighted, &normal)?, &axes)?, share)?;
+            let share = 1.0 / count(&x, axes) as f64;
+            let level = scaled(&sum_over(&weighted, axes)?, share)?;
+            let slope = scaled(&sum_over(&mul(&weighted, &normal)?, axes)?, share)?;
             let mut of_x = mul(&scale, &sub(&sub(&weighted, &level)?, &mul(&normal, &slope)?)?)?;
             if let Some(weight) = outside {
                 of_x = mul(&of_x, weight)?;

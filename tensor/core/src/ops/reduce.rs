@@ -33,12 +33,15 @@ pub fn mean(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor>
 
 pub fn prod(x: &Tensor, dims: Option<&[isize]>, keepdim: bool) -> Result<Tensor> {
     let axes = axes("prod", dims, x.rank())?;
-    let x = counted(x)?;
-    let product = reduced(&x, Reduction::Product, &axes, x.dtype()).record("prod", &[&x], |_| {
-        let (x, axes) = (x.detach(), axes.clone());
+    finish(&product_over(&counted(x)?, &axes), &axes, keepdim)
+}
+
+/// Products over axes, which stay with length one.
+fn product_over(x: &Tensor, axes: &[usize]) -> Tensor {
+    reduced(x, Reduction::Product, axes, x.dtype()).record("prod", &[x], |_| {
+        let (x, axes) = (x.kept(), Axes::from(axes));
         Box::new(move |g| Ok(vec![Some(prod_gradient(&x, &axes, g)?)]))
-    });
-    finish(&product, &axes, keepdim)
+    })
 }
 
 /// The largest; NaN if there is one. A gradient is shared by all that are largest.
@@ -109,7 +112,7 @@ fn prod_gradient(x: &Tensor, axes: &[usize], g: &Tensor) -> Result<Tensor> {
     let iota = |axis| crate::ops::create::iota(x.device(), &square, axis);
     let same = binary(Binary::Eq, &iota(rank - 2)?, &iota(rank - 1)?)?;
     let others = where_(&same, &each.filled_like(1.0), &each)?;
-    let others = reduced(&others, Reduction::Product, &[rank - 1], x.dtype());
+    let others = product_over(&others, &[rank - 1]);
     let permuted_shape: Shape = order.iter().map(|&axis| shape[axis]).collect();
     let others = to_shape(&others, &permuted_shape)?;
     let mut back = Axes::from_elem(0, order.len());

@@ -5,6 +5,7 @@ use tensor_core::dtype::DType;
 use tensor_core::program::Unary;
 
 use super::{Kernel, copy, function};
+use crate::complex;
 use crate::level::Level;
 use crate::math;
 
@@ -216,43 +217,30 @@ fn complex(what: Unary, level: Level) -> Option<Kernel> {
         Unary::IsInf => function!(called, level, |a: Complex32| -> u8 {
             u8::from(a.re.is_infinite() || a.im.is_infinite())
         }),
-        Unary::Sign => through!(|z| if z.norm() == 0.0 { Complex64::ZERO } else { z / z.norm() }),
-        Unary::Sqrt => through!(|z| z.sqrt()),
-        Unary::Rsqrt => through!(|z| z.sqrt().inv()),
+        Unary::Sign => through!(|z| complex::sign(z)),
+        Unary::Sqrt => through!(|z| complex::sqrt(z)),
+        Unary::Rsqrt => through!(|z| complex::sqrt(z).inv()),
         Unary::Recip => through!(|z| z.inv()),
-        Unary::Exp => through!(|z| if z.im == 0.0 { Complex64::new(z.re.exp(), z.im) } else { z.exp() }),
-        Unary::Exp2 => through!(|z| (z * std::f64::consts::LN_2).exp()),
-        Unary::Expm1 => through!(|z| {
-            // e^x cos y - 1 without losing what is small in both.
-            let half = (z.im / 2.0).sin();
-            let grown = z.re.exp_m1();
-            Complex64::new(grown - 2.0 * half * half * (grown + 1.0), (grown + 1.0) * z.im.sin())
-        }),
-        Unary::Log => through!(|z| z.ln()),
-        Unary::Log2 => through!(|z| z.ln() / std::f64::consts::LN_2),
-        Unary::Log10 => through!(|z| z.ln() / std::f64::consts::LN_10),
-        Unary::Log1p => through!(|z| {
-            let size = z.re * (2.0 + z.re) + z.im * z.im;
-            Complex64::new(size.ln_1p() / 2.0, z.im.atan2(1.0 + z.re))
-        }),
-        Unary::Sin => through!(|z| z.sin()),
-        Unary::Cos => through!(|z| z.cos()),
-        Unary::Tan => through!(|z| tanh(Complex64::new(-z.im, z.re)) * Complex64::new(0.0, -1.0)),
-        Unary::Asin => through!(|z| z.asin()),
-        Unary::Acos => through!(|z| z.acos()),
-        Unary::Atan => through!(|z| z.atan()),
-        Unary::Sinh => through!(|z| z.sinh()),
-        Unary::Cosh => through!(|z| z.cosh()),
-        Unary::Tanh => through!(|z| tanh(z)),
-        Unary::Asinh => through!(|z| z.asinh()),
-        Unary::Acosh => through!(|z| z.acosh()),
-        Unary::Atanh => through!(|z| z.atanh()),
-        Unary::Sigmoid => through!(|z| ((-z).exp() + 1.0).inv()),
+        Unary::Exp => through!(|z| complex::exp(z)),
+        Unary::Exp2 => through!(|z| complex::exp(z * std::f64::consts::LN_2)),
+        Unary::Expm1 => through!(|z| complex::expm1(z)),
+        Unary::Log => through!(|z| complex::log(z)),
+        Unary::Log2 => through!(|z| complex::log2(z)),
+        Unary::Log10 => through!(|z| complex::log10(z)),
+        Unary::Log1p => through!(|z| complex::log1p(z)),
+        Unary::Sin => through!(|z| complex::sin(z)),
+        Unary::Cos => through!(|z| complex::cos(z)),
+        Unary::Tan => through!(|z| complex::tan(z)),
+        Unary::Asin => through!(|z| complex::asin(z)),
+        Unary::Acos => through!(|z| complex::acos(z)),
+        Unary::Atan => through!(|z| complex::atan(z)),
+        Unary::Sinh => through!(|z| complex::sinh(z)),
+        Unary::Cosh => through!(|z| complex::cosh(z)),
+        Unary::Tanh => through!(|z| complex::tanh(z)),
+        Unary::Asinh => through!(|z| complex::asinh(z)),
+        Unary::Acosh => through!(|z| complex::acosh(z)),
+        Unary::Atanh => through!(|z| complex::atanh(z)),
+        Unary::Sigmoid => through!(|z| complex::sigmoid(z)),
         _ => return None,
     })
-}
-
-/// Of a complex number, also far out, where sines and cosines overflow.
-fn tanh(z: Complex64) -> Complex64 {
-    if z.re.abs() > 20.0 { Complex64::new(1.0_f64.copysign(z.re), 0.0) } else { z.tanh() }
 }

@@ -23,7 +23,7 @@ from .devices import (  # noqa: F401
 )
 from .graph import get_graph, print_graph  # noqa: F401
 from .serialization import load, save  # noqa: F401
-from . import autograd, backend, nn, optim, profiler  # noqa: F401,E402
+from . import autograd, backend, fft, linalg, nn, optim, profiler  # noqa: F401,E402
 from .autograd import set_grad_enabled  # noqa: F401
 
 bool_ = _pyflame.bool

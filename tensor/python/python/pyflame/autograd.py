@@ -41,7 +41,7 @@ class set_grad_enabled:
         _pf.set_grad_mode(self.before)
 
 
-def backward(tensors, grad_tensors=None, retain_graph=False):
+def backward(tensors, grad_tensors=None, retain_graph=False, create_graph=False):
     """Adds to `grad` of all that the tensors came of: `backward(loss)`, `backward([a, b], [grad_a, grad_b])`."""
     if isinstance(tensors, _pf.Tensor):
         tensors, grad_tensors = [tensors], [grad_tensors]
@@ -49,16 +49,16 @@ def backward(tensors, grad_tensors=None, retain_graph=False):
     if len(grads) != len(tensors):
         raise ValueError(f"backward: {len(tensors)} tensors and {len(grads)} gradients were given")
     for index, (tensor, gradient) in enumerate(zip(tensors, grads)):
-        tensor.backward(gradient, retain_graph=retain_graph or index + 1 < len(tensors))
+        tensor.backward(gradient, retain_graph or index + 1 < len(tensors), create_graph)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=False, allow_unused=False):
-    """The gradients of outputs with respect to inputs, as a tuple; nobody's `grad` changes."""
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
+    """The gradients of outputs with respect to inputs, as a tuple; nobody's `grad` changes. With `create_graph` they have gradients themselves."""
     outputs = [outputs] if isinstance(outputs, _pf.Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, _pf.Tensor) else list(inputs)
     if grad_outputs is None or isinstance(grad_outputs, _pf.Tensor):
         grad_outputs = [grad_outputs] * len(outputs)
-    found = _pf.gradients_of(outputs, inputs, list(grad_outputs), retain_graph)
+    found = _pf.gradients_of(outputs, inputs, list(grad_outputs), bool(retain_graph), create_graph)
     if not allow_unused and any(gradient is None for gradient in found):
         raise RuntimeError(
             "one of the differentiated tensors was not used in the graph; set allow_unused=True if that is intended"

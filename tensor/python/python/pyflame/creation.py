@@ -47,11 +47,17 @@ def meshgrid(*tensors, indexing="ij"):
     return grids
 
 
+def _type_of(given):
+    return given.dtype if isinstance(given, _pf.Tensor) else _pf.dtype_of(given)
+
+
 class finfo:
     """What a floating point type can hold."""
 
     def __init__(self, dtype=_pf.float32):
-        self.dtype = _pf.dtype_of(dtype)
+        given = _type_of(dtype)
+        # A complex number is made of two of these.
+        self.dtype = _pf.float32 if given == _pf.complex64 else given
         self.bits, self.min, self.max, self.eps, self.smallest_normal = _pf.limits(self.dtype)
         self.tiny = self.smallest_normal
 
@@ -63,7 +69,7 @@ class iinfo:
     """What an integer type can hold."""
 
     def __init__(self, dtype):
-        self.dtype = _pf.dtype_of(dtype)
+        self.dtype = _type_of(dtype)
         self.bits, self.min, self.max = _pf.integer_limits(self.dtype)
 
     def __repr__(self):

@@ -142,7 +142,8 @@ fn indexed(x: &Tensor, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
             }
             Part::Mask(mask) => {
                 let covered = &result.shape()[axis as usize..axis as usize + mask.rank()];
-                if covered != mask.shape() {
+                // A mask without elements chooses nothing, however long the tensor is.
+                if covered.iter().zip(mask.shape()).any(|(own, length)| own != length && *length != 0) {
                     return Err(PyIndexError::new_err(format!(
                         "the shape of the mask {:?} does not match the shape {covered:?} of what it indexes",
                         mask.shape()
@@ -181,7 +182,7 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
     let mut numbers: Vec<Tensor> = Vec::new();
     for (axis, lookup) in &lookups {
         let length = x.shape()[*axis];
-        bounds(lookup, length, *axis)?;
+        bounds("index", lookup, length, *axis)?;
         let below = elementwise::binary_scalar(Binary::Lt, lookup, Scalar::Int(0), false).map_err(raise)?;
         let above = elementwise::binary_scalar(Binary::Add, lookup, Scalar::Int(length as i64), false)
             .map_err(raise)?;
@@ -226,7 +227,7 @@ fn looked_up(x: &Tensor, lookups: Vec<(usize, Tensor)>) -> PyResult<Tensor> {
 }
 
 /// Refuses numbers outside of an axis at once, where looking is free: on the CPU. A GPU tells of them when somebody waits.
-fn bounds(numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
+fn bounds(operation: &str, numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
     if numbers.device().name() != "cpu" {
         return Ok(());
     }
@@ -236,7 +237,7 @@ fn bounds(numbers: &Tensor, length: usize, axis: usize) -> PyResult<()> {
             && (number < -(length as i64) || number >= length as i64)
         {
             return Err(PyIndexError::new_err(format!(
-                "index {number} is out of bounds for dimension {axis} with size {length}"
+                "{operation}: index {number} is out of bounds for dimension {axis} with size {length}"
             )));
         }
     }
@@ -382,7 +383,7 @@ pub fn embedding(indices: Operand, weight: Operand, padding_idx: Option<i64>) ->
     let (device, placed) = place([&indices, &weight].into_iter())?;
     let (indices, mut weight) = (indices.tensor(&device, None)?, weight.tensor(&device, None)?);
     if indices.dtype().is_integer() && weight.rank() == 2 {
-        bounds(&indices.cast(DType::I64).map_err(raise)?, weight.shape()[0], 0)?;
+        bounds("embedding", &indices.cast(DType::I64).map_err(raise)?, weight.shape()[0], 0)?;
     }
     if let Some(padding) = padding_idx
         && weight.requires_grad()

@@ -5,6 +5,7 @@ pub mod conv;
 pub mod in_place;
 pub mod index;
 pub mod join;
+pub mod linalg;
 pub mod loss;
 pub mod matmul;
 pub mod norm;

@@ -6,8 +6,8 @@ Arrays are tensors; names and signatures are the standard's, whose axes are `axi
 import builtins as _builtins
 import math as _math
 
-from . import _pyflame as _pf
-from ._pyflame import (  # noqa: F401
+from .. import _pyflame as _pf
+from .._pyflame import (  # noqa: F401
     Tensor as Array,
     bfloat16,
     complex64,
@@ -23,8 +23,8 @@ from ._pyflame import (  # noqa: F401
     uint32,
     uint64,
 )
-from .creation import asarray, finfo, iinfo, meshgrid  # noqa: F401
-from ._pyflame import from_dlpack  # noqa: F401
+from .. import creation as _creation
+from .sets import unique_all, unique_counts, unique_inverse, unique_values  # noqa: F401
 
 __array_api_version__ = "2024.12"
 
@@ -92,6 +92,22 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return _pf.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
+def asarray(obj, /, *, dtype=None, device=None, copy=None):
+    return _creation.asarray(obj, dtype, device, copy)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    if isinstance(x, Array) and not copy:
+        return x if device is None or x.device == device else x.to(device)
+    if copy is False:
+        raise BufferError("from_dlpack: elements of other libraries are always copied")
+    return _pf.from_dlpack(x, device=device)
+
+
+def meshgrid(*arrays, indexing="xy"):
+    return _creation.meshgrid(*arrays, indexing=indexing)
+
+
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     columns = n_rows if n_cols is None else n_cols
     if k == 0:
@@ -129,6 +145,14 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return made.clone() if copy and made.dtype == x.dtype else made
 
 
+def finfo(type, /):
+    return _creation.finfo(type)
+
+
+def iinfo(type, /):
+    return _creation.iinfo(type)
+
+
 def can_cast(from_, to, /):
     given = from_.dtype if isinstance(from_, Array) else _pf.dtype_of(from_)
     return result_type(given, to) == _pf.dtype_of(to)
@@ -148,21 +172,27 @@ def isdtype(dtype, kind):
 
 
 def result_type(*arrays_and_dtypes):
-    tensors = []
-    for value in arrays_and_dtypes:
-        if isinstance(value, Array):
-            tensors.append(_pf.zeros(1, dtype=value.dtype, device="cpu"))
-        elif not isinstance(value, (int, float, complex)):
-            tensors.append(_pf.zeros(1, dtype=value, device="cpu"))
-    if not tensors:
+    given = [value.dtype if isinstance(value, Array) else value for value in arrays_and_dtypes]
+    numbers = [value for value in given if isinstance(value, (int, float, complex))]
+    dtypes = [_pf.dtype_of(value) for value in given if not isinstance(value, (int, float, complex))]
+    if not dtypes:
         raise ValueError("result_type: at least one array or dtype is needed")
-    sum_of = tensors[0]
-    for other in tensors[1:]:
-        sum_of = _pf.maximum(sum_of, other) if not (sum_of.is_complex() or other.is_complex()) else sum_of + other
-    for value in arrays_and_dtypes:
-        if isinstance(value, (int, float, complex)):
-            sum_of = sum_of * value if not isinstance(value, type(True)) else sum_of
-    return sum_of.dtype
+    # One element each, so that no array without axes counts less than others.
+    summed = _pf.zeros(1, dtype=dtypes[0], device="cpu")
+    for dtype in dtypes[1:]:
+        summed = _pf.where(True, summed, _pf.zeros(1, dtype=dtype, device="cpu"))
+    for value in numbers:
+        summed = summed if isinstance(value, type(True)) else summed * value
+    return summed.dtype
+
+
+def _promoted(*arrays):
+    """All of the type that they promote to; numbers stay as they are. PyTorch's rule, that arrays without axes count less, is not the standard's."""
+    dtypes = [x.dtype for x in arrays if isinstance(x, Array)]
+    if _builtins.all(dtype == dtypes[0] for dtype in dtypes):
+        return arrays
+    dtype = result_type(*dtypes)
+    return tuple(x.to(dtype) if isinstance(x, Array) else x for x in arrays)
 
 
 def broadcast_shapes(*shapes):
@@ -195,13 +225,13 @@ _UNARY = {
     "bitwise_invert": "bitwise_not", "ceil": "ceil", "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp",
     "expm1": "expm1", "floor": "floor", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log",
     "log1p": "log1p", "log2": "log2", "log10": "log10", "logical_not": "logical_not", "negative": "neg",
-    "reciprocal": "reciprocal", "round": "round", "sign": "sign", "sin": "sin", "sinh": "sinh", "square": "square",
+    "reciprocal": "reciprocal", "round": "round", "sin": "sin", "sinh": "sinh", "square": "square",
     "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 _BINARY = {
     "add": "add", "atan2": "atan2", "bitwise_and": "bitwise_and", "bitwise_left_shift": "bitwise_left_shift",
     "bitwise_or": "bitwise_or", "bitwise_right_shift": "bitwise_right_shift", "bitwise_xor": "bitwise_xor",
-    "copysign": "copysign", "divide": "div", "equal": "eq", "floor_divide": "floor_divide", "greater": "gt",
+    "copysign": "copysign", "divide": "div", "equal": "eq", "greater": "gt",
     "greater_equal": "ge", "hypot": "hypot", "less": "lt", "less_equal": "le", "logaddexp": "logaddexp",
     "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor", "maximum": "maximum",
     "minimum": "minimum", "multiply": "mul", "nextafter": "nextafter", "not_equal": "ne", "pow": "pow",
@@ -221,7 +251,7 @@ def _unary(name, method):
 def _binary(name, method):
     def function(x1, x2, /):
         if isinstance(x1, Array):
-            return method(x1, x2)
+            return method(*_promoted(x1, x2))
         if name in _SWAPPED:
             return getattr(Array, _SWAPPED[name])(x2, x1)
         return method(_pf.full((), x1, dtype=x2.dtype, device=x2.device), x2)
@@ -248,8 +278,25 @@ def imag(x, /):
     return x.imag
 
 
+def sign(x, /):
+    # Of either zero it is the positive one.
+    return x.sign() + 0
+
+
 def signbit(x, /):
-    return (x < 0) | ((x == 0) & (x.reciprocal() < 0))
+    return _pf.full((), 1, dtype=x.dtype, device=x.device).copysign(x) < 0
+
+
+def floor_divide(x1, x2, /):
+    """As Python's, except that infinities answer the floor of the quotient."""
+    x1, x2 = (x if isinstance(x, Array) else asarray(x, dtype=other.dtype) for x, other in ((x1, x2), (x2, x1)))
+    x1, x2 = _promoted(x1, x2)
+    whole = x1.floor_divide(x2)
+    if not isdtype(whole.dtype, "real floating"):
+        return whole
+    quotient = x1 / x2
+    small = _pf.where(quotient == 0, quotient, quotient.floor())
+    return _pf.where(x1.isinf() | x2.isinf(), small, whole)
 
 
 def clip(x, /, min=None, max=None):
@@ -258,7 +305,8 @@ def clip(x, /, min=None, max=None):
     return x.clamp(min, max).to(x.dtype)
 
 
-where = _pf.where
+def where(condition, x1, x2, /):
+    return _pf.where(condition, *_promoted(x1, x2))
 
 
 # Reductions
@@ -266,18 +314,29 @@ where = _pf.where
 
 def _reduction(name, method, typed):
     def plain(x, /, *, axis=None, keepdims=False):
-        return method(x, _axes(axis), keepdims)
+        return method(*_over(x, axis, keepdims))
 
     def with_type(x, /, *, axis=None, dtype=None, keepdims=False):
-        return method(x, _axes(axis), keepdims, dtype=dtype)
+        dtype = _summed(x, dtype)
+        return method(*_over(x, axis, keepdims), dtype=dtype).to(dtype)
 
     function = with_type if typed else plain
     function.__name__ = name
     return function
 
 
-def _axes(axis):
-    return axis
+def _over(x, axis, keepdims):
+    """No axes at all leave every element as it is, where PyTorch means all of them: as if there were one more."""
+    return (x.unsqueeze(-1), -1, False) if axis == () else (x, axis, keepdims)
+
+
+def _summed(x, dtype):
+    """The type of sums and products of these elements."""
+    if dtype is not None:
+        return _pf.dtype_of(dtype)
+    if x.dtype in _KINDS["unsigned integer"]:
+        return uint64
+    return int64 if x.dtype in _KINDS["signed integer"] else x.dtype
 
 
 for _name, _ours, _typed in (
@@ -288,10 +347,12 @@ for _name, _ours, _typed in (
 
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    x, axis, keepdims = _over(x, axis, keepdims)
     return x.var(axis, keepdim=keepdims, correction=float(correction))
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    x, axis, keepdims = _over(x, axis, keepdims)
     return x.std(axis, keepdim=keepdims, correction=float(correction))
 
 
@@ -304,7 +365,7 @@ def argmin(x, /, *, axis=None, keepdims=False):
 
 
 def count_nonzero(x, /, *, axis=None, keepdims=False):
-    return (x != 0).sum(axis, keepdims)
+    return Array.sum(*_over(x != 0, axis, keepdims))
 
 
 def _cumulative(method, first, x, axis, dtype, include_initial):
@@ -312,7 +373,8 @@ def _cumulative(method, first, x, axis, dtype, include_initial):
         if x.ndim != 1:
             raise ValueError("an axis is needed for arrays of several dimensions")
         axis = 0
-    result = method(x, axis, dtype=dtype)
+    dtype = _summed(x, dtype)
+    result = method(x, axis, dtype=dtype).to(dtype)
     if include_initial:
         shape = list(result.shape)
         shape[axis] = 1
@@ -361,7 +423,7 @@ def moveaxis(x, source, destination, /):
     return x.movedim(source, destination)
 
 
-def expand_dims(x, /, *, axis=0):
+def expand_dims(x, /, axis):
     return x.unsqueeze(axis)
 
 
@@ -400,7 +462,15 @@ def tile(x, repetitions, /):
 
 
 def repeat(x, repeats, /, *, axis=None):
-    return x.repeat_interleave(int(repeats), axis)
+    if isinstance(repeats, int):
+        return x.repeat_interleave(repeats, axis)
+    if axis is None:
+        x, axis = x.flatten(), 0
+    counts = asarray(repeats).broadcast_to((x.shape[axis],)).to(int64)
+    # Each place as often as it is counted: the number of ends at or before it.
+    ends = counts.cumsum(0)
+    total = int(ends[-1]) if ends.shape[0] else 0
+    return x.index_select(axis, searchsorted(ends, _pf.arange(total, device=x.device), side="right"))
 
 
 # Order, search, indices
@@ -421,7 +491,7 @@ def take(x, indices, /, *, axis=None):
 
 
 def take_along_axis(x, indices, /, *, axis=-1):
-    return x.gather(axis, indices)
+    return x.gather(axis, _pf.where(indices < 0, indices + x.shape[axis], indices))
 
 
 def nonzero(x, /):
@@ -432,6 +502,7 @@ def nonzero(x, /):
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
     x1 = x1 if sorter is None else x1.index_select(0, sorter)
+    x1, x2 = _promoted(x1, x2 if isinstance(x2, Array) else asarray(x2, dtype=x1.dtype))
     values = x2.unsqueeze(-1)
     below = x1 < values if side == "left" else x1 <= values
     return below.sum(-1)
@@ -441,14 +512,19 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
 
 
 def matmul(x1, x2, /):
+    x1, x2 = _promoted(x1, x2)
     return x1 @ x2
 
 
 def vecdot(x1, x2, /, *, axis=-1):
-    return (x1.conj() * x2).sum(axis)
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: {tuple(x1.shape)} and {tuple(x2.shape)} have different lengths along {axis}")
+    x1, x2 = _promoted(x1, x2)
+    return sum(x1.conj() * x2, axis=axis, dtype=x1.dtype)
 
 
 def tensordot(x1, x2, /, *, axes=2):
+    x1, x2 = _promoted(x1, x2)
     first, second = (range(x1.ndim - axes, x1.ndim), range(axes)) if isinstance(axes, int) else axes
     first, second = [a % x1.ndim for a in first], [a % x2.ndim for a in second]
     left = [a for a in range(x1.ndim) if a not in first]
@@ -459,3 +535,6 @@ def tensordot(x1, x2, /, *, axes=2):
     a = x1.permute(tuple(left + first)).reshape(rows, depth)
     b = x2.permute(tuple(second + right)).reshape(depth, columns)
     return (a @ b).reshape(shape)
+
+
+from . import fft, linalg  # noqa: E402,F401  They use what is above.

@@ -1,0 +1,133 @@
+"""Fourier's transforms, of complex64, computed on the host. What is scaled where is said by `norm`, as everywhere: the inverse divides by the length
+('backward'), the transform does ('forward'), or both by its root ('ortho')."""
+
+import math
+
+from . import _pyflame as _pf
+
+
+def _scale(n, norm, inverse):
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise ValueError(f"fft: the norm is 'backward', 'forward' or 'ortho', not {norm!r}")
+    if norm == "ortho":
+        return 1 / math.sqrt(n)
+    return 1 / n if (norm == "forward") != inverse else 1.0
+
+
+def _sized(x, n, dim):
+    """Cut or filled with zeros to a length."""
+    if n is None or n == x.shape[dim]:
+        return x
+    if n < 1:
+        raise ValueError(f"fft: a transform has at least one element, not {n}")
+    if n < x.shape[dim]:
+        return x.narrow(dim, 0, n)
+    missing = list(x.shape)
+    missing[dim] = n - x.shape[dim]
+    return _pf.cat([x, _pf.zeros(missing, dtype=x.dtype, device=x.device)], dim)
+
+
+def _line(x, n, dim, norm, inverse):
+    x = _sized(x, n, dim)
+    factor = _scale(x.shape[dim], norm, inverse)
+    made = _pf.fft_line(x, dim, inverse)
+    return made if factor == 1.0 else made * factor
+
+
+def fft(input, n=None, dim=-1, norm=None):
+    return _line(input, n, dim, norm, False)
+
+
+def ifft(input, n=None, dim=-1, norm=None):
+    return _line(input, n, dim, norm, True)
+
+
+def rfft(input, n=None, dim=-1, norm=None):
+    """The first half of the transform of real numbers; the other is its mirror image."""
+    made = _line(input, n, dim, norm, False)
+    return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
+
+
+def _whole(x, n, dim):
+    """A transform's first half and its mirror image, `n` elements in all."""
+    n = 2 * (x.shape[dim] - 1) if n is None else n
+    x = _sized(x, n // 2 + 1, dim)
+    mirrored = (n - 1) // 2
+    if n < 1:
+        raise ValueError(f"fft: a transform has at least one element, not {n}")
+    return _pf.cat([x, x.narrow(dim, 1, mirrored).flip(dim).conj()], dim) if mirrored else x.narrow(dim, 0, n)
+
+
+def irfft(input, n=None, dim=-1, norm=None):
+    """The real numbers whose transform has this first half."""
+    return _line(_whole(input, n, dim), None, dim, norm, True).real
+
+
+def hfft(input, n=None, dim=-1, norm=None):
+    """The real transform of what is its own mirror image, of which the first half is given."""
+    return _line(_whole(input, n, dim), None, dim, norm, False).real
+
+
+def ihfft(input, n=None, dim=-1, norm=None):
+    made = _line(input, n, dim, norm, True)
+    return made.narrow(dim, 0, made.shape[dim] // 2 + 1)
+
+
+def _axes(x, s, dim):
+    if dim is None:
+        dim = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+    dim = (dim,) if isinstance(dim, int) else tuple(dim)
+    sizes = (None,) * len(dim) if s is None else tuple(s)
+    if len(sizes) != len(dim):
+        raise ValueError(f"fft: {len(sizes)} lengths for {len(dim)} axes")
+    return list(zip(dim, sizes))
+
+
+def _many(x, axes, norm, inverse):
+    for dim, n in axes:
+        x = _line(x, n, dim, norm, inverse)
+    return x
+
+
+def fftn(input, s=None, dim=None, norm=None):
+    return _many(input, _axes(input, s, dim), norm, False)
+
+
+def ifftn(input, s=None, dim=None, norm=None):
+    return _many(input, _axes(input, s, dim), norm, True)
+
+
+def rfftn(input, s=None, dim=None, norm=None):
+    *others, (last, n) = _axes(input, s, dim)
+    return _many(rfft(input, n, last, norm), others, norm, False)
+
+
+def irfftn(input, s=None, dim=None, norm=None):
+    *others, (last, n) = _axes(input, s, dim)
+    return irfft(_many(input, others, norm, True), n, last, norm)
+
+
+def fftfreq(n, d=1.0, *, dtype=None, device=None):
+    """The frequencies of a transform's elements: from zero up, then the negative ones."""
+    numbers = _pf.arange(n, device=device)
+    numbers = _pf.where(numbers < (n + 1) // 2, numbers, numbers - n)
+    return (numbers.to(dtype or _pf.float32)) / (n * d)
+
+
+def rfftfreq(n, d=1.0, *, dtype=None, device=None):
+    return _pf.arange(n // 2 + 1, device=device).to(dtype or _pf.float32) / (n * d)
+
+
+def _shifted(x, dim, back):
+    dims = range(x.ndim) if dim is None else ((dim,) if isinstance(dim, int) else dim)
+    dims = tuple(dims)
+    return x.roll(tuple(-(x.shape[d] // 2) if back else x.shape[d] // 2 for d in dims), dims) if dims else x
+
+
+def fftshift(input, dim=None):
+    """Frequency zero to the middle."""
+    return _shifted(input, dim, False)
+
+
+def ifftshift(input, dim=None):
+    return _shifted(input, dim, True)

@@ -1,0 +1,167 @@
+//! What is computed on the host: matrices taken apart and transforms, for `pyflame.linalg` and `pyflame.fft`, and which elements are the same. Diagonals.
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tensor_core::Tensor;
+use tensor_core::ops::{diagonal, fft, index, linalg, reduce, shape, unique};
+
+use crate::error::raise;
+use crate::operand::{Operand, apply};
+use crate::tensor::PyTensor;
+
+/// The answer of a function that waits for its input, while other threads of Python go on.
+fn waited<T: Send>(
+    py: Python<'_>,
+    x: &PyTensor,
+    function: impl FnOnce(&Tensor) -> tensor_core::Result<T> + Send,
+) -> PyResult<T> {
+    let tensor = x.here()?;
+    crate::device::usable(tensor.device())?;
+    py.detach(|| function(&tensor)).map_err(raise)
+}
+
+macro_rules! one {
+    ($($name:ident $function:path, $doc:literal;)*) => {
+        $(
+            #[doc = $doc]
+            #[pyfunction]
+            fn $name(py: Python<'_>, input: &Bound<'_, PyTensor>) -> PyResult<PyTensor> {
+                let x = input.get();
+                Ok(PyTensor::new(waited(py, x, $function)?, x.is_placed()))
+            }
+        )*
+
+        fn register_one(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $(module.add_function(wrap_pyfunction!($name, module)?)?;)*
+            Ok(())
+        }
+    };
+}
+
+one! {
+    linalg_inv linalg::inv, "The inverse of each matrix.";
+    linalg_det linalg::det, "The determinant of each matrix.";
+    linalg_cholesky linalg::cholesky, "The lower triangle whose product with its adjoint is the matrix.";
+}
+
+#[pyfunction]
+fn linalg_solve(py: Python<'_>, a: Operand, b: Operand) -> PyResult<PyTensor> {
+    let together = crate::operand::together(&[a, b])?;
+    let (a, b) = (&together.tensors[0], &together.tensors[1]);
+    crate::device::usable(a.device())?;
+    Ok(PyTensor::new(py.detach(|| linalg::solve(a, b)).map_err(raise)?, together.placed))
+}
+
+/// Answers of two or three tensors.
+type Pair = (PyTensor, PyTensor);
+type Three = (PyTensor, PyTensor, PyTensor);
+
+fn pair(x: &PyTensor, (first, second): (Tensor, Tensor)) -> Pair {
+    (PyTensor::new(first, x.is_placed()), PyTensor::new(second, x.is_placed()))
+}
+
+#[pyfunction]
+fn linalg_slogdet(py: Python<'_>, input: &Bound<'_, PyTensor>) -> PyResult<Pair> {
+    Ok(pair(input.get(), waited(py, input.get(), linalg::slogdet)?))
+}
+
+#[pyfunction]
+fn linalg_eigh(py: Python<'_>, input: &Bound<'_, PyTensor>) -> PyResult<Pair> {
+    Ok(pair(input.get(), waited(py, input.get(), linalg::eigh)?))
+}
+
+#[pyfunction]
+fn linalg_qr(py: Python<'_>, input: &Bound<'_, PyTensor>, complete: bool) -> PyResult<Pair> {
+    Ok(pair(input.get(), waited(py, input.get(), |x| linalg::qr(x, complete))?))
+}
+
+#[pyfunction]
+fn linalg_svd(py: Python<'_>, input: &Bound<'_, PyTensor>, full_matrices: bool) -> PyResult<Three> {
+    let (u, values, v) = waited(py, input.get(), |x| linalg::svd(x, full_matrices))?;
+    let made = |tensor| PyTensor::new(tensor, input.get().is_placed());
+    Ok((made(u), made(values), made(v)))
+}
+
+/// Fourier's transform along an axis, or its inverse; neither divides by the length.
+#[pyfunction]
+fn fft_line(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: isize, inverse: bool) -> PyResult<PyTensor> {
+    let x = input.get();
+    Ok(PyTensor::new(waited(py, x, |x| fft::fft(x, dim, inverse))?, x.is_placed()))
+}
+
+/// Where each different element is first, which one each element is, and how often each is there.
+#[pyfunction]
+#[pyo3(signature = (input, dim=None))]
+fn groups(py: Python<'_>, input: &Bound<'_, PyTensor>, dim: Option<isize>) -> PyResult<Three> {
+    let found = waited(py, input.get(), |x| unique::groups(x, dim))?;
+    let made = |tensor| PyTensor::new(tensor, input.get().is_placed());
+    Ok((made(found.first), made(found.inverse), made(found.counts)))
+}
+
+/// A complex number of two floats each.
+#[pyfunction]
+fn complex(real: Operand, imag: Operand) -> PyResult<PyTensor> {
+    apply(&[real, imag], |x| {
+        tensor_core::ops::elementwise::binary(tensor_core::program::Binary::Complex, &x[0], &x[1])
+    })
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The diagonal of two axes, as a last axis.
+    #[pyo3(signature = (offset=0, dim1=0, dim2=1))]
+    fn diagonal(&self, offset: isize, dim1: isize, dim2: isize) -> PyResult<PyTensor> {
+        self.map(|x| diagonal::diagonal(x, offset, dim1, dim2))
+    }
+
+    /// The sum of a matrix's diagonal.
+    fn trace(&self) -> PyResult<PyTensor> {
+        if self.tensor().rank() != 2 {
+            return Err(pyo3::exceptions::PyValueError::new_err("trace: a matrix is needed"));
+        }
+        self.map(|x| reduce::sum(&diagonal::diagonal(x, 0, 0, 1)?, None, false))
+    }
+
+    /// The different elements in ascending order, or the different slices along an axis; if wanted, which of them each one is and how often each is there.
+    #[pyo3(signature = (sorted=true, return_inverse=false, return_counts=false, dim=None))]
+    fn unique(
+        &self,
+        py: Python<'_>,
+        sorted: bool,
+        return_inverse: bool,
+        return_counts: bool,
+        dim: Option<isize>,
+    ) -> PyResult<Py<PyAny>> {
+        // In order, whether anybody wants that or not.
+        let _ = sorted;
+        let found = waited(py, self, |x| unique::groups(x, dim))?;
+        let values = self.map(|x| match dim {
+            Some(dim) => index::index_select(x, dim, &found.first),
+            None => index::index_select(&shape::flatten(x, 0, -1)?, 0, &found.first),
+        })?;
+        let mut answers = vec![values];
+        if return_inverse {
+            answers.push(PyTensor::new(found.inverse, self.is_placed()));
+        }
+        if return_counts {
+            answers.push(PyTensor::new(found.counts, self.is_placed()));
+        }
+        if answers.len() == 1 {
+            return answers.swap_remove(0).into_py_any(py);
+        }
+        PyTuple::new(py, answers)?.into_py_any(py)
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    register_one(module)?;
+    module.add_function(wrap_pyfunction!(linalg_solve, module)?)?;
+    module.add_function(wrap_pyfunction!(linalg_slogdet, module)?)?;
+    module.add_function(wrap_pyfunction!(linalg_eigh, module)?)?;
+    module.add_function(wrap_pyfunction!(linalg_qr, module)?)?;
+    module.add_function(wrap_pyfunction!(linalg_svd, module)?)?;
+    module.add_function(wrap_pyfunction!(fft_line, module)?)?;
+    module.add_function(wrap_pyfunction!(groups, module)?)?;
+    module.add_function(wrap_pyfunction!(complex, module)?)
+}
