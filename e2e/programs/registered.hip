@@ -89,6 +89,7 @@ static void nonsense_is_refused() {
   HIP_EXPECT(hipHostRegister(nullptr, 10, 0), hipErrorInvalidValue);
   HIP_EXPECT(hipHostRegister(&value, 0, 0), hipErrorInvalidValue);
   HIP_EXPECT(hipHostRegister(&value, 4, 0x4000), hipErrorInvalidValue);
+  HIP_EXPECT(hipHostRegister(&value, size_t{1} << 40, 0), hipErrorInvalidValue); // most of it is not there
   HIP_EXPECT(hipHostUnregister(nullptr), hipErrorInvalidValue);
   HIP_EXPECT(hipHostUnregister(&value), hipErrorHostMemoryNotRegistered);
   void *pointer = nullptr;

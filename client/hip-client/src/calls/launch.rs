@@ -424,6 +424,9 @@ pub unsafe fn hipModuleLaunchKernel(
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Status {
+    if grid_x > i32::MAX as u32 {
+        return Err(hipErrorInvalidValue);
+    }
     let block = [block_x, block_y, block_z];
     let grid = work_items([grid_x, grid_y, grid_z], block);
     // SAFETY: the caller's arguments.

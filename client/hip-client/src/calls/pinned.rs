@@ -311,6 +311,10 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
     if runtime.memory.overlaps(address, bytes as u64) {
         return Err(hipErrorHostMemoryAlreadyRegistered);
     }
+    // What is not there could not be pinned either, and is read here later.
+    if !is_there(address, bytes as u64) {
+        return Err(hipErrorInvalidValue);
+    }
     if !env::mapped() {
         if flags & hipHostRegisterMapped != 0 {
             return Err(refuse("mapped host memory"));
@@ -323,6 +327,23 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
     runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
     runtime.memory.show(address, view);
     Ok(())
+}
+
+/// Whether all of a range is memory of this process.
+fn is_there(address: u64, bytes: u64) -> bool {
+    const PAGE: u64 = 4096;
+    const PIECE: u64 = 1 << 30;
+    let (mut at, end) = (address & !(PAGE - 1), address + bytes);
+    let mut pages = vec![0; (end - at).min(PIECE).div_ceil(PAGE) as usize];
+    while at < end {
+        let piece = (end - at).min(PIECE);
+        // SAFETY: it only looks, and there is a byte for each page of a piece.
+        if unsafe { libc::mincore(at as *mut c_void, piece as usize, pages.as_mut_ptr()) } != 0 {
+            return false;
+        }
+        at += piece;
+    }
+    true
 }
 
 pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {
