@@ -6,6 +6,7 @@
 mod affinity;
 mod calls;
 mod cpu_time;
+mod far_training;
 mod kernels;
 mod loops;
 mod machine;

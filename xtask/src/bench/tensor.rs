@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use super::report::{Aim, Report, Row};
 use super::sample::{Pair, Sample};
-use super::{DEVICE, Effort};
+use super::{DEVICE, Effort, far_training};
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
 use crate::pyflame;
@@ -21,6 +21,7 @@ const KINDS: &[(&str, &str, Option<f64>)] = &[
     ("elementwise", "2048 x 1024 float32 on the CPU", Some(1.0)),
     ("overhead", "single operations of four elements, from Python", Some(1.0)),
     ("training", "a training step: MLP 64-128-64-10, 64 rows", None),
+    ("far", "a training step with a worker 5 ms away", None),
 ];
 
 pub fn measure(repo: &Repo, built: &Built, effort: Effort) -> Result<Report> {
@@ -41,11 +42,12 @@ pub fn measure(repo: &Repo, built: &Built, effort: Effort) -> Result<Report> {
             report.push(row(line, device).with_context(|| format!("a strange line: {line}"))?);
         }
     }
+    far_training::measure(repo, built, &python, &worker)?.into_iter().for_each(|row| report.push(row));
     report.close();
     Ok(report)
 }
 
-fn row(line: &str, device: &str) -> Result<Row> {
+pub fn row(line: &str, device: &str) -> Result<Row> {
     let fields: Vec<&str> = line.split('\t').collect();
     let &[kind, key, name, ours, reference] = fields.as_slice() else { bail!("five fields are expected") };
     let &(_, group, limit) =
@@ -55,7 +57,7 @@ fn row(line: &str, device: &str) -> Result<Row> {
     };
     let (ours, reference) = (numbers(ours)?, numbers(reference)?);
     let key = format!("tensor_{device}_{key}");
-    let count = key.ends_with("operations") || key.ends_with("launches");
+    let count = ["operations", "launches", "trips"].iter().any(|what| key.ends_with(what));
     let (unit, scale) = match kind {
         _ if count => ("", 1.0),
         "overhead" => ("us", MICRO),

@@ -1,0 +1,54 @@
+//! A training step of the digits example from 5 ms away: what it takes, and how often it waits.
+
+use super::relay::Relay;
+use super::report::Row;
+use super::tensor::row;
+use crate::build::Built;
+use crate::local_worker::LocalWorker;
+use crate::pyflame;
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::time::Duration;
+
+const ROUND_TRIP: Duration = Duration::from_millis(5);
+/// Steps that are timed, and steps before them: kernels are compiled, graphs made.
+const STEPS: u64 = 60;
+const BEFORE: u64 = 20;
+
+/// With launches replayed as graphs and without.
+pub fn measure(repo: &Repo, built: &Built, python: &Path, worker: &LocalWorker) -> Result<Vec<Row>> {
+    step::say("measuring a training step from 5 ms away");
+    let relay = Relay::start(&built.remora, worker.address(), ROUND_TRIP, &[])?;
+    let mut rows = Vec::new();
+    for graphs in ["1", "0"] {
+        let run = |steps: u64| -> Result<(String, u64)> {
+            let mut script = pyflame::command(python, built);
+            script
+                .arg(repo.root.join("bench/far_training.py"))
+                .args([BEFORE, steps].map(|it| it.to_string()));
+            script.env("REMORA_WORKER", relay.address().to_string()).env("REMORA_STATS", "1");
+            let output = script.env("PYFLAME_GRAPHS", graphs).output();
+            let output = output.context("cannot start the training")?;
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            if !output.status.success() {
+                bail!("the training failed: {told}");
+            }
+            let trips = told.split(" round trips").next().and_then(|before| before.split_whitespace().last());
+            let trips = trips.and_then(|count| count.parse().ok()).context("no counters were told")?;
+            Ok((String::from_utf8_lossy(&output.stdout).into_owned(), trips))
+        };
+        let ((_, few), (line, many)) = (run(0)?, run(STEPS)?);
+        rows.push(
+            row(line.trim_end_matches('\n'), "rocm").with_context(|| format!("a strange line: {line}"))?,
+        );
+        let trips = (many - few) as f64 / STEPS as f64;
+        let name = if graphs == "1" { "with graphs" } else { "without" };
+        rows.push(row(
+            &format!("far\tfar_{graphs}_trips\tround trips of a step, {name}\t{trips}\t"),
+            "rocm",
+        )?);
+    }
+    Ok(rows)
+}
