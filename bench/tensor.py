@@ -1,10 +1,11 @@
-"""What pyflame's operations take, in turns with NumPy's and, where it is installed, PyTorch's.
+"""What pyflame's operations take, in turns with NumPy's or with PyTorch's.
 
 One line a measurement: `KIND<tab>KEY<tab>NAME<tab>OURS<tab>REFERENCE`, where ours and reference are seconds of single runs, separated by commas, or one
 number for a count. Everything is compared with the reference before it is timed.
 """
 
 import argparse
+import os
 import time
 
 import numpy as np
@@ -12,26 +13,23 @@ import numpy as np
 import pyflame as pf
 import pyflame.nn as nn
 
-try:
-    import torch
-    torch.set_num_threads(2)
-except ImportError:
-    torch = None
+
+clock = time.perf_counter
 
 
 def seconds(work):
-    began = time.perf_counter()
+    began = clock()
     work()
-    return time.perf_counter() - began
+    return clock() - began
 
 
-def turns(kind, key, name, ours, reference, rounds, check=None):
-    """Runs both in turns. `check` compares what they return."""
+def turns(kind, key, name, ours, reference, rounds, check=None, times=1):
+    """Runs both in turns, each `times` operations. `check` compares what they return."""
     for _ in range(2):
         a, b = ours(), reference()
     if check is not None:
         np.testing.assert_allclose(a.numpy(), np.asarray(b), **check)
-    pairs = [(seconds(ours), seconds(reference)) for _ in range(rounds)]
+    pairs = [(seconds(ours) / times, seconds(reference) / times) for _ in range(rounds)]
     show(kind, key, name, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
 
 
@@ -42,14 +40,6 @@ def show(kind, key, name, ours, reference=()):
 def done(tensor):
     pf.eval(tensor)
     return tensor
-
-
-def products(rounds):
-    for size in (512, 1024, 2048):
-        a, b = (np.random.default_rng(n).standard_normal((size, size), dtype=np.float32) for n in (0, 1))
-        x, y = pf.tensor(a), pf.tensor(b)
-        turns("matmul", f"matmul_{size}", f"float32 {size}^2, against NumPy's BLAS", lambda: done(x @ y), lambda: a @ b,
-              rounds, dict(rtol=1e-3, atol=1e-3))
 
 
 def layer_norm(a):
@@ -63,51 +53,88 @@ def softmax(a):
     return e / e.sum(-1, keepdims=True)
 
 
-def elementwise(rounds):
+CLOSE = dict(rtol=1e-4, atol=1e-5)
+# Sums of two million numbers about zero.
+SUMS = dict(rtol=1e-4, atol=1e-2)
+
+
+def elements():
     a = np.random.default_rng(2).standard_normal((2048, 1024), dtype=np.float32)
-    x = pf.tensor(a)
-    close = dict(rtol=1e-4, atol=1e-5)
-    t = torch.from_numpy(a) if torch else None
-    rows = [
-        ("chain", "tanh(2 x + 1) * x - 0.5", lambda: pf.tanh(x * 2 + 1) * x - 0.5, lambda: np.tanh(a * 2 + 1) * a - np.float32(0.5),
-         lambda: torch.tanh(t * 2 + 1) * t - 0.5),
-        ("softmax", "softmax of rows", lambda: pf.softmax(x, dim=-1), lambda: softmax(a), lambda: torch.softmax(t, -1)),
-        ("layer_norm", "layer norm of rows", lambda: pf.layer_norm(x, [1024], None, None), lambda: layer_norm(a),
-         lambda: torch.nn.functional.layer_norm(t, [1024])),
-        ("sum", "sum of all", lambda: x.sum(), lambda: a.sum(), lambda: t.sum()),
-        ("sum_rows", "sum of rows", lambda: x.sum(dim=-1), lambda: a.sum(-1), lambda: t.sum(-1)),
-        ("max_columns", "largest of columns", lambda: pf.amax(x, dim=0), lambda: a.max(0), lambda: t.amax(0)),
+    return a, pf.tensor(a)
+
+
+def ours_of(x):
+    """Key, name, what is allowed to differ, and the operation, in the order of the others' lists."""
+    return [
+        ("chain", "tanh(2 x + 1) * x - 0.5", CLOSE, lambda: pf.tanh(x * 2 + 1) * x - 0.5),
+        ("softmax", "softmax of rows", CLOSE, lambda: pf.softmax(x, dim=-1)),
+        ("layer_norm", "layer norm of rows", CLOSE, lambda: pf.layer_norm(x, [1024], None, None)),
+        ("sum", "sum of all", SUMS, lambda: x.sum()),
+        ("sum_rows", "sums of rows", SUMS, lambda: x.sum(dim=-1)),
+        ("sum_columns", "sums of columns", SUMS, lambda: x.sum(dim=0)),
+        ("max_columns", "largest of columns", CLOSE, lambda: pf.amax(x, dim=0)),
     ]
-    for key, name, ours, numpys, torchs in rows:
-        turns("elementwise", key, f"{name}, against NumPy", lambda: done(ours()), numpys, rounds, close)
-        if torch:
-            turns("elementwise", f"{key}_torch", f"{name}, against PyTorch", lambda: done(ours()), torchs, rounds, close)
 
 
-def overhead(rounds):
-    """Of small operations: what remembering one takes, and what doing one takes."""
-    count = 2000
-    x, y = pf.ones(4), pf.ones(4)
-    pf.eval(x, y)
+def against_numpy(rounds):
+    for size in (512, 1024, 2048):
+        a, b = (np.random.default_rng(n).standard_normal((size, size), dtype=np.float32) for n in (0, 1))
+        x, y = pf.tensor(a), pf.tensor(b)
+        turns("matmul", f"matmul_{size}", f"float32 {size}^2, against NumPy's BLAS", lambda: done(x @ y), lambda: a @ b,
+              rounds, dict(rtol=1e-3, atol=1e-3))
+    a, x = elements()
+    references = [
+        lambda: np.tanh(a * 2 + 1) * a - np.float32(0.5), lambda: softmax(a), lambda: layer_norm(a), lambda: a.sum(),
+        lambda: a.sum(-1), lambda: a.sum(0), lambda: a.max(0),
+    ]
+    for (key, name, close, ours), reference in zip(ours_of(x), references):
+        turns("elementwise", f"{key}_numpy", f"{name}, against NumPy", lambda: done(ours()), reference, rounds, close)
 
-    def remembered():
-        for _ in range(count):
-            x + y
 
-    def evaluated():
-        for _ in range(count):
-            pf.eval(x + y)
+def ten(x, y):
+    """Ten operations, as both libraries write them."""
+    z = x + y
+    z = z * y
+    z = z - x
+    z = z / y
+    z = z * 2
+    z = z + 1
+    z = -z
+    z = abs(z)
+    z = z + x
+    return z * y
 
-    show("overhead", "remember", "x + y, remembered", [seconds(remembered) / count for _ in range(rounds)])
-    show("overhead", "evaluate", "x + y, computed at once", [seconds(evaluated) / count for _ in range(rounds)])
-    if torch:
-        s, t = torch.ones(4), torch.ones(4)
 
-        def eager():
+def against_torch(rounds):
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)) if clock is time.perf_counter else 1)
+    a, x = elements()
+    t = torch.from_numpy(a)
+    references = [
+        lambda: torch.tanh(t * 2 + 1) * t - 0.5, lambda: torch.softmax(t, -1),
+        lambda: torch.nn.functional.layer_norm(t, [1024]), lambda: t.sum(), lambda: t.sum(-1), lambda: t.sum(0),
+        lambda: t.amax(0),
+    ]
+    for (key, name, close, ours), reference in zip(ours_of(x), references):
+        turns("elementwise", f"{key}_torch", f"{name}, against PyTorch", lambda: done(ours()), reference, rounds, close)
+    count = 1000
+    x, y = pf.tensor([1.0, 2.0, 3.0, 4.0]), pf.tensor([4.0, 3.0, 2.0, 1.0])
+    s, t = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([4.0, 3.0, 2.0, 1.0])
+    np.testing.assert_allclose(ten(x, y).numpy(), ten(s, t).numpy(), **CLOSE)
+
+    def repeated(work):
+        def run():
             for _ in range(count):
-                s + t
+                work()
+        return run
 
-        turns("overhead", "remember_torch", "x + y, against PyTorch", remembered, eager, rounds)
+    turns("overhead", "each", "x + y, computed each time, against PyTorch", repeated(lambda: pf.eval(x + y)),
+          repeated(lambda: s + t), rounds, times=count)
+    turns("overhead", "chain", "one of ten operations, computed at the end, against PyTorch", repeated(lambda: pf.eval(ten(x, y))),
+          repeated(lambda: ten(s, t)), rounds, times=10 * count)
+    show("overhead", "remember", "x + y, remembered and not computed",
+         [seconds(repeated(lambda: x + y)) / count for _ in range(rounds)])
 
 
 def training(rounds):
@@ -117,38 +144,42 @@ def training(rounds):
     optimizer = pf.optim.SGD(model.parameters(), lr=0.1)
     pf.eval(x, classes, *model.parameters())
 
-    def step():
+    def forward():
         loss = pf.cross_entropy(model(x), classes)
         optimizer.zero_grad()
         loss.backward()
         return loss
 
-    loss = step()
+    loss = forward()
     graph = pf.explain(loss, *(parameter.grad for parameter in model.parameters()))
     operations = sum(1 for node in graph.nodes if node["inputs"] and not node["stored"])
-    show("training", "operations", "operations of a step's graph", [float(operations)])
-    show("training", "launches", "launches of them", [float(len(graph.launches))])
+    device = pf.get_device()
+    show("training", "operations", f"operations of its graph, a launch each without fusion, {device}", [float(operations)])
+    show("training", "launches", f"launches of them, {device}", [float(len(graph.launches))])
 
-    def whole():
-        step()
+    def step():
+        loss = forward()
         optimizer.step()
-        return None
+        return loss.item()
 
-    whole()
-    show("training", "step", f"a step of an MLP on {pf.get_device()}", [seconds(whole) for _ in range(rounds)])
+    for _ in range(3):
+        step()
+    show("training", "step", f"a step, {device}", [seconds(step) for _ in range(rounds)])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["numpy", "torch", "training"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processor", action="store_true",
+                        help="processor time instead of the clock's, for a machine with other work; set PYFLAME_THREADS and OPENBLAS_NUM_THREADS to 1")
     arguments = parser.parse_args()
+    if arguments.processor:
+        global clock
+        clock = time.process_time
     pf.set_device(arguments.device)
-    if arguments.device == "cpu":
-        products(arguments.rounds)
-        elementwise(arguments.rounds)
-        overhead(arguments.rounds)
-    training(arguments.rounds)
+    {"numpy": against_numpy, "torch": against_torch, "training": training}[arguments.what](arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ enum Subject {
     Provider,
     /// Parts of a GPU from an agent: limits kept, parts asked for
     Agent,
-    /// pyflame beside NumPy on the CPU, and a training step on a software GPU
+    /// pyflame beside NumPy and PyTorch on the CPU, and a training step on a software GPU beside tinygrad's emulator
     Tensor,
 }
 
@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Measure kernels only
     #[arg(long, conflicts_with = "plot")]
     kernels: bool,
+    /// A copy of tinygrad's repository, whose emulator of an AMD GPU is measured instead of its package's interpreter
+    #[arg(long, value_name = "FOLDER")]
+    tinygrad: Option<PathBuf>,
     /// Measure what is already built, on a machine that need not have compilers
     #[arg(long)]
     prebuilt: bool,
@@ -126,7 +129,8 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         Subject::Provider => provider::measure(repo)?,
         Subject::Tensor => {
             setup::run(repo)?;
-            tensor::measure(repo, &build::run(repo, &build::Arguments::default())?, effort)?
+            let built = build::run(repo, &build::Arguments::default())?;
+            tensor::measure(repo, &built, effort, arguments.tinygrad.as_deref())?
         }
     };
     finish(repo, arguments, &report)
@@ -158,7 +162,8 @@ fn finish(repo: &Repo, arguments: &Arguments, report: &Report) -> Result<()> {
         let plots = match arguments.subject {
             Subject::Local => plot::all(report),
             Subject::Remote => vec![("remote.svg", remote::plot(report))],
-            Subject::Scale | Subject::Provider | Subject::Agent | Subject::Tensor => Vec::new(),
+            Subject::Tensor => vec![("tensor.svg", tensor::plot(report))],
+            Subject::Scale | Subject::Provider | Subject::Agent => Vec::new(),
         };
         for (name, text) in plots {
             let path = folder.join(name);

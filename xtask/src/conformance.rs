@@ -15,7 +15,7 @@ mod rocblas;
 mod rocrand;
 mod tally;
 mod threads;
-mod userland;
+pub mod userland;
 mod verdict;
 
 use crate::build::{self, Built};

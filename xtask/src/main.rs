@@ -27,6 +27,7 @@ mod system;
 mod test;
 mod tidy;
 mod toolchain;
+mod torch;
 mod ui;
 mod venv;
 

@@ -29,7 +29,8 @@ pub fn install(repo: &Repo) -> Result<PathBuf> {
     Ok(python)
 }
 
-fn environment(repo: &Repo) -> Result<PathBuf> {
+/// A Python that has what its tests and benches need, but not pyflame itself.
+pub fn environment(repo: &Repo) -> Result<PathBuf> {
     venv::with(repo, "venv-pyflame", "tensor/python/requirements.txt")
 }
 

@@ -44,6 +44,10 @@ pub trait Device: Debug + Send + Sync {
     fn synchronize(&self) -> Result<(), DeviceError>;
     /// Whether it can do such a step with operands of these types, inputs before outputs; what it cannot is done on the CPU, with the operands moved there and back.
     fn supports(&self, step: &crate::step::Work, dtypes: &[crate::dtype::DType]) -> bool;
+    /// Whether steps are done when `run` returns, so that what is small costs what it takes to plan it.
+    fn is_immediate(&self) -> bool {
+        false
+    }
     /// How many results an epilogue may have: outputs after the first are results that somebody holds on the way, of the first one's shape.
     fn epilogue_results(&self) -> usize {
         1

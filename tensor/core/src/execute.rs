@@ -13,18 +13,32 @@ use crate::graph::Graph;
 use crate::launch::{Launch, Name, launches};
 use crate::node::{Node, Place};
 use crate::plan::plan;
+use crate::quick;
 use crate::step::{Operand, Step};
 use crate::tensor::{Result, Tensor, device_error};
 
+/// One at a time: two threads that evaluate the same node must not both compute it.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Elements that are few.
+const SMALL: usize = 4096;
+
 /// Computes the tensors, if they are not there yet. It does not wait for devices that work on their own.
 pub fn eval(tensors: &[Tensor]) -> Result<()> {
+    if let [tensor] = tensors
+        && WANTED.with_borrow(Vec::is_empty)
+    {
+        let node = tensor.node();
+        let _turn = TURN.lock();
+        if let Some(done) = alone(&node) {
+            return done;
+        }
+    }
     let mut waiting: Vec<Arc<Node>> = tensors.iter().map(Tensor::node).filter(is_pending).collect();
     if waiting.is_empty() {
         return Ok(());
     }
     waiting.extend(take_wanted());
-    // One at a time: two threads that evaluate the same node must not both compute it.
-    static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock();
     while let Some(device) = waiting.first().map(|node| node.device.clone()) {
         let (here, elsewhere) = waiting.into_iter().partition(|node| Arc::ptr_eq(&node.device, &device));
@@ -32,6 +46,24 @@ pub fn eval(tensors: &[Tensor]) -> Result<()> {
         run(&device, &here)?;
     }
     Ok(())
+}
+
+/// Computes a small tensor if that is a matter of a microsecond or so; whoever holds a lock of his own need not let go of it for that. Nothing if it is not.
+pub fn eval_small(tensor: &Tensor) -> Option<Result<()>> {
+    if tensor.elements() > SMALL || !WANTED.with_borrow(Vec::is_empty) {
+        return None;
+    }
+    let node = tensor.node();
+    let _turn = TURN.try_lock()?;
+    alone(&node)
+}
+
+/// One node, if it is there or takes a short way.
+fn alone(node: &Arc<Node>) -> Option<Result<()>> {
+    if node.stored().is_some() {
+        return Some(Ok(()));
+    }
+    quick::run(&node.device, node)
 }
 
 /// The device that does what others do not support.

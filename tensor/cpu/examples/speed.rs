@@ -1,5 +1,5 @@
-//! How long steps take: the least of many runs, in processor time of this thread, so that a busy machine does not matter. Set
-//! RAYON_NUM_THREADS=1; what is left out otherwise is the time of other threads.
+//! How long steps take on one thread: the least of many runs, in processor time, so that a busy machine does not matter. Names on the command
+//! line choose what is measured, by their beginnings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,11 @@ use tensor_core::dtype::{DType, Scalar};
 use tensor_core::layout::{Layout, Shape};
 use tensor_core::program::{Binary, Code, Instruction, Program, Unary};
 use tensor_core::step::{Accumulation, Distribution, Operand, Reduction, Step, Work};
-use tensor_cpu::CpuDevice;
+use tensor_cpu::{CpuDevice, CpuOptions};
 
 fn main() {
-    let bench = Speed { device: CpuDevice::new() };
+    let device = CpuDevice::with(&CpuOptions { threads: Some(1), ..CpuOptions::default() });
+    let bench = Speed { device, wanted: std::env::args().skip(1).collect() };
     for size in [64, 128, 256, 512, 1024, 2048] {
         bench.matmul(&format!("matmul {size}"), [1, size, size, size], true);
     }
@@ -21,6 +22,7 @@ fn main() {
     }
     bench.matmul("linear 32x784x256", [1, 32, 256, 784], false);
     bench.matmul("linear 1x1024x1024", [1, 1, 1024, 1024], false);
+    bench.matmul("matmul 1x1024x1024", [1, 1, 1024, 1024], true);
     bench.matmul("bmm 64x128x64x128", [64, 128, 128, 64], true);
     bench.conv("conv 8x64x56x56 3x3 64");
     for elements in [10_000, 1_000_000, 16_000_000] {
@@ -119,6 +121,7 @@ fn gelu() -> Program {
 
 struct Speed {
     device: Arc<CpuDevice>,
+    wanted: Vec<String>,
 }
 
 impl Speed {
@@ -178,6 +181,9 @@ impl Speed {
     }
 
     fn timed(&self, name: &str, work: Work, inputs: &[Layout], outputs: &[&[usize]]) {
+        if !self.wanted.is_empty() && !self.wanted.iter().any(|wanted| name.starts_with(wanted)) {
+            return;
+        }
         let reach = |layout: &Layout| -> usize {
             let steps = layout.shape.iter().zip(&layout.strides);
             1 + steps.map(|(&length, &stride)| (length - 1) * stride as usize).sum::<usize>()

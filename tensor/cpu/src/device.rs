@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use smallvec::SmallVec;
 use tensor_core::device::{Buffer, Device, DeviceInfo, Memory};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
@@ -11,11 +12,11 @@ use tensor_core::step::{Distribution, Step, Work};
 
 use crate::contract::Contract;
 use crate::fault;
-use crate::level::level;
+use crate::known;
+use crate::level::Level;
 use crate::map::map;
 use crate::memory::{CpuMemory, Shelf};
 use crate::movement::{self, Fold};
-use crate::plan::Plan;
 use crate::random::random;
 use crate::reduce::Reduce;
 use crate::rows;
@@ -23,8 +24,17 @@ use crate::sequence;
 use crate::threads::Threads;
 use crate::view::{View, wrong};
 
+/// What a device does without; results are the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuOptions {
+    /// At most so many, else one for each processor.
+    pub threads: Option<usize>,
+    /// At most these instructions.
+    pub level: Option<Level>,
+}
+
 /// The processors of this machine. Steps are done when `run` returns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CpuDevice {
     threads: Threads,
     shelf: Arc<Shelf>,
@@ -33,8 +43,18 @@ pub struct CpuDevice {
 }
 
 impl CpuDevice {
+    /// With all threads and instructions that there are.
     pub fn new() -> Arc<CpuDevice> {
-        Arc::new(CpuDevice::default())
+        CpuDevice::with(&CpuOptions::default())
+    }
+
+    pub fn with(options: &CpuOptions) -> Arc<CpuDevice> {
+        let level = options.level.map_or(Level::best(), |level| level.min(Level::best()));
+        Arc::new(CpuDevice {
+            threads: Threads::new(options.threads, level),
+            shelf: Arc::default(),
+            turn: Mutex::default(),
+        })
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -43,8 +63,8 @@ impl CpuDevice {
     }
 
     fn step(&self, step: &Step) -> Result<(), DeviceError> {
-        let inputs = step.inputs.iter().map(View::new).collect::<Result<Vec<_>, _>>()?;
-        let outputs = step.outputs.iter().map(View::output).collect::<Result<Vec<_>, _>>()?;
+        let inputs = step.inputs.iter().map(View::new).collect::<Result<SmallVec<[View; 4]>, _>>()?;
+        let outputs = step.outputs.iter().map(View::output).collect::<Result<SmallVec<[View; 4]>, _>>()?;
         for output in &step.outputs {
             if step.inputs.iter().any(|input| Arc::ptr_eq(&input.buffer, &output.buffer)) {
                 return Err(wrong("an output is in the buffer of an input"));
@@ -160,9 +180,14 @@ impl Device for CpuDevice {
         Ok(())
     }
 
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
     /// `dtypes` are those of the inputs.
     fn supports(&self, work: &Work, dtypes: &[DType]) -> bool {
-        let ready = |program: &Program, dtypes: &[DType]| Plan::new(program, dtypes, None, level()).is_ok();
+        let level = self.threads.level();
+        let ready = |program: &Program, dtypes: &[DType]| known::plan(program, dtypes, None, level).is_ok();
         let float = dtypes.first().is_none_or(|dtype| dtype.is_float());
         match work {
             Work::Map(program) => ready(program, dtypes),

@@ -102,6 +102,20 @@ pub fn folder(reduction: Reduction, of: DType, level: Level) -> Option<Folder> {
 /// How many values are folded side by side.
 const LANES: usize = 32;
 
+/// Bytes ahead of which memory is asked for: the processor itself does not look beyond a page, and mostly what follows is folded next.
+const PAGE: usize = 4096;
+
+#[inline(always)]
+fn fetch(from: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: asking reads nothing, wherever it points to.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(from.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = from;
+}
+
 /// # Safety
 /// As `Folder::row`.
 #[inline(always)]
@@ -122,6 +136,9 @@ unsafe fn row<J: Join>(values: *const u8, n: usize, to: *mut u8) {
     let whole = n / LANES * LANES;
     let mut at = 0;
     while at < whole {
+        for line in (0..LANES * size_of::<J::N>()).step_by(64) {
+            fetch(values.wrapping_add(at).cast::<u8>().wrapping_add(PAGE + line));
+        }
         for (lane, joined) in lanes.iter_mut().enumerate() {
             // SAFETY: below `n`.
             *joined = J::join(*joined, unsafe { *values.add(at + lane) });

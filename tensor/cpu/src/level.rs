@@ -1,5 +1,5 @@
 //! Which vector instructions this processor has, asked once. Loops are compiled for each level and chosen at run time; all levels give the
-//! same bits.
+//! same bits, so a device that is asked to do with less computes the same, only slower.
 
 use std::sync::OnceLock;
 
@@ -12,9 +12,17 @@ pub enum Level {
     Avx512,
 }
 
-pub fn level() -> Level {
-    static LEVEL: OnceLock<Level> = OnceLock::new();
-    *LEVEL.get_or_init(detect)
+impl Level {
+    /// The highest that this processor has.
+    pub fn best() -> Level {
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(detect)
+    }
+
+    /// All that this processor has.
+    pub fn all() -> impl Iterator<Item = Level> {
+        [Level::Plain, Level::Avx2, Level::Avx512].into_iter().filter(|level| *level <= Level::best())
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -3,17 +3,20 @@
 
 mod complex;
 mod contract;
+mod crew;
 mod device;
 mod element;
 mod fault;
 mod fold;
 mod kernels;
+mod known;
 mod level;
 mod map;
 mod math;
 mod memory;
 mod movement;
 mod plan;
+mod quick_map;
 mod random;
 mod reduce;
 mod rows;
@@ -22,4 +25,5 @@ mod threads;
 mod view;
 mod walk;
 
-pub use device::CpuDevice;
+pub use device::{CpuDevice, CpuOptions};
+pub use level::Level;

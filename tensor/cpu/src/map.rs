@@ -1,11 +1,12 @@
 //! Programs over whole tensors.
 
+use smallvec::SmallVec;
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 
 use crate::kernels::BLOCK;
-use crate::level::level;
+use crate::known;
 use crate::plan::{Feed, Frame, Plan};
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
@@ -26,12 +27,13 @@ pub fn map(
         return Err(wrong("a map's operands have different shapes"));
     }
     check_axes(program, shape.len())?;
-    let types: Vec<DType> = inputs.iter().map(|view| view.dtype).collect();
-    let answers: Vec<DType> = outputs.iter().map(|view| view.dtype).collect();
-    let plan = Plan::new(program, &types, Some(&answers), level()).map_err(DeviceError::Unsupported)?;
-    let feeds: Vec<Feed> =
+    let types: SmallVec<[DType; 8]> = inputs.iter().map(|view| view.dtype).collect();
+    let answers: SmallVec<[DType; 8]> = outputs.iter().map(|view| view.dtype).collect();
+    let plan =
+        known::plan(program, &types, Some(&answers), threads.level()).map_err(DeviceError::Unsupported)?;
+    let feeds =
         inputs.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())).collect();
-    let targets: Vec<(Shared<u8>, usize)> =
+    let targets: SmallVec<[(Shared<u8>, usize); 4]> =
         outputs.iter().map(|view| (Shared::new(view.start()), view.dtype.bytes())).collect();
     // SAFETY: views lie in their buffers for every position of their shape, which all have; outputs are contiguous and apart from inputs.
     unsafe { run(threads, &plan, &Feeds(feeds), &targets, shape, first.elements()) };
@@ -48,7 +50,7 @@ pub fn check_axes(program: &Program, rank: usize) -> Result<(), DeviceError> {
 }
 
 /// Feeds that tasks share.
-pub struct Feeds(pub Vec<Feed>);
+pub struct Feeds(pub SmallVec<[Feed; 3]>);
 
 // SAFETY: what they point to is only read while tasks run.
 unsafe impl Send for Feeds {}
@@ -79,7 +81,7 @@ pub unsafe fn run(
     threads.each(elements.div_ceil(share), cost, |task| {
         // SAFETY: the caller's promise.
         let mut frame = unsafe { Frame::new(plan, &feeds.0, &|axis| index_walk(shape, axis)) };
-        let mut outputs = vec![std::ptr::null_mut(); targets.len()];
+        let mut outputs: SmallVec<[*mut u8; 4]> = SmallVec::from_elem(std::ptr::null_mut(), targets.len());
         let end = elements.min((task + 1) * share);
         for start in (task * share..end).step_by(BLOCK) {
             for (output, (target, bytes)) in outputs.iter_mut().zip(targets) {

@@ -3,12 +3,13 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
-use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use tensor_core::device::Memory;
 use tensor_core::error::DeviceError;
+
+use crate::quick_map::QuickMap;
 
 /// Where a buffer begins.
 pub const ALIGNMENT: usize = 64;
@@ -33,7 +34,7 @@ pub struct Shelf {
 
 #[derive(Debug, Default)]
 struct Free {
-    by_size: HashMap<usize, Vec<Block>>,
+    by_size: QuickMap<usize, Vec<Block>>,
     bytes: usize,
 }
 

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 
+use smallvec::SmallVec;
 use tensor_core::dtype::{DType, Scalar};
 use tensor_core::program::{Binary, Code, Program, Unary};
 
@@ -435,11 +436,11 @@ const LINES: usize = BLOCK * 8 / 64 + 1;
 /// Registers of a plan, bound to operands; one for each task.
 pub struct Frame<'a> {
     plan: &'a Plan,
-    bound: Vec<Bound>,
+    bound: SmallVec<[Bound; 3]>,
     /// Registers, then blocks of sources.
     blocks: Vec<Line>,
     /// Where each source is for the current block.
-    at: Vec<*const u8>,
+    at: SmallVec<[*const u8; 6]>,
 }
 
 thread_local! {
@@ -467,9 +468,9 @@ impl<'a> Frame<'a> {
         }
         let mut frame = Frame {
             plan,
-            bound: Vec::with_capacity(plan.sources.len()),
+            bound: SmallVec::new(),
             blocks,
-            at: vec![std::ptr::null(); plan.sources.len()],
+            at: SmallVec::from_elem(std::ptr::null(), plan.sources.len()),
         };
         for (register, bytes, size) in &plan.constants {
             let block = frame.block(*register);

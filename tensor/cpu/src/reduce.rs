@@ -1,6 +1,7 @@
 //! Reductions with a program before and one after. How the work is cut depends on the shape alone, never on how many threads there are, so
 //! that sums have the same bits every time.
 
+use smallvec::smallvec;
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
@@ -8,7 +9,7 @@ use tensor_core::step::Reduction;
 
 use crate::fold::{Folder, folder};
 use crate::kernels::BLOCK;
-use crate::level::level;
+use crate::known;
 use crate::map::{self, Feeds, check_axes};
 use crate::plan::{Feed, Frame, Plan};
 use crate::threads::{Shared, Threads};
@@ -62,9 +63,10 @@ impl Reduce<'_> {
         check_axes(self.program, shape.len())?;
         check_axes(self.epilogue, shape.len())?;
         let types: Vec<DType> = mapped.iter().map(|view| view.dtype).collect();
-        let plan = Plan::new(self.program, &types, None, level()).map_err(DeviceError::Unsupported)?;
+        let plan =
+            known::plan(self.program, &types, None, threads.level()).map_err(DeviceError::Unsupported)?;
         let dtype = plan.result(0);
-        let folder = folder(self.reduction, dtype, level())
+        let folder = folder(self.reduction, dtype, threads.level())
             .ok_or_else(|| DeviceError::Unsupported(format!("{:?} of {dtype}", self.reduction)))?;
         let three = cut(shape, self.axes);
         let feeds = mapped
@@ -87,10 +89,10 @@ impl Reduce<'_> {
     ) -> Result<(), DeviceError> {
         let mut types = vec![dtype];
         types.extend(others.iter().map(|view| view.dtype));
-        let plan = Plan::new(self.epilogue, &types, Some(&[output.dtype]), level())
+        let plan = known::plan(self.epilogue, &types, Some(&[output.dtype]), threads.level())
             .map_err(DeviceError::Unsupported)?;
         let flat = Walk::new(&[output.elements()], &[1]);
-        let mut feeds = vec![Feed::Memory(sums, flat)];
+        let mut feeds = smallvec![Feed::Memory(sums, flat)];
         feeds.extend(others.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())));
         let target = [(Shared::new(output.start()), output.dtype.bytes())];
         // SAFETY: there is a sum for each element of the output; views lie in their buffers.
@@ -255,15 +257,15 @@ unsafe fn fold_rows(
             }
         }
         held += count;
-        if held >= ROWS {
+        if held >= ROWS || first + count == rows.end {
             // SAFETY: as above.
             unsafe { (folder.into)(to, part.as_ptr().cast(), width) };
-            refill(folder, &mut part, width);
             held = 0;
+            if first + count < rows.end {
+                refill(folder, &mut part, width);
+            }
         }
     }
-    // SAFETY: as above.
-    unsafe { (folder.into)(to, part.as_ptr().cast(), width) };
 }
 
 /// Rows that lie `stride` apart, into one.
@@ -308,17 +310,16 @@ fn join_parts(folder: &Folder, parts: &mut [u64], kept: usize, chunks: usize) {
 /// Words that hold so many values that change nothing.
 fn filled(folder: &Folder, count: usize) -> Vec<u64> {
     let mut words = vec![0_u64; (count * folder.bytes).div_ceil(8)];
-    refill(folder, &mut words, count);
+    if folder.start != [0; 8] {
+        refill(folder, &mut words, count);
+    }
     words
 }
 
 fn refill(folder: &Folder, words: &mut [u64], count: usize) {
     assert!(count * folder.bytes <= words.len() * 8);
-    let start = words.as_mut_ptr().cast::<u8>();
-    for n in 0..count {
-        // SAFETY: there is room for `count` values.
-        unsafe {
-            std::ptr::copy_nonoverlapping(folder.start.as_ptr(), start.add(n * folder.bytes), folder.bytes);
-        }
-    }
+    // Beginnings side by side in a word: all sizes divide its own.
+    let mut word = [0; 8];
+    word.chunks_exact_mut(folder.bytes).for_each(|one| one.copy_from_slice(&folder.start[..folder.bytes]));
+    words[..(count * folder.bytes).div_ceil(8)].fill(u64::from_ne_bytes(word));
 }

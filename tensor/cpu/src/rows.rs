@@ -6,7 +6,7 @@ use tensor_core::step::Reduction;
 
 use crate::element::{Element, Number};
 use crate::fold::{Folder, folder};
-use crate::level::{Level, level};
+use crate::level::Level;
 use crate::math;
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
@@ -228,7 +228,7 @@ fn softmax_of<T: Element<Wide: Real>>(
     let walk = input.walk_of(&order);
     let (from, to) = (Shared::new(input.start::<T>()), Shared::new(output.start::<T>()));
     let direct = inner == 1 && input.walk().is_contiguous() && T::Wide::DTYPE == input.dtype;
-    let row = Softmax::new(log);
+    let row = Softmax::new(log, threads.level());
     each_row(threads, rows, length, 1500, |range| {
         let mut buffer = vec![T::Wide::ZERO; length * 2];
         let mut raw = vec![T::narrow(T::Wide::ZERO); length];
@@ -263,8 +263,8 @@ struct Softmax<W> {
     of: std::marker::PhantomData<W>,
 }
 
-fn folder_of<W: Real>(reduction: Reduction) -> Folder {
-    folder(reduction, W::DTYPE, level()).expect("floats have all of these")
+fn folder_of<W: Real>(reduction: Reduction, level: Level) -> Folder {
+    folder(reduction, W::DTYPE, level).expect("floats have all of these")
 }
 
 /// # Safety
@@ -277,9 +277,9 @@ unsafe fn folded<W: Real>(folder: &Folder, row: *const W, n: usize) -> W {
 }
 
 impl<W: Real> Softmax<W> {
-    fn new(log: bool) -> Softmax<W> {
-        let (largest, sum) = (folder_of::<W>(Reduction::Max), folder_of::<W>(Reduction::Sum));
-        Softmax { log, level: level(), largest, sum, of: std::marker::PhantomData }
+    fn new(log: bool, level: Level) -> Softmax<W> {
+        let [largest, sum] = [Reduction::Max, Reduction::Sum].map(|one| folder_of::<W>(one, level));
+        Softmax { log, level, largest, sum, of: std::marker::PhantomData }
     }
 
     /// # Safety
@@ -342,13 +342,15 @@ struct Affine<W> {
     /// Whether every row is the same.
     same: bool,
     row: Vec<W>,
+    level: Level,
 }
 
 impl<W: Real> Affine<W> {
-    fn new<T: Element<Wide = W>>(view: &View, kept: usize, length: usize) -> Affine<W> {
+    fn new<T: Element<Wide = W>>(view: &View, kept: usize, length: usize, level: Level) -> Affine<W> {
         let same = (0..kept).all(|axis| view.layout.strides[axis] == 0 || view.shape()[axis] == 1);
         let view_of = (Shared::new(view.start()), view.dtype);
-        let mut affine = Affine { view: view_of, walk: view.walk(), same, row: vec![W::ZERO; length] };
+        let row = vec![W::ZERO; length];
+        let mut affine = Affine { view: view_of, walk: view.walk(), same, row, level };
         affine.read::<T>(0);
         affine
     }
@@ -364,7 +366,7 @@ impl<W: Real> Affine<W> {
                 let mut raw = vec![T::narrow(W::ZERO); length];
                 let from = self.view.0.get().cast::<T>().cast_const();
                 gather(from, &self.walk, start, length, raw.as_mut_ptr());
-                widen::<T>(level(), raw.as_ptr(), self.row.as_mut_ptr(), length);
+                widen::<T>(self.level, raw.as_ptr(), self.row.as_mut_ptr(), length);
             }
         }
     }
@@ -396,10 +398,12 @@ fn normalise_of<T: Element<Wide: Real>>(
     let direct = walk.is_contiguous() && T::Wide::DTYPE == input.dtype;
     let (from, to) = (Shared::new(input.start::<T>()), Shared::new(output.start::<T>()));
     let places: Vec<Shared<T::Wide>> = statistics.iter().map(|view| Shared::new(view.start())).collect();
-    let (level, sum) = (level(), folder_of::<T::Wide>(Reduction::Sum));
+    let level = threads.level();
+    let sum = folder_of::<T::Wide>(Reduction::Sum, level);
     let (count, epsilon) = (T::Wide::of(length as f64), T::Wide::of(epsilon));
     each_row(threads, rows, length, 600, |range| {
-        let mut affine: Vec<_> = affine.iter().map(|view| Affine::new::<T>(view, kept, length)).collect();
+        let mut affine: Vec<_> =
+            affine.iter().map(|view| Affine::new::<T>(view, kept, length, level)).collect();
         let mut raw = vec![T::narrow(T::Wide::ZERO); if direct { 0 } else { length }];
         let mut wide = vec![T::Wide::ZERO; if direct { 0 } else { length }];
         let mut other = vec![T::Wide::ZERO; length];

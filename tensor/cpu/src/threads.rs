@@ -2,32 +2,40 @@
 
 use std::sync::{Arc, Mutex};
 
-use rayon::ThreadPool;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use crate::crew::Crew;
+use crate::level::Level;
 
 /// Below this many nanoseconds of work, roughly, waking threads costs more than they save.
 const WORTH: usize = 40_000;
 
-#[derive(Debug, Default)]
+/// How many threads there are at most, and which instructions they may use.
+#[derive(Debug)]
 pub struct Threads {
-    pool: Mutex<Option<(u32, Arc<ThreadPool>)>>,
+    crew: Mutex<Option<(u32, Arc<Crew>)>>,
+    most: usize,
+    level: Level,
 }
 
 impl Threads {
+    /// As many as there are processors, or fewer.
+    pub fn new(most: Option<usize>, level: Level) -> Threads {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Threads { crew: Mutex::default(), most: most.unwrap_or(processors).max(1), level }
+    }
+
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
     /// Does `task` for every number below `count`, in any order, on several threads if the whole work is worth it. `cost` is a guess in
     /// nanoseconds.
     pub fn each(&self, count: usize, cost: usize, task: impl Fn(usize) + Sync) {
-        self.spread(count, cost, &task);
-    }
-
-    /// Once for all tasks: what rayon makes of each closure is long.
-    fn spread(&self, count: usize, cost: usize, task: &(dyn Fn(usize) + Sync)) {
         if count > 1
             && cost >= WORTH
-            && let Some(pool) = self.pool()
-            && pool.current_num_threads() > 1
+            && self.most > 1
+            && let Some(crew) = self.crew()
         {
-            pool.install(|| (0..count).into_par_iter().for_each(task));
+            crew.each(count, &task);
         } else {
             (0..count).for_each(task);
         }
@@ -35,27 +43,26 @@ impl Threads {
 
     /// How many of `all` a task should have, at most `most`: all of them if they are not worth several threads.
     pub fn share(&self, all: usize, cost: usize, most: usize) -> usize {
-        let count = if cost < WORTH { 1 } else { self.count() };
+        let count = if cost < WORTH { 1 } else { self.most };
         if count == 1 { all } else { all.div_ceil(count * 4).min(most) }.max(1)
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.pool().map_or(1, |pool| pool.current_num_threads())
+        self.most
     }
 
-    fn pool(&self) -> Option<Arc<ThreadPool>> {
+    fn crew(&self) -> Option<Arc<Crew>> {
         let process = std::process::id();
-        let mut held = self.pool.lock().ok()?;
+        let mut held = self.crew.lock().ok()?;
         match &*held {
-            Some((owner, pool)) if *owner == process => return Some(pool.clone()),
+            Some((owner, crew)) if *owner == process => return Some(crew.clone()),
             _ => {}
         }
-        let named = |number| format!("tensor-cpu-{number}");
-        let pool = Arc::new(rayon::ThreadPoolBuilder::new().thread_name(named).build().ok()?);
-        // The parent's pool has no threads here that could end it.
-        std::mem::forget(held.replace((process, pool.clone())));
-        Some(pool)
+        let crew = Arc::new(Crew::new(self.most - 1)?);
+        // The parent's crew has no threads here that could end it.
+        std::mem::forget(held.replace((process, crew.clone())));
+        Some(crew)
     }
 }
 
@@ -85,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_task_is_done_once() {
-        let threads = Threads::default();
+        let threads = Threads::new(Some(3), Level::Plain);
         for cost in [0, usize::MAX] {
             let seen: Vec<_> = (0..100).map(|_| AtomicUsize::new(0)).collect();
             threads.each(100, cost, |n| {

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tensor_core::device::{Device, DeviceInfo};
-use tensor_cpu::CpuDevice;
+use tensor_cpu::{CpuDevice, CpuOptions};
 use tensor_rocm::{RocmDevice, RocmOptions, device_count_with};
 
 use crate::error::raise_device;
@@ -32,7 +32,9 @@ static GRAPHS: Mutex<Option<bool>> = Mutex::new(None);
 static OPENED_BY: AtomicU32 = AtomicU32::new(0);
 
 pub fn cpu() -> &'static AnyDevice {
-    CPU.get_or_init(|| CpuDevice::new())
+    CPU.get_or_init(|| {
+        CpuDevice::with(&CpuOptions { threads: crate::env::threads(), ..CpuOptions::default() })
+    })
 }
 
 /// A name taken apart: nothing for the CPU, else the number of the GPU.

@@ -11,6 +11,11 @@ pub fn first_device() -> Option<String> {
     text("PYFLAME_DEVICE")
 }
 
+/// How many threads the CPU device has at most: `PYFLAME_THREADS`, else as many as there are processors.
+pub fn threads() -> Option<usize> {
+    text("PYFLAME_THREADS")?.parse().ok()
+}
+
 /// The libamdhip64 to use: `PYFLAME_HIP_LIBRARY`, else the one in `ROCM_PATH` if it is there, else whatever the loader finds.
 pub fn hip_library() -> Option<PathBuf> {
     if let Some(file) = text("PYFLAME_HIP_LIBRARY") {

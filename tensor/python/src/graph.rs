@@ -34,10 +34,17 @@ fn collect(arguments: &Bound<'_, PyAny>, into: &mut Vec<Tensor>) -> PyResult<()>
 #[pyfunction]
 #[pyo3(signature = (*tensors))]
 fn eval(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
-    let mut wanted = Vec::new();
-    collect(tensors.as_any(), &mut wanted)?;
+    let mut wanted = Vec::with_capacity(tensors.len());
+    for tensor in tensors.iter_borrowed() {
+        collect(&tensor, &mut wanted)?;
+    }
     let Some(first) = wanted.first() else { return Ok(()) };
     device::usable(first.device())?;
+    if let [tensor] = wanted.as_slice()
+        && let Some(done) = profile::begun("eval", tensor.device().name(), || tensor_core::eval_small(tensor))
+    {
+        return done.map_err(raise);
+    }
     profile::begun("eval", first.device().name(), || py.detach(|| tensor_core::eval(&wanted))).map_err(raise)
 }
 

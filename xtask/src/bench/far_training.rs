@@ -5,11 +5,10 @@ use super::report::Row;
 use super::tensor::row;
 use crate::build::Built;
 use crate::local_worker::LocalWorker;
-use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 const ROUND_TRIP: Duration = Duration::from_millis(5);
@@ -17,14 +16,19 @@ const ROUND_TRIP: Duration = Duration::from_millis(5);
 const STEPS: u64 = 60;
 const BEFORE: u64 = 20;
 
-/// With launches replayed as graphs and without.
-pub fn measure(repo: &Repo, built: &Built, python: &Path, worker: &LocalWorker) -> Result<Vec<Row>> {
+/// With launches replayed as graphs and without. `python` has pyflame.
+pub fn measure(
+    repo: &Repo,
+    built: &Built,
+    python: &dyn Fn() -> Command,
+    worker: &LocalWorker,
+) -> Result<Vec<Row>> {
     step::say("measuring a training step from 5 ms away");
     let relay = Relay::start(&built.remora, worker.address(), ROUND_TRIP, &[])?;
     let mut rows = Vec::new();
     for graphs in ["1", "0"] {
         let run = |steps: u64| -> Result<(String, u64)> {
-            let mut script = pyflame::command(python, built);
+            let mut script = python();
             script
                 .arg(repo.root.join("bench/far_training.py"))
                 .args([BEFORE, steps].map(|it| it.to_string()));

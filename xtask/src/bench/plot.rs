@@ -6,8 +6,8 @@ use super::{calls, kernels};
 
 const BLUE: &str = "#0969da";
 const ORANGE: &str = "#bc4c00";
-const GREEN: &str = "#1a7f37";
-const RED: &str = "#cf222e";
+pub const GREEN: &str = "#1a7f37";
+pub const RED: &str = "#cf222e";
 
 /// Every plot: the name of its file and its text.
 pub fn all(report: &Report) -> Vec<(&'static str, String)> {

@@ -1,4 +1,12 @@
-//! pyflame beside NumPy: `bench/tensor.py` runs both in turns, here is what that comes to.
+//! pyflame beside NumPy, PyTorch and tinygrad: `bench/tensor.py` runs it in turns with each of the first two, here is what that comes to.
+//!
+//! NumPy is the package index's, with its own OpenBLAS. PyTorch is Debian's, a build for the CPU alone; it does not bear that NumPy, so it is
+//! measured in a process of its own, with pyflame. tinygrad's step is one of the same network, see [`emulated`].
+
+mod emulated;
+mod plot;
+
+pub use plot::plot;
 
 use super::machine::Machine;
 use super::report::{Aim, Report, Row};
@@ -9,61 +17,108 @@ use crate::local_worker::LocalWorker;
 use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
+use crate::torch::Torch;
 use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::process::Command;
 
 const MILLI: f64 = 1e3;
 const MICRO: f64 = 1e6;
 
-/// What a kind of measurement is called, and how many times the reference's time it may take.
-const KINDS: &[(&str, &str, Option<f64>)] = &[
-    // 0.9 of the reference's speed.
-    ("matmul", "products on the CPU", Some(1.11)),
-    ("elementwise", "2048 x 1024 float32 on the CPU", Some(1.0)),
-    ("overhead", "single operations of four elements, from Python", Some(1.0)),
-    ("training", "a training step: MLP 64-128-64-10, 64 rows", None),
-    ("far", "a training step with a worker 5 ms away", None),
-];
+/// How a kind of measurement is judged.
+#[derive(Clone, Copy)]
+enum Judged {
+    /// By the part of the reference's speed, at least this.
+    Speed(f64),
+    /// By the multiple of the reference's time, at most this.
+    Time(f64),
+    Not,
+}
 
-pub fn measure(repo: &Repo, built: &Built, effort: Effort) -> Result<Report> {
-    let python = pyflame::install(repo)?;
+/// What a kind of measurement is called, in which unit, and how it is judged.
+const KINDS: &[(&str, &str, (&str, f64), Judged)] = &[
+    ("matmul", "products on the CPU, as parts of the other's speed", ("ms", MILLI), Judged::Speed(0.9)),
+    (
+        "elementwise",
+        "2048 x 1024 float32 on the CPU, as parts of the other's speed",
+        ("ms", MILLI),
+        Judged::Speed(1.0),
+    ),
+    (
+        "overhead",
+        "operations of four elements from Python, as parts of the other's time",
+        ("us", MICRO),
+        Judged::Time(1.0),
+    ),
+    ("training", TRAINING, ("ms", MILLI), Judged::Not),
+    ("far", "a training step with a worker 5 ms away", ("ms", MILLI), Judged::Not),
+];
+const TRAINING: &str = "a training step: MLP 64-128-64-10, 64 rows";
+
+/// The key of a step on the software GPU.
+const STEP: &str = "tensor_rocm_step";
+
+pub fn measure(repo: &Repo, built: &Built, effort: Effort, tinygrad: Option<&Path>) -> Result<Report> {
+    let python = pyflame::environment(repo)?;
+    let package = pyflame::package(repo)?;
+    let numpy = || {
+        let mut command = pyflame::command(&python, built);
+        command.env("PYTHONPATH", &package);
+        command
+    };
+    let torch = Torch::unpack(repo)?;
     let mut report = Report::new(Machine::look());
     let worker = LocalWorker::start(&built.remora, DEVICE, &repo.logs().join("bench-tensor-worker.log"))?;
+    let rounds = effort.rounds + 4;
+    let bench = |mut script: Command, what: &str, device: &str| {
+        script.arg(repo.root.join("bench/tensor.py")).args([what, "--device", device]);
+        script.arg("--rounds").arg(rounds.to_string());
+        lines(script.env("REMORA_WORKER", worker.address().to_string()))
+    };
+    step::say("measuring pyflame beside NumPy");
+    push(&mut report, &bench(numpy(), "numpy", "cpu")?, "cpu")?;
+    step::say("measuring pyflame beside PyTorch");
+    push(&mut report, &bench(torch.command(&package, built)?, "torch", "cpu")?, "cpu")?;
     for device in ["cpu", "rocm"] {
-        step::say(&format!("measuring pyflame on {device}"));
-        let mut script = pyflame::command(&python, built);
-        script.arg(repo.root.join("bench/tensor.py")).args(["--device", device]);
-        script.arg("--rounds").arg((effort.rounds + 4).to_string());
-        let output = script.env("REMORA_WORKER", worker.address().to_string()).output();
-        let output = output.context("cannot start the measurements")?;
-        if !output.status.success() {
-            bail!("pyflame's measurements failed: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            report.push(row(line, device).with_context(|| format!("a strange line: {line}"))?);
-        }
+        step::say(&format!("measuring a training step on {device}"));
+        push(&mut report, &bench(numpy(), "training", device)?, device)?;
     }
-    far_training::measure(repo, built, &python, &worker)?.into_iter().for_each(|row| report.push(row));
+    far_training::measure(repo, built, &numpy, &worker)?.into_iter().for_each(|row| report.push(row));
+    step::say("measuring the same step in tinygrad's emulator");
+    let ours = report.rows.iter().find(|row| row.key == STEP).map_or(f64::NAN, |row| row.best / MILLI);
+    report.push(emulated::row(repo, effort, tinygrad, ours)?);
     report.close();
     Ok(report)
+}
+
+/// What a program of measurements prints.
+fn lines(script: &mut Command) -> Result<String> {
+    let output = script.output().context("cannot start the measurements")?;
+    if !output.status.success() {
+        bail!("the measurements failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn push(report: &mut Report, lines: &str, device: &str) -> Result<()> {
+    for line in lines.lines() {
+        report.push(row(line, device).with_context(|| format!("a strange line: {line}"))?);
+    }
+    Ok(())
 }
 
 pub fn row(line: &str, device: &str) -> Result<Row> {
     let fields: Vec<&str> = line.split('\t').collect();
     let &[kind, key, name, ours, reference] = fields.as_slice() else { bail!("five fields are expected") };
-    let &(_, group, limit) =
+    let &(_, group, unit, judged) =
         KINDS.iter().find(|(known, ..)| *known == kind).context("a kind that is not known")?;
     let numbers = |text: &str| -> Result<Vec<f64>> {
         text.split(',').filter(|one| !one.is_empty()).map(|one| Ok(one.parse()?)).collect()
     };
     let (ours, reference) = (numbers(ours)?, numbers(reference)?);
-    let key = format!("tensor_{device}_{key}");
     let count = ["operations", "launches", "trips"].iter().any(|what| key.ends_with(what));
-    let (unit, scale) = match kind {
-        _ if count => ("", 1.0),
-        "overhead" => ("us", MICRO),
-        _ => ("ms", MILLI),
-    };
-    let plain = Row::plain(group, key, format!("{name}, {device}"), unit);
+    let (unit, scale) = if count { ("", 1.0) } else { unit };
+    let plain = Row::plain(group, format!("tensor_{device}_{key}"), name, unit);
     if reference.is_empty() {
         let mut sample = Sample::default();
         ours.into_iter().for_each(|one| sample.push(one));
@@ -71,7 +126,17 @@ pub fn row(line: &str, device: &str) -> Result<Row> {
     }
     let mut pair = Pair::default();
     ours.into_iter().zip(reference).for_each(|(a, b)| pair.push(a, b));
-    Ok(Row { aim: limit.map(Aim::AtMost), ..plain.compared(&pair, scale) })
+    let compared = plain.compared(&pair, scale);
+    Ok(match judged {
+        Judged::Speed(least) => Row {
+            ratio: Some(1.0 / pair.ratio()),
+            best_ratio: Some(1.0 / pair.best_ratio()),
+            aim: Some(Aim::AtLeast(least)),
+            ..compared
+        },
+        Judged::Time(most) => Row { aim: Some(Aim::AtMost(most)), ..compared },
+        Judged::Not => compared,
+    })
 }
 
 #[cfg(test)]
@@ -81,10 +146,14 @@ mod tests {
     #[test]
     fn a_line_with_a_reference_is_judged_by_its_ratio() {
         let found = row("matmul\tmatmul_512\tfloat32 512^2\t2.0,4.0\t1.0,2.0", "cpu").unwrap();
-        assert_eq!((found.ratio, found.is_met()), (Some(2.0), Some(false)));
+        assert_eq!((found.ratio, found.is_met()), (Some(0.5), Some(false)));
+        let found = row("overhead\teach\tx + y\t0.5,0.5\t1.0,1.0", "cpu").unwrap();
+        assert_eq!((found.ratio, found.is_met()), (Some(0.5), Some(true)));
         let found = row("overhead\tremember\tx + y\t0.000001\t", "cpu").unwrap();
         assert_eq!((found.ratio, found.is_met()), (None, None));
         assert!((found.best - 1.0).abs() < 1e-9);
+        let found = row("training\tlaunches\tlaunches\t13.0\t", "rocm").unwrap();
+        assert_eq!((found.best, found.unit, found.key.as_str()), (13.0, "", "tensor_rocm_launches"));
         assert!(row("weather\ta\tb\t1\t", "cpu").is_err());
     }
 }

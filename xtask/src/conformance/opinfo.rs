@@ -3,12 +3,11 @@
 //! torch is Debian's: a build for the CPU alone, without the gigabytes of libraries for other people's GPUs that the package index's needs.
 
 use super::LocalWorker;
-use super::userland::Userland;
 use crate::build::Built;
 use crate::pyflame;
 use crate::repo::Repo;
 use crate::step;
-use crate::system;
+use crate::torch::Torch;
 use crate::venv;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -70,7 +69,7 @@ pub struct Arguments {
 }
 
 pub fn run(repo: &Repo, built: &Built, arguments: &Arguments) -> Result<()> {
-    let torch = Userland::unpack_missing(repo, "torch", system::CODENAME, "python3-torch")?;
+    let torch = Torch::unpack(repo)?;
     let paths = Paths::of(repo, built, &torch)?;
     let mut failed = 0;
     for device in ["cpu", "rocm"] {
@@ -103,25 +102,12 @@ struct Paths {
 }
 
 impl Paths {
-    fn of(repo: &Repo, built: &Built, torch: &Userland) -> Result<Paths> {
+    fn of(repo: &Repo, built: &Built, torch: &Torch) -> Result<Paths> {
         let python = venv::with(repo, "venv-opinfo", "conformance/opinfo/requirements.txt")?;
         let ask = "import sysconfig; print(sysconfig.get_path('purelib'))";
         let more = step::output(Command::new(python).args(["-c", ask]))?;
-        let modules = vec![
-            pyflame::package(repo)?,
-            torch.path("usr/lib/python3/dist-packages"),
-            PathBuf::from(more.trim()),
-        ];
-        let own = torch.libraries();
-        // Where Debian's alternatives would have made links.
-        let libraries = vec![
-            built.lib.clone(),
-            own.join("blas"),
-            own.join("lapack"),
-            own,
-            torch.path("usr/lib"),
-            torch.path("lib/x86_64-linux-gnu"),
-        ];
+        let modules = vec![pyflame::package(repo)?, torch.modules(), PathBuf::from(more.trim())];
+        let libraries = [built.lib.clone()].into_iter().chain(torch.libraries()).collect();
         Ok(Paths { modules, libraries })
     }
 }

@@ -70,6 +70,12 @@ pub fn unary(function: Unary, x: &Tensor) -> Result<Tensor> {
 pub fn binary(function: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let name = name(function);
     same_device(name, a, b)?;
+    // What most are, without a detour.
+    let plain = matches!(function, Binary::Add | Binary::Sub | Binary::Mul | Binary::Div);
+    if plain && a.dtype() == b.dtype() && a.dtype().is_float() && a.shape() == b.shape() {
+        let made = Tensor::make(Op::Binary(function), &[a, b], a.shape().into(), a.dtype());
+        return Ok(made.record(name, &[a, b], |y| gradients::binary(function, a, b, y)));
+    }
     let shape = broadcast(name, a.shape(), b.shape())?;
     binary_of(function, &broadcast_to(a, &shape)?, &broadcast_to(b, &shape)?, result_type(a, b))
 }

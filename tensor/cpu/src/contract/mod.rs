@@ -2,14 +2,20 @@
 //!
 //! The output is cut into regions that tasks compute on their own, whole depth and epilogue included; inside, panels of both operands are
 //! packed and multiplied tile by tile. Panels of depth are those of the ordered accumulation, which costs nothing, so there is no other.
+//! Where there are many rows, all threads pack the right operand first ([`tall`]); where there are few, nothing is packed ([`thin`]).
 
 mod kernel;
 mod pack;
+mod tall;
+mod thin;
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
+use std::thread::LocalKey;
 
 use num_complex::Complex32;
+use smallvec::smallvec;
 use tensor_core::dtype::{DType, Kind};
 use tensor_core::error::DeviceError;
 use tensor_core::program::{Code, Instruction, Program};
@@ -17,7 +23,8 @@ use tensor_core::step::PANEL;
 
 use crate::element::Element;
 use crate::kernels::BLOCK;
-use crate::level::{Level, level};
+use crate::known;
+use crate::level::Level;
 use crate::map::{self, Feeds, check_axes, index_walk};
 use crate::memory::{CpuMemory, Line, Shelf};
 use crate::plan::{Feed, Frame, Plan};
@@ -49,14 +56,14 @@ impl Contract<'_> {
         self.check(left, right, others, output)?;
         let dtype = self.sum_type(left.dtype, right.dtype);
         let operand = |view: &View| operand_type(view.dtype, dtype);
-        let shelf = std::sync::Arc::default();
+        let shelf = Arc::default();
         let held = [
             Held::new(threads, &shelf, left, operand(left))?,
             Held::new(threads, &shelf, right, operand(right))?,
         ];
         macro_rules! go {
             ($L:ty, $R:ty, $N:ty) => {
-                self.typed::<$L, $R, $N>(threads, &held, left, right, others, output, dtype, level())
+                self.typed::<$L, $R, $N>(threads, &held, left, right, others, output, dtype, threads.level())
             };
         }
         use DType::*;
@@ -126,10 +133,10 @@ impl Contract<'_> {
         let right_batches = held[1].walks(right, self.batch, self.columns)[0].0.clone();
         let mut types = vec![dtype];
         types.extend(others.iter().map(|view| view.dtype));
-        let plan = Plan::new(self.epilogue, &types, Some(&[output.dtype]), level)
+        let plan = known::plan(self.epilogue, &types, Some(&[output.dtype]), level)
             .map_err(DeviceError::Unsupported)?;
         let identity = Instruction { code: Code::Input(0), dtype };
-        let mut feeds = vec![Feed::Given];
+        let mut feeds = smallvec![Feed::Given];
         feeds.extend(others.iter().map(|view| Feed::Memory(view.start::<u8>().cast_const(), view.walk())));
         let whole = Whole::<L, R, N> {
             left: Shared::new(held[0].start(left)),
@@ -154,11 +161,19 @@ impl Contract<'_> {
         if batch * m * n == 0 {
             return Ok(());
         }
+        if whole.is_tall(batch) {
+            (0..batch).for_each(|batch| whole.by_rows(threads, batch));
+            return Ok(());
+        }
         let wanted = threads.count() * 2;
         let (height, width) = region_size(batch, (m, n), (whole.tile.rows, whole.tile.columns), wanted);
         let (down, across) = (m.div_ceil(height), n.div_ceil(width));
         // A guess: two multiply-adds a cycle in vectors of eight.
-        let cost = (batch * m * n).saturating_mul(k.max(16)) / 40;
+        let mut cost = (batch * m * n).saturating_mul(k.max(16)) / 40;
+        if whole.is_thin(&(0..n)) {
+            // The right operand is read once, from afar.
+            cost = cost.max((batch * n).saturating_mul(k) / 4);
+        }
         threads.each(batch * down * across, cost, |task| {
             let (column, rest) = (task % across * width, task / across);
             let (row, batch) = (rest % down * height, rest / down);
@@ -184,12 +199,7 @@ enum Held {
 }
 
 impl Held {
-    fn new(
-        threads: &Threads,
-        shelf: &std::sync::Arc<Shelf>,
-        view: &View,
-        dtype: DType,
-    ) -> Result<Held, DeviceError> {
+    fn new(threads: &Threads, shelf: &Arc<Shelf>, view: &View, dtype: DType) -> Result<Held, DeviceError> {
         if view.dtype == dtype {
             return Ok(Held::Same);
         }
@@ -202,9 +212,9 @@ impl Held {
             ],
             results: vec![1],
         };
-        let plan =
-            Plan::new(&program, &[view.dtype], Some(&[dtype]), level()).map_err(DeviceError::Unsupported)?;
-        let feeds = Feeds(vec![Feed::Memory(view.start::<u8>().cast_const(), view.walk())]);
+        let plan = known::plan(&program, &[view.dtype], Some(&[dtype]), threads.level())
+            .map_err(DeviceError::Unsupported)?;
+        let feeds = Feeds(smallvec![Feed::Memory(view.start::<u8>().cast_const(), view.walk())]);
         let target = [(Shared::new(memory.start()), dtype.bytes())];
         // SAFETY: the view lies in its buffer, and the memory has room for as many elements.
         unsafe { map::run(threads, &plan, &feeds, &target, view.shape(), elements) };
@@ -265,7 +275,7 @@ struct Whole<'a, L, R, N> {
     in_place: bool,
     /// And nothing is done to them.
     plain: bool,
-    plan: Plan,
+    plan: Arc<Plan>,
     feeds: Feeds,
     shape: &'a [usize],
     tile: Tile<N>,
@@ -284,6 +294,51 @@ thread_local! {
     static PACKED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Memory for packed panels, which goes back where it was kept.
+struct Packed {
+    lines: Vec<Line>,
+    home: &'static LocalKey<RefCell<Vec<Line>>>,
+}
+
+impl Packed {
+    /// Taken, not borrowed: a task may be begun while this thread is inside another.
+    fn take(home: &'static LocalKey<RefCell<Vec<Line>>>) -> Packed {
+        Packed { lines: home.take(), home }
+    }
+
+    /// Room for two panels of so many elements.
+    fn room<N>(&mut self, left: usize, right: usize) -> (*mut N, *mut N) {
+        let per_line = 64 / size_of::<N>();
+        let (left, right) = (left.div_ceil(per_line), right.div_ceil(per_line));
+        if self.lines.len() < left + right {
+            // What was there is of no use, and would be copied.
+            self.lines.clear();
+            self.lines.resize(left + right, Line::default());
+        }
+        let (left, right) = self.lines.split_at_mut(left);
+        (left.as_mut_ptr().cast(), right.as_mut_ptr().cast())
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        self.home.set(std::mem::take(&mut self.lines));
+    }
+}
+
+/// Asks for elements that are needed soon, to the second-level cache.
+#[cfg(target_arch = "x86_64")]
+fn fetch<N>(from: *const N, count: usize) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    for at in (0..count).step_by(64 / size_of::<N>()) {
+        // SAFETY: asking reads nothing, wherever it points to.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(at).cast()) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn fetch<N>(_: *const N, _: usize) {}
+
 impl<L, R, N> Whole<'_, L, R, N>
 where
     L: Element<Wide = N>,
@@ -293,18 +348,11 @@ where
     /// # Safety
     /// Both operands and the output are in memory for all offsets; nobody else writes the region.
     unsafe fn region(&self, batch: usize, rows: Range<usize>, columns: Range<usize>) {
-        // Taken, not borrowed: a task may be begun while this thread waits inside another.
-        let mut packed = PACKED.take();
         let tall = rows.len().min(ROWS).next_multiple_of(self.tile.rows);
         let broad = columns.len().min(FIELD.1).next_multiple_of(self.tile.columns);
         let deep = PANEL.min(self.left_depth.len());
-        let per_line = 64 / size_of::<N>();
-        let (left_lines, right_lines) = ((tall * deep).div_ceil(per_line), (broad * deep).div_ceil(per_line));
-        if packed.len() < left_lines + right_lines {
-            packed.resize(left_lines + right_lines, Line::default());
-        }
-        let (left, right) = packed.split_at_mut(left_lines);
-        let panels = (left.as_mut_ptr().cast::<N>(), right.as_mut_ptr().cast::<N>());
+        let mut packed = Packed::take(&PACKED);
+        let panels = packed.room::<N>(tall * deep, broad * deep);
         let mut held = match self.in_place {
             true => Vec::new(),
             false => vec![N::ZERO; rows.len().min(FIELD.0) * broad],
@@ -326,7 +374,6 @@ where
                 unsafe { self.field(batch, field, sums, panels, &mut finish) };
             }
         }
-        PACKED.set(packed);
     }
 
     /// A part of a region, of at most [`FIELD`].
@@ -343,17 +390,22 @@ where
     ) {
         let depth = self.left_depth.len();
         // SAFETY: offsets are within the operands, as the caller says.
-        let (left, right) = unsafe {
-            (
-                self.left.get().offset(self.left_batches.offset(batch)),
-                self.right.get().offset(self.right_batches.offset(batch)),
-            )
-        };
+        let (left, right) = unsafe { self.operands(batch) };
+        if self.is_thin(&columns) {
+            // SAFETY: the same; `sums` has room.
+            unsafe {
+                self.without_packing((left, right), (rows.clone(), columns.clone()), sums);
+                if let Some(finish) = finish {
+                    self.finish(batch, rows, columns, sums, finish);
+                }
+            }
+            return;
+        }
         // Without depth there is still one pass, which writes zeros.
         for from in (0..depth.max(1)).step_by(PANEL) {
             let panel = from..depth.min(from + PANEL);
             let grid = Grid {
-                base: right.cast_const(),
+                base: right,
                 rows: &self.right_rows[columns.clone()],
                 depth: &self.right_depth[panel.clone()],
             };
@@ -362,7 +414,7 @@ where
             for top in rows.clone().step_by(ROWS) {
                 let block = top..rows.end.min(top + ROWS);
                 let grid = Grid {
-                    base: left.cast_const(),
+                    base: left,
                     rows: &self.left_rows[block.clone()],
                     depth: &self.left_depth[panel.clone()],
                 };
@@ -379,6 +431,20 @@ where
                     }
                 }
             }
+        }
+    }
+
+    /// Where both operands of a matrix begin.
+    ///
+    /// # Safety
+    /// There is such a batch.
+    unsafe fn operands(&self, batch: usize) -> (*const L, *const R) {
+        // SAFETY: offsets are within the operands, as the caller says.
+        unsafe {
+            (
+                self.left.get().offset(self.left_batches.offset(batch)).cast_const(),
+                self.right.get().offset(self.right_batches.offset(batch)).cast_const(),
+            )
         }
     }
 
@@ -401,6 +467,14 @@ where
             let width = tile.columns.min(columns - column);
             for row in (0..rows).step_by(tile.rows) {
                 let height = tile.rows.min(rows - row);
+                if column + tile.columns < columns {
+                    // The next group of columns may be far away; each tile calls a part of it.
+                    let share = (tile.columns * depth * tile.rows).div_ceil(rows);
+                    fetch(
+                        packed.1.wrapping_add((column + tile.columns) * depth + row / tile.rows * share),
+                        share,
+                    );
+                }
                 // SAFETY: the caller's promise. A tile that is broader than what is left is computed beside and copied.
                 unsafe {
                     let (left, right) = (packed.0.add(row * depth), packed.1.add(column * depth));

@@ -27,6 +27,16 @@ pub fn follow(offsets: &[isize]) -> bool {
 /// Every sum of base and offsets is readable; `to` has room for all groups.
 pub unsafe fn pack<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide, level: Level) {
     let depth_follows = follow(grid.depth);
+    #[cfg(target_arch = "x86_64")]
+    if level == Level::Avx512
+        && TypeId::of::<T>() == TypeId::of::<f32>()
+        && width.is_multiple_of(SIDE)
+        && follow(grid.rows)
+    {
+        let grid = Grid { base: grid.base.cast(), rows: grid.rows, depth: grid.depth };
+        // SAFETY: the caller's promise; the level was found on this processor.
+        return unsafe { abreast(grid, width, to.cast()) };
+    }
     for (group, rows) in grid.rows.chunks(width).enumerate() {
         // SAFETY: the caller says that there is room.
         let to = unsafe { to.add(group * width * grid.depth.len()) };
@@ -114,6 +124,28 @@ unsafe fn beside<T: Element>(grid: Grid<'_, T>, mut to: *mut T::Wide) {
     }
 }
 
+/// The same for f32 and all groups at once, so that memory is read in long stretches.
+///
+/// # Safety
+/// As [`pack`], on a processor with these instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn abreast(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
+    use std::arch::x86_64::*;
+    let (rows, depth) = (grid.rows.len(), grid.depth.len());
+    let Some(&first) = grid.rows.first() else { return };
+    for (k, &offset) in grid.depth.iter().enumerate() {
+        // SAFETY: the caller's promise; what is beyond the rows is masked.
+        unsafe {
+            let from = grid.base.offset(first + offset);
+            for row in (0..rows.next_multiple_of(width)).step_by(SIDE) {
+                let line = _mm512_maskz_loadu_ps(mask(rows.saturating_sub(row)), from.wrapping_add(row));
+                _mm512_storeu_ps(to.add(row / width * width * depth + k * width + row % width), line);
+            }
+        }
+    }
+}
+
 /// Each row lies in order of depth: a transposition, in squares so that both sides stay near.
 ///
 /// # Safety
@@ -150,20 +182,13 @@ unsafe fn behind<T: Element>(grid: Grid<'_, T>, width: usize, to: *mut T::Wide) 
 #[target_feature(enable = "avx512f")]
 unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     use std::arch::x86_64::*;
-    const SIDE: usize = 16;
     let depth = grid.depth.len();
-    let mask = |count: usize| if count >= SIDE { !0 } else { (1_u16 << count) - 1 };
     for first in (0..depth).step_by(SIDE) {
         let count = SIDE.min(depth - first);
         for beside in (0..width).step_by(SIDE) {
-            let mut lines = [_mm512_setzero_ps(); SIDE];
-            for (line, &offset) in lines.iter_mut().zip(grid.rows.iter().skip(beside)) {
-                // SAFETY: the caller's promise; what is beyond the depth is masked.
-                *line = unsafe {
-                    _mm512_maskz_loadu_ps(mask(count), grid.base.offset(offset + grid.depth[first]))
-                };
-            }
-            let lines = transposed(lines);
+            let rows = grid.rows.get(beside..grid.rows.len().min(beside + SIDE)).unwrap_or_default();
+            // SAFETY: the caller's promise.
+            let lines = unsafe { columns_of(grid.base.offset(grid.depth[first]), rows, count) };
             let store = mask(width - beside);
             for (k, line) in lines.iter().enumerate().take(count) {
                 // SAFETY: the caller says that there is room; what is beyond the width is masked.
@@ -173,8 +198,46 @@ unsafe fn squares(grid: Grid<'_, f32>, width: usize, to: *mut f32) {
     }
 }
 
+/// The side of a square that is turned in registers.
+pub const SIDE: usize = 16;
+
+/// As many lanes.
+#[cfg(target_arch = "x86_64")]
+fn mask(count: usize) -> u16 {
+    if count >= SIDE { !0 } else { (1 << count) - 1 }
+}
+
+/// Rows of `count` elements that lie side by side, turned: the first elements of all rows, then the second, and so on; zeros where a row is missing.
+///
+/// # Safety
+/// There are at most sixteen rows, all of which hold so many elements; the processor has these instructions.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub unsafe fn columns_of(
+    base: *const f32,
+    rows: &[isize],
+    count: usize,
+) -> [std::arch::x86_64::__m512; SIDE] {
+    use std::arch::x86_64::*;
+    let mut lines = [_mm512_setzero_ps(); SIDE];
+    if count >= SIDE && rows.len() == SIDE {
+        for (line, &offset) in lines.iter_mut().zip(rows) {
+            // SAFETY: the caller's promise.
+            *line = unsafe { _mm512_loadu_ps(base.offset(offset)) };
+        }
+    } else {
+        for (line, &offset) in lines.iter_mut().zip(rows) {
+            // SAFETY: the caller's promise; what is beyond the depth is masked.
+            *line = unsafe { _mm512_maskz_loadu_ps(mask(count), base.offset(offset)) };
+        }
+    }
+    transposed(lines)
+}
+
 /// A square of sixteen by sixteen, its rows become columns: pairs, pairs of pairs, then quarters of registers.
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn transposed(rows: [std::arch::x86_64::__m512; 16]) -> [std::arch::x86_64::__m512; 16] {
     use std::arch::x86_64::*;

@@ -148,9 +148,10 @@ fn double(what: Unary, level: Level) -> Option<Kernel> {
     }))
 }
 
-/// Sine and cosine: vectors first, and the few angles that are too large for them once more by the library.
+/// Sine and cosine: in f32 if no angle of the block needs more, else also in f64, and the few angles that are too large for that once more
+/// by the library. What an angle gives does not depend on the others.
 macro_rules! angles {
-    ($name:ident, $own:path, $library:path) => {
+    ($name:ident, $near:path, $far:path, $library:path) => {
         fn $name(level: Level) -> Kernel {
             /// # Safety
             /// As [`Kernel`].
@@ -172,8 +173,12 @@ macro_rules! angles {
                     unsafe fn whole(to: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
                         // SAFETY: the caller's promise; the level was found on this processor.
                         unsafe {
-                            function!(wide, $at, |a: f32| -> f32 { $own(a) })(to, a, b, c, n);
-                            large(to, a, n);
+                            if largest(a, n) <= math::NEAR.to_bits() as i32 {
+                                function!(wide, $at, |a: f32| -> f32 { $near(a) })(to, a, b, c, n);
+                            } else {
+                                function!(wide, $at, |a: f32| -> f32 { $far(a) })(to, a, b, c, n);
+                                large(to, a, n);
+                            }
                         }
                     }
                     whole
@@ -188,8 +193,17 @@ macro_rules! angles {
     };
 }
 
-angles!(sine, math::sine, f32::sin);
-angles!(cosine, math::cosine, f32::cos);
+angles!(sine, math::sine, math::far_sine, f32::sin);
+angles!(cosine, math::cosine, math::far_cosine, f32::cos);
+
+/// The bits of the largest magnitude, which are in its order.
+///
+/// # Safety
+/// There are `n` elements of f32.
+unsafe fn largest(a: *const u8, n: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    (0..n).fold(0, |all, i| all.max(unsafe { *a.cast::<i32>().add(i) } & i32::MAX))
+}
 
 /// Computed in f64, so that nothing overflows on the way.
 fn complex(what: Unary, level: Level) -> Option<Kernel> {

@@ -1,0 +1,251 @@
+//! Threads that help with one job at a time. Whoever has the job works on it too, so only the others have to be woken, and they look out
+//! for the next job for a moment before they sleep: steps of one evaluation follow one another closely.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a thread looks out before it sleeps, or before the owner of a job sleeps until the last helper has left it.
+const PATIENCE: Duration = Duration::from_micros(50);
+
+#[derive(Debug)]
+pub struct Crew {
+    board: Arc<Board>,
+    helpers: Vec<JoinHandle<()>>,
+    /// Held by the owner of the job.
+    turn: Mutex<()>,
+}
+
+/// Where jobs are announced.
+#[derive(Debug, Default)]
+struct Board {
+    /// As `Notice::number`, for those who look out.
+    number: AtomicUsize,
+    notice: Mutex<Notice>,
+    begun: Condvar,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Notice {
+    /// Counts jobs.
+    number: usize,
+    job: Option<Reference>,
+    asleep: usize,
+    over: bool,
+}
+
+/// A job that its owner does not let go before all helpers have left it.
+#[derive(Clone, Copy, Debug)]
+struct Reference(*const Job<'static>);
+
+// SAFETY: only helpers that were counted in dereference it, and the owner waits for those.
+unsafe impl Send for Reference {}
+
+struct Job<'a> {
+    task: &'a (dyn Fn(usize) + Sync),
+    count: usize,
+    next: AtomicUsize,
+    helpers: AtomicUsize,
+    /// The first panic of a task.
+    failure: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Job<'_> {
+    /// Does tasks until none is left.
+    fn work(&self) {
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let number = self.next.fetch_add(1, Ordering::Relaxed);
+                if number >= self.count {
+                    break;
+                }
+                (self.task)(number);
+            }
+        }));
+        if let Err(failure) = done {
+            self.next.store(self.count, Ordering::Relaxed);
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        }
+    }
+}
+
+impl Crew {
+    /// With so many helpers; nothing if the system has no threads for us.
+    pub fn new(helpers: usize) -> Option<Crew> {
+        let board = Arc::new(Board::default());
+        let helpers = (0..helpers)
+            .map(|number| {
+                let board = board.clone();
+                std::thread::Builder::new()
+                    .name(format!("tensor-cpu-{number}"))
+                    .spawn(move || board.help())
+                    .ok()
+            })
+            .collect::<Option<Vec<_>>>();
+        match helpers {
+            Some(helpers) => Some(Crew { board, helpers, turn: Mutex::default() }),
+            None => {
+                board.end();
+                None
+            }
+        }
+    }
+
+    /// Does `task` for every number below `count`, in any order. Inside of another job, or beside one, the caller does all of it.
+    pub fn each(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
+        let Ok(turn) = self.turn.try_lock() else {
+            return (0..count).for_each(task);
+        };
+        let job = Job {
+            task,
+            count,
+            next: AtomicUsize::new(0),
+            helpers: AtomicUsize::new(0),
+            failure: Mutex::default(),
+        };
+        self.board.begin(&job);
+        job.work();
+        self.board.finish(&job);
+        if let Some(failure) = job.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            drop(turn);
+            resume_unwind(failure);
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.board.end();
+        for helper in self.helpers.drain(..) {
+            // Panics of tasks were caught; a helper has none of its own.
+            let _ = helper.join();
+        }
+    }
+}
+
+impl Board {
+    fn notice(&self) -> MutexGuard<'_, Notice> {
+        // Nothing panics while it holds this.
+        self.notice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, job: &Job<'_>) {
+        let mut notice = self.notice();
+        notice.number = notice.number.wrapping_add(1);
+        notice.job = Some(Reference(std::ptr::from_ref(job).cast()));
+        self.number.store(notice.number, Ordering::Release);
+        let asleep = notice.asleep;
+        drop(notice);
+        for _ in 0..asleep.min(job.count.saturating_sub(1)) {
+            self.begun.notify_one();
+        }
+    }
+
+    /// Waits until no helper is in the job, and lets none in.
+    fn finish(&self, job: &Job<'_>) {
+        self.notice().job = None;
+        let since = Instant::now();
+        while job.helpers.load(Ordering::Acquire) > 0 {
+            if since.elapsed() < PATIENCE {
+                std::hint::spin_loop();
+                continue;
+            }
+            let mut notice = self.notice();
+            while job.helpers.load(Ordering::Acquire) > 0 {
+                notice = self.left.wait(notice).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.notice().over = true;
+        self.begun.notify_all();
+    }
+
+    /// What a helper does all its life.
+    fn help(&self) {
+        let mut seen = 0;
+        while let Some(Reference(job)) = self.next(&mut seen) {
+            // SAFETY: this helper was counted in, and the owner waits until it is counted out.
+            let job = unsafe { &*job };
+            job.work();
+            if job.helpers.fetch_sub(1, Ordering::Release) == 1 {
+                // The job may be gone by now; its owner may sleep. Taking the notice makes sure that it does, or has seen.
+                drop(self.notice());
+                self.left.notify_one();
+            }
+        }
+    }
+
+    /// The next job that this helper has not seen; nothing once there will be none.
+    fn next(&self, seen: &mut usize) -> Option<Reference> {
+        let since = Instant::now();
+        while self.number.load(Ordering::Acquire) == *seen && since.elapsed() < PATIENCE {
+            std::hint::spin_loop();
+        }
+        let mut notice = self.notice();
+        loop {
+            if notice.over {
+                return None;
+            }
+            if notice.number != *seen {
+                *seen = notice.number;
+                if let Some(job) = notice.job {
+                    // SAFETY: the owner takes the job off the board before it lets go of it, and cannot while the notice is held.
+                    unsafe { &*job.0 }.helpers.fetch_add(1, Ordering::Relaxed);
+                    return Some(job);
+                }
+            }
+            notice.asleep += 1;
+            notice = self.begun.wait(notice).unwrap_or_else(PoisonError::into_inner);
+            notice.asleep -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_of_many_jobs_is_done_once() {
+        let crew = Crew::new(3).unwrap();
+        for round in 0..200 {
+            let seen: Vec<_> = (0..round % 7 + 2).map(|_| AtomicUsize::new(0)).collect();
+            crew.each(seen.len(), &|n| {
+                seen[n].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        }
+    }
+
+    #[test]
+    fn a_job_inside_of_a_job_is_done_by_the_one_who_has_it() {
+        let crew = Crew::new(2).unwrap();
+        let sum = AtomicUsize::new(0);
+        crew.each(4, &|_| {
+            crew.each(5, &|n| {
+                sum.fetch_add(n, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(sum.load(Ordering::Relaxed), 40);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_owner_and_the_crew_goes_on() {
+        let crew = Crew::new(2).unwrap();
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            crew.each(50, &|n| assert!(n != 20, "the twentieth fails"));
+        }));
+        assert!(failed.is_err());
+        let count = AtomicUsize::new(0);
+        crew.each(50, &|_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 50);
+    }
+}

@@ -1,0 +1,110 @@
+//! Plans that were made before: programs come back with every step of a loop, and making a plan takes longer than running it once over little.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+use tensor_core::dtype::{DType, Scalar};
+use tensor_core::program::{Code, Program};
+
+use crate::level::Level;
+use crate::plan::{Plan, Refusal};
+use crate::quick_map::QuickMap;
+
+/// Plans that are kept. When there are more, all are forgotten.
+const MOST: usize = 1024;
+
+/// All that a plan depends on.
+type Key = SmallVec<[u64; 24]>;
+
+type Plans = QuickMap<Key, Arc<Plan>>;
+
+static KNOWN: Mutex<Option<Plans>> = Mutex::new(None);
+
+/// As [`Plan::new`].
+pub fn plan(
+    program: &Program,
+    operands: &[DType],
+    outputs: Option<&[DType]>,
+    level: Level,
+) -> Result<Arc<Plan>, Refusal> {
+    let key = key(program, operands, outputs, level);
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(plan) = known().as_ref().and_then(|plans| plans.get(&key)) {
+        return Ok(plan.clone());
+    }
+    let plan = Arc::new(Plan::new(program, operands, outputs, level)?);
+    let mut plans = known();
+    let plans = plans.get_or_insert_default();
+    if plans.len() >= MOST {
+        plans.clear();
+    }
+    plans.insert(key, plan.clone());
+    Ok(plan)
+}
+
+fn key(program: &Program, operands: &[DType], outputs: Option<&[DType]>, level: Level) -> Key {
+    let mut key = Key::new();
+    let lengths = [program.instructions.len(), program.results.len(), operands.len()];
+    let more = outputs.map_or(u64::MAX, |outputs| outputs.len() as u64);
+    key.extend(lengths.map(|length| length as u64).into_iter().chain([more, level as u64]));
+    let word = |tag: u64, dtype: DType, of: [u16; 3]| {
+        let [a, b, c] = of.map(u64::from);
+        tag | (dtype as u64) << 8 | a << 16 | b << 32 | c << 48
+    };
+    for instruction in &program.instructions {
+        let dtype = instruction.dtype;
+        let next = match instruction.code {
+            Code::Input(number) => word(0, dtype, [number, 0, 0]),
+            Code::Index(axis) => word(1, dtype, [u16::from(axis), 0, 0]),
+            Code::Cast(value) => word(2, dtype, [value, 0, 0]),
+            Code::Unary(function, value) => word(3, dtype, [function as u16, value, 0]),
+            Code::Binary(function, left, right) => word(4, dtype, [function as u16, left, right]),
+            Code::Select(condition, yes, no) => word(5, dtype, [condition, yes, no]),
+            Code::Constant(value) => {
+                let (sort, bits) = match value {
+                    Scalar::Bool(value) => (0, u64::from(value)),
+                    Scalar::Int(value) => (1, value as u64),
+                    Scalar::UInt(value) => (2, value),
+                    Scalar::Float(value) => (3, value.to_bits()),
+                    Scalar::Complex(real, imaginary) => {
+                        (4, u64::from(real.to_bits()) << 32 | u64::from(imaginary.to_bits()))
+                    }
+                };
+                key.push(bits);
+                word(6, dtype, [sort, 0, 0])
+            }
+        };
+        key.push(next);
+    }
+    key.extend(program.results.iter().map(|&value| u64::from(value)));
+    key.extend(operands.iter().chain(outputs.unwrap_or_default()).map(|&dtype| dtype as u64));
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensor_core::program::{Binary, Instruction};
+
+    fn with(value: f64) -> Program {
+        let dtype = DType::F32;
+        let instructions =
+            [Code::Input(0), Code::Constant(Scalar::Float(value)), Code::Binary(Binary::Mul, 0, 1)];
+        Program {
+            instructions: instructions.map(|code| Instruction { code, dtype }).to_vec(),
+            results: vec![2],
+        }
+    }
+
+    #[test]
+    fn a_program_comes_back_with_its_plan_and_its_neighbour_does_not() {
+        let plan =
+            |program: &Program, of: DType| plan(program, &[of], Some(&[DType::F32]), Level::Plain).unwrap();
+        let first = plan(&with(0.25), DType::F32);
+        assert!(Arc::ptr_eq(&first, &plan(&with(0.25), DType::F32)));
+        assert!(!Arc::ptr_eq(&first, &plan(&with(0.5), DType::F32)));
+        assert!(!Arc::ptr_eq(&first, &plan(&with(0.25), DType::F64)));
+        // Equal, and yet another number.
+        assert!(!Arc::ptr_eq(&plan(&with(0.0), DType::F32), &plan(&with(-0.0), DType::F32)));
+    }
+}

@@ -1,0 +1,45 @@
+//! PyTorch to compare with: Debian's, a build for the CPU alone. The package index's needs gigabytes of libraries for other people's GPUs.
+
+use crate::build::Built;
+use crate::conformance::userland::Userland;
+use crate::repo::Repo;
+use crate::system;
+use anyhow::Result;
+use std::env::join_paths;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(Debug)]
+pub struct Torch {
+    userland: Userland,
+}
+
+impl Torch {
+    /// Unpacked once, with what it needs and this system lacks.
+    pub fn unpack(repo: &Repo) -> Result<Torch> {
+        Ok(Torch { userland: Userland::unpack_missing(repo, "torch", system::CODENAME, "python3-torch")? })
+    }
+
+    /// Where Python finds it.
+    pub fn modules(&self) -> PathBuf {
+        self.userland.path("usr/lib/python3/dist-packages")
+    }
+
+    /// Where its libraries are; two are where Debian's alternatives would have made links.
+    pub fn libraries(&self) -> Vec<PathBuf> {
+        let own = self.userland.libraries();
+        let more = ["usr/lib", "lib/x86_64-linux-gnu"].map(|below| self.userland.path(below));
+        [own.join("blas"), own.join("lapack"), own].into_iter().chain(more).collect()
+    }
+
+    /// A command of the system's Python that has PyTorch, and pyflame's package, with Remora's library.
+    pub fn command(&self, package: &Path, built: &Built) -> Result<Command> {
+        let mut libraries = vec![built.lib.clone()];
+        libraries.extend(self.libraries());
+        let mut command = Command::new("/usr/bin/python3");
+        command.env("PYTHONPATH", join_paths([package.to_path_buf(), self.modules()])?);
+        command.env("LD_LIBRARY_PATH", join_paths(libraries)?).env("REMORA_BIN", &built.remora);
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        Ok(command)
+    }
+}
