@@ -212,9 +212,8 @@ def where(x, condition, other):
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, need_attn_weights=False, is_causal=False):
     if dropout_p:
         raise NotOurs("attention that drops at random")
+    # torch answers the weights whether they are wanted or not.
     found = F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal)
-    if not need_attn_weights:
-        return found, None
     if is_causal:
         attn_mask = F.causal_mask(query.shape[-2], key.shape[-2], query.dtype, query.device)
     return found, F.attention_with_weights(query, key, value, attn_mask)[1]

@@ -183,6 +183,7 @@ def test_no_differences_are_the_input(device):
     x = pf.tensor([1, 4, 9])
     assert pf.array_api.diff(x, n=0, append=x).tolist() == [1, 4, 9]
     assert pf.array_api.diff(x, prepend=pf.tensor([0])).tolist() == [1, 3, 5]
+    assert pf.array_api.diff(x > 2).tolist() == [True, False]
 
 
 def test_layers_refuse_what_does_not_fit(device):

@@ -397,7 +397,8 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     x = _pf.cat(parts, axis) if len(parts) > 1 else x
     for _ in range(n):
         length = x.shape[axis]
-        x = x.narrow(axis, 1, length - 1) - x.narrow(axis, 0, length - 1)
+        after, before = x.narrow(axis, 1, length - 1), x.narrow(axis, 0, length - 1)
+        x = after ^ before if x.dtype == _pf.bool else after - before
     return x
 
 
