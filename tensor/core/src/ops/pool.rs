@@ -132,9 +132,9 @@ impl Windows {
             largest = binary(Binary::Or, &largest, &unary(Unary::IsNan, seen)?)?;
         }
         let kernel = seen.rank() - self.axes;
-        for n in 0..self.axes {
+        for (n, &length) in lengths.iter().enumerate() {
             let reach = (self.counts[n] - 1) * self.stride[n] + (self.kernel[n] - 1) * self.dilation[n] + 1;
-            if self.padding[n] == 0 && reach <= lengths[n] {
+            if self.padding[n] == 0 && reach <= length {
                 continue;
             }
             let number = |value: usize| Scalar::Int(value as i64);
@@ -144,7 +144,7 @@ impl Windows {
             let within = binary_scalar(Binary::Mul, &within, number(self.dilation[n]), false)?;
             let at = binary_scalar(Binary::Sub, &add(&window, &within)?, number(self.padding[n]), false)?;
             let above = binary_scalar(Binary::Ge, &at, Scalar::Int(0), false)?;
-            let below = binary_scalar(Binary::Lt, &at, number(lengths[n]), false)?;
+            let below = binary_scalar(Binary::Lt, &at, number(length), false)?;
             largest = binary(Binary::And, &largest, &binary(Binary::And, &above, &below)?)?;
         }
         let number = self.numbers(seen)?;
