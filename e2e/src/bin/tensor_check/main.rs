@@ -21,7 +21,7 @@ use tensor_rocm::{RocmDevice, RocmOptions};
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let [library, kernel_cache] = [arguments.next(), arguments.next()].map(|path| path.map(PathBuf::from));
-    let rocm = match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache }) {
+    let rocm = match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache, ..RocmOptions::default() }) {
         Ok(device) => device,
         Err(error) => {
             eprintln!("no device: {error}");
