@@ -21,13 +21,14 @@ use tensor_rocm::{RocmDevice, RocmOptions};
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let [library, kernel_cache] = [arguments.next(), arguments.next()].map(|path| path.map(PathBuf::from));
-    let rocm = match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache, ..RocmOptions::default() }) {
-        Ok(device) => device,
-        Err(error) => {
-            eprintln!("no device: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let rocm =
+        match RocmDevice::open_with(0, &RocmOptions { library, kernel_cache, ..RocmOptions::default() }) {
+            Ok(device) => device,
+            Err(error) => {
+                eprintln!("no device: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
     let cpu: Arc<dyn Device> = CpuDevice::new();
     tensor_core::set_host_device(cpu.clone());
     let (mut wrong, mut all) = (0, 0);
