@@ -153,10 +153,12 @@ pub fn far_cosine(x: f32) -> f32 {
 /// the sign of zero. Coefficients as in Cephes.
 #[inline(always)]
 fn near_turn(x: f32, quarters: u32) -> f32 {
+    // The number below half of pi, not the one nearest to it.
+    const FIRST: f32 = f32::from_bits(0x3fc9_0fda);
     let shifted = f32::mul_add(x, std::f32::consts::FRAC_2_PI, 12_582_912.0);
     let quarter = shifted.to_bits().wrapping_add(quarters);
     let whole = shifted - 12_582_912.0;
-    let rest = f32::mul_add(whole, -1.570_796_3, x);
+    let rest = f32::mul_add(whole, -FIRST, x);
     let rest = f32::mul_add(whole, -7.549_789_4e-8, rest);
     let rest = f32::mul_add(whole, -5.390_303e-15, rest);
     let square = rest * rest;

@@ -168,7 +168,7 @@ mod tests {
         }
         let a = some(4, 4, 7);
         let mut positive = product(&a, &a.adjoint());
-        (0..4).for_each(|at| positive[(at, at)] = positive[(at, at)] + Complex64::new(1.0, 0.0));
+        (0..4).for_each(|at| positive[(at, at)] += Complex64::new(1.0, 0.0));
         let lower = cholesky(&positive).unwrap();
         close(&product(&lower, &lower.adjoint()), &positive);
         positive[(2, 2)] = Complex64::new(-1.0, 0.0);
