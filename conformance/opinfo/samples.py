@@ -26,6 +26,9 @@ from operators import OPERATORS, TYPES, Chosen, NotOurs, Unpredictable, convert
 
 FRACTIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64)
 
+# Tensors whose kernels are compiled at once.
+TOGETHER = 48
+
 # What a refusal may be. Anything else, and a process that dies, is a failure.
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError)
 
@@ -160,6 +163,16 @@ class Sample:
         except REFUSALS as error:
             raise NotOurs("torch refuses its own sample") from error
 
+    def begun(self):
+        """What pyflame is to compute for the values and the gradients, not computed yet."""
+        with pf.no_grad():
+            tensors = flat(self.function(*self.arguments, **self.named))
+        if self.leaves:
+            found = flat(self.sample.output_process_fn_grad(self.function(*self.arguments, **self.named)))
+            total = sum(weighted(value, convert) for value in found if isinstance(value, pf.Tensor) and value.requires_grad)
+            tensors += pf.autograd.grad(total, [ours for _, ours in self.leaves], allow_unused=True) if isinstance(total, pf.Tensor) else []
+        return [tensor for tensor in tensors if isinstance(tensor, pf.Tensor)]
+
     def values(self):
         with torch.no_grad():
             expected = self.expected()
@@ -254,10 +267,8 @@ def types_of(op, device, wanted):
 def cases(op, device, wanted, most):
     """Names and what they do; the same ones in the same order every time. Of each type, no more samples than wanted."""
     name, function = name_of(op), OPERATORS[name_of(op)]
-    for dtype, own in types_of(op, device, wanted):
-        graded = op.supports_autograd and dtype in (torch.float32, torch.float64)
-        torch.manual_seed(0)
-        for number, sample in enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=graded), most)):
+    for _, of_type in itertools.groupby(samples(op, device, wanted, most), lambda it: it[1]):
+        for number, (sample, dtype, own, graded) in enumerate(of_type):
             yield f"{name} {own} {number}", lambda: Sample(op, function, sample, dtype).values()
             if graded:
                 yield f"{name} {own} {number} gradient", lambda: Sample(op, function, sample, dtype).gradient()
@@ -265,6 +276,39 @@ def cases(op, device, wanted, most):
         torch.manual_seed(0)
         for number, wrong in enumerate(op.error_inputs("cpu")):
             yield f"{name} error {number}", lambda: Sample(op, function, wrong.sample_input, None).refusal()
+
+
+def samples(op, device, wanted, most):
+    """Samples with their element types and whether they have gradients."""
+    for dtype, own in types_of(op, device, wanted):
+        graded = op.supports_autograd and dtype in (torch.float32, torch.float64)
+        torch.manual_seed(0)
+        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=graded), most):
+            yield sample, dtype, own, graded
+
+
+def prepare(op, arguments):
+    """Has the kernels of all samples compiled, many at a time, which is quicker than one by one. What goes wrong here goes wrong again in its case."""
+    begun = []
+
+    def compile_begun():
+        try:
+            pf.eval(begun)
+        except REFUSALS:
+            pass
+        begun.clear()
+
+    function = OPERATORS[name_of(op)]
+    if isinstance(function, Unpredictable):
+        return
+    for sample, dtype, _, _ in samples(op, arguments.device, arguments.types, arguments.samples):
+        try:
+            begun += Sample(op, function, sample, dtype).begun()
+        except BaseException:
+            continue
+        if len(begun) >= TOGETHER:
+            compile_begun()
+    compile_begun()
 
 
 def verdict(case):
@@ -280,9 +324,12 @@ def verdict(case):
 
 # Processes.
 
-def compute(op, arguments, first, out):
+def compute(op, arguments, first, prepared, out):
     """In a process of its own: the cases from a number on. A case that takes too long ends it."""
     pf.set_device(arguments.device)
+    if prepared:
+        signal.alarm(10 * arguments.limit)
+        prepare(op, arguments)
     for number, (name, case) in enumerate(cases(op, arguments.device, arguments.types, arguments.samples)):
         if number < first:
             continue
@@ -301,6 +348,7 @@ def tell(*words):
 def supervise(op, arguments):
     """Tells what came of every case, and begins again behind one that ended its process."""
     first = 0
+    prepared = arguments.device != "cpu"
     while True:
         reader, writer = os.pipe()
         child = os.fork()
@@ -309,7 +357,7 @@ def supervise(op, arguments):
             code = 1
             try:
                 with os.fdopen(writer, "w") as out:
-                    compute(op, arguments, first, out)
+                    compute(op, arguments, first, prepared, out)
                 code = 0
             finally:
                 os._exit(code)
@@ -327,11 +375,38 @@ def supervise(op, arguments):
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status == 0:
             return
+        if prepared and first == 0:
+            # Whatever it is, one of the cases will tell.
+            prepared = False
+            continue
+        prepared = False
         if name is None:
             tell(f"{name_of(op)} samples", "failed", f"the process ended ({status}) between two cases")
             return
         why = f"not done after {arguments.limit} s" if status == -signal.SIGALRM else f"the process was ended ({status})"
         tell(name, "failed", why)
+
+
+def side_by_side(ops, arguments):
+    """Several operators at a time. Each lane takes the next number from a pipe; lines of all lanes are whole, for they are short."""
+    numbers, writer = os.pipe()
+    for number in range(len(ops)):
+        os.write(writer, number.to_bytes(2, "little"))
+    os.close(writer)
+    lanes = []
+    for _ in range(arguments.lanes):
+        lane = os.fork()
+        if lane == 0:
+            code = 1
+            try:
+                while number := os.read(numbers, 2):
+                    supervise(ops[int.from_bytes(number, "little")], arguments)
+                code = 0
+            finally:
+                os._exit(code)
+        lanes.append(lane)
+    if any([os.waitpid(lane, 0)[1] for lane in lanes]):
+        sys.exit("a lane did not come to its end")
 
 
 def main():
@@ -340,22 +415,25 @@ def main():
     parser.add_argument("--filter", default="", help="only entries whose name contains this; `=NAME` only that one")
     parser.add_argument("--types", default="", help="only these element types, with commas")
     parser.add_argument("--samples", type=int, help="only the first few samples of each entry and type")
+    parser.add_argument("--lanes", type=int, default=os.cpu_count(), help="operators that are computed at the same time")
     parser.add_argument("--limit", type=int, default=120, help="seconds that a case may take")
     arguments = parser.parse_args()
     arguments.types = [name for name in arguments.types.split(",") if name]
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    unknown = OPERATORS.keys() - {name_of(op) for op in op_db}
+    if unknown:
+        sys.exit(f"the table has what the database has not: {', '.join(sorted(unknown))}")
+    chosen = []
     for op in op_db:
         name = name_of(op)
         if not (name == arguments.filter[1:] if arguments.filter.startswith("=") else arguments.filter in name):
             continue
         if name in OPERATORS:
-            supervise(op, arguments)
+            chosen.append(op)
         else:
             tell(name, "not ours", f"no operation {op.name}")
-    unknown = OPERATORS.keys() - {name_of(op) for op in op_db}
-    if unknown:
-        sys.exit(f"the table has what the database has not: {', '.join(sorted(unknown))}")
+    side_by_side(chosen, arguments)
 
 
 if __name__ == "__main__":

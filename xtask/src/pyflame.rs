@@ -74,6 +74,12 @@ pub fn check(repo: &Repo, built: &Built) -> Result<()> {
     step::loud("pytest", pytest.arg(repo.root.join(FOLDER).join("tests")))
 }
 
+/// As [`package`], after a build of the module alone.
+pub fn built_package(repo: &Repo) -> Result<PathBuf> {
+    step::loud("cargo build of pyflame", repo.cargo().args(["build", "--release", "--package", "pyflame"]))?;
+    package(repo)
+}
+
 /// The package as the wheel has it, with the module that the build left, in a folder for Python's path.
 pub fn package(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("pyflame");

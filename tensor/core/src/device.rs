@@ -4,8 +4,10 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::dtype::DType;
 use crate::error::DeviceError;
-use crate::step::Step;
+use crate::program::Program;
+use crate::step::{Step, Work};
 
 /// Memory of a device. It is given back when nobody holds it any more, after all work that was asked for before.
 pub type Buffer = Arc<dyn Memory>;
@@ -13,6 +15,13 @@ pub type Buffer = Arc<dyn Memory>;
 pub trait Memory: Debug + Send + Sync {
     fn bytes(&self) -> usize;
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A buffer, all of it, as a row of elements of one type.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub buffer: Buffer,
+    pub dtype: DType,
 }
 
 /// What a person wants to know of a device.
@@ -43,10 +52,20 @@ pub trait Device: Debug + Send + Sync {
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError>;
     fn synchronize(&self) -> Result<(), DeviceError>;
     /// Whether it can do such a step with operands of these types, inputs before outputs; what it cannot is done on the CPU, with the operands moved there and back.
-    fn supports(&self, step: &crate::step::Work, dtypes: &[crate::dtype::DType]) -> bool;
+    fn supports(&self, step: &Work, dtypes: &[DType]) -> bool;
     /// Whether steps are done when `run` returns, so that what is small costs what it takes to plan it.
     fn is_immediate(&self) -> bool {
         false
+    }
+    /// Computes a program without indices and with one result, element by element of rows of so many elements each: what most small steps are,
+    /// without the ceremony of a step. Nothing if the device wants a step.
+    fn run_rows(
+        &self,
+        _program: &Program,
+        _inputs: &[Row],
+        _elements: usize,
+    ) -> Option<Result<Buffer, DeviceError>> {
+        None
     }
     /// How many results an epilogue may have: outputs after the first are results that somebody holds on the way, of the first one's shape.
     fn epilogue_results(&self) -> usize {

@@ -11,7 +11,7 @@ use crate::error::DeviceError;
 use crate::fast_map::FastMap;
 use crate::graph::Graph;
 use crate::launch::{Launch, Name, launches};
-use crate::node::{Node, Place};
+use crate::node::{Buffers, Node, Place};
 use crate::plan::plan;
 use crate::quick;
 use crate::step::{Operand, Step};
@@ -239,7 +239,7 @@ impl<'a> MemoryOfRun<'a> {
     fn keep(mut self) {
         for (index, entry) in self.graph.entries.iter().enumerate() {
             if entry.stays() && !entry.stored {
-                let buffers: Option<Vec<Buffer>> = (0..entry.outputs())
+                let buffers: Option<Buffers> = (0..entry.outputs())
                     .map(|output| self.held.remove(&Name::Entry(index, output)).map(|(buffer, _)| buffer))
                     .collect();
                 let Some(buffers) = buffers else { continue };

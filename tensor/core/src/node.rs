@@ -14,6 +14,9 @@ use crate::step::{Accumulation, Reduction, Work};
 
 pub(crate) type Inputs = SmallVec<[Arc<Node>; 3]>;
 
+/// One a node, but for launches with several results.
+pub(crate) type Buffers = SmallVec<[Buffer; 1]>;
+
 /// How a node comes of its inputs. The inputs of elementwise ones have the node's shape.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
@@ -69,7 +72,7 @@ pub(crate) struct Node {
     pub device: Arc<dyn Device>,
     /// Let go when the node is stored, except by views and parts.
     inputs: Mutex<Inputs>,
-    stored: OnceLock<Vec<Buffer>>,
+    stored: OnceLock<Buffers>,
     /// Tensors that show this node or a view of it.
     handles: AtomicUsize,
 }
@@ -92,7 +95,7 @@ impl Node {
 
     pub fn leaf(buffer: Buffer, shape: Shape, dtype: DType, device: Arc<dyn Device>) -> Arc<Node> {
         let node = Node::new(Op::Leaf, Inputs::new(), shape, dtype, device);
-        node.store(vec![buffer]);
+        node.store(Buffers::from_iter([buffer]));
         node
     }
 
@@ -101,7 +104,7 @@ impl Node {
     }
 
     /// From now on the node is its memory, contiguous from the beginning of each buffer, and what it came of is let go.
-    pub fn store(&self, buffers: Vec<Buffer>) {
+    pub fn store(&self, buffers: Buffers) {
         if self.stored.set(buffers).is_ok() {
             let inputs = std::mem::take(&mut *self.inputs.lock());
             drop_without_recursion(inputs);
@@ -109,7 +112,7 @@ impl Node {
     }
 
     pub fn stored(&self) -> Option<&[Buffer]> {
-        self.stored.get().map(Vec::as_slice)
+        self.stored.get().map(Buffers::as_slice)
     }
 
     pub fn elements(&self) -> usize {

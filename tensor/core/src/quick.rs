@@ -1,13 +1,16 @@
 //! The shortest way for what is asked for most often: one tensor, made element by element of tensors that are there. That is one launch, which
 //! is written down without looking at the graph as a whole. Whatever is different goes the long way, which gives the same.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::device::Device;
+use crate::device::{Buffer, Device, Row};
+use crate::dtype::DType;
+use crate::error::DeviceError;
 use crate::layout::Layout;
-use crate::node::{Node, Op, Place};
+use crate::node::{Buffers, Node, Op, Place};
 use crate::program::{Code, Instruction, Program, Value};
 use crate::step::{Operand, Step, Work};
 use crate::tensor::{Result, device_error};
@@ -22,38 +25,74 @@ pub(crate) fn run(device: &Arc<dyn Device>, root: &Arc<Node>) -> Option<Result<(
     if !device.is_immediate() || !computed || elements == 0 {
         return None;
     }
-    let mut quick = Quick {
-        root,
-        instructions: Vec::with_capacity(LONGEST),
-        inputs: Vec::with_capacity(4),
-        known: SmallVec::new(),
-    };
-    let result = quick.compute(root)?;
+    let Spare { program: Program { instructions, mut results }, rows } = SPARE.take();
+    let mut quick = Quick { root, instructions, rows, windows: Vec::new(), known: SmallVec::new() };
+    results.push(quick.compute(root)?);
     if quick.known.iter().any(Known::is_awaited) {
         return None;
     }
-    let Quick { instructions, inputs, known, .. } = quick;
-    let work = Work::Map(Program { instructions, results: vec![result] });
-    let launched = device.allocate(elements * root.dtype.bytes()).and_then(|buffer| {
-        let output =
-            Operand { buffer: buffer.clone(), layout: Layout::contiguous(&root.shape), dtype: root.dtype };
-        device.run(&[Step { work, inputs, outputs: vec![output] }])?;
-        Ok(buffer)
-    });
+    let Quick { instructions, rows, windows, known, .. } = quick;
+    let program = Program { instructions, results };
+    let indexed = program.instructions.iter().any(|it| matches!(it.code, Code::Index(_)));
+    let quickest =
+        if windows.is_empty() && !indexed { device.run_rows(&program, &rows, elements) } else { None };
+    let launched = quickest.unwrap_or_else(|| as_step(device, root, &program, &rows, &windows));
+    Spare::keep(program, rows);
     drop(known);
     Some(match launched {
         Ok(buffer) => {
-            root.store(vec![buffer]);
+            root.store(Buffers::from_iter([buffer]));
             Ok(())
         }
         Err(source) => Err(device_error("eval", device, source)),
     })
 }
 
+/// As a step of its own.
+fn as_step(
+    device: &Arc<dyn Device>,
+    root: &Node,
+    program: &Program,
+    rows: &[Row],
+    windows: &[(usize, Layout)],
+) -> std::result::Result<Buffer, DeviceError> {
+    let operand = |buffer: &Buffer, layout, dtype| Operand { buffer: buffer.clone(), layout, dtype };
+    let inputs = rows.iter().enumerate().map(|(number, row)| {
+        let window = windows.iter().find(|(of, _)| *of == number).map(|(_, layout)| layout.clone());
+        operand(&row.buffer, window.unwrap_or_else(|| Layout::contiguous(&root.shape)), row.dtype)
+    });
+    let buffer = device.allocate(root.elements() * root.dtype.bytes())?;
+    let output = operand(&buffer, Layout::contiguous(&root.shape), root.dtype);
+    let step = Step { work: Work::Map(program.clone()), inputs: inputs.collect(), outputs: vec![output] };
+    device.run(std::slice::from_ref(&step)).map(|()| buffer)
+}
+
+thread_local! {
+    static SPARE: RefCell<Spare> = RefCell::default();
+}
+
+/// The lists of a launch, empty, for the next one: to ask for their memory each time takes as long as the launch.
+#[derive(Default)]
+struct Spare {
+    program: Program,
+    rows: Vec<Row>,
+}
+
+impl Spare {
+    fn keep(mut program: Program, mut rows: Vec<Row>) {
+        program.instructions.clear();
+        program.results.clear();
+        rows.clear();
+        SPARE.set(Spare { program, rows });
+    }
+}
+
 struct Quick<'a> {
     root: &'a Arc<Node>,
     instructions: Vec<Instruction>,
-    inputs: Vec<Operand>,
+    rows: Vec<Row>,
+    /// Of those that are not whole rows, by their numbers.
+    windows: Vec<(usize, Layout)>,
     known: SmallVec<[Known; 8]>,
 }
 
@@ -80,35 +119,35 @@ impl Quick<'_> {
             known.uses += 1;
             return Some(known.value);
         }
-        let place = Place::of(&node);
-        let (value, computed) = match place.buffer() {
-            Some(buffer) => {
-                let operand = Operand { buffer: buffer.clone(), layout: place.layout, dtype: node.dtype };
-                (self.operand(operand), false)
+        let (value, computed) = match (node.stored(), &node.op) {
+            (Some([buffer, ..]), _) => (self.input(buffer, None, node.dtype), false),
+            (None, Op::View(_) | Op::Part(_)) => {
+                let place = Place::of(&node);
+                (self.input(place.buffer()?, Some(place.layout.clone()), node.dtype), false)
             }
-            None => match node.op {
-                Op::Constant(value) => (self.push(Code::Constant(value), &node)?, false),
-                // What somebody holds is stored too.
-                _ if node.op.is_elementwise() && !node.is_held() && node.shape == self.root.shape => {
-                    (self.compute(&node)?, true)
-                }
-                _ => return None,
-            },
+            (None, &Op::Constant(value)) => (self.push(Code::Constant(value), &node)?, false),
+            // What somebody holds is stored too.
+            (None, op) if op.is_elementwise() && !node.is_held() && node.shape == self.root.shape => {
+                (self.compute(&node)?, true)
+            }
+            _ => return None,
         };
         self.known.push(Known { node, value, uses: 1, computed });
         Some(value)
     }
 
-    fn operand(&mut self, operand: Operand) -> Value {
-        let same = |known: &Operand| {
-            Arc::ptr_eq(&known.buffer, &operand.buffer)
-                && known.layout == operand.layout
-                && known.dtype == operand.dtype
+    /// A buffer, or a window of it.
+    fn input(&mut self, buffer: &Buffer, window: Option<Layout>, dtype: DType) -> Value {
+        let windows = &self.windows;
+        let window_of =
+            |number: usize| windows.iter().find(|(of, _)| *of == number).map(|(_, layout)| layout);
+        let same = |(number, row): (usize, &Row)| {
+            Arc::ptr_eq(&row.buffer, buffer) && row.dtype == dtype && window_of(number) == window.as_ref()
         };
-        let dtype = operand.dtype;
-        let number = self.inputs.iter().position(same).unwrap_or_else(|| {
-            self.inputs.push(operand);
-            self.inputs.len() - 1
+        let number = self.rows.iter().enumerate().position(same).unwrap_or_else(|| {
+            self.rows.push(Row { buffer: buffer.clone(), dtype });
+            self.windows.extend(window.map(|window| (self.rows.len() - 1, window)));
+            self.rows.len() - 1
         });
         let code = Code::Input(number as u16);
         let value = self.instructions.iter().position(|known| known.code == code).unwrap_or_else(|| {

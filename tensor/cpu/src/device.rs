@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
-use tensor_core::device::{Buffer, Device, DeviceInfo, Memory};
+use tensor_core::device::{Buffer, Device, DeviceInfo, Memory, Row};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
@@ -14,8 +14,8 @@ use crate::contract::Contract;
 use crate::fault;
 use crate::known;
 use crate::level::Level;
-use crate::map::map;
-use crate::memory::{CpuMemory, Shelf};
+use crate::map::{self, map};
+use crate::memory::{CpuMemory, Shelf, memory};
 use crate::movement::{self, Fold};
 use crate::random::random;
 use crate::reduce::Reduce;
@@ -121,10 +121,6 @@ impl CpuDevice {
     }
 }
 
-fn memory(buffer: &Buffer) -> Result<&CpuMemory, DeviceError> {
-    buffer.as_any().downcast_ref().ok_or_else(|| wrong("a buffer of another device was given to the CPU"))
-}
-
 /// Where a copy begins, if it stays in the buffer.
 fn place(memory: &CpuMemory, offset: usize, bytes: usize) -> Result<*mut u8, DeviceError> {
     match offset.checked_add(bytes) {
@@ -174,6 +170,23 @@ impl Device for CpuDevice {
     fn run(&self, steps: &[Step]) -> Result<(), DeviceError> {
         let _turn = self.turn();
         steps.iter().try_for_each(|step| self.step(step).and_then(|()| fault::check()))
+    }
+
+    fn run_rows(
+        &self,
+        program: &Program,
+        inputs: &[Row],
+        elements: usize,
+    ) -> Option<Result<Buffer, DeviceError>> {
+        let &[result] = &program.results[..] else { return None };
+        let dtype = program.instructions.get(usize::from(result))?.dtype;
+        let made = CpuMemory::allocate(&self.shelf, elements.checked_mul(dtype.bytes())?);
+        Some(made.and_then(|output| {
+            let _turn = self.turn();
+            map::rows(&self.threads, program, inputs, &output, dtype, elements)?;
+            fault::check()?;
+            Ok(Arc::new(output) as Buffer)
+        }))
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

@@ -1,12 +1,14 @@
 //! Programs over whole tensors.
 
 use smallvec::SmallVec;
+use tensor_core::device::{Memory, Row};
 use tensor_core::dtype::DType;
 use tensor_core::error::DeviceError;
 use tensor_core::program::Program;
 
 use crate::kernels::BLOCK;
 use crate::known;
+use crate::memory::{CpuMemory, memory};
 use crate::plan::{Feed, Frame, Plan};
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
@@ -37,6 +39,34 @@ pub fn map(
         outputs.iter().map(|view| (Shared::new(view.start()), view.dtype.bytes())).collect();
     // SAFETY: views lie in their buffers for every position of their shape, which all have; outputs are contiguous and apart from inputs.
     unsafe { run(threads, &plan, &Feeds(feeds), &targets, shape, first.elements()) };
+    Ok(())
+}
+
+/// Programs over whole buffers: see [`tensor_core::device::Device::run_rows`].
+pub fn rows(
+    threads: &Threads,
+    program: &Program,
+    inputs: &[Row],
+    output: &CpuMemory,
+    dtype: DType,
+    elements: usize,
+) -> Result<(), DeviceError> {
+    check_axes(program, 0)?;
+    let mut types: SmallVec<[DType; 8]> = SmallVec::new();
+    let mut feeds = Feeds(SmallVec::new());
+    for input in inputs {
+        let memory = memory(&input.buffer)?;
+        if memory.bytes() / input.dtype.bytes() < elements {
+            return Err(wrong("a row reaches beyond its buffer"));
+        }
+        types.push(input.dtype);
+        feeds.0.push(Feed::Row(memory.start().cast_const()));
+    }
+    let plan =
+        known::plan(program, &types, Some(&[dtype]), threads.level()).map_err(DeviceError::Unsupported)?;
+    let target = [(Shared::new(output.start()), dtype.bytes())];
+    // SAFETY: the rows have so many elements, the output was made with room for as many, and nobody else has it.
+    unsafe { run(threads, &plan, &feeds, &target, &[], elements) };
     Ok(())
 }
 

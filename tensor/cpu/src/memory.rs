@@ -6,10 +6,11 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use tensor_core::device::Memory;
+use tensor_core::device::{Buffer, Memory};
 use tensor_core::error::DeviceError;
 
 use crate::quick_map::QuickMap;
+use crate::view::wrong;
 
 /// Where a buffer begins.
 pub const ALIGNMENT: usize = 64;
@@ -18,6 +19,18 @@ pub const ALIGNMENT: usize = 64;
 const HUGE: usize = 4 << 20;
 /// Bytes of buffers that nobody uses and that are not given back to the system.
 const KEPT: usize = 1 << 30;
+
+/// For memory that was not touched yet, if it is worth it.
+pub fn ask_for_large_pages(start: *mut u8, size: usize) {
+    #[cfg(target_os = "linux")]
+    if size >= HUGE {
+        let page = start.align_offset(4096);
+        // SAFETY: whole pages inside of it. It is only advice: nothing that anybody could read or write changes.
+        unsafe { libc::madvise(start.wrapping_add(page).cast(), size - 4096, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, size);
+}
 
 /// Scratch memory is made of these, so that it is aligned as buffers are.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,12 +77,7 @@ impl Block {
         let gap = given.as_ptr().align_offset(ALIGNMENT);
         // SAFETY: the gap is less than the alignment, which was added to the size.
         let start = unsafe { given.add(gap) };
-        #[cfg(target_os = "linux")]
-        if size >= HUGE {
-            let page = given.as_ptr().align_offset(4096);
-            // SAFETY: whole pages of memory that is ours; it is only advice, and nothing is lost if it is not taken.
-            unsafe { libc::madvise(given.as_ptr().add(page).cast(), size - 4096, libc::MADV_HUGEPAGE) };
-        }
+        ask_for_large_pages(given.as_ptr(), size);
         Some(Block { start, given, size })
     }
 }
@@ -112,6 +120,11 @@ impl CpuMemory {
     pub fn start(&self) -> *mut u8 {
         self.block.as_ref().expect("only `drop` takes it").start.as_ptr()
     }
+}
+
+/// What is behind a buffer, if it is one of this device.
+pub fn memory(buffer: &Buffer) -> Result<&CpuMemory, DeviceError> {
+    buffer.as_any().downcast_ref().ok_or_else(|| wrong("a buffer of another device was given to the CPU"))
 }
 
 impl Drop for CpuMemory {

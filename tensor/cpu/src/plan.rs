@@ -415,6 +415,8 @@ fn constant(value: Scalar, dtype: DType) -> ([u8; 8], usize) {
 pub enum Feed {
     /// Elements in memory, from their first on.
     Memory(*const u8, Walk),
+    /// The same, one after the other.
+    Row(*const u8),
     /// A block that whoever runs the frame names for each run.
     Given,
 }
@@ -483,6 +485,7 @@ impl<'a> Frame<'a> {
                 Source::Index(axis) => Bound::Counted(indices(axis)),
                 Source::Operand(operand, bytes) => match &feeds[operand] {
                     Feed::Given => Bound::Given,
+                    Feed::Row(base) => Bound::Direct(*base, bytes),
                     Feed::Memory(base, walk) if walk.is_constant() => {
                         // SAFETY: the one element is readable, as the caller says; the block has room.
                         unsafe { fill(block, std::slice::from_raw_parts(*base, bytes)) };

@@ -5,7 +5,7 @@ use tensor_core::error::DeviceError;
 use tensor_core::layout::Layout;
 use tensor_core::step::Operand;
 
-use crate::memory::CpuMemory;
+use crate::memory::memory;
 use crate::walk::Walk;
 
 #[derive(Clone, Debug)]
@@ -19,11 +19,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Refuses buffers of other devices and layouts that reach beyond the buffer.
     pub fn new(operand: &'a Operand) -> Result<View<'a>, DeviceError> {
-        let memory = operand
-            .buffer
-            .as_any()
-            .downcast_ref::<CpuMemory>()
-            .ok_or_else(|| wrong("a buffer of another device was given to the CPU"))?;
+        let memory = memory(&operand.buffer)?;
         let layout = &operand.layout;
         let (shape, strides) = (&layout.shape, &layout.strides);
         if shape.len() != strides.len() {

@@ -34,18 +34,30 @@ fn collect(arguments: &Bound<'_, PyAny>, into: &mut Vec<Tensor>) -> PyResult<()>
 #[pyfunction]
 #[pyo3(signature = (*tensors))]
 fn eval(py: Python<'_>, tensors: &Bound<'_, PyTuple>) -> PyResult<()> {
+    if let Some(done) = eval_alone(tensors) {
+        return done;
+    }
     let mut wanted = Vec::with_capacity(tensors.len());
     for tensor in tensors.iter_borrowed() {
         collect(&tensor, &mut wanted)?;
     }
     let Some(first) = wanted.first() else { return Ok(()) };
     device::usable(first.device())?;
-    if let [tensor] = wanted.as_slice()
-        && let Some(done) = profile::begun("eval", tensor.device().name(), || tensor_core::eval_small(tensor))
-    {
-        return done.map_err(raise);
-    }
     profile::begun("eval", first.device().name(), || py.detach(|| tensor_core::eval(&wanted))).map_err(raise)
+}
+
+/// One small tensor, if it takes the short way.
+fn eval_alone(tensors: &Bound<'_, PyTuple>) -> Option<PyResult<()>> {
+    if tensors.len() != 1 {
+        return None;
+    }
+    let only = tensors.get_borrowed_item(0).ok()?;
+    let tensor = only.cast::<PyTensor>().ok()?.get().tensor();
+    if let Err(refused) = device::usable(tensor.device()) {
+        return Some(Err(refused));
+    }
+    let done = profile::begun("eval", tensor.device().name(), || tensor_core::eval_small(&tensor))?;
+    Some(done.map_err(raise))
 }
 
 /// The gradients of outputs with regard to inputs; None where an input had no part.

@@ -60,7 +60,7 @@ const STEP: &str = "tensor_rocm_step";
 
 pub fn measure(repo: &Repo, built: &Built, effort: Effort, tinygrad: Option<&Path>) -> Result<Report> {
     let python = pyflame::environment(repo)?;
-    let package = pyflame::package(repo)?;
+    let package = pyflame::built_package(repo)?;
     let numpy = || {
         let mut command = pyflame::command(&python, built);
         command.env("PYTHONPATH", &package);

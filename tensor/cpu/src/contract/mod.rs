@@ -26,7 +26,7 @@ use crate::kernels::BLOCK;
 use crate::known;
 use crate::level::Level;
 use crate::map::{self, Feeds, check_axes, index_walk};
-use crate::memory::{CpuMemory, Line, Shelf};
+use crate::memory::{CpuMemory, Line, Shelf, ask_for_large_pages};
 use crate::plan::{Feed, Frame, Plan};
 use crate::threads::{Shared, Threads};
 use crate::view::{View, wrong};
@@ -312,7 +312,8 @@ impl Packed {
         let (left, right) = (left.div_ceil(per_line), right.div_ceil(per_line));
         if self.lines.len() < left + right {
             // What was there is of no use, and would be copied.
-            self.lines.clear();
+            self.lines = Vec::with_capacity(left + right);
+            ask_for_large_pages(self.lines.as_mut_ptr().cast(), (left + right) * size_of::<Line>());
             self.lines.resize(left + right, Line::default());
         }
         let (left, right) = self.lines.split_at_mut(left);
