@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 /// How long a thread looks out before it sleeps, or before the owner of a job sleeps until the last helper has left it.
 const PATIENCE: Duration = Duration::from_micros(50);
 
@@ -47,27 +49,50 @@ unsafe impl Send for Reference {}
 
 struct Job<'a> {
     task: &'a (dyn Fn(usize) + Sync),
-    count: usize,
-    next: AtomicUsize,
+    /// One for the owner and one for each helper: who does the same part of the next job finds its memory in the caches of its own processor.
+    parts: SmallVec<[Part; 8]>,
     helpers: AtomicUsize,
     /// The first panic of a task.
     failure: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-impl Job<'_> {
-    /// Does tasks until none is left.
-    fn work(&self) {
+/// A row of tasks, on a line of the cache of its own.
+#[repr(align(64))]
+struct Part {
+    next: AtomicUsize,
+    end: usize,
+}
+
+impl<'a> Job<'a> {
+    fn new(task: &'a (dyn Fn(usize) + Sync), count: usize, workers: usize) -> Job<'a> {
+        let part = |number: usize| Part {
+            next: AtomicUsize::new(count * number / workers),
+            end: count * (number + 1) / workers,
+        };
+        Job {
+            task,
+            parts: (0..workers).map(part).collect(),
+            helpers: AtomicUsize::new(0),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Does tasks until none is left: those of the worker's own part, and then what others have not come to.
+    fn work(&self, worker: usize) {
         let done = catch_unwind(AssertUnwindSafe(|| {
-            loop {
-                let number = self.next.fetch_add(1, Ordering::Relaxed);
-                if number >= self.count {
-                    break;
+            let (others, own) = self.parts.split_at(worker);
+            for part in own.iter().chain(others) {
+                loop {
+                    let number = part.next.fetch_add(1, Ordering::Relaxed);
+                    if number >= part.end {
+                        break;
+                    }
+                    (self.task)(number);
                 }
-                (self.task)(number);
             }
         }));
         if let Err(failure) = done {
-            self.next.store(self.count, Ordering::Relaxed);
+            self.parts.iter().for_each(|part| part.next.store(part.end, Ordering::Relaxed));
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
         }
     }
@@ -82,7 +107,7 @@ impl Crew {
                 let board = board.clone();
                 std::thread::Builder::new()
                     .name(format!("tensor-cpu-{number}"))
-                    .spawn(move || board.help())
+                    .spawn(move || board.help(number + 1))
                     .ok()
             })
             .collect::<Option<Vec<_>>>();
@@ -100,15 +125,9 @@ impl Crew {
         let Ok(turn) = self.turn.try_lock() else {
             return (0..count).for_each(task);
         };
-        let job = Job {
-            task,
-            count,
-            next: AtomicUsize::new(0),
-            helpers: AtomicUsize::new(0),
-            failure: Mutex::default(),
-        };
-        self.board.begin(&job);
-        job.work();
+        let job = Job::new(task, count, self.helpers.len() + 1);
+        self.board.begin(&job, count);
+        job.work(0);
         self.board.finish(&job);
         if let Some(failure) = job.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             drop(turn);
@@ -133,14 +152,14 @@ impl Board {
         self.notice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, job: &Job<'_>) {
+    fn begin(&self, job: &Job<'_>, count: usize) {
         let mut notice = self.notice();
         notice.number = notice.number.wrapping_add(1);
         notice.job = Some(Reference(std::ptr::from_ref(job).cast()));
         self.number.store(notice.number, Ordering::Release);
         let asleep = notice.asleep;
         drop(notice);
-        for _ in 0..asleep.min(job.count.saturating_sub(1)) {
+        for _ in 0..asleep.min(count.saturating_sub(1)) {
             self.begun.notify_one();
         }
     }
@@ -167,12 +186,12 @@ impl Board {
     }
 
     /// What a helper does all its life.
-    fn help(&self) {
+    fn help(&self, worker: usize) {
         let mut seen = 0;
         while let Some(Reference(job)) = self.next(&mut seen) {
             // SAFETY: this helper was counted in, and the owner waits until it is counted out.
             let job = unsafe { &*job };
-            job.work();
+            job.work(worker);
             if job.helpers.fetch_sub(1, Ordering::Release) == 1 {
                 // The job may be gone by now; its owner may sleep. Taking the notice makes sure that it does, or has seen.
                 drop(self.notice());

@@ -505,11 +505,13 @@ impl<'a> Frame<'a> {
         self.blocks[number * LINES..].as_mut_ptr().cast()
     }
 
-    /// Whether the result is where an operand is: nothing is computed, and runs may be of any length.
-    pub fn is_direct(&self) -> bool {
-        self.plan.actions.is_empty()
-            && self.plan.results.len() == 1
-            && matches!(self.plan.results[0].0, Place::Source(number) if matches!(self.bound[number], Bound::Direct(..)))
+    /// Where the result of the first position is, if that is where an operand lies: nothing is computed, and runs may be of any length.
+    pub fn direct(&self) -> Option<*const u8> {
+        let [(Place::Source(number), ..)] = self.plan.results[..] else { return None };
+        match self.bound[number] {
+            Bound::Direct(base, _) if self.plan.actions.is_empty() => Some(base),
+            _ => None,
+        }
     }
 
     /// Computes the positions from `start` on, at most a block of them.
@@ -518,7 +520,7 @@ impl<'a> Frame<'a> {
     /// The positions are among those promised to `new`; `outputs` has a place for each output of the plan, aligned and with room for them,
     /// apart from all operands; `given` holds `n` elements if an operand is [`Feed::Given`].
     pub unsafe fn run(&mut self, start: usize, n: usize, given: *const u8, outputs: &[*mut u8]) {
-        debug_assert!(n <= BLOCK || self.is_direct());
+        debug_assert!(n <= BLOCK || self.direct().is_some());
         let registers = self.plan.registers;
         for number in 0..self.bound.len() {
             let block = self.block(registers + number);

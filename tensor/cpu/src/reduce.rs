@@ -213,12 +213,19 @@ unsafe fn fold_row(
     to: *mut u8,
 ) {
     let mut part = [0_u64; 1];
+    let there = frame.direct();
     for start in rows.clone().step_by(BLOCK) {
         let n = BLOCK.min(rows.end - start);
         // SAFETY: the caller's promise; `part` has room for one value of any type.
         unsafe {
-            frame.run(base + start, n, std::ptr::null(), &[]);
-            (folder.row)(frame.result(0), n, part.as_mut_ptr().cast());
+            let values = match there {
+                Some(first) => first.add((base + start) * folder.bytes),
+                None => {
+                    frame.run(base + start, n, std::ptr::null(), &[]);
+                    frame.result(0)
+                }
+            };
+            (folder.row)(values, n, part.as_mut_ptr().cast());
             (folder.into)(to, part.as_ptr().cast(), 1);
         }
     }
@@ -236,7 +243,7 @@ unsafe fn fold_rows(
     to: *mut u8,
 ) {
     // As many rows at a time as fit in a block, or as are added up before the others if nothing is computed.
-    let together = match frame.is_direct() {
+    let together = match frame.direct().is_some() {
         true => ROWS,
         false if width == inner => (BLOCK / inner).clamp(1, ROWS),
         false => 1,
