@@ -25,7 +25,7 @@ pub(crate) fn run(device: &Arc<dyn Device>, root: &Arc<Node>) -> Option<Result<(
     if !device.is_immediate() || !computed || elements == 0 {
         return None;
     }
-    let Spare { program: Program { instructions, mut results }, rows } = SPARE.take();
+    let Spare { program: Program { instructions, mut results }, rows } = SPARE.replace(Spare::new());
     let mut quick = Quick { root, instructions, rows, windows: Vec::new(), known: SmallVec::new() };
     results.push(quick.compute(root)?);
     if quick.known.iter().any(Known::is_awaited) {
@@ -68,17 +68,20 @@ fn as_step(
 }
 
 thread_local! {
-    static SPARE: RefCell<Spare> = RefCell::default();
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare::new()) };
 }
 
 /// The lists of a launch, empty, for the next one: to ask for their memory each time takes as long as the launch.
-#[derive(Default)]
 struct Spare {
     program: Program,
     rows: Vec<Row>,
 }
 
 impl Spare {
+    const fn new() -> Spare {
+        Spare { program: Program { instructions: Vec::new(), results: Vec::new() }, rows: Vec::new() }
+    }
+
     fn keep(mut program: Program, mut rows: Vec<Row>) {
         program.instructions.clear();
         program.results.clear();

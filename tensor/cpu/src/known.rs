@@ -1,5 +1,6 @@
 //! Plans that were made before: programs come back with every step of a loop, and making a plan takes longer than running it once over little.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
@@ -20,6 +21,13 @@ type Plans = QuickMap<Key, Arc<Plan>>;
 
 static KNOWN: Mutex<Option<Plans>> = Mutex::new(None);
 
+type Last = Option<(Key, Arc<Plan>)>;
+
+thread_local! {
+    /// What this thread asked for last: a loop asks for it again.
+    static LAST: RefCell<Last> = const { RefCell::new(None) };
+}
+
 /// As [`Plan::new`].
 pub fn plan(
     program: &Program,
@@ -28,8 +36,24 @@ pub fn plan(
     level: Level,
 ) -> Result<Arc<Plan>, Refusal> {
     let key = key(program, operands, outputs, level);
+    let same = |last: &Last| last.as_ref().filter(|(of, _)| *of == key).map(|(_, plan)| plan.clone());
+    if let Some(plan) = LAST.with_borrow(same) {
+        return Ok(plan);
+    }
+    let plan = remembered(&key, program, operands, outputs, level)?;
+    LAST.set(Some((key, plan.clone())));
+    Ok(plan)
+}
+
+fn remembered(
+    key: &Key,
+    program: &Program,
+    operands: &[DType],
+    outputs: Option<&[DType]>,
+    level: Level,
+) -> Result<Arc<Plan>, Refusal> {
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(plan) = known().as_ref().and_then(|plans| plans.get(&key)) {
+    if let Some(plan) = known().as_ref().and_then(|plans| plans.get(key)) {
         return Ok(plan.clone());
     }
     let plan = Arc::new(Plan::new(program, operands, outputs, level)?);
@@ -38,15 +62,15 @@ pub fn plan(
     if plans.len() >= MOST {
         plans.clear();
     }
-    plans.insert(key, plan.clone());
+    plans.insert(key.clone(), plan.clone());
     Ok(plan)
 }
 
 fn key(program: &Program, operands: &[DType], outputs: Option<&[DType]>, level: Level) -> Key {
     let mut key = Key::new();
-    let lengths = [program.instructions.len(), program.results.len(), operands.len()];
+    let lengths = [program.instructions.len(), program.results.len(), operands.len()].map(|it| it as u64);
     let more = outputs.map_or(u64::MAX, |outputs| outputs.len() as u64);
-    key.extend(lengths.map(|length| length as u64).into_iter().chain([more, level as u64]));
+    key.extend_from_slice(&[lengths[0], lengths[1], lengths[2], more, level as u64]);
     let word = |tag: u64, dtype: DType, of: [u16; 3]| {
         let [a, b, c] = of.map(u64::from);
         tag | (dtype as u64) << 8 | a << 16 | b << 32 | c << 48
@@ -76,8 +100,13 @@ fn key(program: &Program, operands: &[DType], outputs: Option<&[DType]>, level: 
         };
         key.push(next);
     }
-    key.extend(program.results.iter().map(|&value| u64::from(value)));
-    key.extend(operands.iter().chain(outputs.unwrap_or_default()).map(|&dtype| dtype as u64));
+    // One by one: an iterator of unknown length takes longer than the few there are.
+    for &value in &program.results {
+        key.push(u64::from(value));
+    }
+    for &dtype in operands.iter().chain(outputs.unwrap_or_default()) {
+        key.push(dtype as u64);
+    }
     key
 }
 
