@@ -27,11 +27,11 @@ pub fn row(repo: &Repo, effort: Effort, copy: Option<&Path>, ours: f64) -> Resul
     let name = match copy {
         None => {
             script.env("DEV", "PYTHON");
-            "tinygrad's interpreter (PYTHON)"
+            "tinygrad's interpreter"
         }
         Some(copy) => {
             script.env("DEV", "MOCK+AMD:LLVM").env("PYTHONPATH", copy).env("PATH", compilers(repo)?);
-            "tinygrad's emulator of an AMD GPU (MOCK+AMD:LLVM)"
+            "tinygrad's AMD emulator"
         }
     };
     let said = super::lines(&mut script)?;
@@ -46,7 +46,7 @@ pub fn row(repo: &Repo, effort: Effort, copy: Option<&Path>, ours: f64) -> Resul
         ..Row::plain(
             TRAINING,
             "tensor_emulated_step",
-            format!("a step on a software MI300X, times as fast as {name}"),
+            format!("a step on a software MI300X, against {name}"),
             "ms",
         )
     })
