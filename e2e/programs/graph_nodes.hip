@@ -516,6 +516,10 @@ static void graphs_allocate_and_free() {
   if (memory(hipGraphMemAttrUsedMemHigh) != 0)
     fail("the high mark was not put back");
   HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrUsedMemCurrent, &zero));
+  void *nowhere = reinterpret_cast<void *>(~0ull);
+  HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrReservedMemCurrent, nowhere));
+  uint64_t one = 1;
+  HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrUsedMemHigh, &one));
 
   // With a node that frees, a graph can be launched again and again.
   HIP_OK(hipGraphCreate(&graph, 0));
