@@ -508,6 +508,13 @@ static void graphs_allocate_and_free() {
   expect("output", output, 11);
   HIP_OK(hipFree(wanted.dptr));
   HIP_OK(hipGraphExecDestroy(executable));
+  // Only two at a time are too many.
+  HIP_OK(hipGraphInstantiate(&second, graph, nullptr, nullptr, 0));
+  output.assign(n, -1);
+  launch(second);
+  expect("output", output, 11);
+  HIP_OK(hipFree(wanted.dptr));
+  HIP_OK(hipGraphExecDestroy(second));
   HIP_OK(hipGraphDestroy(graph));
   if (memory(hipGraphMemAttrReservedMemCurrent) != 0)
     fail("a graph that is gone holds memory");
