@@ -508,6 +508,13 @@ static void graphs_allocate_and_free() {
   expect("output", output, 11);
   HIP_OK(hipFree(wanted.dptr));
   HIP_OK(hipGraphExecDestroy(executable));
+  // Only two at a time are too many.
+  HIP_OK(hipGraphInstantiate(&second, graph, nullptr, nullptr, 0));
+  output.assign(n, -1);
+  launch(second);
+  expect("output", output, 11);
+  HIP_OK(hipFree(wanted.dptr));
+  HIP_OK(hipGraphExecDestroy(second));
   HIP_OK(hipGraphDestroy(graph));
   if (memory(hipGraphMemAttrReservedMemCurrent) != 0)
     fail("a graph that is gone holds memory");
@@ -516,6 +523,10 @@ static void graphs_allocate_and_free() {
   if (memory(hipGraphMemAttrUsedMemHigh) != 0)
     fail("the high mark was not put back");
   HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrUsedMemCurrent, &zero));
+  void *nowhere = reinterpret_cast<void *>(~0ull);
+  HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrReservedMemCurrent, nowhere));
+  uint64_t one = 1;
+  HIP_FAILS(hipErrorInvalidValue, hipDeviceSetGraphMemAttribute(0, hipGraphMemAttrUsedMemHigh, &one));
 
   // With a node that frees, a graph can be launched again and again.
   HIP_OK(hipGraphCreate(&graph, 0));
@@ -607,6 +618,50 @@ static void any_node_by_one_struct() {
   HIP_OK(hipGraphDestroy(graph));
 }
 
+// The driver-style functions have a struct of their own until HIP 7.
+#if HIP_VERSION_MAJOR >= 7
+using DriverFill = hipMemsetParams;
+#else
+using DriverFill = HIP_MEMSET_NODE_PARAMS;
+#endif
+
+static void fills_of_the_driver_style_are_the_same() {
+  Launcher launch;
+  DeviceArray<short> data(std::vector<short>(n, 1));
+  hipCtx_t context;
+// Contexts are deprecated, and still what these functions want.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+  HIP_OK(hipCtxGetCurrent(&context));
+#pragma clang diagnostic pop
+  DriverFill parameters{};
+  parameters.dst = data.get();
+  parameters.value = 0x0102;
+  parameters.elementSize = 2;
+  parameters.width = 8;
+  parameters.height = 4;
+  parameters.pitch = 32;
+  hipGraph_t graph;
+  hipGraphNode_t node;
+  HIP_OK(hipGraphCreate(&graph, 0));
+  HIP_OK(hipDrvGraphAddMemsetNode(&node, graph, nullptr, 0, &parameters, context));
+  hipGraphExec_t executable;
+  HIP_OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+  launch(executable);
+  std::vector<short> filled = data.read();
+  for (int at = 0; at < n; ++at)
+    if (filled[at] != (at % 16 < 8 ? 0x0102 : 1))
+      fail("element %d is %d", at, filled[at]);
+  parameters.value = 7;
+  HIP_OK(hipDrvGraphExecMemsetNodeSetParams(executable, node, &parameters, context));
+  launch(executable);
+  filled = data.read();
+  if (filled[0] != 7 || filled[8] != 1 || filled[55] != 7)
+    fail("changed, the fill wrote %d, %d, %d", filled[0], filled[8], filled[55]);
+  HIP_OK(hipGraphExecDestroy(executable));
+  HIP_OK(hipGraphDestroy(graph));
+}
+
 int main() {
   a_graph_does_what_its_nodes_say();
   children_are_graphs_of_their_own();
@@ -614,6 +669,7 @@ int main() {
   copies_take_what_the_graph_itself_wrote();
   events_in_graphs_are_events();
   graphs_allocate_and_free();
+  fills_of_the_driver_style_are_the_same();
   user_objects_live_as_long_as_their_graphs();
   any_node_by_one_struct();
   return pass();

@@ -18,6 +18,32 @@ static void agree(const char *name, hipDeviceAttribute_t which, long long proper
   std::printf("%s=%lld\n", name, property);
 }
 
+// What a device can be told, and keeps until it is reset.
+static void settings() {
+  constexpr hipError_t invalid = hipErrorInvalidValue;
+  unsigned flags = 99;
+  HIP_OK(hipSetDeviceFlags(hipDeviceScheduleYield | hipDeviceMapHost | hipDeviceLmemResizeToMax));
+  HIP_OK(hipGetDeviceFlags(&flags));
+  if (flags != hipDeviceScheduleYield)
+    fail("the flags are %u and not how to wait", flags);
+  HIP_FAILS(invalid, hipSetDeviceFlags(hipDeviceScheduleSpin | hipDeviceScheduleYield));
+  HIP_FAILS(invalid, hipSetDeviceFlags(0x20));
+  hipSharedMemConfig banks;
+  HIP_OK(hipDeviceSetSharedMemConfig(hipSharedMemBankSizeEightByte));
+  HIP_OK(hipDeviceGetSharedMemConfig(&banks));
+  if (banks != hipSharedMemBankSizeFourByte)
+    fail("banks are %d, which AMD's devices do not have", banks);
+  HIP_FAILS(invalid, hipDeviceSetSharedMemConfig(static_cast<hipSharedMemConfig>(3)));
+  hipMemPool_t pool;
+  HIP_OK(hipDeviceGetMemPool(&pool, 0));
+  HIP_FAILS(invalid, hipDeviceGetMemPool(&pool, 99));
+  HIP_FAILS(invalid, hipDeviceSetMemPool(99, pool));
+  HIP_OK(hipDeviceReset());
+  HIP_OK(hipGetDeviceFlags(&flags));
+  if (flags != hipDeviceScheduleAuto)
+    fail("the flags are %u after a reset", flags);
+}
+
 int main() {
   hipDeviceProp_t p;
   HIP_OK(hipGetDeviceProperties(&p, 0));
@@ -77,5 +103,6 @@ int main() {
   HIP_OK(hipDeviceGetName(name, sizeof name, 0));
   if (std::string(name) != p.name)
     fail("hipDeviceGetName says %s, the properties %s", name, p.name);
+  settings();
   return pass();
 }

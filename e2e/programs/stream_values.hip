@@ -70,7 +70,8 @@ static void values() {
 static void links() {
   uint32_t kind = 0, hops = 0;
   HIP_FAILS(hipErrorInvalidValue, hipExtGetLinkTypeAndHopCount(0, 0, &kind, &hops));
-  HIP_FAILS(hipErrorInvalidValue, hipExtGetLinkTypeAndHopCount(0, 99, &kind, &hops));
+  HIP_FAILS(hipErrorInvalidDevice, hipExtGetLinkTypeAndHopCount(0, 99, &kind, &hops));
+  HIP_FAILS(hipErrorInvalidValue, hipExtGetLinkTypeAndHopCount(-1, 0, &kind, &hops));
 }
 
 static void images() {

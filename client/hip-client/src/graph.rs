@@ -13,12 +13,13 @@ pub mod node;
 pub mod object;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hip_api::types::*;
 use parking_lot::Mutex;
 
 use crate::runtime::Runtime;
+use executable::Executable;
 use node::Work;
 use object::Holdings;
 
@@ -39,7 +40,8 @@ struct State {
     order: Vec<u64>,
     nodes: HashMap<u64, Node>,
     objects: Holdings,
-    instantiated: bool,
+    /// What was last made of it.
+    executable: Weak<Executable>,
 }
 
 /// A node: what it does, and its neighbours.
@@ -150,9 +152,14 @@ impl Graph {
         state.order.iter().find(|it| state.nodes[*it].original == original).copied()
     }
 
-    /// Says that it was made executable; returns whether it had been before.
-    pub fn mark_instantiated(&self) -> bool {
-        std::mem::replace(&mut self.state.lock().instantiated, true)
+    /// Whether what was last made of it is still there.
+    pub fn has_executable(&self) -> bool {
+        self.state.lock().executable.strong_count() > 0
+    }
+
+    /// Says what was made of it.
+    pub fn note_executable(&self, made: &Arc<Executable>) {
+        self.state.lock().executable = Arc::downgrade(made);
     }
 
     /// The user objects it keeps.

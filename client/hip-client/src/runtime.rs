@@ -115,7 +115,6 @@ pub struct Device {
     pub limits: Mutex<HashMap<u32, u64>>,
     pub flags: AtomicU32,
     pub cache_config: AtomicU32,
-    pub shared_config: AtomicU32,
     /// Peers access was enabled to.
     pub peers: Mutex<HashSet<usize>>,
     pub default_pool: AtomicU64,
@@ -552,7 +551,6 @@ impl Device {
             ),
             flags: AtomicU32::new(0),
             cache_config: AtomicU32::new(0),
-            shared_config: AtomicU32::new(0),
             peers: Mutex::default(),
             default_pool: AtomicU64::new(0),
             current_pool: AtomicU64::new(0),

@@ -222,16 +222,16 @@ pub unsafe fn hipDeviceSetCacheConfig(config: hipFuncCache_t) -> Status {
     Ok(())
 }
 
+/// The banks of AMD's devices are four bytes wide, whatever is asked for.
 pub unsafe fn hipDeviceGetSharedMemConfig(config: *mut hipSharedMemConfig) -> Status {
-    let (_, device) = runtime()?.current()?;
+    runtime()?.current()?;
     // SAFETY: the caller's out-pointer.
-    unsafe { set(config, hipSharedMemConfig(device.shared_config.load(Ordering::Relaxed))) }
+    unsafe { set(config, hipSharedMemBankSizeFourByte) }
 }
 
 pub unsafe fn hipDeviceSetSharedMemConfig(config: hipSharedMemConfig) -> Status {
-    let (_, device) = runtime()?.current()?;
-    device.shared_config.store(config.0, Ordering::Relaxed);
-    Ok(())
+    runtime()?.current()?;
+    if config.0 > hipSharedMemBankSizeEightByte.0 { Err(hipErrorInvalidValue) } else { Ok(()) }
 }
 
 pub unsafe fn hipDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> Status {
@@ -251,13 +251,16 @@ pub unsafe fn hipGetDeviceFlags(flags: *mut c_uint) -> Status {
 }
 
 pub unsafe fn hipSetDeviceFlags(flags: c_uint) -> Status {
-    /// hipDeviceScheduleMask, hipDeviceMapHost, hipDeviceLmemResizeToMax.
-    const KNOWN: c_uint = 0x7 | 0x8 | 0x10;
-    if flags & !KNOWN != 0 {
+    /// How to wait: hipDeviceScheduleMask.
+    const SCHEDULE: c_uint = 0x7;
+    /// hipDeviceMapHost and hipDeviceLmemResizeToMax, which are so on every device.
+    const ALWAYS: c_uint = 0x8 | 0x10;
+    let schedule = flags & SCHEDULE;
+    if flags & !(SCHEDULE | ALWAYS) != 0 || schedule.count_ones() > 1 {
         return Err(hipErrorInvalidValue);
     }
     let (_, device) = runtime()?.current()?;
-    device.flags.store(flags, Ordering::Relaxed);
+    device.flags.store(schedule, Ordering::Relaxed);
     Ok(())
 }
 
@@ -325,6 +328,8 @@ pub unsafe fn hipDeviceReset() -> Status {
     let (index, device) = runtime.current()?;
     runtime.call(&wire::ResetDevice { device: device.ordinal })?;
     runtime.reset_device(index);
+    device.flags.store(0, Ordering::Relaxed);
+    device.cache_config.store(0, Ordering::Relaxed);
     Ok(())
 }
 
@@ -457,12 +462,11 @@ pub unsafe fn hipExtGetLinkTypeAndHopCount(
     kind: *mut u32,
     hops: *mut u32,
 ) -> Status {
-    if kind.is_null() || hops.is_null() || first == second {
+    if kind.is_null() || hops.is_null() || first == second || first < 0 || second < 0 {
         return Err(hipErrorInvalidValue);
     }
     let runtime = runtime()?;
-    let device = |index| runtime.device(index).map_err(|_| hipErrorInvalidValue);
-    let (from, to) = (device(first)?.ordinal, device(second)?.ordinal);
+    let (from, to) = (runtime.device(first)?.ordinal, runtime.device(second)?.ordinal);
     let link = runtime.call(&wire::QueryLink { from, to })?;
     // SAFETY: the caller's out-pointers, not null.
     unsafe {

@@ -75,14 +75,15 @@ pub unsafe fn hipDeviceGetDefaultMemPool(pool: *mut hipMemPool_t, device: c_int)
 }
 
 pub unsafe fn hipDeviceGetMemPool(pool: *mut hipMemPool_t, device: c_int) -> Status {
-    let found = runtime()?.device(device)?.current_pool.load(Ordering::Relaxed);
+    let found =
+        runtime()?.device(device).map_err(|_| hipErrorInvalidValue)?.current_pool.load(Ordering::Relaxed);
     // SAFETY: the caller's out-pointer.
     unsafe { set(pool, found as hipMemPool_t) }
 }
 
 pub unsafe fn hipDeviceSetMemPool(device: c_int, pool: hipMemPool_t) -> Status {
     let runtime = runtime()?;
-    let on = runtime.device(device)?;
+    let on = runtime.device(device).map_err(|_| hipErrorInvalidValue)?;
     if find(runtime, pool)?.device != device as usize {
         return Err(hipErrorInvalidDevice);
     }

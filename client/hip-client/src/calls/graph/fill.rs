@@ -1,5 +1,7 @@
 //! Fill nodes.
 
+use std::ffi::c_uint;
+
 use hip_api::types::*;
 
 use super::super::{Status, set};
@@ -9,9 +11,39 @@ use crate::graph::lower;
 use crate::graph::node::{Fill, Work};
 use crate::memory::Place;
 use crate::runtime::{Runtime, runtime};
+use crate::soname;
 
 fn fill(work: &mut Work) -> Result<&mut Fill, hipError_t> {
     if let Work::Fill(fill) = work { Ok(fill) } else { Err(hipErrorInvalidValue) }
+}
+
+/// HIP_MEMSET_NODE_PARAMS: what the driver-style functions took before HIP 7, the same in another order.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BeforeHip7 {
+    dst: hipDeviceptr_t,
+    pitch: usize,
+    value: c_uint,
+    elementSize: c_uint,
+    width: usize,
+    height: usize,
+}
+
+const _: () = assert!(size_of::<BeforeHip7>() == 40);
+
+/// The parameters of the driver-style functions, in the order of this library's headers.
+///
+/// # Safety
+/// `parameters` is null or valid for a read of what the headers of this library's series declare.
+unsafe fn driver(parameters: *const hipMemsetParams) -> Result<hipMemsetParams, hipError_t> {
+    if soname::hip_major() >= 7 {
+        // SAFETY: the caller's struct.
+        return unsafe { get(parameters) };
+    }
+    // SAFETY: the caller's struct, which was compiled as this one.
+    let it = unsafe { get(parameters.cast::<BeforeHip7>())? };
+    let BeforeHip7 { dst, pitch, value, elementSize, width, height } = it;
+    Ok(hipMemsetParams { dst, elementSize, height, pitch, value, width })
 }
 
 /// # Safety
@@ -62,7 +94,7 @@ pub unsafe fn hipDrvGraphAddMemsetNode(
     _context: hipCtx_t,
 ) -> Status {
     // SAFETY: the caller's pointers.
-    unsafe { hipGraphAddMemsetNode(node, graph, after, count, parameters) }
+    unsafe { hipGraphAddMemsetNode(node, graph, after, count, &driver(parameters)?) }
 }
 
 pub unsafe fn hipGraphMemsetNodeGetParams(node: hipGraphNode_t, parameters: *mut hipMemsetParams) -> Status {
@@ -121,5 +153,5 @@ pub unsafe fn hipDrvGraphExecMemsetNodeSetParams(
     _context: hipCtx_t,
 ) -> Status {
     // SAFETY: the caller's struct.
-    unsafe { hipGraphExecMemsetNodeSetParams(executable, node, parameters) }
+    unsafe { hipGraphExecMemsetNodeSetParams(executable, node, &driver(parameters)?) }
 }

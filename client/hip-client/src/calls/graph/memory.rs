@@ -144,13 +144,15 @@ pub unsafe fn hipDeviceSetGraphMemAttribute(
 ) -> Status {
     let runtime = runtime()?;
     runtime.device(device)?;
-    // SAFETY: the caller's pointer, to 64 bits for every attribute.
-    let zero = unsafe { get(value.cast::<u64>())? } == 0;
     let reset: fn(&mut crate::graph::memory::Figures) = match attribute {
-        hipGraphMemAttrUsedMemHigh if zero => |it| it.used_high = it.used,
-        hipGraphMemAttrReservedMemHigh if zero => |it| it.reserved_high = it.reserved,
+        hipGraphMemAttrUsedMemHigh => |it| it.used_high = it.used,
+        hipGraphMemAttrReservedMemHigh => |it| it.reserved_high = it.reserved,
         _ => return Err(hipErrorInvalidValue),
     };
+    // SAFETY: the caller's pointer, to 64 bits for both attributes; for others it need not point anywhere.
+    if unsafe { get(value.cast::<u64>())? } != 0 {
+        return Err(hipErrorInvalidValue);
+    }
     runtime.graph_memory.change(device as usize, reset);
     Ok(())
 }
