@@ -18,7 +18,7 @@ clock = time.perf_counter
 
 # Seconds. Threads of OpenBLAS look for more work for 2^28 cycles before they sleep.
 PAUSE = 0.2
-# Seconds that one is given at least before the other has its turn, or nine runs.
+# Seconds of runs that one has before the other's turn, if they are no more than nine runs.
 TURN = 0.02
 
 
