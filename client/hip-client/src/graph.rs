@@ -19,7 +19,6 @@ use hip_api::types::*;
 use parking_lot::Mutex;
 
 use crate::runtime::Runtime;
-use executable::Executable;
 use node::Work;
 use object::Holdings;
 
@@ -40,8 +39,8 @@ struct State {
     order: Vec<u64>,
     nodes: HashMap<u64, Node>,
     objects: Holdings,
-    /// What was last made of it.
-    executable: Weak<Executable>,
+    /// Held by the executable graph that has its memory.
+    memory: Weak<()>,
 }
 
 /// A node: what it does, and its neighbours.
@@ -152,14 +151,15 @@ impl Graph {
         state.order.iter().find(|it| state.nodes[*it].original == original).copied()
     }
 
-    /// Whether what was last made of it is still there.
-    pub fn has_executable(&self) -> bool {
-        self.state.lock().executable.strong_count() > 0
-    }
-
-    /// Says what was made of it.
-    pub fn note_executable(&self, made: &Arc<Executable>) {
-        self.state.lock().executable = Arc::downgrade(made);
+    /// For an executable graph that allocates: the memory has one address, so only one at a time can have it. Nothing while another does.
+    pub fn claim_memory(&self) -> Option<Arc<()>> {
+        let mut state = self.state.lock();
+        if state.memory.strong_count() > 0 {
+            return None;
+        }
+        let claim = Arc::new(());
+        state.memory = Arc::downgrade(&claim);
+        Some(claim)
     }
 
     /// The user objects it keeps.

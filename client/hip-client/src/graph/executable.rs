@@ -33,6 +33,8 @@ pub struct Executable {
     /// Of the graph it was made from.
     pub device: usize,
     state: Mutex<State>,
+    /// Of the graph it was made from, if that allocates.
+    _memory: Option<Arc<()>>,
 }
 
 #[derive(Debug)]
@@ -238,6 +240,10 @@ impl State {
 impl Executable {
     /// Makes a graph executable.
     pub fn make(runtime: &Runtime, graph: &Graph, flags: u64) -> Result<Arc<Executable>, hipError_t> {
+        let memory = match graph.any(&Work::is_memory) {
+            true => Some(graph.claim_memory().ok_or(hipErrorNotSupported)?),
+            false => None,
+        };
         let nodes = flatten(runtime, graph)?;
         let index = nodes.iter().enumerate().map(|(index, it)| (it.handle, index)).collect();
         let objects = Holdings::default();
@@ -245,7 +251,7 @@ impl Executable {
         state.lower(runtime, |_| true)?;
         state.objects = graph.with_objects(|it| it.retained());
         let device = graph.device;
-        let make = |id| Executable { id, flags, device, state: Mutex::new(state) };
+        let make = |id| Executable { id, flags, device, state: Mutex::new(state), _memory: memory };
         let (id, made) = runtime.executables.insert_with(make).ok_or(hipErrorOutOfMemory)?;
         made.state.lock().define(runtime, id)?;
         Ok(made)

@@ -20,12 +20,7 @@ fn instantiate(runtime: &Runtime, executable: *mut hipGraphExec_t, graph: hipGra
         return Err(hipErrorInvalidValue);
     }
     let graph = runtime.graph(graph)?;
-    // Memory has one address, so only one at a time can allocate it.
-    if graph.any(&Work::is_memory) && graph.has_executable() {
-        return Err(hipErrorNotSupported);
-    }
     let made = Executable::make(runtime, &graph, flags)?;
-    graph.note_executable(&made);
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(executable, made.id as hipGraphExec_t) }
 }
