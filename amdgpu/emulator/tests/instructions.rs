@@ -170,6 +170,36 @@ fn loads_of_one_half_clear_the_other() {
 }
 
 #[test]
+fn elements_of_private_memory_need_no_alignment_when_reached_through_a_buffer() {
+    for arch in ARCHS {
+        let (_, v, after) = run_snippet(
+            arch,
+            "s_mov_b64 s[4:5], s[2:3]\n s_mov_b32 s6, 3584\n s_or_b32 s5, s5, 0x80000000\n s_mov_b32 s7, 0x00e00000
+             v_add_u32 v1, 0x44332200, v0\n v_add_u32 v2, 0x88776600, v0\n v_add_u32 v3, 0xccbbaa00, v0
+             buffer_store_dword v1, off, s[4:7], 0 offset:4\n buffer_store_dword v2, off, s[4:7], 0 offset:8
+             buffer_store_dword v3, off, s[4:7], 0 offset:12\n s_waitcnt vmcnt(0)
+             buffer_load_dword v16, off, s[4:7], 0 offset:7\n buffer_load_dwordx2 v[18:19], off, s[4:7], 0 offset:5
+             buffer_load_ushort v17, off, s[4:7], 0 offset:11\n buffer_load_ushort v20, off, s[4:7], 0 offset:9
+             buffer_store_dword v1, off, s[4:7], 0 offset:21\n buffer_store_short v2, off, s[4:7], 0 offset:31
+             s_waitcnt vmcnt(0)\n buffer_load_dword v21, off, s[4:7], 0 offset:21",
+            &[0; 4096],
+        );
+        let lanes = |f: &dyn Fn(u32) -> u32| -> [u32; 64] { std::array::from_fn(|lane| f(lane as u32)) };
+        assert_eq!(v[0], lanes(&|i| 0x7766_0044 + (i << 8)), "{arch:?} across one end");
+        assert_eq!(v[2], lanes(&|i| 0x0044_3322 + (i << 24)), "{arch:?} the first of two");
+        assert_eq!(v[3], lanes(&|i| 0x0088_7766 + (i << 24)), "{arch:?} the second of two");
+        assert_eq!(v[1], lanes(&|i| 0x0088 + (i << 8)), "{arch:?} half a dword, across");
+        assert_eq!(v[4], lanes(&|_| 0x7766), "{arch:?} half a dword, within");
+        assert_eq!(v[5], lanes(&|i| 0x4433_2200 + i), "{arch:?} what was stored across");
+        let bytes = |at: usize| &after[at..at + 4];
+        assert_eq!(bytes(5 * 256 + 4 * 9), [0, 9, 0x22, 0x33], "{arch:?} lane 9, dword 5");
+        assert_eq!(bytes(6 * 256 + 4 * 9), [0x44, 0, 0, 0], "{arch:?} lane 9, dword 6");
+        assert_eq!(bytes(7 * 256 + 4 * 9), [0, 0, 0, 9], "{arch:?} lane 9, dword 7");
+        assert_eq!(bytes(8 * 256 + 4 * 9), [0x66, 0, 0, 0], "{arch:?} lane 9, dword 8");
+    }
+}
+
+#[test]
 fn buffer_instructions_check_ranges_and_swizzle() {
     for arch in ARCHS {
         let data: Vec<u8> = (0..1024u32).flat_map(|i| (i * 7).to_le_bytes()).collect();

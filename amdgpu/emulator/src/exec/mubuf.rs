@@ -3,6 +3,8 @@
 //! Elements out of the buffer's range read as zero and are not written; within it, addresses are checked like any other. Typed
 //! (format) accesses are in `typed.rs`.
 
+use std::ops::Range;
+
 use isa::{Inst, Operand};
 
 use super::access::*;
@@ -53,6 +55,52 @@ pub(super) struct Placed {
     pub within: [u64; 4],
     /// Distance of an element's dwords in memory.
     pub stride: usize,
+    /// What addresses begin at, where dwords are apart: of which byte of its dword an element begins is told from it.
+    base: u64,
+}
+
+impl Placed {
+    /// Whether one of these lanes has bytes beyond the dword that its element begins in, where the next one is elsewhere.
+    fn crosses(&self, lanes: u64, bytes: u64) -> bool {
+        self.stride != 4
+            && (0..64).any(|lane| lanes >> lane & 1 != 0 && u64::from(self.skew(lane)) + bytes.min(4) > 4)
+    }
+
+    fn skew(&self, lane: usize) -> u8 {
+        (self.addresses.0[lane].wrapping_sub(self.base) & 3) as u8
+    }
+
+    /// Where byte `k` of a lane's element is: private memory reached through a buffer has no alignment to keep.
+    fn byte(&self, lane: usize, k: usize) -> u64 {
+        let skew = usize::from(self.skew(lane));
+        let dword = self.addresses.0[lane].wrapping_sub(skew as u64);
+        dword.wrapping_add(((skew + k) / 4 * self.stride + (skew + k) % 4) as u64)
+    }
+
+    /// # Safety
+    /// These bytes of the lane's element must be readable.
+    unsafe fn gather(&self, lane: usize, bytes: Range<usize>, to: &mut [u8]) {
+        for (to, k) in to.iter_mut().zip(bytes) {
+            // SAFETY: as promised.
+            *to = unsafe { *(self.byte(lane, k) as *const u8) };
+        }
+    }
+
+    /// # Safety
+    /// As many bytes of the lane's element, from `first` on, must be writable.
+    unsafe fn scatter(&self, lane: usize, first: usize, from: &[u8]) {
+        for (k, from) in from.iter().enumerate() {
+            // SAFETY: as promised.
+            unsafe { *(self.byte(lane, first + k) as *mut u8) = *from };
+        }
+    }
+
+    /// The addresses of byte `k` of each lane's element, where `lanes` are in range.
+    fn bytes(&self, k: usize, lanes: u64) -> Addresses {
+        let mut addresses = Addresses(std::array::from_fn(|lane| self.byte(lane, k)));
+        addresses.fill_inactive(lanes);
+        addresses
+    }
 }
 
 #[inline(always)]
@@ -114,7 +162,7 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             }
         }
         let stride = (ELEMENT * resource.index_stride) as usize;
-        return Placed { addresses, within, stride };
+        return Placed { addresses, within, stride, base };
     }
     let structured = resource.stride != 0 && (uop.flags & IDXEN != 0 || resource.add_tid);
     let mut highest = 0u64;
@@ -141,7 +189,7 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             *within &= inside;
         }
     }
-    Placed { addresses, within, stride: 4 }
+    Placed { addresses, within, stride: 4, base }
 }
 
 /// Where an instruction is about to touch memory: an address per lane, the lanes of each dword, and the distance of dwords.
@@ -191,6 +239,22 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
         if within == 0 {
             continue;
         }
+        if placed.crosses(within, dword.bytes) {
+            let bytes = 4 * register..4 * register + dword.bytes as usize;
+            if !check_ends(wave, uop, placed, bytes.clone(), within, false) {
+                return Flow::Fault;
+            }
+            for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
+                let mut copy = [0u8; 4];
+                // SAFETY: both dwords that an element can be in were checked, registers at compile time.
+                unsafe {
+                    placed.gather(lane, bytes.clone(), &mut copy);
+                    let to = &mut (*vector_mut(wave, dst)).0[lane];
+                    *to = (dword.one)(*to, copy.as_ptr());
+                }
+            }
+            continue;
+        }
         let addresses = dword_addresses(placed, register);
         if !check(wave, uop, &addresses, within, dword.bytes, false) {
             return Flow::Fault;
@@ -199,6 +263,19 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
         unsafe { (dword.run)(vector_mut(wave, dst), &addresses, within, 4) };
     }
     Flow::Next
+}
+
+/// Checks the first and the last of these bytes of each lane's element: they are in one dword or in two.
+fn check_ends(
+    wave: &mut Wave,
+    uop: &Uop,
+    placed: &Placed,
+    bytes: Range<usize>,
+    lanes: u64,
+    write: bool,
+) -> bool {
+    check(wave, uop, &placed.bytes(bytes.start, lanes), lanes, 1, write)
+        && check(wave, uop, &placed.bytes(bytes.end - 1, lanes), lanes, 1, write)
 }
 
 struct BufferStore;
@@ -222,9 +299,18 @@ impl Body for BufferStore {
 fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
     let whole = stores(uop);
     let dword = if whole.whole { store_element::<B32>(Level::Base) } else { whole };
+    let mut crosses = false;
     for register in 0..whole.registers {
         let within = placed.within[register];
         if within == 0 {
+            continue;
+        }
+        if placed.crosses(within, dword.bytes) {
+            crosses = true;
+            let bytes = 4 * register..4 * register + dword.bytes as usize;
+            if !check_ends(wave, uop, placed, bytes, within, true) {
+                return Flow::Fault;
+            }
             continue;
         }
         let addresses = dword_addresses(placed, register);
@@ -239,7 +325,13 @@ fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
             // SAFETY: the address was checked for writing, registers at compile time.
             unsafe {
                 let value = (*vector(wave, uop.src[1].index + register as u16)).0[lane];
-                (dword.one)(to as *mut u8, value);
+                if crosses {
+                    let mut copy = [0u8; 4];
+                    (dword.one)(copy.as_mut_ptr(), value);
+                    placed.scatter(lane, 4 * register, &copy[..dword.bytes as usize]);
+                } else {
+                    (dword.one)(to as *mut u8, value);
+                }
             }
         }
     }
@@ -284,7 +376,17 @@ impl Body for BufferToLocal {
         let element = loads(uop);
         let mut placed = place(wave, uop, exec, element.bytes as u32);
         let within = placed.within[element.registers - 1];
-        if within != 0 {
+        let mut copies = [[0u8; 16]; 64];
+        if placed.crosses(within, element.bytes) {
+            if !check_ends(wave, uop, &placed, 0..element.bytes as usize, within, false) {
+                return Flow::Fault;
+            }
+            for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
+                // SAFETY: both dwords that an element can be in were checked.
+                unsafe { placed.gather(lane, 0..element.bytes as usize, &mut copies[lane]) };
+            }
+            placed.addresses = Addresses(std::array::from_fn(|lane| copies[lane].as_ptr() as u64));
+        } else if within != 0 {
             placed.addresses.fill_inactive(within);
             if !check(wave, uop, &placed.addresses, within, element.bytes, false) {
                 return Flow::Fault;
@@ -310,8 +412,7 @@ impl Body for LocalToBuffer {
         if within == 0 {
             return Flow::Next;
         }
-        let addresses = dword_addresses(&placed, 0);
-        if !check(wave, uop, &addresses, within, 4, true) {
+        if !check_ends(wave, uop, &placed, 0..4, within, true) {
             return Flow::Fault;
         }
         let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + offset(uop) as u64;
@@ -322,7 +423,7 @@ impl Body for LocalToBuffer {
             unsafe {
                 let value =
                     if inside { wave.lds.add(from as usize).cast::<u32>().read_unaligned() } else { 0 };
-                (addresses.0[lane] as *mut u32).write_unaligned(value);
+                placed.scatter(lane, 0, &value.to_le_bytes());
             }
         }
         Flow::Next

@@ -25,6 +25,12 @@ enum Place {
     Global(u64),
     Local(u64),
     Private(u64),
+    /// In a swizzled buffer, across the end of a dword: the dword's address, how far in it begins, and how far away the next is.
+    Across {
+        dword: u64,
+        from: u64,
+        stride: u64,
+    },
     /// Out of a buffer's range: reads zero, is not written.
     Nowhere,
 }
@@ -39,6 +45,10 @@ impl Place {
             Place::Global(at) => Place::Global(at.wrapping_add(bytes)),
             Place::Local(at) => Place::Local(at + bytes),
             Place::Private(at) => Place::Private(at + bytes),
+            Place::Across { dword, from, stride } => {
+                let at = from + bytes;
+                Place::Global(dword.wrapping_add(at / 4 * stride + at % 4))
+            }
             Place::Nowhere => Place::Nowhere,
         }
     }
@@ -51,6 +61,7 @@ impl Memory {
             Place::Global(address) => (&mut self.global, address.wrapping_sub(self.base)),
             Place::Local(at) => (&mut self.local, at),
             Place::Private(at) => (&mut self.private[lane], at),
+            Place::Across { .. } => unreachable!("bytes that are apart are taken one by one"),
             Place::Nowhere => return Ok(None),
         };
         match at.checked_add(count) {
@@ -62,6 +73,10 @@ impl Memory {
 
     /// Up to eight bytes as a number.
     fn read(&mut self, place: Place, lane: usize, count: u64) -> Result<u64, Refused> {
+        if let Place::Across { .. } = place {
+            let bytes = (0..count).map(|k| Ok(self.read(place.plus(k), lane, 1)? << (8 * k)));
+            return bytes.sum();
+        }
         let mut out = [0; 8];
         if let Some(bytes) = self.bytes(place, lane, count)? {
             out[..bytes.len()].copy_from_slice(bytes);
@@ -70,6 +85,9 @@ impl Memory {
     }
 
     fn write(&mut self, place: Place, lane: usize, count: u64, value: u64) -> Result<(), Refused> {
+        if let Place::Across { .. } = place {
+            return (0..count).try_for_each(|k| self.write(place.plus(k), lane, 1, value >> (8 * k)));
+        }
         if let Some(bytes) = self.bytes(place, lane, count)? {
             let count = bytes.len();
             bytes.copy_from_slice(&value.to_le_bytes()[..count]);
@@ -240,22 +258,27 @@ impl Machine {
         let (index, offset, records) = (u64::from(index), u64::from(offset), u64::from(records));
         let structured = stride != 0 && (swizzled || inst.memory.idxen || add_lane);
         let dwords = (0..bytes.div_ceil(4)).map(|k| {
+            let size = bytes.min(4);
+            let across = swizzled && offset % 4 + size > 4;
             let within = if swizzled {
                 let (high, low) = (index / index_stride, index % index_stride);
                 (high * stride + (offset / 4 + k) * 4) * index_stride + low * 4 + offset % 4
             } else {
                 index * stride + offset + 4 * k
             };
-            let size = bytes.min(4);
             let inside = match structured {
                 true => index < records,
                 // Byte by byte, whatever the order they are in.
                 false => index * stride + offset + 4 * k + size + scalar_offset <= records,
             };
-            if inside {
-                Place::Global(base.wrapping_add(scalar_offset).wrapping_add(within))
-            } else {
-                Place::Nowhere
+            let address = base.wrapping_add(scalar_offset).wrapping_add(within);
+            match inside {
+                true if across => {
+                    let from = offset % 4;
+                    Place::Across { dword: address - from, from, stride: 4 * index_stride }
+                }
+                true => Place::Global(address),
+                false => Place::Nowhere,
             }
         });
         Element { dwords: dwords.collect() }
@@ -329,10 +352,10 @@ impl Machine {
             let element = self.element(memory, inst, lane, bytes);
             let whole = !matches!(element.dwords.last(), Some(Place::Nowhere));
             let place = if whole { element.dwords[0] } else { Place::Nowhere };
-            if let Place::Global(address) = place
-                && address % bytes != 0
-            {
-                return Err(Refused);
+            match place {
+                Place::Global(address) if address % bytes != 0 => return Err(Refused),
+                Place::Across { .. } => return Err(Refused),
+                _ => {}
             }
             let old = memory.read(place, lane, bytes)?;
             let mut operands = (self.word(data, lane, bits), 0);
