@@ -45,15 +45,28 @@ pub fn known(ctrl: u16) -> bool {
 /// Permutes `lanes` in place; `exec` are the active lanes. Returns the lanes that may be written.
 ///
 /// A lane whose source lane does not exist or is inactive reads 0 with `bound_ctrl`, else is not written.
+///
+/// Three loops, each of which is vectorised for the level of the handler that this is inlined into; in the reductions of real
+/// kernels all lanes are active, and the second is not run.
+#[inline(always)]
 pub fn permute(dpp: &Dpp, exec: u64, lanes: &mut Lanes) -> u64 {
     let permutation = &PERMUTATIONS[usize::from(dpp.ctrl) % CONTROLS];
     let old = *lanes;
-    let mut readable = 0;
     for lane in 0..64 {
-        let from = permutation.from[lane] & 63;
-        let live = (exec >> from & permutation.valid >> lane & 1) as u32;
-        lanes.0[lane] = old.0[usize::from(from)] & live.wrapping_neg();
-        readable |= u64::from(live) << lane;
+        lanes.0[lane] = old.0[usize::from(permutation.from[lane] & 63)];
+    }
+    let mut readable = permutation.valid;
+    if exec != !0 {
+        let mut active = 0;
+        for lane in 0..64 {
+            active |= (exec >> (permutation.from[lane] & 63) & 1) << lane;
+        }
+        readable &= active;
+    }
+    if readable != !0 {
+        for lane in 0..64 {
+            lanes.0[lane] &= ((readable >> lane & 1) as u32).wrapping_neg();
+        }
     }
     let written = exec & enabled(dpp);
     if dpp.bound_ctrl { written } else { written & readable }
