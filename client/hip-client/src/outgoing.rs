@@ -19,6 +19,8 @@ use crate::watch;
 
 /// How long the sender looks for more before it sleeps. Waking it costs the application a system call.
 const SPIN: Duration = Duration::from_micros(50);
+/// The same after it was in vain some times: the processor may be wanted by the worker beside us.
+const SHORT_SPIN: Duration = Duration::from_micros(3);
 /// How often a writer that waits for the socket looks whether it should read as well.
 const WRITER_PATIENCE: Duration = Duration::from_millis(10);
 
@@ -283,6 +285,7 @@ impl Shared {
     }
 
     fn run_sender(self: &Arc<Shared>) {
+        let mut patience = Patience::default();
         while !self.over.load(Ordering::Acquire) {
             let generation = self.generation.load(Ordering::Acquire);
             if self.drain(u64::MAX).is_err() {
@@ -294,11 +297,12 @@ impl Shared {
                 for _ in 0..32 {
                     std::hint::spin_loop();
                 }
-                if self.has_work() || start.elapsed() > SPIN {
+                if self.has_work() || start.elapsed() > patience.spin {
                     break;
                 }
             }
             if self.has_work() {
+                patience.found_after(start.elapsed());
                 continue;
             }
             self.sender.parked.store(true, Ordering::Relaxed);
@@ -310,10 +314,31 @@ impl Shared {
             let parked = Instant::now();
             std::thread::park_timeout(IDLE_LOOK);
             self.sender.parked.store(false, Ordering::Relaxed);
+            patience.found_after(start.elapsed());
             if parked.elapsed() >= IDLE_LOOK && self.link.lock().has_ended() {
                 self.mend(generation);
             }
         }
+    }
+}
+
+/// How long it is worth looking for more. A program that posts call upon call is never made to wake the sender; one that waits for
+/// every few calls does not pay for a sender that looks in vain.
+#[derive(Debug)]
+struct Patience {
+    spin: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { spin: SPIN }
+    }
+}
+
+impl Patience {
+    /// There was more to send after this time. Waking up is part of it, hence twice.
+    fn found_after(&mut self, idle: Duration) {
+        self.spin = if idle < 2 * SPIN { SPIN } else { (self.spin / 2).max(SHORT_SPIN) };
     }
 }
 
@@ -328,5 +353,21 @@ pub fn spawn_quietly(name: &str, run: impl FnOnce() + Send + 'static) -> io::Res
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
         Ok(thread?.thread().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_that_looks_in_vain_looks_shorter_until_work_comes_soon_again() {
+        let mut patience = Patience::default();
+        for _ in 0..10 {
+            patience.found_after(Duration::from_millis(2));
+        }
+        assert_eq!(patience.spin, SHORT_SPIN);
+        patience.found_after(Duration::from_micros(20));
+        assert_eq!(patience.spin, SPIN);
     }
 }
