@@ -38,7 +38,7 @@ pub enum Framework {
     Thrust,
 }
 
-/// Tests that take hours, and are run only when they are asked for.
+/// Tests that take hours or the program down, and are run only when they are asked for.
 #[derive(Debug, Clone, Copy)]
 pub enum LeftOut {
     /// Suites whose line in a program's listing has this text, of all programs.
