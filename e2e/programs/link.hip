@@ -51,6 +51,14 @@ int main() {
   if (hiprtcLinkAddData(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, nullptr, 1, "nothing", 0, nullptr, nullptr) !=
       HIPRTC_ERROR_INVALID_INPUT)
     fail("no data was taken for some");
+  if (hiprtcLinkAddFile(state, HIPRTC_JIT_INPUT_LLVM_BITCODE, "/no/such/file.bc", 0, nullptr, nullptr) !=
+      HIPRTC_ERROR_PROGRAM_CREATION_FAILURE)
+    fail("a file that is not there was taken");
+  if (hiprtcLinkAddFile(state, HIPRTC_JIT_INPUT_NVVM, "/no/such/file.bc", 0, nullptr, nullptr) !=
+      HIPRTC_ERROR_INVALID_INPUT)
+    fail("another vendor's kind of file was taken");
+  if (hiprtcGetBitcodeSize(nullptr, nullptr) != HIPRTC_ERROR_INVALID_INPUT)
+    fail("nowhere to put a size was taken");
   void *code = nullptr;
   size_t bytes = 0;
   RTC_OK(hiprtcLinkComplete(state, &code, &bytes));

@@ -32,6 +32,15 @@ extern "C" __global__ void run(uint* values, ptrdiff_t offset) {
 }
 )";
 
+// A program for Linux and Windows can ask for the same type on both.
+static void difference_of_pointers_is(const char *type, const char *option) {
+  std::string source = std::string("static_assert(__is_same(ptrdiff_t, ") + type + "), \"another type\");";
+  hiprtcProgram program;
+  RTC_OK(hiprtcCreateProgram(&program, source.c_str(), "type.hip", 0, nullptr, nullptr));
+  RTC_OK(hiprtcCompileProgram(program, 1, &option));
+  RTC_OK(hiprtcDestroyProgram(&program));
+}
+
 static void write(const std::string &path, const char *text) {
   std::ofstream file(path);
   if (!(file << text))
@@ -79,5 +88,7 @@ int main() {
     if (got[i] != 1000 + (i ^ 1))
       fail("value %u is %u", i, got[i]);
   HIP_OK(hipModuleUnload(module));
+  difference_of_pointers_is("long", "-D__HIPRTC_PTRDIFF_T_IS_LONG_LONG__=0");
+  difference_of_pointers_is("long long", "-D__HIPRTC_PTRDIFF_T_IS_LONG_LONG__=1");
   return pass();
 }

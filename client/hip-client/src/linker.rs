@@ -27,6 +27,8 @@ pub enum LinkError {
     Handle,
     /// Only bitcode can be linked.
     Input,
+    /// It cannot be read.
+    File,
     OutOfMemory,
     /// There is no session, or it failed.
     Session,
@@ -55,9 +57,12 @@ impl Linker {
     }
 
     pub fn add_file(&self, kind: hipJitInputType, path: &str) -> Result<(), LinkError> {
+        if kind != hipJitInputLLVMBitcode {
+            return Err(LinkError::Input);
+        }
         let bytes = std::fs::read(path).map_err(|error| {
             report::line(format_args!("the linker cannot read {path}: {error}"));
-            LinkError::Input
+            LinkError::File
         })?;
         self.add(kind, path.to_owned(), &bytes)
     }

@@ -38,7 +38,11 @@ const HEADERS: &[&str] = &[
 
 /// The types that AMD's hiprtc declares besides, unless the program asks it not to.
 const TYPES: &str = "#if !__HIP_NO_STD_DEFS__
+#if __HIPRTC_PTRDIFF_T_IS_LONG_LONG__
+typedef long long ptrdiff_t;
+#else
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
+#endif
 typedef long clock_t;
 namespace std { using ::ptrdiff_t; using ::clock_t; }
 #endif

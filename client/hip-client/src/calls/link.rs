@@ -17,6 +17,7 @@ impl LinkStatus for hiprtcResult {
     fn from_link(error: LinkError) -> hiprtcResult {
         match error {
             LinkError::Handle | LinkError::Input => HIPRTC_ERROR_INVALID_INPUT,
+            LinkError::File => HIPRTC_ERROR_PROGRAM_CREATION_FAILURE,
             LinkError::OutOfMemory => HIPRTC_ERROR_OUT_OF_MEMORY,
             LinkError::Session => HIPRTC_ERROR_INTERNAL_ERROR,
             LinkError::Link => HIPRTC_ERROR_LINKING,
@@ -28,7 +29,7 @@ impl LinkStatus for hipError_t {
     const INVALID: hipError_t = hipErrorInvalidValue;
     fn from_link(error: LinkError) -> hipError_t {
         match error {
-            LinkError::Handle | LinkError::Input => hipErrorInvalidValue,
+            LinkError::Handle | LinkError::Input | LinkError::File => hipErrorInvalidValue,
             LinkError::OutOfMemory => hipErrorOutOfMemory,
             LinkError::Session => hipErrorNoDevice,
             LinkError::Link => hipErrorInvalidImage,

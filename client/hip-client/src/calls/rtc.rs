@@ -189,6 +189,11 @@ pub unsafe fn hiprtcGetLoweredName(
     unsafe { set(lowered, name.as_ptr()) }
 }
 
+/// Where there is no room for the answer, it does not matter which program is meant.
+fn find_for<T>(program: hiprtcProgram, answer: *const T) -> Result<Arc<Program>, hiprtcResult> {
+    if answer.is_null() { Err(HIPRTC_ERROR_INVALID_INPUT) } else { find(program) }
+}
+
 /// Copies a result into a buffer that the program sized by the matching `Size` call.
 unsafe fn copy_out(bytes: &[u8], buffer: *mut c_char) -> Answer {
     if buffer.is_null() {
@@ -200,7 +205,7 @@ unsafe fn copy_out(bytes: &[u8], buffer: *mut c_char) -> Answer {
 }
 
 pub unsafe fn hiprtcGetProgramLogSize(program: hiprtcProgram, bytes: *mut usize) -> Answer {
-    let program = find(program)?;
+    let program = find_for(program, bytes)?;
     let len = program.state.lock().log.len();
     // SAFETY: the caller's out-pointer. The size counts the NUL.
     unsafe { set(bytes, if len == 0 { 0 } else { len + 1 }) }
@@ -220,28 +225,28 @@ pub unsafe fn hiprtcGetProgramLog(program: hiprtcProgram, log: *mut c_char) -> A
 }
 
 pub unsafe fn hiprtcGetCodeSize(program: hiprtcProgram, bytes: *mut usize) -> Answer {
-    let program = find(program)?;
+    let program = find_for(program, bytes)?;
     let len = program.state.lock().code.len();
     // SAFETY: the caller's out-pointer.
     unsafe { set(bytes, len) }
 }
 
 pub unsafe fn hiprtcGetCode(program: hiprtcProgram, code: *mut c_char) -> Answer {
-    let program = find(program)?;
+    let program = find_for(program, code)?;
     let state = program.state.lock();
     // SAFETY: the caller's buffer, sized as hiprtcGetCodeSize said.
     unsafe { copy_out(&state.code, code) }
 }
 
 pub unsafe fn hiprtcGetBitcodeSize(program: hiprtcProgram, bytes: *mut usize) -> Answer {
-    let program = find(program)?;
+    let program = find_for(program, bytes)?;
     let len = program.state.lock().bitcode.len();
     // SAFETY: the caller's out-pointer.
     unsafe { set(bytes, len) }
 }
 
 pub unsafe fn hiprtcGetBitcode(program: hiprtcProgram, bitcode: *mut c_char) -> Answer {
-    let program = find(program)?;
+    let program = find_for(program, bitcode)?;
     let state = program.state.lock();
     // SAFETY: the caller's buffer, sized as hiprtcGetBitcodeSize said.
     unsafe { copy_out(&state.bitcode, bitcode) }
