@@ -28,8 +28,14 @@ pub struct Arguments {
 
 const NAMES: [&str; 5] = ["hiprand", "rocprim", "hipcub", "rocthrust", "rocsparse"];
 
-/// More than four billion elements, or as many as memory holds.
-const LARGE: LeftOut = LeftOut::Everywhere(&["*LargeIndices*", "*Over4G*", "*LargeSizes*"]);
+/// Hundreds of millions of elements and more, or as many as memory holds.
+const LARGE: LeftOut = LeftOut::Everywhere(&[
+    "*LargeIndices*",
+    "*Over4G*",
+    "*LargeSizes*",
+    "*LargeInput*",
+    "*LargeSegmentCount*",
+]);
 
 /// Of a sum of two products, which the program wants to be equal to the last bit; or of complex numbers of length 1, of which it
 /// keeps those that are longer than 1.
