@@ -62,7 +62,12 @@ pub(super) struct Placed {
 impl Placed {
     /// Whether one of these lanes has bytes beyond the dword that its element begins in, where the next one is elsewhere.
     fn crosses(&self, lanes: u64, bytes: u64) -> bool {
-        self.stride != 4
+        if self.stride == 4 {
+            return false;
+        }
+        // Nearly always all are at their dword's first byte, which this tells without asking each.
+        let skewed = self.addresses.0.iter().fold(0, |all, address| all | address.wrapping_sub(self.base));
+        skewed & 3 != 0
             && (0..64).any(|lane| lanes >> lane & 1 != 0 && u64::from(self.skew(lane)) + bytes.min(4) > 4)
     }
 
@@ -376,17 +381,10 @@ impl Body for BufferToLocal {
         let element = loads(uop);
         let mut placed = place(wave, uop, exec, element.bytes as u32);
         let within = placed.within[element.registers - 1];
-        let mut copies = [[0u8; 16]; 64];
         if placed.crosses(within, element.bytes) {
-            if !check_ends(wave, uop, &placed, 0..element.bytes as usize, within, false) {
-                return Flow::Fault;
-            }
-            for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
-                // SAFETY: both dwords that an element can be in were checked.
-                unsafe { placed.gather(lane, 0..element.bytes as usize, &mut copies[lane]) };
-            }
-            placed.addresses = Addresses(std::array::from_fn(|lane| copies[lane].as_ptr() as u64));
-        } else if within != 0 {
+            return across_to_local(wave, uop, &placed, exec);
+        }
+        if within != 0 {
             placed.addresses.fill_inactive(within);
             if !check(wave, uop, &placed.addresses, within, element.bytes, false) {
                 return Flow::Fault;
@@ -396,6 +394,26 @@ impl Body for BufferToLocal {
         unsafe { to_local(wave, element, &placed.addresses, exec, within, offset(uop)) };
         Flow::Next
     }
+}
+
+/// Elements that cross their dword are put together first.
+#[cold]
+fn across_to_local(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
+    let element = loads(uop);
+    let within = placed.within[element.registers - 1];
+    let bytes = element.bytes as usize;
+    if !check_ends(wave, uop, placed, 0..bytes, within, false) {
+        return Flow::Fault;
+    }
+    let mut copies = [[0u8; 16]; 64];
+    for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
+        // SAFETY: both dwords that an element can be in were checked.
+        unsafe { placed.gather(lane, 0..bytes, &mut copies[lane]) };
+    }
+    let addresses = Addresses(std::array::from_fn(|lane| copies[lane].as_ptr() as u64));
+    // SAFETY: each of the copies is as long as the longest element.
+    unsafe { to_local(wave, element, &addresses, exec, within, offset(uop)) };
+    Flow::Next
 }
 
 /// `buffer_store_lds_dword`: a dword of local memory at M0 + immediate offset + 4 * lane goes to the buffer.
