@@ -55,29 +55,16 @@ pub(super) struct Placed {
     pub within: [u64; 4],
     /// Distance of an element's dwords in memory.
     pub stride: usize,
-    /// What addresses begin at, where dwords are apart: of which byte of its dword an element begins is told from it.
+    /// Active lanes with bytes beyond the dword that their element begins in, where the next dword is elsewhere.
+    across: u64,
+    /// What addresses are counted from: tells with which byte of its dword an element begins.
     base: u64,
 }
 
 impl Placed {
-    /// Whether one of these lanes has bytes beyond the dword that its element begins in, where the next one is elsewhere.
-    fn crosses(&self, lanes: u64, bytes: u64) -> bool {
-        if self.stride == 4 {
-            return false;
-        }
-        // Nearly always all are at their dword's first byte, which this tells without asking each.
-        let skewed = self.addresses.0.iter().fold(0, |all, address| all | address.wrapping_sub(self.base));
-        skewed & 3 != 0
-            && (0..64).any(|lane| lanes >> lane & 1 != 0 && u64::from(self.skew(lane)) + bytes.min(4) > 4)
-    }
-
-    fn skew(&self, lane: usize) -> u8 {
-        (self.addresses.0[lane].wrapping_sub(self.base) & 3) as u8
-    }
-
     /// Where byte `k` of a lane's element is: private memory reached through a buffer has no alignment to keep.
-    fn byte(&self, lane: usize, k: usize) -> u64 {
-        let skew = usize::from(self.skew(lane));
+    pub fn byte(&self, lane: usize, k: usize) -> u64 {
+        let skew = (self.addresses.0[lane].wrapping_sub(self.base) & 3) as usize;
         let dword = self.addresses.0[lane].wrapping_sub(skew as u64);
         dword.wrapping_add(((skew + k) / 4 * self.stride + (skew + k) % 4) as u64)
     }
@@ -138,6 +125,10 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     let mut within = [exec; 4];
     let small = bytes.min(4);
     if resource.swizzle {
+        let mut across = 0;
+        for lane in 0..64 {
+            across |= u64::from(offsets[lane] % ELEMENT + small > ELEMENT) << lane;
+        }
         for lane in 0..64 {
             let (index, offset) = (indices[lane], offsets[lane]);
             let (index_high, index_low) = (index / resource.index_stride, index % resource.index_stride);
@@ -167,7 +158,7 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             }
         }
         let stride = (ELEMENT * resource.index_stride) as usize;
-        return Placed { addresses, within, stride, base };
+        return Placed { addresses, within, stride, across: across & exec, base };
     }
     let structured = resource.stride != 0 && (uop.flags & IDXEN != 0 || resource.add_tid);
     let mut highest = 0u64;
@@ -194,7 +185,7 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             *within &= inside;
         }
     }
-    Placed { addresses, within, stride: 4, base }
+    Placed { addresses, within, stride: 4, across: 0, base }
 }
 
 /// Where an instruction is about to touch memory: an address per lane, the lanes of each dword, and the distance of dwords.
@@ -221,12 +212,12 @@ impl Body for BufferLoad {
 }
 
 /// The addresses of dword `register` of each element.
-fn dword_addresses(placed: &Placed, register: usize) -> Addresses {
+fn dword_addresses(placed: &Placed, register: usize, lanes: u64) -> Addresses {
     let mut addresses = placed.addresses;
     for address in &mut addresses.0 {
         *address = address.wrapping_add((register * placed.stride) as u64);
     }
-    addresses.fill_inactive(placed.within[register]);
+    addresses.fill_inactive(lanes);
     addresses
 }
 
@@ -244,11 +235,11 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
         if within == 0 {
             continue;
         }
-        if placed.crosses(within, dword.bytes) {
+        if !check_dword(wave, uop, placed, register, dword.bytes, within, false) {
+            return Flow::Fault;
+        }
+        if placed.across & within != 0 {
             let bytes = 4 * register..4 * register + dword.bytes as usize;
-            if !check_ends(wave, uop, placed, bytes.clone(), within, false) {
-                return Flow::Fault;
-            }
             for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
                 let mut copy = [0u8; 4];
                 // SAFETY: both dwords that an element can be in were checked, registers at compile time.
@@ -260,27 +251,29 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
             }
             continue;
         }
-        let addresses = dword_addresses(placed, register);
-        if !check(wave, uop, &addresses, within, dword.bytes, false) {
-            return Flow::Fault;
-        }
+        let addresses = dword_addresses(placed, register, within);
         // SAFETY: the addresses were checked.
         unsafe { (dword.run)(vector_mut(wave, dst), &addresses, within, 4) };
     }
     Flow::Next
 }
 
-/// Checks the first and the last of these bytes of each lane's element: they are in one dword or in two.
-fn check_ends(
+/// Checks up to a dword of each lane's element; of one that is in two dwords, its first and its last byte.
+pub(super) fn check_dword(
     wave: &mut Wave,
     uop: &Uop,
     placed: &Placed,
-    bytes: Range<usize>,
+    register: usize,
+    bytes: u64,
     lanes: u64,
     write: bool,
 ) -> bool {
-    check(wave, uop, &placed.bytes(bytes.start, lanes), lanes, 1, write)
-        && check(wave, uop, &placed.bytes(bytes.end - 1, lanes), lanes, 1, write)
+    if placed.across & lanes == 0 {
+        return check(wave, uop, &dword_addresses(placed, register, lanes), lanes, bytes, write);
+    }
+    let (first, last) = (4 * register, 4 * register + bytes as usize - 1);
+    check(wave, uop, &placed.bytes(first, lanes), lanes, 1, write)
+        && check(wave, uop, &placed.bytes(last, lanes), lanes, 1, write)
 }
 
 struct BufferStore;
@@ -304,22 +297,12 @@ impl Body for BufferStore {
 fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
     let whole = stores(uop);
     let dword = if whole.whole { store_element::<B32>(Level::Base) } else { whole };
-    let mut crosses = false;
     for register in 0..whole.registers {
         let within = placed.within[register];
         if within == 0 {
             continue;
         }
-        if placed.crosses(within, dword.bytes) {
-            crosses = true;
-            let bytes = 4 * register..4 * register + dword.bytes as usize;
-            if !check_ends(wave, uop, placed, bytes, within, true) {
-                return Flow::Fault;
-            }
-            continue;
-        }
-        let addresses = dword_addresses(placed, register);
-        if !check(wave, uop, &addresses, within, dword.bytes, true) {
+        if !check_dword(wave, uop, placed, register, dword.bytes, within, true) {
             return Flow::Fault;
         }
     }
@@ -330,7 +313,7 @@ fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
             // SAFETY: the address was checked for writing, registers at compile time.
             unsafe {
                 let value = (*vector(wave, uop.src[1].index + register as u16)).0[lane];
-                if crosses {
+                if placed.across >> lane & 1 != 0 {
                     let mut copy = [0u8; 4];
                     (dword.one)(copy.as_mut_ptr(), value);
                     placed.scatter(lane, 4 * register, &copy[..dword.bytes as usize]);
@@ -381,7 +364,7 @@ impl Body for BufferToLocal {
         let element = loads(uop);
         let mut placed = place(wave, uop, exec, element.bytes as u32);
         let within = placed.within[element.registers - 1];
-        if placed.crosses(within, element.bytes) {
+        if placed.across & within != 0 {
             return across_to_local(wave, uop, &placed, exec);
         }
         if within != 0 {
@@ -402,7 +385,7 @@ fn across_to_local(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Fl
     let element = loads(uop);
     let within = placed.within[element.registers - 1];
     let bytes = element.bytes as usize;
-    if !check_ends(wave, uop, placed, 0..bytes, within, false) {
+    if !check_dword(wave, uop, placed, 0, element.bytes, within, false) {
         return Flow::Fault;
     }
     let mut copies = [[0u8; 16]; 64];
@@ -430,7 +413,7 @@ impl Body for LocalToBuffer {
         if within == 0 {
             return Flow::Next;
         }
-        if !check_ends(wave, uop, &placed, 0..4, within, true) {
+        if !check_dword(wave, uop, &placed, 0, 4, within, true) {
             return Flow::Fault;
         }
         let base = u64::from(wave.sgprs[sreg::M0] & 0xffff) + offset(uop) as u64;

@@ -7,7 +7,7 @@ use isa::{Format, Inst};
 
 use super::access::*;
 use super::float_math::{f32_to_half, half_to_f32};
-use super::mubuf::{Placed, place, put_address};
+use super::mubuf::{Placed, check_dword, place, put_address};
 use crate::compile::{Compiler, Unsupported};
 use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
@@ -139,12 +139,6 @@ impl Layout {
     }
 }
 
-/// Host address of byte `k` of a lane's element.
-fn byte_address(placed: &Placed, lane: usize, k: u32) -> u64 {
-    let (dword, within) = (k / 4, k % 4);
-    placed.addresses.0[lane].wrapping_add(u64::from(dword) * placed.stride as u64 + u64::from(within))
-}
-
 /// Lanes whose element is in range, with its dwords checked; `None` after a fault.
 fn reachable(wave: &mut Wave, uop: &Uop, placed: &Placed, bytes: u32, write: bool) -> Option<u64> {
     let dwords = bytes.div_ceil(4).max(1);
@@ -153,13 +147,8 @@ fn reachable(wave: &mut Wave, uop: &Uop, placed: &Placed, bytes: u32, write: boo
         return Some(0);
     }
     for dword in 0..dwords {
-        let mut addresses = placed.addresses;
-        for (lane, address) in addresses.0.iter_mut().enumerate() {
-            *address = byte_address(placed, lane, 4 * dword);
-        }
-        addresses.fill_inactive(within);
         let size = u64::from((bytes - 4 * dword).min(4));
-        if !check(wave, uop, &addresses, within, size, write) {
+        if !check_dword(wave, uop, placed, dword as usize, size, within, write) {
             return None;
         }
     }
@@ -183,7 +172,7 @@ impl Body for TypedLoad {
             if within >> lane & 1 != 0 {
                 for k in 0..layout.bytes {
                     // SAFETY: the element's bytes were checked for this lane.
-                    let byte = unsafe { (byte_address(&placed, lane, k) as *const u8).read() };
+                    let byte = unsafe { (placed.byte(lane, k as usize) as *const u8).read() };
                     element |= u128::from(byte) << (8 * k);
                 }
             }
@@ -271,7 +260,7 @@ impl Body for TypedStore {
             }
             for k in 0..layout.bytes {
                 // SAFETY: the element's bytes were checked for writing.
-                unsafe { (byte_address(&placed, lane, k) as *mut u8).write((element >> (8 * k)) as u8) };
+                unsafe { (placed.byte(lane, k as usize) as *mut u8).write((element >> (8 * k)) as u8) };
             }
         }
         Flow::Next
