@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use board_sandbox::{Command, Limits, SandboxError, Stop};
+use sandbox::{Command, Limits, SandboxError, Stop};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

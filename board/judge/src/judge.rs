@@ -397,7 +397,7 @@ impl Judge<'_> {
 
     /// What a fault means to whoever submitted.
     fn ending(&self, fault: Fault, solution: &mut Solution) -> Ending {
-        use board_sandbox::Stop;
+        use sandbox::Stop;
         let remains = solution.session.end();
         let said = self.tools.shown(&remains.error, MOST_SHOWN);
         let details = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}\n{said}") };

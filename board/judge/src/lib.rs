@@ -22,7 +22,6 @@ mod session;
 mod statistics;
 mod tools;
 
-pub use board_sandbox::{Apartness, Level};
 pub use compile::{CompileError, Compiled, Compiler};
 pub use event::{
     BenchmarkResult, Counts, DebugInfo, Difference, Event, IsaLine, IsaListing, KernelFacts, Roofline,
@@ -32,5 +31,6 @@ pub use gpu::Gpu;
 pub use job::{Endpoint, Job, Limits};
 pub use judge::run;
 pub use recipe::RecipeError;
+pub use sandbox::{Apartness, Level};
 pub use toolchain::{Toolchain, ToolchainProblem};
 pub use tools::Tools;

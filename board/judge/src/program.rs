@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use board_problems::{Direction, Dtype, Problem, Shape};
-use board_sandbox::{Command, Limits, Stop, Stream};
+use sandbox::{Command, Limits, Stop, Stream};
 
 use crate::code::Code;
 use crate::event::Event;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use board_sandbox::{Running, SandboxError, Stop};
+use sandbox::{Running, SandboxError, Stop};
 
 use crate::message::{self, CHUNK, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, Request};
 use crate::tools::Tools;

@@ -16,7 +16,7 @@ pub struct Tools {
     /// A program and its first arguments that run [`crate::runner::serve`].
     pub runner: Vec<OsString>,
     /// How far apart untrusted commands have to be.
-    pub apartness: board_sandbox::Apartness,
+    pub apartness: sandbox::Apartness,
 }
 
 /// The name of the client library, of the HIP series that programs of today are made for.
@@ -43,7 +43,7 @@ impl Tools {
         if let Some(folder) = self.toolchain.clang.parent().and_then(Path::parent) {
             paths.extend(named(folder, "<clang>"));
         }
-        paths.push((format!("{}/", board_sandbox::WORK), ""));
+        paths.push((format!("{}/", sandbox::WORK), ""));
         // Longer ones first, so that none hides another.
         paths.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         paths.retain(|(path, _)| path.len() > 1);

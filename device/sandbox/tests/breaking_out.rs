@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use board_sandbox::{Apartness, Command, Ended, Level, Limits, NOBODY, SandboxError, Stop, USERS};
+use sandbox::{Apartness, Command, Ended, Level, Limits, NOBODY, SandboxError, Stop, USERS};
 
 const LEVELS: [Level; 2] = [Level::Namespaces, Level::Restricted];
 
