@@ -226,12 +226,14 @@ fn findings(folder: &Path) -> Result<Vec<Findings>> {
         }
     }
     files.sort();
-    let read = |path: &Path| -> Result<Findings> {
+    let read = |path: &Path| -> Result<Option<Findings>> {
         let mut text = Vec::new();
         File::open(path)?.take(MAX_FINDINGS).read_to_end(&mut text)?;
-        Ok(serde_json::from_slice(&text)?)
+        // A session opens its file when it begins, and one that was killed wrote nothing.
+        Ok(if text.is_empty() { None } else { Some(serde_json::from_slice(&text)?) })
     };
-    files.iter().map(|(_, path)| read(path).with_context(|| format!("{}", path.display()))).collect()
+    let read = |path: &Path| read(path).with_context(|| format!("{}", path.display()));
+    files.iter().filter_map(|(_, path)| read(path).transpose()).collect()
 }
 
 /// `X`, `X,Y` or `X,Y,Z`.

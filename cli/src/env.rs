@@ -7,6 +7,28 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use transport::{Address, DEFAULT_PORT, Endpoint, tls};
 
+/// Variables that processes of sessions get, by how their names begin. Hostile code in one reads them all: nothing secret may be among them.
+const OF_EXECUTORS: &[&str] = &[
+    "REMORA_LOG",
+    "REMORA_NATIVE",
+    "REMORA_LEVEL",
+    "REMORA_TEST_",
+    "HIP_",
+    "HSA_",
+    "ROC",
+    "AMD_",
+    "GPU_",
+    "LD_LIBRARY_PATH",
+    "RUST_",
+    "LANG",
+    "LC_",
+    "TZ",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "ASAN_",
+    "TSAN_",
+];
+
 /// What the environment says.
 #[derive(Debug, Default)]
 pub struct Environment {
@@ -59,6 +81,15 @@ impl Environment {
             state_home: path("XDG_STATE_HOME"),
             home: path("HOME"),
         }
+    }
+
+    /// The variables that processes of sessions get.
+    pub fn of_executors() -> Vec<(OsString, OsString)> {
+        let is_given = |name: &OsString| {
+            let name = name.to_string_lossy();
+            OF_EXECUTORS.iter().any(|start| name.starts_with(start))
+        };
+        std::env::vars_os().filter(|(name, _)| is_given(name)).collect()
     }
 
     /// The worker to use: the one named on the command line, else the environment's, else none.

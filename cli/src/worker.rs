@@ -97,6 +97,9 @@ pub struct Arguments {
     /// Keep no uploads
     #[arg(long, conflicts_with = "upload_cache")]
     no_upload_cache: bool,
+    /// Do not confine sessions' processes: a client that breaks out of one gets all this worker's user has. For debugging
+    #[arg(long)]
+    unconfined_executors: bool,
     /// Print `listening on ADDRESS` to standard output when clients may come
     #[arg(long)]
     ready: bool,
@@ -169,6 +172,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
             .filter(|_| !arguments.no_upload_cache)
             .map(|folder| UploadConfig { folder, limit: arguments.upload_cache_size }),
         limits: limits(arguments),
+        unconfined: arguments.unconfined_executors,
     };
     let program = std::env::current_exe().context("this program does not know where it is")?;
     worker::supervise(WorkerConfig {
@@ -178,6 +182,7 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         max_sessions: arguments.max_sessions.max(1),
         handshake_timeout: seconds(arguments.handshake_timeout, "--handshake-timeout")?,
         executor: vec![program, "executor".into()],
+        executor_environment: Environment::of_executors(),
         session,
         announce: arguments.ready,
         exit_when_idle: arguments

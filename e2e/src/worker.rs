@@ -1,5 +1,6 @@
 //! A worker on a free port of the loopback interface, for as long as a test needs it.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use transport::Endpoint;
@@ -13,11 +14,21 @@ pub struct WorkerOptions {
     pub listen: String,
     pub device: String,
     pub arguments: Vec<String>,
+    /// Variables it is given besides.
+    pub environment: Vec<(String, String)>,
+    /// The user it runs as, and its group, if not the test's; only root can choose.
+    pub user: Option<u32>,
 }
 
 impl Default for WorkerOptions {
     fn default() -> WorkerOptions {
-        WorkerOptions { listen: "127.0.0.1:0".into(), device: "mi300x".into(), arguments: Vec::new() }
+        WorkerOptions {
+            listen: "127.0.0.1:0".into(),
+            device: "mi300x".into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            user: None,
+        }
     }
 }
 
@@ -38,6 +49,10 @@ impl WorkerOptions {
             command.arg("--no-upload-cache");
         }
         command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE").env_remove("REMORA_LOG");
+        command.envs(self.environment.iter().cloned());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command
     }
 }

@@ -88,6 +88,11 @@ pub struct Tracker {
 impl Tracker {
     /// What the kernel offers, if it does.
     pub fn open() -> io::Result<Tracker> {
+        Tracker::with_pages(File::open("/proc/self/pagemap")?)
+    }
+
+    /// As `open`, with `/proc/self/pagemap` opened before: a confined process cannot open it.
+    pub fn with_pages(pages: File) -> io::Result<Tracker> {
         // SAFETY: the call takes flags and returns a new descriptor or an error.
         let faults = unsafe {
             // Only faults of the program itself would ever be asked about, and in this mode not even those.
@@ -102,7 +107,6 @@ impl Tracker {
         let mut api = UffdApi { api: UFFD_API, features, ioctls: 0 };
         // SAFETY: the structure is the one this request takes.
         unsafe { control(&faults, UFFDIO_API, &mut api) }?;
-        let pages = File::open("/proc/self/pagemap")?;
         Ok(Tracker { faults, pages })
     }
 

@@ -18,11 +18,12 @@ use limits::{Gate, Seat};
 use parking_lot::Mutex;
 
 use crate::heap::DeviceHeap;
+use crate::host::Host;
 use crate::launch::{Engine, Runner};
 use crate::memory::{GRANULARITY, Memory};
 use crate::model::{MODELS, Model};
 use crate::module;
-use crate::observation::{Observation, ObserveConfig};
+use crate::observation::{Observation, ObserveConfig, ObserveFiles};
 use crate::release::Releases;
 use crate::stream::Scheduler;
 
@@ -51,8 +52,12 @@ pub struct Options {
     pub watchdog: Option<Duration>,
     /// Kernels are observed, which makes them much slower.
     pub observe: Option<ObserveConfig>,
+    /// Files for what is observed, if they are open already.
+    pub observe_files: Option<Arc<ObserveFiles>>,
     /// What this session shares with others.
     pub seat: Option<Seat>,
+    /// The machine, if its files can no longer be read.
+    pub host: Option<Host>,
 }
 
 /// The emulated GPUs of one session.
@@ -72,7 +77,7 @@ impl std::fmt::Debug for Emulator {
 
 impl Emulator {
     pub fn open(options: &Options) -> Result<Emulator, DeviceError> {
-        let host = host_memory();
+        let host = options.host.clone().unwrap_or_else(Host::look);
         let mut info = Vec::new();
         let mut archs = Vec::new();
         for (device, ordinal) in options.devices.iter().zip(0..) {
@@ -85,20 +90,23 @@ impl Emulator {
             let allowed = allowed.map_or(u64::MAX, |(_, limit)| limit);
             let total = device.memory.unwrap_or(model.memory_bytes).min(allowed);
             // More than the machine has could be promised, but not kept.
-            let quota = device.memory.unwrap_or(total.min(host)).min(total);
+            let quota = device.memory.unwrap_or(total.min(host.memory)).min(total);
             info.push(model.describe(ordinal, total, quota));
             archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });
         }
         let quotas = info.iter().map(|info| info.quota).collect();
         let totals = info.iter().map(|info| info.total_memory).collect();
         let wanted = options.arena.filter(|arena| arena.bytes > 0);
-        let memory = Arc::new(Memory::new(wanted, quotas, totals, options.seat.clone())?);
+        let memory = Arc::new(Memory::new(wanted, quotas, totals, options.seat.clone(), host.pages)?);
         let checked = options.observe.as_ref().is_some_and(|observe| observe.check);
         let engines = archs.into_iter().zip(&info).zip(0..).map(|((arch, info), ordinal)| {
             let heap = DeviceHeap::new(ordinal, info.quota, Arc::clone(&memory));
-            Engine::new(arch, checked.then_some(1), heap)
+            Engine::new(arch, if checked { 1 } else { host.threads }, heap)
         });
         let engines = engines.collect();
+        let observation = options.observe.as_ref();
+        let observation =
+            observation.map(|config| Observation::open(config, options.observe_files.as_deref())).transpose()?;
         let runner = Runner {
             memory: Arc::clone(&memory),
             modules: Arc::default(),
@@ -107,7 +115,7 @@ impl Emulator {
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
             notifier: std::sync::OnceLock::new(),
             outputs: std::sync::OnceLock::new(),
-            observation: options.observe.as_ref().map(Observation::open).transpose()?,
+            observation: observation,
             waits: Arc::default(),
             gate: options.seat.clone().map(Gate::new),
         };
@@ -388,7 +396,7 @@ impl Drop for Emulator {
 }
 
 /// Bytes of this machine's memory.
-fn host_memory() -> u64 {
+pub(crate) fn host_memory() -> u64 {
     // SAFETY: plain queries.
     let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     if pages <= 0 || size <= 0 { u64::MAX } else { pages as u64 * size as u64 }

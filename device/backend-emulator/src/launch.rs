@@ -24,7 +24,7 @@ use crate::value_wait::{FIRST_TOKEN, ValueWaits};
 /// One emulated GPU; its threads start with its first kernel.
 pub(crate) struct Engine {
     pub(crate) arch: Arch,
-    threads: Option<usize>,
+    threads: usize,
     gpu: OnceLock<Gpu>,
     /// The stack limit a program has set; 0 for the device's own.
     pub(crate) stack_bytes: AtomicU64,
@@ -33,8 +33,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// A GPU that runs on `threads` threads, or on as many as there are processors.
-    pub(crate) fn new(arch: Arch, threads: Option<usize>, heap: DeviceHeap) -> Engine {
+    /// A GPU that runs on `threads` threads.
+    pub(crate) fn new(arch: Arch, threads: usize, heap: DeviceHeap) -> Engine {
         Engine {
             arch,
             threads,
@@ -60,13 +60,13 @@ impl Engine {
 
     /// How many processors the device has the use of.
     fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| GpuConfig::new(self.arch).threads).max(1)
+        self.threads.max(1)
     }
 
     fn gpu(&self) -> &Gpu {
         self.gpu.get_or_init(|| {
             let config = GpuConfig::new(self.arch);
-            let threads = self.threads.unwrap_or(config.threads);
+            let threads = self.threads();
             Gpu::new(GpuConfig { threads, level: env::level(), compilation: env::compilation(), ..config })
         })
     }

@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod foreign;
 mod heap;
+mod host;
 mod launch;
 mod memory;
 mod model;
@@ -24,5 +25,6 @@ mod virtual_memory;
 mod waiting;
 
 pub use device::{DeviceConfig, Emulator, Options};
+pub use host::Host;
 pub use model::{DEFAULT_STACK_BYTES, MODELS, Model};
-pub use observation::{Findings, ObserveConfig, TraceConfig};
+pub use observation::{Findings, ObserveConfig, ObserveFiles, TraceConfig};

@@ -4,6 +4,7 @@
 //! a second line of defence. Owns the accounting against each device's quota.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,6 +153,8 @@ pub(crate) struct Memory {
     totals: Vec<u64>,
     state: Mutex<State>,
     left: Condvar,
+    /// `/proc/self/pagemap`.
+    pages: Option<Arc<File>>,
 }
 
 impl Memory {
@@ -162,6 +165,7 @@ impl Memory {
         quotas: Vec<u64>,
         totals: Vec<u64>,
         seat: Option<Seat>,
+        pages: Option<Arc<File>>,
     ) -> Result<Memory, DeviceError> {
         let state = State { accounts: Accounts::new(quotas.clone(), seat), ..State::default() };
         Ok(Memory {
@@ -172,6 +176,7 @@ impl Memory {
             totals,
             state: Mutex::new(state),
             left: Condvar::new(),
+            pages,
         })
     }
 

@@ -39,6 +39,22 @@ pub struct TraceConfig {
     pub file: PathBuf,
 }
 
+/// The files that a session writes, opened before its process is confined.
+#[derive(Debug)]
+pub struct ObserveFiles {
+    trace: Option<File>,
+    findings: File,
+}
+
+impl ObserveFiles {
+    pub fn open(config: &ObserveConfig) -> Result<ObserveFiles, DeviceError> {
+        let trace = config.trace.as_ref().map(open_trace).transpose()?;
+        let path = findings_path(config);
+        let findings = File::create(&path).map_err(|error| refused(&path, &error))?;
+        Ok(ObserveFiles { trace, findings })
+    }
+}
+
 /// What a session leaves behind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
@@ -58,16 +74,23 @@ pub struct Findings {
 /// The observer of a session, and where it reports to.
 pub(crate) struct Observation {
     pub(crate) observer: Arc<Observer>,
-    folder: PathBuf,
+    path: PathBuf,
+    /// The file at `path`, if it is open.
+    findings: Option<File>,
     told: Mutex<bool>,
 }
 
 impl Observation {
-    pub(crate) fn open(config: &ObserveConfig) -> Result<Observation, DeviceError> {
+    pub(crate) fn open(
+        config: &ObserveConfig,
+        files: Option<&ObserveFiles>,
+    ) -> Result<Observation, DeviceError> {
         let mut trace: Option<Box<dyn Write + Send>> = None;
         if let Some(options) = &config.trace {
-            let file = File::options().create(true).append(true).open(&options.file);
-            trace = Some(Box::new(file.map_err(|error| refused(&options.file, &error))?));
+            trace = Some(Box::new(match files.and_then(|files| files.trace.as_ref()) {
+                Some(file) => again(file, &options.file)?,
+                None => open_trace(options)?,
+            }));
         }
         let options = ObserveOptions {
             kernel: config.kernel.clone(),
@@ -82,7 +105,9 @@ impl Observation {
             check: config.check,
         };
         let observer = Arc::new(Observer::new(options, trace));
-        Ok(Observation { observer, folder: config.folder.clone(), told: Mutex::new(false) })
+        let path = findings_path(config);
+        let findings = files.map(|files| again(&files.findings, &path)).transpose()?;
+        Ok(Observation { observer, path, findings, told: Mutex::new(false) })
     }
 
     /// Writes down what was seen; once, whoever asks.
@@ -92,14 +117,16 @@ impl Observation {
             return;
         }
         self.observer.flush();
-        let path = self.folder.join(format!("{}.json", std::process::id()));
         let written = self
             .findings()
             .and_then(|findings| serde_json::to_vec(&findings))
             .map_err(std::io::Error::from)
-            .and_then(|text| std::fs::write(&path, text));
+            .and_then(|text| match &self.findings {
+                Some(file) => std::io::Write::write_all(&mut &*file, &text),
+                None => std::fs::write(&self.path, text),
+            });
         if let Err(error) = written {
-            tracing::error!("{} was not written: {error}", path.display());
+            tracing::error!("{} was not written: {error}", self.path.display());
         }
     }
 
@@ -121,6 +148,19 @@ impl Observation {
         }
         Ok(findings)
     }
+}
+
+fn findings_path(config: &ObserveConfig) -> PathBuf {
+    config.folder.join(format!("{}.json", std::process::id()))
+}
+
+fn open_trace(config: &TraceConfig) -> Result<File, DeviceError> {
+    let file = File::options().create(true).append(true).open(&config.file);
+    file.map_err(|error| refused(&config.file, &error))
+}
+
+fn again(file: &File, path: &Path) -> Result<File, DeviceError> {
+    file.try_clone().map_err(|error| refused(path, &error))
 }
 
 fn refused(path: &Path, error: &std::io::Error) -> DeviceError {

@@ -8,6 +8,7 @@ mod descriptor;
 mod filter;
 mod jail;
 mod level;
+pub mod own;
 mod plan;
 mod report;
 mod rules;
@@ -22,6 +23,10 @@ pub use watch::{Ended, Running, Stop};
 pub const NOBODY: u32 = 65534;
 /// Where the users begin that commands are given, one each, where root may choose: no system hands these out.
 pub const USERS: u32 = 0x6000_0000;
+/// Where the users of sessions' processes begin: each has this plus its process number, which has at most 22 bits.
+pub const SESSION_USERS: u32 = 0x7000_0000;
+/// Where the groups begin that sessions of one tenant share, for the files they keep; 27 bits follow.
+pub const TENANT_GROUPS: u32 = 0x7800_0000;
 
 /// The folder that a command may write to, where it has a file system of its own.
 pub const WORK: &str = "/box";

@@ -1,5 +1,6 @@
 //! What a worker is told at its start, and why it may refuse to start.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,6 +58,9 @@ pub struct SessionConfig {
     /// What all sessions together may use of each device; `None` neither limits nor measures.
     #[serde(default)]
     pub limits: Option<LimitConfig>,
+    /// Sessions' processes are not confined, for debugging.
+    #[serde(default)]
+    pub unconfined: bool,
 }
 
 /// What the supervisor is told.
@@ -71,6 +75,8 @@ pub struct WorkerConfig {
     pub handshake_timeout: Duration,
     /// The program and its arguments that run a session with the control socket as descriptor 3.
     pub executor: Vec<PathBuf>,
+    /// All variables it gets: those of the worker may hold its token.
+    pub executor_environment: Vec<(OsString, OsString)>,
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,
@@ -97,6 +103,10 @@ pub enum WorkerError {
     Transport(#[from] TransportError),
     #[error("the session's process was told nonsense: {0}")]
     Control(String),
+    #[error(
+        "the session's process could not be confined; a worker with --unconfined-executors serves without, at its own risk"
+    )]
+    Unconfined(#[source] sandbox::own::OwnError),
     #[error("the device could not be opened")]
     Device(#[source] backend::DeviceError),
 }

@@ -167,8 +167,14 @@ impl Control {
             let mut entry = libc::CMSG_FIRSTHDR(&header);
             while !entry.is_null() {
                 if (*entry).cmsg_level == libc::SOL_SOCKET && (*entry).cmsg_type == libc::SCM_RIGHTS {
-                    let fd = std::ptr::read_unaligned(libc::CMSG_DATA(entry).cast::<RawFd>());
-                    attached = Some(OwnedFd::from_raw_fd(fd));
+                    // All of them belong to this process now. One is expected; a hostile session that sends more must not use up
+                    // the supervisor's descriptors, so the others are closed.
+                    let bytes = (*entry).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                    let descriptors = libc::CMSG_DATA(entry).cast::<RawFd>();
+                    for at in 0..bytes / size_of::<RawFd>() {
+                        let fd = OwnedFd::from_raw_fd(std::ptr::read_unaligned(descriptors.add(at)));
+                        attached.get_or_insert(fd);
+                    }
                 }
                 entry = libc::CMSG_NXTHDR(&header, entry);
             }

@@ -23,6 +23,7 @@ use crate::arrival::Arriving;
 use crate::broker::Exchange;
 use crate::compile::Compiler;
 use crate::config::{BackendConfig, SessionConfig, WorkerError};
+use crate::confine::{Ground, confine};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::departure::{Departure, Leaving, Stay};
 use crate::dispatch::{Dispatcher, Next};
@@ -84,19 +85,23 @@ fn begin(
         return Err(WorkerError::Control("the second order is not a connection".to_owned()));
     };
     let link = Link::from_fd(fd);
+    let refuse = |text: String| {
+        tracing::error!("session {:016x}: {text}", identity.session_id);
+        let _ = greet::send(&link, &RejectCode::Failed.reject(text));
+    };
+    let ground = confine(config).inspect_err(|error| refuse(line(error)))?;
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
     let shares_memory = seat.as_ref().is_some_and(shares_memory);
-    let device = match open_device(config, Some(offered), seat) {
+    let device = match open_device(config, Some(offered), seat, &ground) {
         Ok(device) => device,
         Err(error) => {
-            tracing::error!("session {}: {error}", identity.session_id);
-            let _ = greet::send(&link, &RejectCode::Failed.reject(error.to_string()));
+            refuse(error.to_string());
             return Err(WorkerError::Device(error));
         }
     };
     let identity = Identity { shares_memory, ..identity };
-    let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, false);
+    let (shared, dispatcher) = equip(Arc::new(control), config, identity, device, &ground, false);
     shared.door.lock().attachment = Some(Attachment { link, hello, version });
     shared.serve(config, dispatcher, ReceiveCounter::new(), Duration::ZERO)
 }
@@ -119,13 +124,17 @@ fn resume(
         while Instant::now() < deadline && matches!(link.read(&mut rest), Ok(1..)) {}
         Err(WorkerError::Control(text))
     };
+    let ground = match confine(config) {
+        Ok(ground) => ground,
+        Err(error) => return refuse(line(&error)),
+    };
     let _ = link.set_read_timeout(Some(PIECES_PATIENCE));
     let arriving = match Arriving::begin(PieceReader::new(link)) {
         Ok(arriving) => arriving,
         Err(error) => return refuse(line(&error)),
     };
     let shares_memory = seat.as_ref().is_some_and(shares_memory);
-    let device = match open_device(config, Some(arriving.manifest.arena()), seat) {
+    let device = match open_device(config, Some(arriving.manifest.arena()), seat, &ground) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
     };
@@ -135,7 +144,7 @@ fn resume(
     let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
     let control = Arc::new(control);
     let identity = Identity { session_id, secret, worker, shares_memory };
-    let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, true);
+    let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &ground, true);
     let manifest = match arriving.settle(&mut dispatcher) {
         Ok(manifest) => manifest,
         Err(error) => return refuse(line(&error)),
@@ -173,11 +182,12 @@ fn equip(
     config: &SessionConfig,
     identity: Identity,
     device: Arc<dyn Device>,
+    ground: &Ground,
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
     let Identity { session_id, secret, worker, shares_memory } = identity;
     let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
-    let store = config.uploads.as_ref().and_then(|uploads| {
+    let store = ground.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
         opened.inspect_err(|error| tracing::warn!("uploads are not kept: {error}")).ok()
     });
@@ -188,6 +198,7 @@ fn equip(
         exchange,
         store,
         shares_memory,
+        owner: ground.owner,
         is_reachable: device.capabilities().direct_writes && !observed,
         outbox: Arc::new(Outbox::new(Arc::clone(&device))),
         device,
@@ -233,6 +244,7 @@ pub(crate) fn open_device(
     config: &SessionConfig,
     arena: Option<Arena>,
     seat: Option<Seat>,
+    ground: &Ground,
 ) -> Result<Arc<dyn Device>, DeviceError> {
     Ok(match &config.backend {
         BackendConfig::Emulator { devices, observe } => {
@@ -248,7 +260,9 @@ pub(crate) fn open_device(
                 arena,
                 watchdog: config.watchdog,
                 observe: observe.clone(),
+                observe_files: ground.observe_files.clone(),
                 seat,
+                host: ground.host.clone(),
             };
             Arc::new(backend_emulator::Emulator::open(&options)?)
         }
@@ -289,6 +303,8 @@ struct Shared {
     store: Option<Arc<Store>>,
     /// Whether other sessions may take what this one has not taken yet.
     shares_memory: bool,
+    /// The user that the worker runs as.
+    owner: u32,
     /// Whether device memory is memory of this process, and nobody needs to know who writes it.
     is_reachable: bool,
     device: Arc<dyn Device>,
@@ -521,19 +537,24 @@ impl Shared {
     /// This process, for a client of the same user on this machine, by the kernel's word for both: it may move bytes between
     /// its memory and the device's itself.
     fn neighbour(&self, attachment: &Attachment) -> u32 {
-        // SAFETY: returns a number and cannot fail.
-        let user = unsafe { libc::geteuid() };
         match attachment.link.unix_peer() {
             // Only a session that begins makes use of it.
             Some(peer)
                 if self.is_reachable
                     && attachment.hello.session_id == 0
-                    && peer.uid == user
+                    && peer.uid == self.owner
                     && peer.pid == attachment.hello.pid =>
             {
                 // Where only ancestors may do so, this one may as well. Elsewhere it fails and changes nothing.
                 // SAFETY: takes numbers and touches no memory.
                 unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(peer.pid)) };
+                // SAFETY: returns a number and cannot fail.
+                if unsafe { libc::geteuid() } == self.owner {
+                    // This client's user has everything this process has, and confined processes are kept away by their own filters. With a
+                    // user of its own this process stays as it is: root has the privilege to reach into it, or copies over the socket.
+                    // SAFETY: takes numbers and touches no memory.
+                    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+                }
                 self.is_reached_into.store(true, Ordering::Relaxed);
                 std::process::id()
             }

@@ -12,6 +12,7 @@ mod broker;
 mod bulk;
 mod compile;
 mod config;
+mod confine;
 mod control;
 mod departure;
 mod dispatch;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use wire::delta::Changes;
 
+use crate::confine::open_tracker;
 use crate::outbox::Outbox;
 
 /// Memory that does not lie in this process is looked at in pieces of this.
@@ -72,7 +73,7 @@ impl Mirrors {
             }
         }
         let mut state = self.state.lock();
-        let tracker = state.tracker.get_or_insert_with(|| Tracker::open().ok().map(Arc::new)).clone();
+        let tracker = state.tracker.get_or_insert_with(|| open_tracker().map(Arc::new)).clone();
         let start = memory.map_or(std::ptr::null_mut(), |memory| memory.as_ptr());
         // SAFETY: resident memory stays until it is unmapped, and the twin is dropped before that; other memory is never
         // touched through the twin.

@@ -4,6 +4,7 @@ use backend::DeviceInfo;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BackendConfig, SessionConfig, WorkerError};
+use crate::confine::Ground;
 use crate::executor::open_device;
 
 /// A GPU in a few words.
@@ -45,7 +46,7 @@ pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> 
             }
         }
     }
-    let device = open_device(config, None, None).map_err(WorkerError::Device)?;
+    let device = open_device(config, None, None, &Ground::default()).map_err(WorkerError::Device)?;
     let mut devices: Vec<DeviceSummary> = device.info().iter().map(DeviceSummary::from).collect();
     if let Some(limit) = config.limits.and_then(|limits| limits.memory) {
         devices.iter_mut().for_each(|device| device.memory = device.memory.min(limit));

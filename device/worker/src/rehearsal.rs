@@ -91,8 +91,7 @@ pub(crate) fn stage(arena: Option<Arena>) -> Option<Dispatcher> {
         }],
         arena,
         watchdog: Some(WATCHDOG),
-        observe: None,
-        seat: None,
+        ..backend_emulator::Options::default()
     };
     let device: Arc<dyn Device> = Arc::new(backend_emulator::Emulator::open(&options).ok()?);
     let outbox = Arc::new(Outbox::new(Arc::clone(&device)));

@@ -1,6 +1,7 @@
 //! The sessions of a worker as the supervisor sees them: one process each, reached through its control socket.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ pub(crate) struct Sessions {
     gone: Condvar,
     limit: usize,
     program: Vec<PathBuf>,
+    environment: Vec<(OsString, OsString)>,
     config: SessionConfig,
     worker: String,
     tickets: AtomicU64,
@@ -56,6 +58,7 @@ impl Sessions {
     pub(crate) fn new(
         limit: usize,
         program: Vec<PathBuf>,
+        environment: Vec<(OsString, OsString)>,
         config: SessionConfig,
         worker: String,
         allowance: Option<Allowance>,
@@ -65,6 +68,7 @@ impl Sessions {
             gone: Condvar::new(),
             limit,
             program,
+            environment,
             config,
             worker,
             tickets: AtomicU64::new(0),
@@ -328,6 +332,7 @@ impl Sessions {
         };
         let fd = theirs.raw_fd();
         let mut command = Command::new(program);
+        command.env_clear().envs(self.environment.iter().cloned());
         command.args(arguments).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
         // SAFETY: only async-signal-safe calls between fork and exec: the control socket moves to its place, and the
         // supervisor's blocked signals are unblocked.

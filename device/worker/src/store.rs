@@ -8,8 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -26,6 +26,11 @@ const MOST_WAITING: u64 = 512 << 20;
 const LARGEST: u64 = 2 << 30;
 /// How full a store is left by who tidies it, in percent, so that the next sessions find room.
 const TIDY_PERCENT: u64 = 80;
+
+/// Of files in a store: for the group, where the sessions of a tenant have users of their own. Others cannot enter the folder.
+const FILE_MODE: u32 = 0o660;
+/// Of the folder, where its group may write: what is created in it gets the group too.
+const GROUP_FOLDER_MODE: u32 = 0o2770;
 
 /// Where uploads are kept, and how much of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +52,32 @@ impl UploadConfig {
         self.folder.push(name);
         self
     }
+}
+
+/// The group of a tenant's folder.
+pub(crate) fn group(folder: &Path) -> u32 {
+    let hash = blake3::hash(folder.as_os_str().as_encoded_bytes());
+    let bits = hash.as_bytes().first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    sandbox::TENANT_GROUPS + (bits & 0x07ff_ffff)
+}
+
+/// Makes the folder of a tenant and opens it, for the members of `group` if there is one, which takes root.
+pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let opened = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(folder)?;
+    if let Some(group) = group
+        && opened.metadata()?.gid() != group
+    {
+        // Written by sessions without users of their own. Nobody but root could write here so far.
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            std::os::unix::fs::lchown(&path, None, Some(group))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(FILE_MODE))?;
+        }
+        std::os::unix::fs::fchown(&opened, None, Some(group))?;
+        opened.set_permissions(fs::Permissions::from_mode(GROUP_FOLDER_MODE))?;
+    }
+    Ok(opened.into())
 }
 
 #[derive(Debug)]
@@ -79,7 +110,7 @@ impl Store {
     /// Opens the store of a tenant, and tidies it if no other session uses it.
     pub(crate) fn open(config: &UploadConfig) -> io::Result<Arc<Store>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
-        let lock = File::options().create(true).append(true).mode(0o600).open(config.folder.join("lock"))?;
+        let lock = File::options().create(true).append(true).mode(FILE_MODE).open(config.folder.join("lock"))?;
         let alone = flock(&lock, libc::LOCK_EX | libc::LOCK_NB).is_ok();
         if !alone {
             flock(&lock, libc::LOCK_SH)?;
@@ -158,7 +189,9 @@ impl Store {
             return None;
         }
         // Used now, so not the next to be dropped. A store that cannot be changed is still good for reading.
-        let _ = file.set_modified(SystemTime::now());
+        // Not `File::set_modified`, which only the file's owner may call: sessions of one tenant may have users of their own.
+        // SAFETY: the descriptor is open, and no pointer stands for the present time.
+        unsafe { libc::futimens(file.as_raw_fd(), std::ptr::null()) };
         Some(content.into())
     }
 
@@ -192,7 +225,9 @@ impl Store {
         if *blake3::hash(content).as_bytes() != *hash {
             return Err(io::Error::other("the content does not have the hash it came with"));
         }
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let mut file = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(FILE_MODE))
+            .tempfile_in(&self.folder)?;
         file.write_all(content)?;
         file.persist(self.folder.join(name(hash))).map_err(|error| error.error)?;
         Ok(())

@@ -11,6 +11,7 @@ use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
 use crate::allowance::{self, Allowance};
+use crate::confine;
 use crate::config::{SessionConfig, WorkerConfig, WorkerError};
 use crate::greeting::{self, Guest, Refusal};
 use crate::probe::{DeviceSummary, probe};
@@ -31,6 +32,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         limits.check()?;
     }
     let devices = probe(&config.session)?;
+    confine::announce(&config.session);
     let allowance = config.session.limits.map(|limits| {
         Allowance::new(limits, devices.len() as u32, config.max_sessions as u32)
             .map_err(|source| WorkerError::Io { what: "no page of limits", source })
@@ -57,6 +59,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         sessions: Arc::new(Sessions::new(
             config.max_sessions,
             config.executor.clone(),
+            config.executor_environment.clone(),
             session,
             worker.clone(),
             allowance,

@@ -106,12 +106,11 @@ impl Memory {
     /// # Safety
     /// The range is mapped and stays so, and nothing writes it meanwhile.
     pub(crate) unsafe fn show(&self, address: u64, bytes: u64, show: &mut dyn FnMut(u64, &[u8]) -> bool) {
-        let pages = File::open("/proc/self/pagemap").ok();
         let end = address + bytes;
         let mut at = address;
         while at < end {
             let next = ((at / PIECE + 1) * PIECE).min(end);
-            for (start, stop) in used(pages.as_ref(), at, next) {
+            for (start, stop) in used(self.pages.as_deref(), at, next) {
                 // SAFETY: inside the range that the caller answers for.
                 if !show(start - address, unsafe { self.bytes(start, stop - start) }) {
                     return;

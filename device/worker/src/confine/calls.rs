@@ -1,0 +1,288 @@
+//! The system calls that a session's process may make, in tables per back end.
+//!
+//! Collected from executors under strace, plus what the C library, threads and the allocator can call at any time. A call that is not
+//! here fails with EPERM. What starts a process, opens a connection, reaches another process or changes the kernel must never get a row.
+
+use sandbox::own::{Call, When};
+
+const fn any(number: libc::c_long) -> Call {
+    Call { number, when: When::Always }
+}
+
+const fn only(number: libc::c_long, when: When) -> Call {
+    Call { number, when }
+}
+
+/// Flag of `userfaultfd`: only faults of user mode.
+const UFFD_USER_MODE_ONLY: u32 = 1;
+
+/// `UFFDIO_API`, `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER` and `PAGEMAP_SCAN`: which pages were written. `TCGETS`: whether the log is a
+/// terminal. The rest are flags of descriptors.
+const IOCTLS: &[u32] = &[
+    0xc018_aa3f,
+    0xc020_aa00,
+    0x8010_aa01,
+    0xc060_6610,
+    libc::TCGETS as u32,
+    libc::FIONREAD as u32,
+    libc::FIONBIO as u32,
+    libc::FIOCLEX as u32,
+];
+
+/// Not `F_SETOWN` and its like, which send signals to other processes.
+const FCNTLS: &[u32] = &[
+    libc::F_DUPFD as u32,
+    libc::F_DUPFD_CLOEXEC as u32,
+    libc::F_GETFD as u32,
+    libc::F_SETFD as u32,
+    libc::F_GETFL as u32,
+    libc::F_SETFL as u32,
+    libc::F_ADD_SEALS as u32,
+    libc::F_GET_SEALS as u32,
+];
+
+/// A name for debuggers and allocators, and letting a client of the same user reach into this process.
+const PRCTLS: &[u32] = &[
+    libc::PR_SET_NAME as u32,
+    libc::PR_GET_NAME as u32,
+    libc::PR_SET_VMA as u32,
+    libc::PR_SET_PTRACER as u32,
+    libc::PR_SET_DUMPABLE as u32,
+];
+
+/// Not those that load programs into the kernel, such as `SO_ATTACH_FILTER` and `TCP_ULP`.
+const SOCKET_OPTIONS: &[u32] = &[
+    libc::SO_RCVTIMEO as u32,
+    libc::SO_SNDTIMEO as u32,
+    libc::SO_KEEPALIVE as u32,
+    libc::SO_RCVBUF as u32,
+    libc::SO_SNDBUF as u32,
+    libc::TCP_NODELAY as u32,
+    libc::TCP_QUICKACK as u32,
+    libc::TCP_KEEPIDLE as u32,
+    libc::TCP_KEEPINTVL as u32,
+    libc::TCP_KEEPCNT as u32,
+    libc::TCP_USER_TIMEOUT as u32,
+];
+
+/// What every back end needs.
+pub(super) const BASE: &[Call] = &[
+    // descriptors
+    any(libc::SYS_read),
+    any(libc::SYS_write),
+    any(libc::SYS_readv),
+    any(libc::SYS_writev),
+    any(libc::SYS_pread64),
+    any(libc::SYS_pwrite64),
+    any(libc::SYS_preadv),
+    any(libc::SYS_pwritev),
+    any(libc::SYS_close),
+    any(libc::SYS_lseek),
+    any(libc::SYS_dup),
+    any(libc::SYS_dup3),
+    any(libc::SYS_flock),
+    any(libc::SYS_ppoll),
+    any(libc::SYS_eventfd2),
+    only(libc::SYS_fcntl, When::OneOf(1, FCNTLS)),
+    only(libc::SYS_ioctl, When::OneOf(1, IOCTLS)),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_poll),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_dup2),
+    // files: which ones is Landlock's to decide
+    any(libc::SYS_openat),
+    any(libc::SYS_fstat),
+    any(libc::SYS_newfstatat),
+    any(libc::SYS_statx),
+    any(libc::SYS_fstatfs),
+    any(libc::SYS_faccessat),
+    any(libc::SYS_faccessat2),
+    any(libc::SYS_readlinkat),
+    any(libc::SYS_getdents64),
+    any(libc::SYS_getcwd),
+    any(libc::SYS_ftruncate),
+    any(libc::SYS_fallocate),
+    any(libc::SYS_fsync),
+    any(libc::SYS_fdatasync),
+    any(libc::SYS_copy_file_range),
+    any(libc::SYS_unlinkat),
+    any(libc::SYS_renameat),
+    any(libc::SYS_renameat2),
+    any(libc::SYS_utimensat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_open),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_lstat),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_access),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_readlink),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_unlink),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_rename),
+    // connections that the supervisor passed on: none is made here
+    any(libc::SYS_recvfrom),
+    any(libc::SYS_recvmsg),
+    any(libc::SYS_sendto),
+    any(libc::SYS_sendmsg),
+    any(libc::SYS_shutdown),
+    any(libc::SYS_getsockname),
+    any(libc::SYS_getpeername),
+    any(libc::SYS_getsockopt),
+    only(libc::SYS_setsockopt, When::OneOf(2, SOCKET_OPTIONS)),
+    // memory, also of code that was compiled just now
+    any(libc::SYS_mmap),
+    any(libc::SYS_munmap),
+    any(libc::SYS_mremap),
+    any(libc::SYS_mprotect),
+    any(libc::SYS_madvise),
+    any(libc::SYS_msync),
+    any(libc::SYS_mincore),
+    any(libc::SYS_brk),
+    any(libc::SYS_membarrier),
+    any(libc::SYS_memfd_create),
+    only(libc::SYS_userfaultfd, When::Has(0, UFFD_USER_MODE_ONLY)),
+    // threads of this process
+    only(libc::SYS_clone, When::Has(0, libc::CLONE_THREAD as u32)),
+    any(libc::SYS_futex),
+    any(libc::SYS_set_robust_list),
+    any(libc::SYS_set_tid_address),
+    any(libc::SYS_rseq),
+    any(libc::SYS_gettid),
+    any(libc::SYS_getpid),
+    any(libc::SYS_getppid),
+    any(libc::SYS_sched_yield),
+    only(libc::SYS_sched_getaffinity, When::OwnOrZero(0)),
+    any(libc::SYS_getcpu),
+    any(libc::SYS_exit),
+    any(libc::SYS_exit_group),
+    only(libc::SYS_prctl, When::OneOf(0, PRCTLS)),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_arch_prctl),
+    // signals to this process
+    any(libc::SYS_rt_sigaction),
+    any(libc::SYS_rt_sigprocmask),
+    any(libc::SYS_rt_sigreturn),
+    any(libc::SYS_sigaltstack),
+    any(libc::SYS_restart_syscall),
+    only(libc::SYS_tgkill, When::Own(0)),
+    // time, numbers, randomness
+    any(libc::SYS_clock_gettime),
+    any(libc::SYS_clock_getres),
+    any(libc::SYS_clock_nanosleep),
+    any(libc::SYS_nanosleep),
+    any(libc::SYS_gettimeofday),
+    any(libc::SYS_getrusage),
+    any(libc::SYS_getrandom),
+    any(libc::SYS_sysinfo),
+    any(libc::SYS_uname),
+    any(libc::SYS_getuid),
+    any(libc::SYS_geteuid),
+    any(libc::SYS_getgid),
+    any(libc::SYS_getegid),
+    only(libc::SYS_prlimit64, When::OwnOrZero(0)),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_time),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_getrlimit),
+];
+
+/// Requests that put input into a terminal.
+const TERMINAL_INPUT: &[u32] = &[libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+
+/// What AMD's runtime needs besides. Written from its sources (ROCr, libhsakmt, libdrm, libnuma): every ioctl of the drivers, placement of
+/// memory and threads on NUMA nodes, locked memory, the semaphores and files of /dev/shm.
+pub(super) const HIP: &[Call] = &[
+    only(libc::SYS_ioctl, When::NoneOf(1, TERMINAL_INPUT)),
+    any(libc::SYS_mlock),
+    any(libc::SYS_mlock2),
+    any(libc::SYS_munlock),
+    any(libc::SYS_mbind),
+    any(libc::SYS_get_mempolicy),
+    any(libc::SYS_set_mempolicy),
+    only(libc::SYS_move_pages, When::OwnOrZero(0)),
+    only(libc::SYS_sched_setaffinity, When::OwnOrZero(0)),
+    any(libc::SYS_sched_getparam),
+    any(libc::SYS_sched_getscheduler),
+    any(libc::SYS_sched_get_priority_max),
+    any(libc::SYS_sched_get_priority_min),
+    any(libc::SYS_epoll_create1),
+    any(libc::SYS_epoll_ctl),
+    any(libc::SYS_epoll_pwait),
+    any(libc::SYS_pipe2),
+    any(libc::SYS_fchmod),
+    any(libc::SYS_fchown),
+    any(libc::SYS_linkat),
+    any(libc::SYS_statfs),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_epoll_wait),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_pipe),
+    #[cfg(target_arch = "x86_64")]
+    any(libc::SYS_link),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls that reach another process, another program, the network or the kernel.
+    const NEVER: &[libc::c_long] = &[
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_clone3,
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_listen,
+        libc::SYS_accept4,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_open,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_kill,
+        libc::SYS_tkill,
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_setuid,
+        libc::SYS_setresuid,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_mount,
+        libc::SYS_chroot,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_io_uring_setup,
+        libc::SYS_keyctl,
+        libc::SYS_personality,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_seccomp,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_vfork,
+    ];
+
+    #[test]
+    fn no_back_end_may_start_a_process_or_reach_another() {
+        for table in [BASE, HIP] {
+            for call in table {
+                assert!(!NEVER.contains(&call.number), "system call {} is in a table", call.number);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_and_signals_stay_in_the_process() {
+        let rows = |number| BASE.iter().chain(HIP).filter(move |call| call.number == number);
+        assert!(rows(libc::SYS_clone).all(|call| matches!(call.when, When::Has(0, flags) if flags == libc::CLONE_THREAD as u32)));
+        assert!(rows(libc::SYS_tgkill).all(|call| matches!(call.when, When::Own(0))));
+        assert!(rows(libc::SYS_prlimit64).all(|call| matches!(call.when, When::OwnOrZero(0))));
+    }
+}
