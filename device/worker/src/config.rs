@@ -8,6 +8,7 @@ use limits::{LimitConfig, LimitError};
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
+use crate::compile::CompilerConfig;
 use crate::store::UploadConfig;
 
 /// One emulated GPU.
@@ -48,10 +49,8 @@ pub struct SessionConfig {
     pub grace_closed: Duration,
     /// How long it is kept after the connection was lost.
     pub grace_lost: Duration,
-    /// Where the run-time compiler's parts are, if not in the usual places.
-    pub toolchain: Option<PathBuf>,
-    /// Where compiled programs are kept; `None` keeps none.
-    pub cache: Option<PathBuf>,
+    /// The run-time compiler. Its cache is one folder for all tenants here; each session gets that of its tenant.
+    pub compiler: CompilerConfig,
     /// Where uploads are kept for the next run; `None` keeps none.
     pub uploads: Option<UploadConfig>,
     /// What all sessions together may use of each device; `None` neither limits nor measures.
@@ -71,6 +70,8 @@ pub struct WorkerConfig {
     pub handshake_timeout: Duration,
     /// The program and its arguments that run a session with the control socket as descriptor 3.
     pub executor: Vec<PathBuf>,
+    /// The same for the compiler service of a session.
+    pub compiler: Vec<PathBuf>,
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,
