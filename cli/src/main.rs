@@ -81,6 +81,9 @@ enum Command {
     /// Serve one session (started by the worker)
     #[command(hide = true)]
     Executor,
+    /// Compile for one session (started by the worker)
+    #[command(hide = true)]
+    Compiler,
     /// Load AMD's runtime and report (started by the doctor)
     #[command(hide = true)]
     ProbeHip { library: Option<std::path::PathBuf> },
@@ -110,6 +113,9 @@ fn main() -> ExitCode {
         Command::Impair(arguments) => impair::impair(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Judge(arguments) => judge::judge(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Executor => ::worker::execute().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
+        Command::Compiler => {
+            ::worker::serve_compiler().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
+        }
         Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
     };
     done.unwrap_or_else(|error| {
@@ -121,7 +127,11 @@ fn main() -> ExitCode {
 /// Logs go to standard error: a worker says what it does, other commands only what goes wrong.
 fn start_log(environment: &env::Environment, command: &Command) {
     let quiet = match command {
-        Command::Worker(_) | Command::Executor | Command::Serve(_) | Command::Agent(_) => "info",
+        Command::Worker(_)
+        | Command::Executor
+        | Command::Compiler
+        | Command::Serve(_)
+        | Command::Agent(_) => "info",
         _ => "warn",
     };
     let filter = environment.log.as_deref().unwrap_or(quiet);

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
-use worker::{BackendConfig, DeviceConfig, LimitConfig, Qos, SessionConfig, UploadConfig, WorkerConfig};
+use worker::{
+    BackendConfig, CompilerConfig, DeviceConfig, LimitConfig, Qos, SessionConfig, UploadConfig, WorkerConfig,
+};
 
 use crate::env::Environment;
 
@@ -88,6 +90,10 @@ pub struct Arguments {
     /// Where compiled programs are kept
     #[arg(long, value_name = "DIR")]
     compile_cache: Option<PathBuf>,
+    /// Run hiprtc's compiler even where this machine cannot confine it: every client can then read every file that the
+    /// worker can read
+    #[arg(long)]
+    unconfined_compiler: bool,
     /// Where uploads are kept, so that the next run of a program sends hashes in their place
     #[arg(long, value_name = "DIR")]
     upload_cache: Option<PathBuf>,
@@ -163,8 +169,11 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         },
         grace_closed: seconds(arguments.grace_closed, "--grace-closed")?,
         grace_lost: seconds(arguments.grace, "--grace")?,
-        toolchain: arguments.toolchain.clone().or_else(|| environment.toolchain.clone()),
-        cache: arguments.compile_cache.clone().or_else(|| environment.compile_cache()),
+        compiler: CompilerConfig {
+            toolchain: arguments.toolchain.clone().or_else(|| environment.toolchain.clone()),
+            cache: arguments.compile_cache.clone().or_else(|| environment.compile_cache()),
+            unconfined: arguments.unconfined_compiler,
+        },
         uploads: arguments
             .upload_cache
             .clone()
@@ -181,7 +190,8 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         tls: identity,
         max_sessions: arguments.max_sessions.max(1),
         handshake_timeout: seconds(arguments.handshake_timeout, "--handshake-timeout")?,
-        executor: vec![program, "executor".into()],
+        executor: vec![program.clone(), "executor".into()],
+        compiler: vec![program, "compiler".into()],
         executor_environment: Environment::of_executors(),
         session,
         announce: arguments.ready,

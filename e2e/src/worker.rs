@@ -1,5 +1,6 @@
 //! A worker on a free port of the loopback interface, for as long as a test needs it.
 
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -72,8 +73,15 @@ impl Worker {
     }
 
     pub fn start_with(options: &WorkerOptions) -> Worker {
+        Worker::start_in(options, &[])
+    }
+
+    /// With more in its environment.
+    pub fn start_in(options: &WorkerOptions, environment: &[(&str, &OsStr)]) -> Worker {
         let marker = Marker::new();
-        let process = Running::start(options.command().env(Marker::NAME, marker.value()));
+        let mut command = options.command();
+        command.env(Marker::NAME, marker.value()).envs(environment.iter().copied());
+        let process = Running::start(&mut command);
         let line = process.wait_for_line("listening on ");
         let address = line.split_whitespace().nth(2).unwrap_or_default();
         let endpoint = address.parse().unwrap_or_else(|error| panic!("{line:?}: {error}"));

@@ -3,14 +3,14 @@
 //!
 //! What is learned is kept in the cache folder, by the hash of everything it depends on.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
+use sandbox::{Command, Limits, SandboxError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -22,6 +22,9 @@ const VERSION: &str = "3";
 /// The name of a source, as messages show it.
 pub(crate) const SOURCE: &str = "solution.hip";
 
+/// What headers are compiled to, in a private folder.
+const PRECOMPILED: &str = "headers.pch";
+
 /// Headers that are compiled beforehand, as far as they are there.
 const HEADERS: &[&str] = &["hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bf16.h", "hip/hip_bfloat16.h"];
 const HOST_HEADERS: &[&str] = &["cmath", "cstdint", "cstdio", "cstdlib", "cstring", "algorithm", "vector"];
@@ -31,6 +34,8 @@ const HOST_HEADERS: &[&str] = &["cmath", "cstdint", "cstdio", "cstdlib", "cstrin
 pub enum RecipeError {
     #[error("{what}")]
     Io { what: String, source: io::Error },
+    #[error("the compiler could not be run")]
+    Sandbox(#[from] SandboxError),
     #[error("the compiler's driver gave no command for {what}: {said}")]
     Driver { what: &'static str, said: String },
     #[error("the headers do not compile: {0}")]
@@ -132,7 +137,6 @@ impl Recipe {
         HOST_HEADERS.iter().for_each(|name| include(name));
         let header = self.folder.join(format!("{name}.h"));
         fs::write(&header, text).map_err(at(&header))?;
-        let fresh = self.folder.join(format!("{name}.{}.fresh", std::process::id()));
         let mut command = match side {
             Side::Device => self.device.clone(),
             Side::Host => self.host.clone(),
@@ -142,14 +146,15 @@ impl Recipe {
                 *argument = "-emit-pch".to_owned();
             }
         }
-        command.extend(["-o".to_owned(), fresh.display().to_string(), "-x".to_owned(), "hip".to_owned()]);
+        command.extend(["-o", PRECOMPILED, "-x", "hip"].map(str::to_owned));
         command.push(header.display().to_string());
-        let output = Command::new(&command[0]).args(&command[1..]).current_dir(&self.folder).output();
-        let output = output.map_err(at(Path::new(&command[0])))?;
-        if !output.status.success() {
-            return Err(RecipeError::Headers(String::from_utf8_lossy(&output.stderr).into_owned()));
+        let jailed =
+            jailed(tools, &command[0]).arguments(&command[1..]).visible(&header).collect(PRECOMPILED);
+        let mut ended = jailed.run()?;
+        match ended.collected.pop().flatten().filter(|_| ended.success()) {
+            Some(content) => write_atomically(&result, &content).map_err(at(&result))?,
+            None => return Err(RecipeError::Headers(String::from_utf8_lossy(&ended.error).into_owned())),
         }
-        fs::rename(&fresh, &result).map_err(at(&result))?;
         Ok(result)
     }
 }
@@ -193,20 +198,20 @@ fn ask(
     mark: &str,
 ) -> Result<Vec<String>, RecipeError> {
     let Tools { toolchain, .. } = tools;
-    let mut command = Command::new(&toolchain.clang);
-    command
-        .args(["-###", "-x", "hip", "-std=c++17", "-O3", "-gline-tables-only", "-fuse-cuid=none"])
+    let command = jailed(tools, &toolchain.clang)
+        .arguments(["-###", "-x", "hip", "-std=c++17", "-O3", "-gline-tables-only", "-fuse-cuid=none"])
         // What the device does with a line is known without these.
-        .arg("-fdebug-compilation-dir=.")
-        .arg(format!("--offload-arch={target}"))
-        .arg("--no-gpu-bundle-output")
-        .arg(format!("--rocm-path={}", toolchain.hip.display()))
-        .arg(format!("--rocm-device-lib-path={}", toolchain.device_libs.display()))
-        .arg("-isystem")
-        .arg(toolchain.hip.join("include"))
-        .args(flags)
-        .args([SOURCE, "-o", "output.o"]);
-    let (lines, said) = dry_run(&mut command)?;
+        .arguments(["-fdebug-compilation-dir=.".to_owned(), format!("--offload-arch={target}")])
+        .arguments([
+            "--no-gpu-bundle-output".to_owned(),
+            format!("--rocm-path={}", toolchain.hip.display()),
+            format!("--rocm-device-lib-path={}", toolchain.device_libs.display()),
+            "-isystem".to_owned(),
+            toolchain.hip.join("include").display().to_string(),
+        ])
+        .arguments(flags.iter().copied())
+        .arguments([SOURCE, "-o", "output.o"]);
+    let (lines, said) = dry_run(command)?;
     let line = lines.into_iter().find(|line| line.contains(mark));
     let mut command = line.map(|line| split(&line)).ok_or(RecipeError::Driver { what, said })?;
     // Input and output are added later; names of a source that is not there are of no use.
@@ -237,10 +242,12 @@ fn linker(tools: &Tools) -> Result<String, RecipeError> {
 }
 
 fn host_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
-    let mut command = Command::new(&tools.toolchain.clang);
-    command.args(["-###", "-fuse-ld=lld", "-pie", "-o", "output", "input.o", "-pthread"]);
-    command.arg(tools.libraries.join(LIBRARY));
-    let (lines, said) = dry_run(&mut command)?;
+    let library = tools.libraries.join(LIBRARY);
+    let command = jailed(tools, &tools.toolchain.clang)
+        .arguments(["-###", "-fuse-ld=lld", "-pie", "-o", "output", "input.o", "-pthread"])
+        .arguments([&library])
+        .visible(&library);
+    let (lines, said) = dry_run(command)?;
     let line = lines.into_iter().find(|line| line.contains("input.o"));
     let what = "linking programs";
     let mut link = line.map(|line| split(&line)).ok_or(RecipeError::Driver { what, said })?;
@@ -249,15 +256,27 @@ fn host_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
     Ok(link)
 }
 
-fn dry_run(command: &mut Command) -> Result<(Vec<String>, String), RecipeError> {
-    let program = PathBuf::from(command.get_program());
-    // The driver looks whether its inputs are there, not what is in them.
-    let folder = tempfile::tempdir().map_err(at(&program))?;
-    for name in [SOURCE, "input.o"] {
-        fs::write(folder.path().join(name), "").map_err(at(folder.path()))?;
+/// A part of the compiler that reads nothing but the compiler's own files. Confined like those that read submitted sources.
+fn jailed(tools: &Tools, program: impl Into<PathBuf>) -> Command {
+    let limits = Limits {
+        wall: Duration::from_secs(300),
+        cpu: Duration::from_secs(300),
+        memory: 3 << 30,
+        file: 256 << 20,
+        folder: 512 << 20,
+        ..Limits::default()
+    };
+    let mut command = Command::new(program).limits(limits).apartness(tools.apartness);
+    for path in folders(tools) {
+        command = command.visible(path);
     }
-    let output = command.current_dir(folder.path()).output().map_err(at(&program))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    command
+}
+
+fn dry_run(command: Command) -> Result<(Vec<String>, String), RecipeError> {
+    // The driver looks whether its inputs are there, not what is in them.
+    let ended = command.file(SOURCE, "").file("input.o", "").run()?;
+    let said = String::from_utf8_lossy(&ended.error).into_owned();
     Ok((said.lines().filter(|line| line.starts_with(" \"")).map(str::to_owned).collect(), said))
 }
 
@@ -282,20 +301,9 @@ fn split(line: &str) -> Vec<String> {
     arguments
 }
 
-/// Files that are read by commands of a recipe, as folders of the machine.
+/// Files that are read by commands of a recipe, as files and folders of the machine.
 pub(crate) fn folders(tools: &Tools) -> Vec<PathBuf> {
-    let mut folders: BTreeMap<PathBuf, ()> = BTreeMap::new();
-    for folder in ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/include"] {
-        folders.insert(folder.into(), ());
-    }
-    folders.insert(tools.toolchain.hip.clone(), ());
-    folders.insert(tools.toolchain.device_libs.clone(), ());
-    if let Ok(clang) = tools.toolchain.clang.canonicalize()
-        && let Some(root) = clang.parent().and_then(Path::parent)
-    {
-        folders.insert(root.to_owned(), ());
-    }
-    folders.into_keys().collect()
+    tools.toolchain.files()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

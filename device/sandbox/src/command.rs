@@ -56,6 +56,9 @@ pub enum Stream {
 /// Told of everything the command prints, while it runs.
 pub(crate) type Listener = Box<dyn FnMut(Stream, &[u8]) + Send>;
 
+/// Receives the processor time that the command used since the last call, while it runs and once after its end.
+pub(crate) type Meter = Box<dyn FnMut(Duration) + Send>;
+
 /// A command that is not trusted. Its environment is empty but for what it is given here.
 pub struct Command {
     pub(crate) program: PathBuf,
@@ -70,6 +73,8 @@ pub struct Command {
     pub(crate) limits: Limits,
     pub(crate) apartness: Apartness,
     pub(crate) listener: Option<Listener>,
+    pub(crate) meter: Option<Meter>,
+    pub(crate) start_folder: Option<String>,
 }
 
 impl std::fmt::Debug for Command {
@@ -100,6 +105,8 @@ impl Command {
             limits: Limits::default(),
             apartness: Apartness::default(),
             listener: None,
+            meter: None,
+            start_folder: None,
         }
     }
 
@@ -126,7 +133,8 @@ impl Command {
         self
     }
 
-    /// Puts a file into its private folder, which is where it starts. The name is one component.
+    /// Puts a file into its private folder, which is where it starts. The name is a relative path without `..`; folders on the
+    /// way are created.
     pub fn file(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Command {
         self.files.push((name.into(), content.into()));
         self
@@ -158,6 +166,18 @@ impl Command {
     /// How far apart it must be, and may be.
     pub fn apartness(mut self, apartness: Apartness) -> Command {
         self.apartness = apartness;
+        self
+    }
+
+    /// Starts the command in a folder below its private folder. One of its files must be in there.
+    pub fn start_folder(mut self, name: impl Into<String>) -> Command {
+        self.start_folder = Some(name.into());
+        self
+    }
+
+    /// Receives the processor time of all processes of the command, as increments, from another thread.
+    pub fn meter(mut self, meter: impl FnMut(Duration) + Send + 'static) -> Command {
+        self.meter = Some(Box::new(meter));
         self
     }
 

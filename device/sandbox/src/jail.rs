@@ -60,6 +60,7 @@ fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         libc::umask(0o022);
     }
+    be_first_to_go();
     let mut given = [(0, 0); MOST];
     let given = arrange(plan, ends, &mut given)?;
     if plan.level == Level::Namespaces {
@@ -75,14 +76,32 @@ fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
     if first == 0 {
         self::first(plan, *ends, given, pointers);
     }
+    // SAFETY: of this process alone; the command was forked before. A caller that is gone must not keep the rest from being done.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let ended = wait_on_leash(ends.leash, first);
     // SAFETY: a process group that our child made, if it came so far.
     unsafe { libc::kill(-first, libc::SIGKILL) };
     reap();
+    let _ = write_all(ends.report, &used().bytes());
     if ended {
         collect(plan, ends.report, &mut pointers.chunk);
     }
+    if plan.removes_work {
+        // By this process, because the caller may be gone: a caller that was killed removes nothing.
+        remove_work(plan);
+    }
     Ok(())
+}
+
+/// When the machine has no memory left, a command that is not trusted ends before anything else. May be denied.
+fn be_first_to_go() {
+    // SAFETY: a path that ends in zero.
+    let file = unsafe { libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    if file >= 0 {
+        let _ = write_all(file, b"800");
+        // SAFETY: opened above.
+        unsafe { libc::close(file) };
+    }
 }
 
 /// Keeps what is needed, under numbers that the command's cannot collide with, and closes all else.
@@ -334,6 +353,10 @@ fn set_attributes(target: &CStr, set: u64, flags: libc::c_int) -> io::Result<()>
 
 /// Writes the files the command is given, in the private folder, which is where this process is.
 fn put_files(plan: &Plan) -> Staged<()> {
+    for folder in &plan.folders {
+        // SAFETY: a relative path that ends in zero; each folder comes after the one it is in.
+        check(unsafe { libc::mkdir(folder.as_ptr(), 0o755) }).map_err(|error| at(Stage::Files, &error))?;
+    }
     for file in &plan.files {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         // SAFETY: a name that ends in zero.
@@ -378,6 +401,82 @@ fn reap() {
     while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0
         || io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
     {}
+}
+
+/// Processor time of everything that was waited for.
+fn used() -> Record {
+    // SAFETY: filled in by the call below; all zero is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: writes the struct given.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let micros = usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+    let seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + micros / 1_000_000;
+    Record::Used(i32::try_from(seconds).unwrap_or(i32::MAX), (micros % 1_000_000) as i32)
+}
+
+/// Deeper folders than this are left; nothing a compiler makes is.
+const DEEPEST: usize = 32;
+
+/// Removes the private folder. Nobody writes to it any more.
+fn remove_work(plan: &Plan) {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: a path that ends in zero.
+    let folder = unsafe { libc::open(plan.work.as_ptr(), flags) };
+    if folder < 0 {
+        return;
+    }
+    empty(folder, DEEPEST);
+    // SAFETY: opened above; the path ends in zero.
+    unsafe {
+        libc::close(folder);
+        libc::chdir(c"/".as_ptr());
+        libc::rmdir(plan.work.as_ptr());
+    }
+}
+
+/// Removes everything in an open folder, without following links.
+fn empty(folder: i32, depth: usize) {
+    #[repr(C, align(8))]
+    struct Entries([u8; 2048]);
+    /// Bytes of a directory entry before its name: inode, offset, length, kind.
+    const NAME: usize = 19;
+    let mut entries = Entries([0; 2048]);
+    loop {
+        let room = entries.0.len();
+        // SAFETY: the buffer has that much room.
+        let read = unsafe { libc::syscall(libc::SYS_getdents64, folder, entries.0.as_mut_ptr(), room) };
+        let Ok(read @ 1..) = usize::try_from(read) else { return };
+        let mut rest = &entries.0[..read];
+        let mut removed = false;
+        while let (Some(length), Some(kind)) = (rest.get(16..18), rest.get(18)) {
+            let length = usize::from(u16::from_ne_bytes([length[0], length[1]]));
+            let (Some(entry), kind) = (rest.get(NAME..length), *kind) else { break };
+            rest = &rest[length..];
+            let Ok(name) = CStr::from_bytes_until_nul(entry) else { continue };
+            if name == c"." || name == c".." {
+                continue;
+            }
+            if kind == libc::DT_DIR && depth > 0 {
+                let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+                // SAFETY: a name that ends in zero, in an open folder.
+                let inner = unsafe { libc::openat(folder, name.as_ptr(), flags) };
+                if inner >= 0 {
+                    empty(inner, depth - 1);
+                    // SAFETY: opened above.
+                    unsafe { libc::close(inner) };
+                }
+            }
+            let flags = if kind == libc::DT_DIR { libc::AT_REMOVEDIR } else { 0 };
+            // SAFETY: a name that ends in zero, in an open folder.
+            removed |= unsafe { libc::unlinkat(folder, name.as_ptr(), flags) } == 0;
+        }
+        if !removed {
+            return;
+        }
+        // Entries move when others are removed: start again.
+        // SAFETY: an open folder.
+        unsafe { libc::lseek(folder, 0, libc::SEEK_SET) };
+    }
 }
 
 /// Sends what the command left in files it was asked for. Nobody writes to them any more.
@@ -457,6 +556,10 @@ fn become_command(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &Poin
     for (from, to) in descriptors.iter().chain(given) {
         // SAFETY: our own descriptors; the numbers below a hundred are the command's.
         check(unsafe { libc::dup2(*from, *to) }).map_err(|error| at(Stage::Descriptors, &error))?;
+    }
+    if let Some(folder) = &plan.start_folder {
+        // SAFETY: a relative path that ends in zero.
+        check(unsafe { libc::chdir(folder.as_ptr()) }).map_err(|error| at(Stage::Files, &error))?;
     }
     drop_privileges(plan).map_err(|error| at(Stage::Credentials, &error))?;
     // SAFETY: as for the first process; it was forgotten with the credentials.

@@ -1,5 +1,6 @@
 //! Everything the processes of a sandbox need, made ready beforehand: after the fork nothing is allocated.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -57,7 +58,13 @@ pub(crate) struct Plan {
     /// Options of the private folder's file system, and where it is.
     pub work_options: CString,
     pub work: CString,
+    /// Folders for these files, parents first.
+    pub folders: Vec<CString>,
     pub files: Vec<Given>,
+    /// Where the command starts, below the private folder.
+    pub start_folder: Option<CString>,
+    /// The private folder is on the machine's file system and has to be removed at the end.
+    pub removes_work: bool,
     pub collected: Vec<CString>,
     pub largest_file: u64,
     pub program: CString,
@@ -112,7 +119,13 @@ impl Plan {
         let files = command
             .files
             .iter()
-            .map(|(name, content)| Ok(Given { name: single(name)?, content: content.clone() }));
+            .map(|(name, content)| Ok(Given { name: inside(name)?, content: content.clone() }));
+        let mut environment: Vec<CString> =
+            command.environment.iter().map(variable).collect::<Result<_, _>>()?;
+        if !command.environment.iter().any(|(name, _)| name == "TMPDIR") {
+            // The only folder that can be written. Its name is not known to the caller.
+            environment.push(variable(&("TMPDIR".into(), work.as_os_str().to_owned()))?);
+        }
         Ok(Plan {
             level,
             user,
@@ -123,12 +136,15 @@ impl Plan {
                 format!("mode=0700,uid={owner},gid={owner},size={}", command.limits.folder).as_bytes(),
             )?,
             work: text(work.as_os_str().as_bytes())?,
+            folders: folders_of(command)?,
             files: files.collect::<Result<_, SandboxError>>()?,
+            start_folder: command.start_folder.as_deref().map(inside).transpose()?,
+            removes_work: folder.is_some(),
             collected: command.collected.iter().map(|name| single(name)).collect::<Result<_, _>>()?,
             largest_file: command.limits.file.min(i32::MAX as u64),
             program: text(command.program.as_os_str().as_bytes())?,
             arguments,
-            environment: command.environment.iter().map(variable).collect::<Result<_, _>>()?,
+            environment,
             descriptors: descriptors(command)?,
             limits: limits(command, level),
             landlock,
@@ -300,6 +316,30 @@ fn relative(path: &Path) -> Result<CString, SandboxError> {
     text(rest.as_os_str().as_bytes())
 }
 
+/// The folders that the command's files are in, parents first.
+fn folders_of(command: &Command) -> Result<Vec<CString>, SandboxError> {
+    let mut folders = BTreeSet::new();
+    let names = command.files.iter().map(|(name, _)| name.as_str());
+    for name in names {
+        let mut parent = Path::new(name).parent();
+        while let Some(folder) = parent.filter(|folder| !folder.as_os_str().is_empty()) {
+            folders.insert(inside(&folder.display().to_string())?);
+            parent = folder.parent();
+        }
+    }
+    // A path sorts after the folders it is in.
+    Ok(folders.into_iter().collect())
+}
+
+/// A relative path that stays below where it starts.
+fn inside(name: &str) -> Result<CString, SandboxError> {
+    let normal = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    if !normal || name.is_empty() || name.ends_with('/') {
+        return Err(SandboxError::Name(name.to_owned()));
+    }
+    text(name.as_bytes())
+}
+
 /// A name that stays in its folder.
 fn single(name: &str) -> Result<CString, SandboxError> {
     let mut parts = Path::new(name).components();
@@ -324,6 +364,15 @@ mod tests {
             assert!(single(name).is_err(), "{name:?}");
         }
         assert!(single("solution.hip").is_ok());
+    }
+
+    #[test]
+    fn paths_of_files_stay_in_the_private_folder_and_their_folders_come_first() {
+        for name in ["", ".", "..", "/a", "../a", "a/../b", "a/", "a/../../b", "a\0b"] {
+            assert!(inside(name).is_err(), "{name:?}");
+        }
+        let command = Command::new("/bin/true").file("a/b/c.h", "").file("a/d.h", "").file("e.h", "");
+        assert_eq!(folders_of(&command).unwrap(), [c"a".to_owned(), c"a/b".to_owned()]);
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(crate) enum Record {
     Started,
     /// The command ended, with this wait status.
     Ended(i32),
+    /// Processor time of all processes of the command: seconds and microseconds.
+    Used(i32, i32),
     /// A collected file follows, of this many bytes; -1 where there is none or it is too large.
     File(i32),
 }
@@ -91,6 +93,7 @@ const FAILED: i32 = 1;
 const ENDED: i32 = 2;
 const FILE: i32 = 3;
 const STARTED: i32 = 4;
+const USED: i32 = 5;
 
 impl Record {
     pub fn bytes(self) -> [u8; RECORD] {
@@ -98,6 +101,7 @@ impl Record {
             Record::Failed(stage, error) => [FAILED, stage as i32, error],
             Record::Started => [STARTED, 0, 0],
             Record::Ended(status) => [ENDED, status, 0],
+            Record::Used(seconds, micros) => [USED, seconds, micros],
             Record::File(length) => [FILE, length, 0],
         };
         let mut bytes = [0; RECORD];
@@ -114,6 +118,7 @@ impl Record {
             FAILED => Some(Record::Failed(Stage::of(word(1)?)?, word(2)?)),
             ENDED => Some(Record::Ended(word(1)?)),
             STARTED => Some(Record::Started),
+            USED => Some(Record::Used(word(1)?, word(2)?)),
             FILE => Some(Record::File(word(1)?)),
             _ => None,
         }
@@ -130,6 +135,7 @@ mod tests {
             Record::Failed(Stage::Execute, 2),
             Record::Started,
             Record::Ended(9),
+            Record::Used(3, 999_999),
             Record::File(-1),
             Record::File(1 << 20),
         ] {

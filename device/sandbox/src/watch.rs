@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::command::{Command, Limits, Listener, Stream};
+use crate::command::{Command, Limits, Listener, Meter, Stream};
 use crate::descriptor::{pipe, set_nonblocking};
 use crate::jail::{self, Ends, Pointers};
 use crate::level::Level;
@@ -49,6 +49,8 @@ pub struct Ended {
     pub wall: Duration,
     /// The most bytes in memory that were seen.
     pub peak_memory: u64,
+    /// Processor time of all its processes.
+    pub cpu: Duration,
 }
 
 impl Ended {
@@ -112,11 +114,11 @@ impl Command {
             match Started::new(&self, level) {
                 Ok(started) => {
                     let (release, cancel) = pipe().map_err(io_error("no pipe"))?;
-                    let listener = self.listener.take();
+                    let (listener, meter) = (self.listener.take(), self.meter.take());
                     let limits = self.limits.clone();
                     let watcher = std::thread::Builder::new()
                         .name("sandbox".to_owned())
-                        .spawn(move || Watch::new(started, limits, listener, release).run())
+                        .spawn(move || Watch::new(started, limits, listener, meter, release).run())
                         .map_err(io_error("no thread to watch a command"))?;
                     return Ok(Running { watcher: Some(watcher), cancel: Some(cancel) });
                 }
@@ -264,6 +266,9 @@ struct Watch {
     started: Started,
     limits: Limits,
     listener: Option<Listener>,
+    meter: Option<Meter>,
+    /// Processor time that the meter was given.
+    metered: Duration,
     /// Hangs up when the caller has had enough.
     release: OwnedFd,
     output: Vec<u8>,
@@ -275,11 +280,19 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(started: Started, limits: Limits, listener: Option<Listener>, release: OwnedFd) -> Watch {
+    fn new(
+        started: Started,
+        limits: Limits,
+        listener: Option<Listener>,
+        meter: Option<Meter>,
+        release: OwnedFd,
+    ) -> Watch {
         Watch {
             started,
             limits,
             listener,
+            meter,
+            metered: Duration::ZERO,
             release,
             output: Vec::new(),
             error: Vec::new(),
@@ -387,7 +400,8 @@ impl Watch {
 
     /// Looks at memory, and at files where the machine's file system has them.
     fn look(&mut self) {
-        let memory = memory_of_tree(self.started.warden);
+        let (memory, cpu) = use_of_tree(self.started.warden);
+        self.measure(cpu);
         self.peak_memory = self.peak_memory.max(memory);
         if memory > self.limits.memory {
             self.end_for(Stop::Memory);
@@ -399,11 +413,23 @@ impl Watch {
         }
     }
 
-    fn finish(self) -> Result<Ended, SandboxError> {
+    /// Passes on processor time that the meter has not been given yet.
+    fn measure(&mut self, cpu: Duration) {
+        if let Some(meter) = &mut self.meter
+            && cpu > self.metered
+        {
+            meter(cpu - self.metered);
+            self.metered = cpu;
+        }
+    }
+
+    fn finish(mut self) -> Result<Ended, SandboxError> {
         let wall = self.started.begun.elapsed();
-        let mut rest = self.report.as_slice();
+        let report = std::mem::take(&mut self.report);
+        let mut rest = report.as_slice();
         let mut status = None;
         let mut collected = Vec::new();
+        let mut cpu = self.metered;
         while let Some(record) = rest.get(..RECORD).and_then(Record::of) {
             rest = &rest[RECORD..];
             match record {
@@ -412,6 +438,10 @@ impl Watch {
                 }
                 Record::Started => {}
                 Record::Ended(value) => status = Some(value),
+                Record::Used(seconds, micros) => {
+                    let number = |value: i32| u64::try_from(value).unwrap_or(0);
+                    cpu = Duration::from_secs(number(seconds)) + Duration::from_micros(number(micros));
+                }
                 Record::File(length) => {
                     let content = usize::try_from(length).ok().and_then(|length| rest.get(..length));
                     rest = &rest[content.map_or(0, <[u8]>::len)..];
@@ -419,6 +449,7 @@ impl Watch {
                 }
             }
         }
+        self.measure(cpu);
         collected.resize(self.started.collected, None);
         let stop = match (self.ended_for, status) {
             (Some(stop), _) => stop,
@@ -439,15 +470,19 @@ impl Watch {
             level: self.started.level,
             wall,
             peak_memory: self.peak_memory,
+            cpu,
         })
     }
 }
 
-/// Bytes in memory of all descendants of a process.
-fn memory_of_tree(root: libc::pid_t) -> u64 {
-    // SAFETY: asks for a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as u64;
+/// Bytes in memory of all descendants of a process, and their processor time with that of those they waited for.
+fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
+    // SAFETY: asks for numbers.
+    let (page, ticks) = unsafe {
+        (libc::sysconf(libc::_SC_PAGESIZE).max(4096) as u64, libc::sysconf(libc::_SC_CLK_TCK).max(1) as u64)
+    };
     let mut bytes = 0;
+    let mut used = 0;
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&process) = found.get(next) {
@@ -456,6 +491,10 @@ fn memory_of_tree(root: libc::pid_t) -> u64 {
             let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
             let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
             bytes += pages * page;
+            let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            // After the name, which may hold anything: user and system time are the 12th and 13th field, those of children follow.
+            let fields = text.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(4);
+            used += fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
         }
         // Children belong to threads.
         let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
@@ -464,7 +503,7 @@ fn memory_of_tree(root: libc::pid_t) -> u64 {
             found.extend(text.split_whitespace().filter_map(|number| number.parse::<libc::pid_t>().ok()));
         }
     }
-    bytes
+    (bytes, Duration::from_millis(used * 1000 / ticks))
 }
 
 /// Bytes of the files below a folder, as far as it takes to know that they are too many.

@@ -1,6 +1,6 @@
 //! The parts a compiler of kernels needs, and where they are: clang with the AMDGPU target, HIP headers, device libraries.
 //!
-//! Runs none of them.
+//! Runs none of them, and says which files they read, so that they can be run without the rest of the machine.
 
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,48 @@ impl Toolchain {
     }
 }
 
+impl Toolchain {
+    /// Every file and folder that a compiler or linker of this toolchain reads, and nothing else of the machine: itself, the
+    /// system's libraries and headers, HIP's headers, the device libraries. What does not exist is left out.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.clang.clone(), self.device_libs.clone()];
+        // The folder itself may hold all of a system, when HIP is installed as a package of it.
+        files.extend(["include", "share/hip", "bin/.hipVersion"].map(|path| self.hip.join(path)));
+        files.extend(own_files(&self.clang));
+        files.extend(["/lib64", "/usr/lib64", "/usr/lib/gcc", "/usr/include"].map(PathBuf::from));
+        let libraries: Vec<PathBuf> = ["/usr/lib", "/lib"].iter().flat_map(|lib| multiarch(lib)).collect();
+        if libraries.is_empty() && !Path::new("/usr/lib64").is_dir() {
+            files.push("/usr/lib".into());
+        }
+        files.extend(libraries);
+        files.retain(|path| path.exists());
+        files.sort();
+        files.dedup();
+        files
+    }
+}
+
+/// The folder a compiler is installed in, or its parts where that folder holds all of a system.
+fn own_files(clang: &Path) -> Vec<PathBuf> {
+    let Ok(clang) = clang.canonicalize() else { return Vec::new() };
+    let Some(root) = clang.parent().and_then(Path::parent) else { return Vec::new() };
+    if !["/", "/usr", "/usr/local"].map(Path::new).contains(&root) {
+        return vec![root.to_owned()];
+    }
+    let tools = ["clang", "clang++", "lld", "ld.lld", "clang-offload-bundler", "llvm-link"];
+    let mut files: Vec<PathBuf> = tools.iter().map(|tool| root.join("bin").join(tool)).collect();
+    files.push(root.join("lib/clang"));
+    files.push(clang);
+    files
+}
+
+/// Debian's folders of libraries: one for each kind of machine.
+fn multiarch(lib: &str) -> Vec<PathBuf> {
+    let mut folders = list(Path::new(lib));
+    folders.retain(|path| path.to_string_lossy().ends_with("-linux-gnu"));
+    folders
+}
+
 /// `llvm-*/lib/clang/*/amdgcn/bitcode` below a directory, newest first.
 fn llvm_bitcode(lib: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -124,5 +166,12 @@ mod tests {
         assert_eq!(found.clang, root.path().join("bin/clang++-19"));
         assert_eq!(found.hip, root.path().join("hip/usr"));
         assert!(found.device_libs.ends_with("17/amdgcn/bitcode"));
+        let files = found.files();
+        for needed in [&found.clang, &found.hip.join("include"), &found.device_libs] {
+            assert!(files.iter().any(|file| needed.starts_with(file)), "{needed:?} is not in {files:?}");
+        }
+        for whole in ["/", "/usr", "/usr/bin", "/etc", "/home", "/tmp"] {
+            assert!(!files.iter().any(|file| file == Path::new(whole)), "{whole} is in {files:?}");
+        }
     }
 }

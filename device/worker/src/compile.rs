@@ -1,34 +1,60 @@
 //! Run-time compilation: HIP source in, code object out, through a clang on this machine.
 //!
-//! A program is compiled in a folder of its own, with a time limit and only options from a known list: a client may
-//! compile, not choose what the compiler reads, writes or loads. Successes are kept on disk by the hash of everything that
-//! went in.
+//! The compiler reads what a client wrote, so it runs in a sandbox: it sees the submitted sources, HIP's headers, the device
+//! libraries and itself, all read-only, has no network, and is limited in time, memory, processes and files. Successes are kept
+//! on disk by the hash of everything that went in. Runs in the compiler service of a session (`compile_service.rs`), never in
+//! the process that serves the session.
 
-use std::io::Read;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hip_api::hiprtcResult;
 use hip_api::types::{
     HIPRTC_ERROR_COMPILATION, HIPRTC_ERROR_INTERNAL_ERROR, HIPRTC_ERROR_INVALID_INPUT,
     HIPRTC_ERROR_INVALID_OPTION, HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, HIPRTC_SUCCESS,
 };
-use sha2::{Digest, Sha256};
-use wire::{Field, Reader};
-
-use crate::name_expression;
-use crate::prelude;
+use sandbox::{Apartness, Level, Limits, SandboxError, Stop};
+use serde::{Deserialize, Serialize};
 use toolchain::{Toolchain, ToolchainProblem};
 
-const TIME_LIMIT: Duration = Duration::from_secs(300);
-const MAX_LOG_BYTES: u64 = 1 << 20;
+use crate::compile_budget::CompileBudget;
+use crate::compile_cache::CompileCache;
+use crate::compile_options::{Options, relative};
+use crate::name_expression;
+use crate::prelude;
+
 const MAX_CODE_BYTES: u64 = 12 << 20;
-/// When the kept results exceed this, the oldest go.
-const MAX_CACHE_BYTES: u64 = 1 << 30;
-/// Part of every hash: results of an older layout are not found.
-const CACHE_VERSION: &str = "1";
+/// The file in the private folder that a compiler or linker writes.
+pub(crate) const OUTPUT: &str = "program.out";
+/// The folder in the private folder that holds the sources.
+const SOURCES: &str = "sources";
+const PROGRAM: &str = "program.hip";
+
+/// What one compiler or linker may use. Its processor time is limited by process; that of a session by its compute limit.
+fn limits() -> Limits {
+    Limits {
+        wall: Duration::from_secs(300),
+        cpu: Duration::from_secs(300),
+        memory: 3 << 30,
+        output: 1 << 20,
+        file: 256 << 20,
+        folder: 512 << 20,
+        processes: 64,
+    }
+}
+
+/// How a worker's run-time compiler is set up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompilerConfig {
+    /// Where its parts are, if not in the usual places.
+    pub toolchain: Option<PathBuf>,
+    /// Where results are kept; `None` keeps none.
+    pub cache: Option<PathBuf>,
+    /// Runs it even where the machine grants no confinement.
+    #[serde(default)]
+    pub unconfined: bool,
+}
 
 /// What a program asks to be compiled.
 #[derive(Clone, Debug, Default)]
@@ -63,10 +89,26 @@ pub enum CompileError {
     Option(String),
     #[error("the header name {0:?} is not a relative path")]
     HeaderName(String),
-    #[error("{what}")]
-    Io { what: &'static str, source: std::io::Error },
-    #[error("the compiler took longer than {} seconds", TIME_LIMIT.as_secs())]
-    TooSlow,
+    #[error(
+        "the worker refuses run-time compilation because it cannot confine the compiler on this machine. Allow user \
+         namespaces, or use a kernel with Landlock (Linux 5.13 or newer); or start the worker with --unconfined-compiler, \
+         which lets every client read every file that the worker can read"
+    )]
+    Unconfined { source: SandboxError },
+    #[error("the compiler could not be run")]
+    Sandbox { source: SandboxError },
+    #[error("the compiler took longer than {} seconds", .0.as_secs())]
+    TooSlow(Duration),
+    #[error("the compiler needed more than {0} bytes of memory")]
+    TooMuchMemory(u64),
+    #[error("the compiler wrote more than {0} bytes of files")]
+    TooManyFiles(u64),
+    #[error("the compiler was ended by signal {0}")]
+    Signalled(i32),
+    #[error("the compilation was cancelled")]
+    Cancelled,
+    #[error("the compiler reported success and left no result")]
+    NoResult,
     #[error("the result has {0} bytes, the limit is {MAX_CODE_BYTES}")]
     TooLarge(u64),
 }
@@ -76,8 +118,25 @@ impl CompileError {
         match self {
             CompileError::Option(_) => HIPRTC_ERROR_INVALID_OPTION,
             CompileError::HeaderName(_) => HIPRTC_ERROR_INVALID_INPUT,
-            CompileError::TooSlow | CompileError::TooLarge(_) => HIPRTC_ERROR_COMPILATION,
-            CompileError::Toolchain(_) | CompileError::Io { .. } => HIPRTC_ERROR_INTERNAL_ERROR,
+            CompileError::TooSlow(_)
+            | CompileError::TooMuchMemory(_)
+            | CompileError::TooManyFiles(_)
+            | CompileError::Signalled(_)
+            | CompileError::NoResult
+            | CompileError::TooLarge(_) => HIPRTC_ERROR_COMPILATION,
+            CompileError::Toolchain(_)
+            | CompileError::Unconfined { .. }
+            | CompileError::Sandbox { .. }
+            | CompileError::Cancelled => HIPRTC_ERROR_INTERNAL_ERROR,
+        }
+    }
+}
+
+impl From<SandboxError> for CompileError {
+    fn from(source: SandboxError) -> CompileError {
+        match source {
+            SandboxError::TooWeak { .. } => CompileError::Unconfined { source },
+            source => CompileError::Sandbox { source },
         }
     }
 }
@@ -86,351 +145,130 @@ impl CompileError {
 #[derive(Debug)]
 pub struct Compiler {
     toolchain: Result<Toolchain, ToolchainProblem>,
-    version: OnceLock<String>,
-    cache: Option<PathBuf>,
+    cache: Option<CompileCache>,
+    apartness: Apartness,
+    limits: Limits,
+    budget: Option<CompileBudget>,
 }
 
 impl Compiler {
-    /// Finds the toolchain, in `root` if one is named. Results are kept in `cache`.
-    pub fn new(root: Option<PathBuf>, cache: Option<PathBuf>) -> Compiler {
-        Compiler { toolchain: Toolchain::find(root.as_deref()), version: OnceLock::new(), cache }
+    /// Finds the toolchain and opens the cache.
+    pub fn new(config: &CompilerConfig) -> Compiler {
+        let least = if config.unconfined { Level::Limited } else { Level::Restricted };
+        Compiler {
+            toolchain: Toolchain::find(config.toolchain.as_deref()),
+            cache: config.cache.clone().map(CompileCache::new),
+            apartness: Apartness { least, most: Level::Namespaces },
+            limits: limits(),
+            budget: None,
+        }
+    }
+
+    /// Confines the compiler to levels other than the default. For tests of each level.
+    pub fn with_apartness(self, apartness: Apartness) -> Compiler {
+        Compiler { apartness, ..self }
+    }
+
+    /// Limits the compiler to less than the default. For tests of each limit.
+    pub fn with_limits(self, limits: Limits) -> Compiler {
+        Compiler { limits, ..self }
+    }
+
+    /// Charges the compiler's processor time to a session's compute limit.
+    pub(crate) fn with_budget(self, budget: Option<CompileBudget>) -> Compiler {
+        Compiler { budget, ..self }
     }
 
     pub(crate) fn toolchain(&self) -> Result<&Toolchain, CompileError> {
         Ok(self.toolchain.as_ref().map_err(Clone::clone)?)
     }
 
-    pub fn is_available(&self) -> bool {
-        self.toolchain.is_ok()
-    }
-
     /// Compiles, or finds what an equal request gave before.
     pub fn compile(&self, request: &Request) -> Response {
-        self.try_compile(request).unwrap_or_else(|error| {
-            let mut log = error.to_string();
-            if let Some(cause) = std::error::Error::source(&error) {
-                log = format!("{log}: {cause}");
-            }
-            finished(error.status(), log)
-        })
+        self.try_compile(request)
+            .unwrap_or_else(|error| finished(error.status(), crate::supervisor::line(&error)))
     }
 
     fn try_compile(&self, request: &Request) -> Result<Response, CompileError> {
         let toolchain = self.toolchain()?;
         let options = Options::parse(&request.options, &request.isa)?;
-        let key = self.key(toolchain, request);
-        if let Some(response) = self.cached(&key) {
+        let Some(cache) = &self.cache else { return self.build(toolchain, request, &options) };
+        let key = CompileCache::key(toolchain, request);
+        if let Some(response) = cache.get(&key) {
             return Ok(response);
         }
-        let folder = tempfile::tempdir()
-            .map_err(|source| CompileError::Io { what: "no folder for the compilation", source })?;
-        write_sources(folder.path(), request)?;
-        let response = build(toolchain, folder.path(), request, &options)?;
+        let response = self.build(toolchain, request, &options)?;
         if response.status == HIPRTC_SUCCESS {
-            self.keep(&key, &response);
+            cache.keep(&key, &response);
         }
         Ok(response)
     }
 
-    /// The hash of everything that can change the result.
-    fn key(&self, toolchain: &Toolchain, request: &Request) -> String {
-        let version = self.version.get_or_init(|| {
-            let output = Command::new(&toolchain.clang).arg("--version").output();
-            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
-        });
-        let mut all = Vec::new();
-        let fixed = [
-            CACHE_VERSION.to_owned(),
-            version.clone(),
-            toolchain.clang.display().to_string(),
-            toolchain.hip.display().to_string(),
-            toolchain.device_libs.display().to_string(),
-            prelude::text(),
-        ];
-        fixed.to_vec().put(&mut all);
-        for text in [&request.isa, &request.name, &request.source] {
-            text.put(&mut all);
-        }
-        request.headers.put(&mut all);
-        request.options.put(&mut all);
-        request.expressions.put(&mut all);
-        Sha256::digest(&all).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    fn cached(&self, key: &str) -> Option<Response> {
-        let bytes = std::fs::read(self.cache.as_ref()?.join(key)).ok()?;
-        let mut reader = Reader::new(&bytes);
-        let kept = wire::reply::Compile::take(&mut reader).ok()?;
-        reader.finish("kept result").ok()?;
-        Some(Response {
-            status: HIPRTC_SUCCESS,
-            log: kept.log,
-            lowered: kept.lowered,
-            code: kept.code.0,
-            bitcode: kept.bitcode.0,
-        })
-    }
-
-    /// Keeps a result. That it cannot be kept is no failure of the compilation.
-    fn keep(&self, key: &str, response: &Response) {
-        let Some(cache) = &self.cache else { return };
-        let kept = wire::reply::Compile {
-            status: 0,
-            log: response.log.clone(),
-            lowered: response.lowered.clone(),
-            code: wire::Bytes(response.code.clone()),
-            bitcode: wire::Bytes(response.bitcode.clone()),
-        };
-        let mut bytes = Vec::new();
-        kept.put(&mut bytes);
-        let written = std::fs::create_dir_all(cache).and_then(|()| {
-            let file = tempfile::NamedTempFile::new_in(cache)?;
-            std::fs::write(file.path(), &bytes)?;
-            file.persist(cache.join(key)).map_err(|error| error.error)?;
-            prune(cache)
-        });
-        if let Err(error) = written {
-            tracing::warn!("a compiled program was not kept: {error}");
-        }
-    }
-}
-
-/// A program compiled with this macro defined uses none of HIP's headers, which take ten times as long to read as a small kernel. Other
-/// compilers of hiprtc programs see a macro that means nothing.
-const NO_HEADERS: &str = "__REMORA_NO_HEADERS__";
-
-/// The options of a request, sorted into what the compiler gets.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
-    target: String,
-    standard: Option<String>,
-    passed: Vec<String>,
-    /// `-fgpu-rdc`: the result is bitcode for a linker, not code.
-    relocatable: bool,
-    /// The program brings everything it uses, and is spared the headers.
-    alone: bool,
-}
-
-impl Options {
-    fn parse(options: &[String], isa: &str) -> Result<Options, CompileError> {
-        let mut it = Options { target: isa.to_owned(), ..Options::default() };
-        let mut rest = options.iter().map(|option| option.trim()).filter(|option| !option.is_empty());
-        while let Some(option) = rest.next() {
-            let refused = || CompileError::Option(option.to_owned());
-            let mut value_of = |names: &[&str]| -> Option<Result<String, CompileError>> {
-                names.iter().find_map(|name| {
-                    let after = option.strip_prefix(name)?;
-                    if let Some(value) = after.strip_prefix('=') {
-                        return Some(Ok(value.to_owned()));
-                    }
-                    if !after.is_empty() {
-                        return None;
-                    }
-                    Some(rest.next().map(str::to_owned).ok_or_else(refused))
-                })
-            };
-            if let Some(value) = value_of(&["--offload-arch", "--gpu-architecture", "-arch", "--gpu-arch"]) {
-                it.target = value?;
-            } else if let Some(value) = value_of(&["--std", "-std"]) {
-                it.standard = Some(value?);
-            } else if let Some(value) = value_of(&["-D", "--define-macro"]) {
-                it.passed.push(format!("-D{}", value?));
-            } else if let Some(value) = value_of(&["-U", "--undefine-macro"]) {
-                it.passed.push(format!("-U{}", value?));
-            } else if let Some(value) = value_of(&["-I", "--include-path"]) {
-                it.include(&value?);
-            } else if let Some(path) = option.strip_prefix("-I") {
-                it.include(path);
-            } else if let Some(value) = value_of(&["-include", "--pre-include"]) {
-                let value = value?;
-                if relative(&value).is_none() {
-                    return Err(refused());
-                }
-                it.passed.extend(["-include".to_owned(), value]);
-            } else if let Some(value) = value_of(&["-mllvm"]) {
-                let value = value?;
-                if !value.starts_with("-amdgpu") || value.contains("file") {
-                    return Err(refused());
-                }
-                it.passed.extend(["-mllvm".to_owned(), value]);
-            } else {
-                match option {
-                    "-fgpu-rdc" => it.relocatable = true,
-                    "--use_fast_math" | "-use_fast_math" => it.passed.push("-ffast-math".to_owned()),
-                    // The name before clang 11, still in use.
-                    "-fcuda-flush-denormals-to-zero" => {
-                        it.passed.push("-fgpu-flush-denormals-to-zero".to_owned());
-                    }
-                    "-fno-cuda-flush-denormals-to-zero" => {
-                        it.passed.push("-fno-gpu-flush-denormals-to-zero".to_owned());
-                    }
-                    "--fmad=true" => it.passed.push("-ffp-contract=fast".to_owned()),
-                    "--fmad=false" => it.passed.push("-ffp-contract=off".to_owned()),
-                    // Meant for other compilers, or what this one does anyway.
-                    "-default-device"
-                    | "--device-c"
-                    | "-dc"
-                    | "-w"
-                    | "-x"
-                    | "hip"
-                    | "-nogpuinc"
-                    | "-nogpulib"
-                    | "-fno-gpu-rdc"
-                    | "--cuda-device-only"
-                    | "--offload-device-only"
-                    | "-c" => {}
-                    other if is_harmless(other) => it.passed.push(other.to_owned()),
-                    _ => return Err(refused()),
-                }
+    fn build(
+        &self,
+        toolchain: &Toolchain,
+        request: &Request,
+        options: &Options,
+    ) -> Result<Response, CompileError> {
+        let result = self.run(command(toolchain, request, options)?)?;
+        let (code, log) = match result {
+            Ran { code: Some(code), log } => (code, log),
+            Ran { code: None, log } => {
+                let names = log.contains("name expression:") && !log.contains("program.hip:");
+                let status =
+                    if names { HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID } else { HIPRTC_ERROR_COMPILATION };
+                return Ok(finished(status, log));
             }
+        };
+        if options.relocatable {
+            return Ok(Response { bitcode: code, ..finished(HIPRTC_SUCCESS, log) });
         }
-        it.alone = it.passed.iter().any(|option| option.strip_prefix("-D") == Some(NO_HEADERS));
-        if it.target.is_empty() || !it.target.chars().all(|c| c.is_ascii_alphanumeric() || ":+-.".contains(c))
-        {
-            return Err(CompileError::Option(format!("--offload-arch={}", it.target)));
-        }
-        Ok(it)
-    }
-
-    /// Include paths name folders of the client's machine; only those among the headers sent mean something here.
-    fn include(&mut self, path: &str) {
-        if let Some(path) = relative(path) {
-            self.passed.push(format!("-I{}", path.display()));
+        match name_expression::lowered(&code, &request.expressions) {
+            Ok(lowered) => Ok(Response { lowered, code, ..finished(HIPRTC_SUCCESS, log) }),
+            Err(text) => Ok(finished(HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, format!("{log}{text}\n"))),
         }
     }
-}
 
-/// Options that change code generation or diagnostics and touch no file.
-fn is_harmless(option: &str) -> bool {
-    const PREFIXES: &[&str] = &["-D", "-U", "-O", "-W", "-f", "-m", "-g", "-pedantic", "-ansi", "-Rpass"];
-    const REFUSED: &[&str] = &[
-        "-Wl,",
-        "-Wa,",
-        "-Wp,",
-        "-fplugin",
-        "-fpass-plugin",
-        "-fmodule",
-        "-fprofile",
-        "-ftime-trace",
-        "-fsanitize",
-        "-fuse-ld",
-        "-fcrash",
-        "-fdebug",
-        "-ffile",
-        "-fcoverage",
-        "-fcs-profile",
-        "-fthinlto",
-        "-fembed",
-        "-fproc",
-        "-foptimization-record",
-        "-fsave",
-        "-fdiagnostics-log",
-        "-fbasic-block",
-        "-fxray",
-        "-fcuda",
-        "-fopenmp",
-        "-fms-secure",
-        "-fvtable",
-        "-fbuild",
-        "-mllvm",
-        "-mlink",
-        "-fintegrated",
-        "-fno-integrated",
-        "-gen-",
-        "-fparse-all-comments=",
-        "-fcomment",
-        "-fauto-profile",
-        "-frandomize",
-        "-fdepfile",
-        "-fapinotes",
-    ];
-    PREFIXES.iter().any(|prefix| option.starts_with(prefix))
-        && !REFUSED.iter().any(|prefix| option.starts_with(prefix))
-        && !option.contains('/')
-        || option.starts_with("-D")
-}
-
-/// A path that stays below where it starts.
-fn relative(path: &str) -> Option<&Path> {
-    let path = Path::new(path);
-    let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    (inside && !path.as_os_str().is_empty()).then_some(path)
-}
-
-fn write_sources(folder: &Path, request: &Request) -> Result<(), CompileError> {
-    let write = |path: &Path, text: &str| {
-        let parent = path.parent().unwrap_or(folder);
-        std::fs::create_dir_all(parent)
-            .and_then(|()| std::fs::write(path, text))
-            .map_err(|source| CompileError::Io { what: "the source cannot be written", source })
-    };
-    for (name, text) in &request.headers {
-        let path = relative(name).ok_or_else(|| CompileError::HeaderName(name.clone()))?;
-        write(&folder.join("sources").join(path), text)?;
+    /// Runs a compiler or linker that writes [`OUTPUT`].
+    pub(crate) fn run(&self, command: sandbox::Command) -> Result<Ran, CompileError> {
+        let mut command = command.collect(OUTPUT).limits(self.limits.clone()).apartness(self.apartness);
+        if let Some(budget) = &self.budget {
+            budget.admit();
+            command = command.meter(budget.meter());
+        }
+        let mut ended = command.run()?;
+        let log = String::from_utf8_lossy(&[ended.output, ended.error].concat()).into_owned();
+        match ended.stop {
+            Stop::Exited(0) => {}
+            // Diagnostics beyond the limit are cut off; what there is of them is worth reading.
+            Stop::Exited(_) | Stop::Output => return Ok(Ran { code: None, log }),
+            Stop::Time => return Err(CompileError::TooSlow(self.limits.wall)),
+            Stop::Memory => return Err(CompileError::TooMuchMemory(self.limits.memory)),
+            Stop::Folder => return Err(CompileError::TooManyFiles(self.limits.folder)),
+            Stop::Signalled(signal) => return Err(CompileError::Signalled(signal)),
+            Stop::Cancelled => return Err(CompileError::Cancelled),
+        }
+        let code = ended.collected.pop().flatten().ok_or(CompileError::NoResult)?;
+        if code.len() as u64 > MAX_CODE_BYTES {
+            return Err(CompileError::TooLarge(code.len() as u64));
+        }
+        Ok(Ran { code: Some(code), log })
     }
-    write(&folder.join("prelude.h"), &prelude::text())?;
-    let source = format!(
-        "#line 1 \"{}\"\n{}{}",
-        request.name.replace(['"', '\\', '\n'], "_"),
-        request.source,
-        name_expression::probes(&request.expressions)
-    );
-    write(&folder.join("sources/program.hip"), &source)
 }
 
-fn build(
-    toolchain: &Toolchain,
-    folder: &Path,
-    request: &Request,
-    options: &Options,
-) -> Result<Response, CompileError> {
-    let output = folder.join("program.out");
-    let mut command = Command::new(&toolchain.clang);
-    command
-        .current_dir(folder.join("sources"))
-        .args(["-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-O3", "-D__HIPCC_RTC__"])
-        .arg(format!("--offload-arch={}", options.target))
-        .arg(format!("-std={}", options.standard.as_deref().unwrap_or("c++17")))
-        .arg(format!("--rocm-path={}", toolchain.hip.display()))
-        .arg(format!("--rocm-device-lib-path={}", toolchain.device_libs.display()))
-        .arg("-isystem")
-        .arg(toolchain.hip.join("include"))
-        .args(["-I.", "-Wno-unused-command-line-argument"]);
-    if options.alone {
-        command.args(["-ffreestanding", "-nogpuinc"]);
-    } else {
-        command.arg("-include").arg(folder.join("prelude.h"));
+/// What a compiler or linker left; no code if it failed.
+pub(crate) struct Ran {
+    pub code: Option<Vec<u8>>,
+    pub log: String,
+}
+
+/// A compiler or linker that sees the toolchain.
+pub(crate) fn confined(toolchain: &Toolchain) -> sandbox::Command {
+    let mut command = sandbox::Command::new(&toolchain.clang);
+    for path in toolchain.files() {
+        command = command.visible(path);
     }
     command
-        .args(&options.passed)
-        .args(if options.relocatable { &["-fgpu-rdc", "-emit-llvm", "-c"][..] } else { &[] })
-        .arg("program.hip")
-        .arg("-o")
-        .arg(&output);
-    let (succeeded, log) = run(command, folder)?;
-    if !succeeded {
-        let names = log.contains("name expression:") && !log.contains("program.hip:");
-        let status = if names { HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID } else { HIPRTC_ERROR_COMPILATION };
-        return Ok(finished(status, log));
-    }
-    let result = result_in(&output)?;
-    if options.relocatable {
-        return Ok(Response { status: HIPRTC_SUCCESS, log, lowered: vec![], code: vec![], bitcode: result });
-    }
-    match name_expression::lowered(&result, &request.expressions) {
-        Ok(lowered) => Ok(Response { status: HIPRTC_SUCCESS, log, lowered, code: result, bitcode: vec![] }),
-        Err(text) => Ok(finished(HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, format!("{log}{text}\n"))),
-    }
-}
-
-/// What a compiler or linker left in a file.
-pub(crate) fn result_in(output: &Path) -> Result<Vec<u8>, CompileError> {
-    let bytes = std::fs::metadata(output).map_or(0, |data| data.len());
-    if bytes > MAX_CODE_BYTES {
-        return Err(CompileError::TooLarge(bytes));
-    }
-    std::fs::read(output)
-        .map_err(|source| CompileError::Io { what: "the compiled program cannot be read", source })
 }
 
 /// A response without code.
@@ -438,105 +276,50 @@ pub(crate) fn finished(status: hiprtcResult, log: String) -> Response {
     Response { status, log, lowered: vec![], code: vec![], bitcode: vec![] }
 }
 
-/// Runs the compiler with a time limit; its diagnostics go to a file, so that no pipe can fill up.
-pub(crate) fn run(mut command: Command, folder: &Path) -> Result<(bool, String), CompileError> {
-    let io = |what| move |source| CompileError::Io { what, source };
-    let path = folder.join("log");
-    let log = std::fs::File::create(&path).map_err(io("no log for the compiler"))?;
-    let copy = log.try_clone().map_err(io("no log for the compiler"))?;
-    command.stdin(Stdio::null()).stdout(log).stderr(copy);
-    let mut child = command.spawn().map_err(io("the compiler did not start"))?;
-    let deadline = Instant::now() + TIME_LIMIT;
-    let mut pause = Duration::from_millis(2);
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(io("the compiler was lost"))? {
-            break status;
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(CompileError::TooSlow);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    };
-    let mut text = Vec::new();
-    let file = std::fs::File::open(&path).map_err(io("the compiler's log cannot be read"))?;
-    file.take(MAX_LOG_BYTES).read_to_end(&mut text).map_err(io("the compiler's log cannot be read"))?;
-    Ok((status.success(), String::from_utf8_lossy(&text).into_owned()))
-}
-
-/// Drops the oldest results until the rest fits.
-fn prune(cache: &Path) -> std::io::Result<()> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(cache)? {
-        let entry = entry?;
-        let data = entry.metadata()?;
-        files.push((data.modified()?, data.len(), entry.path()));
+/// The compiler with the sources of a request.
+fn command(
+    toolchain: &Toolchain,
+    request: &Request,
+    options: &Options,
+) -> Result<sandbox::Command, CompileError> {
+    let mut command = confined(toolchain).start_folder(SOURCES);
+    // Of headers with the same name the last counts; none takes the place of the program.
+    let mut headers = BTreeMap::new();
+    for (name, text) in &request.headers {
+        let path = relative(name).ok_or_else(|| CompileError::HeaderName(name.clone()))?;
+        let path: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+        headers.insert(path, text);
     }
-    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
-    files.sort();
-    for (_, bytes, path) in files {
-        if total <= MAX_CACHE_BYTES {
-            break;
-        }
-        // Another session may have dropped it first.
-        let _ = std::fs::remove_file(path);
-        total -= bytes;
+    headers.remove(Path::new(PROGRAM));
+    for (path, text) in headers {
+        command = command.file(format!("{SOURCES}/{}", path.display()), text.as_bytes());
     }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(options: &[&str]) -> Result<Options, CompileError> {
-        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-        Options::parse(&options, "gfx942")
+    let source = format!(
+        "#line 1 \"{}\"\n{}{}",
+        request.name.replace(['"', '\\', '\n'], "_"),
+        request.source,
+        name_expression::probes(&request.expressions)
+    );
+    command = command
+        .file(format!("{SOURCES}/{PROGRAM}"), source)
+        .arguments(["-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-O3", "-D__HIPCC_RTC__"])
+        .arguments([
+            format!("--offload-arch={}", options.target),
+            format!("-std={}", options.standard.as_deref().unwrap_or("c++17")),
+            format!("--rocm-path={}", toolchain.hip.display()),
+            format!("--rocm-device-lib-path={}", toolchain.device_libs.display()),
+            format!("-isystem{}", toolchain.hip.join("include").display()),
+        ])
+        .arguments(["-I.", "-Wno-unused-command-line-argument"]);
+    if options.alone {
+        command = command.arguments(["-ffreestanding", "-nogpuinc"]);
+    } else {
+        command = command.file("prelude.h", prelude::text()).arguments(["-include", "../prelude.h"]);
     }
-
-    #[test]
-    fn options_of_both_vendors_are_understood() {
-        let it = parse(&["--gpu-architecture=gfx90a", "-DN=4", "-D", "M", "--std=c++20", "-O1"]).unwrap();
-        assert_eq!(it.target, "gfx90a");
-        assert_eq!(it.standard.as_deref(), Some("c++20"));
-        assert_eq!(it.passed, ["-DN=4", "-DM", "-O1"]);
-        let it =
-            parse(&["--offload-arch", "gfx942:xnack-", "--use_fast_math", "-I/opt/rocm/include"]).unwrap();
-        assert_eq!(it.target, "gfx942:xnack-");
-        assert_eq!(it.passed, ["-ffast-math"]);
-        let it = parse(&["-fcuda-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"]).unwrap();
-        assert_eq!(it.passed, ["-fgpu-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"]);
-        assert!(!it.alone && parse(&["-D__REMORA_NO_HEADERS__"]).unwrap().alone);
-    }
-
-    #[test]
-    fn options_that_reach_beyond_the_program_are_refused() {
-        for option in [
-            "-fplugin=evil.so",
-            "@file",
-            "-Xclang",
-            "-o",
-            "--config=x",
-            "-Wl,-o,x",
-            "-fprofile-generate=/tmp/x",
-            "-mllvm",
-            "-include",
-            "--offload-arch=gfx942;rm",
-            "-B/tmp",
-        ] {
-            assert!(parse(&[option]).is_err(), "{option}");
-        }
-        assert!(parse(&["-include", "../../etc/passwd"]).is_err());
-        assert!(parse(&["-mllvm", "-stats-file=x"]).is_err());
-    }
-
-    #[test]
-    fn header_names_stay_inside_the_folder() {
-        for name in ["/etc/x", "../x", "a/../../x", ""] {
-            assert!(relative(name).is_none(), "{name}");
-        }
-        assert!(relative("a/b.h").is_some());
-    }
+    let relocatable = if options.relocatable { &["-fgpu-rdc", "-emit-llvm", "-c"][..] } else { &[] };
+    Ok(command
+        .arguments(&options.passed)
+        .arguments(relocatable.iter().copied())
+        .arguments([PROGRAM, "-o"])
+        .arguments([format!("../{OUTPUT}")]))
 }

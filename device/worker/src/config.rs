@@ -9,6 +9,7 @@ use limits::{LimitConfig, LimitError};
 use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
+use crate::compile::CompilerConfig;
 use crate::store::UploadConfig;
 
 /// One emulated GPU.
@@ -49,10 +50,8 @@ pub struct SessionConfig {
     pub grace_closed: Duration,
     /// How long it is kept after the connection was lost.
     pub grace_lost: Duration,
-    /// Where the run-time compiler's parts are, if not in the usual places.
-    pub toolchain: Option<PathBuf>,
-    /// Where compiled programs are kept; `None` keeps none.
-    pub cache: Option<PathBuf>,
+    /// The run-time compiler. Its cache is one folder for all tenants here; each session gets that of its tenant.
+    pub compiler: CompilerConfig,
     /// Where uploads are kept for the next run; `None` keeps none.
     pub uploads: Option<UploadConfig>,
     /// What all sessions together may use of each device; `None` neither limits nor measures.
@@ -77,6 +76,8 @@ pub struct WorkerConfig {
     pub executor: Vec<PathBuf>,
     /// All variables it gets: those of the worker may hold its token.
     pub executor_environment: Vec<(OsString, OsString)>,
+    /// The same for the compiler service of a session.
+    pub compiler: Vec<PathBuf>,
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,

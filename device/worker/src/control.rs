@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use limits::LimitConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::compile::CompilerConfig;
 use crate::config::SessionConfig;
 use crate::status::SessionReport;
 
@@ -20,9 +21,15 @@ pub(crate) enum Order {
     /// Before the first order, where devices are shared: the page of limits (attached), and the session's place on it.
     Sit { limits: LimitConfig, seat: u32 },
     /// The first order: what to be.
-    Start { config: Box<SessionConfig>, session_id: u64, secret: [u8; 32], worker: String },
+    Start {
+        config: Box<SessionConfig>,
+        session_id: u64,
+        secret: [u8; 32],
+        worker: String,
+        has_compiler: bool,
+    },
     /// The first order otherwise: go on with the session that comes over the link (attached).
-    Resume { config: Box<SessionConfig>, worker: String },
+    Resume { config: Box<SessionConfig>, worker: String, has_compiler: bool },
     /// The session that was resumed belongs to this worker now.
     Adopted,
     /// Whoever is at the other end of the link (attached) takes the session away, if its work ends in time.
@@ -39,6 +46,10 @@ pub(crate) enum Order {
     Granted { ticket: u64, bytes: u64 },
     /// An offer or a question came to nothing.
     Refused { ticket: u64, text: String },
+    /// The compiler service that the session asked for: its socket (attached), or why there is none.
+    Compiler { refused: Option<String> },
+    /// To a compiler service: take tasks from the socket (attached).
+    Serve { config: CompilerConfig },
 }
 
 /// Session to supervisor.
@@ -74,6 +85,8 @@ pub(crate) enum Answer {
     Withdraw {
         token: [u8; 32],
     },
+    /// A compiler service is wanted.
+    Compiler {},
 }
 
 /// One end of the socket.
@@ -105,6 +118,15 @@ impl Control {
 
     pub(crate) fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// Keeps programs that this process starts from inheriting the socket.
+    pub(crate) fn close_on_exec(&self) -> io::Result<()> {
+        // SAFETY: changes a flag of an open descriptor.
+        match unsafe { libc::fcntl(self.raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Sends one message, with a descriptor if there is one.

@@ -15,7 +15,8 @@ use hip_api::types::{hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBloc
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
 
 use crate::broker::Exchange;
-use crate::compile::{self, Compiler};
+use crate::compile_channel::Task;
+use crate::compile_client::CompileClient;
 use crate::graph::{Graphs, Site};
 use crate::inbox::{BUFFER_BYTES, Broken, Inbox};
 use crate::outbox::Outbox;
@@ -27,8 +28,8 @@ use crate::watches::Watches;
 const MAX_ARGUMENTS_BYTES: u64 = 64 << 10;
 /// Clients send changes of mirrors in pieces far smaller than this.
 const MAX_CHANGES_BYTES: u64 = 4 << 20;
-/// Compilations of one session that run at the same time; more wait.
-const MAX_COMPILATIONS: usize = 8;
+/// Compilations of one session that run or wait at the same time; more are refused.
+const MAX_COMPILATIONS: usize = 64;
 
 /// Whether the session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(crate) struct Dispatcher {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) exchange: Arc<Exchange>,
-    compiler: Arc<Compiler>,
+    compiler: Arc<CompileClient>,
     compilations: Arc<AtomicUsize>,
     watches: Arc<Watches>,
     pub(crate) store: Option<Arc<Store>>,
@@ -58,7 +59,7 @@ impl Dispatcher {
     pub(crate) fn new(
         device: Arc<dyn Device>,
         outbox: Arc<Outbox>,
-        compiler: Arc<Compiler>,
+        compiler: Arc<CompileClient>,
         store: Option<Arc<Store>>,
         exchange: Arc<Exchange>,
         farewell: Arc<dyn Fn() + Send + Sync>,
@@ -588,23 +589,7 @@ impl Dispatcher {
             Ok((request, _)) => request,
             Err(error) => return self.outbox.fail(header, &error),
         };
-        self.on_compiler::<wire::Compile>(header, move |compiler| {
-            let response = compiler.compile(&compile::Request {
-                isa: request.isa,
-                name: request.name,
-                source: request.source,
-                headers: request.headers,
-                options: request.options,
-                expressions: request.expressions,
-            });
-            wire::reply::Compile {
-                status: response.status.0 as i32,
-                log: response.log,
-                lowered: response.lowered,
-                code: wire::Bytes(response.code),
-                bitcode: wire::Bytes(response.bitcode),
-            }
-        });
+        self.on_compiler::<wire::Compile>(header, Task::Compile(request), |result| result);
     }
 
     /// Links in the same way.
@@ -613,21 +598,19 @@ impl Dispatcher {
             Ok((request, _)) => request,
             Err(error) => return self.outbox.fail(header, &error),
         };
-        self.on_compiler::<wire::Link>(header, move |compiler| {
-            let response = compiler.link(&request.isa, &request.inputs);
-            wire::reply::Link {
-                status: response.status.0 as i32,
-                log: response.log,
-                code: wire::Bytes(response.code),
-            }
+        self.on_compiler::<wire::Link>(header, Task::Link(request), |result| wire::reply::Link {
+            status: result.status,
+            log: result.log,
+            code: result.code,
         });
     }
 
-    /// Answers with what the compiler makes, if it is not too busy.
+    /// Answers with what the session's compiler service makes of a task, if not too many wait for it.
     fn on_compiler<O: Operation>(
         &self,
         header: &Header,
-        work: impl FnOnce(&Compiler) -> O::Reply + Send + 'static,
+        task: Task,
+        reply: impl FnOnce(wire::reply::Compile) -> O::Reply + Send + 'static,
     ) {
         if self.compilations.fetch_add(1, Ordering::Relaxed) >= MAX_COMPILATIONS {
             self.compilations.fetch_sub(1, Ordering::Relaxed);
@@ -638,7 +621,7 @@ impl Dispatcher {
             (Arc::clone(&self.outbox), Arc::clone(&self.compiler), Arc::clone(&self.compilations));
         let header_ = *header;
         let started = std::thread::Builder::new().name("compile".to_owned()).spawn(move || {
-            let reply = work(&compiler);
+            let reply = reply(compiler.perform(&task));
             compilations.fetch_sub(1, Ordering::Relaxed);
             outbox.finish::<O>(&header_, Ok(reply));
         });

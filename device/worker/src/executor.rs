@@ -21,7 +21,7 @@ use wire::{
 use crate::allowance;
 use crate::arrival::Arriving;
 use crate::broker::Exchange;
-use crate::compile::Compiler;
+use crate::compile_client::CompileClient;
 use crate::config::{BackendConfig, SessionConfig, WorkerError};
 use crate::confine::{Ground, confine};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
@@ -55,6 +55,7 @@ pub fn execute() -> Result<(), WorkerError> {
     // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
+    control.close_on_exec().map_err(failed)?;
     let mut first = control.receive().map_err(failed)?;
     let mut seat = None;
     if let Some((Order::Sit { limits, seat: place }, page)) = first {
@@ -62,12 +63,12 @@ pub fn execute() -> Result<(), WorkerError> {
         first = control.receive().map_err(failed)?;
     }
     match first {
-        Some((Order::Start { config, session_id, secret, worker }, _)) => {
-            let identity = Identity { session_id, secret, worker, shares_memory: false };
+        Some((Order::Start { config, session_id, secret, worker, has_compiler }, _)) => {
+            let identity = Identity { session_id, secret, worker, has_compiler, shares_memory: false };
             begin(control, &config, identity, seat)
         }
-        Some((Order::Resume { config, worker }, Some(fd))) => {
-            resume(control, &config, worker, &Link::from_fd(fd), seat)
+        Some((Order::Resume { config, worker, has_compiler }, Some(fd))) => {
+            resume(control, &config, (worker, has_compiler), &Link::from_fd(fd), seat)
         }
         _ => Err(WorkerError::Control("the first order is not a start".to_owned())),
     }
@@ -110,7 +111,7 @@ fn begin(
 fn resume(
     control: Control,
     config: &SessionConfig,
-    worker: String,
+    (worker, has_compiler): (String, bool),
     link: &Link,
     seat: Option<Seat>,
 ) -> Result<(), WorkerError> {
@@ -143,7 +144,7 @@ fn resume(
     }
     let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
     let control = Arc::new(control);
-    let identity = Identity { session_id, secret, worker, shares_memory };
+    let identity = Identity { session_id, secret, worker, has_compiler, shares_memory };
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &ground, true);
     let manifest = match arriving.settle(&mut dispatcher) {
         Ok(manifest) => manifest,
@@ -168,6 +169,7 @@ struct Identity {
     session_id: u64,
     secret: [u8; 32],
     worker: String,
+    has_compiler: bool,
     shares_memory: bool,
 }
 
@@ -185,8 +187,8 @@ fn equip(
     ground: &Ground,
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
-    let Identity { session_id, secret, worker, shares_memory } = identity;
-    let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
+    let Identity { session_id, secret, worker, has_compiler, shares_memory } = identity;
+    let compiler = Arc::new(CompileClient::new(Arc::clone(&control)));
     let store = ground.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
         opened.inspect_err(|error| tracing::warn!("uploads are not kept: {error}")).ok()
@@ -205,7 +207,8 @@ fn equip(
         session_id,
         secret,
         worker,
-        has_compiler: compiler.is_available(),
+        has_compiler,
+        compiler: Arc::clone(&compiler),
         grace_lost: config.grace_lost,
         grace_closed: config.grace_closed,
         reading: Mutex::default(),
@@ -313,6 +316,7 @@ struct Shared {
     secret: [u8; 32],
     worker: String,
     has_compiler: bool,
+    compiler: Arc<CompileClient>,
     grace_lost: Duration,
     grace_closed: Duration,
     door: Mutex<Door>,
@@ -672,6 +676,7 @@ impl Shared {
                 Ok(Some((Order::Report { ticket }, _))) => {
                     let _ = control.send(&Answer::Report { ticket, report: self.report() }, None);
                 }
+                Ok(Some((Order::Compiler { refused }, socket))) => self.compiler.hear(refused, socket),
                 Ok(Some((order, attached))) => {
                     if let Some(order) = self.exchange.hear(order, attached) {
                         tracing::warn!("order ignored: {order:?}");

@@ -11,6 +11,12 @@ mod arrival;
 mod broker;
 mod bulk;
 mod compile;
+mod compile_budget;
+mod compile_cache;
+mod compile_channel;
+mod compile_client;
+mod compile_options;
+mod compile_service;
 mod config;
 mod confine;
 mod control;
@@ -43,7 +49,10 @@ mod virtual_memory;
 mod watches;
 
 pub use administration::{MoveError, Taken, migrate, redirect, resume, snapshot};
-pub use compile::{CompileError, Compiler, Request as CompileRequest, Response as CompileResponse};
+pub use compile::{
+    CompileError, Compiler, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
+};
+pub use compile_service::serve_compiler;
 pub use config::{BackendConfig, DeviceConfig, SessionConfig, WorkerConfig, WorkerError};
 pub use executor::execute;
 pub use limits::{LimitConfig, LimitError, Qos};

@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use toolchain::Toolchain;
 use wire::{Field, Hello};
 
 use crate::absent::{Absence, Absent};
 use crate::allowance::{Allowance, Taken};
 use crate::broker::Broker;
+use crate::compile_service::CompilerProcess;
 use crate::config::{SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::status::{SessionReport, SessionStatus};
@@ -39,13 +41,21 @@ struct Session {
     seat: Option<u32>,
 }
 
+/// Programs and their arguments, started with a control socket as descriptor 3.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub session: Vec<PathBuf>,
+    /// All variables that sessions get.
+    pub session_environment: Vec<(OsString, OsString)>,
+    pub compiler: Vec<PathBuf>,
+}
+
 /// Every session, by its id.
 pub(crate) struct Sessions {
     sessions: Mutex<HashMap<u64, Session>>,
     gone: Condvar,
     limit: usize,
-    program: Vec<PathBuf>,
-    environment: Vec<(OsString, OsString)>,
+    programs: Programs,
     config: SessionConfig,
     worker: String,
     tickets: AtomicU64,
@@ -57,8 +67,7 @@ pub(crate) struct Sessions {
 impl Sessions {
     pub(crate) fn new(
         limit: usize,
-        program: Vec<PathBuf>,
-        environment: Vec<(OsString, OsString)>,
+        programs: Programs,
         config: SessionConfig,
         worker: String,
         allowance: Option<Allowance>,
@@ -67,8 +76,7 @@ impl Sessions {
             sessions: Mutex::new(HashMap::new()),
             gone: Condvar::new(),
             limit,
-            program,
-            environment,
+            programs,
             config,
             worker,
             tickets: AtomicU64::new(0),
@@ -134,7 +142,9 @@ impl Sessions {
         drop(theirs);
         let config = Box::new(self.config.clone());
         let seat = self.seat(&ours)?;
-        let start = Order::Start { config, session_id: id, secret: key, worker: self.worker.clone() };
+        let has_compiler = self.has_compiler();
+        let start =
+            Order::Start { config, session_id: id, secret: key, worker: self.worker.clone(), has_compiler };
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
         sent.map_err(failed("the session's process took no orders"))?;
 
@@ -179,7 +189,11 @@ impl Sessions {
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
         let seat = self.seat(&ours)?;
-        let order = Order::Resume { config: Box::new(self.config.clone()), worker: self.worker.clone() };
+        let order = Order::Resume {
+            config: Box::new(self.config.clone()),
+            worker: self.worker.clone(),
+            has_compiler: self.has_compiler(),
+        };
         ours.send(&order, Some(link.as_raw_fd())).map_err(failed("the session's process took no orders"))?;
         let sessions = Arc::clone(self);
         std::thread::Builder::new()
@@ -327,12 +341,12 @@ impl Sessions {
     }
 
     fn spawn(&self, theirs: &Control) -> std::io::Result<Child> {
-        let Some((program, arguments)) = self.program.split_first() else {
+        let Some((program, arguments)) = self.programs.session.split_first() else {
             return Err(std::io::Error::other("no program is configured for sessions"));
         };
         let fd = theirs.raw_fd();
         let mut command = Command::new(program);
-        command.env_clear().envs(self.environment.iter().cloned());
+        command.env_clear().envs(self.programs.session_environment.iter().cloned());
         command.args(arguments).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
         // SAFETY: only async-signal-safe calls between fork and exec: the control socket moves to its place, and the
         // supervisor's blocked signals are unblocked.
@@ -356,6 +370,28 @@ impl Sessions {
         command.spawn()
     }
 
+    /// Whether sessions can compile. Looked up for each, because a toolchain may be installed at any time.
+    fn has_compiler(&self) -> bool {
+        Toolchain::find(self.config.compiler.toolchain.as_deref()).is_ok()
+    }
+
+    /// Starts the compiler service of a session and gives the session its socket. Replaces one that has ended.
+    fn start_compiler(&self, control: &Control, seat: Option<&Taken>, service: &mut Option<CompilerProcess>) {
+        // First, so that a session has one at a time.
+        *service = None;
+        let seat = self.config.limits.zip(seat);
+        let started = CompilerProcess::start(&self.programs.compiler, &self.config.compiler, seat);
+        let (refused, socket) = match started {
+            Ok((process, socket)) => {
+                *service = Some(process);
+                (None, Some(socket))
+            }
+            Err(error) => (Some(format!("it did not start: {error}")), None),
+        };
+        // A session that is gone needs no answer.
+        let _ = control.send(&Order::Compiler { refused }, socket.as_ref().map(AsRawFd::as_raw_fd));
+    }
+
     /// Follows a session until its process has ended.
     fn watch(
         &self,
@@ -365,9 +401,11 @@ impl Sessions {
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
+        let mut compiler = None;
         while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
             match self.broker.serve(id, control, answer, attached) {
                 None => {}
+                Some(Answer::Compiler {}) => self.start_compiler(control, seat.as_ref(), &mut compiler),
                 Some(Answer::Report { ticket, report: fresh }) => {
                     *report.0.lock() = (ticket, fresh);
                     report.1.notify_all();
@@ -383,6 +421,8 @@ impl Sessions {
             }
         }
         self.broker.forget(id);
+        // Ends every compiler of the session, before its place is free.
+        drop(compiler);
         let ended = child.wait();
         // What the process had of shared devices is free now, and not before.
         drop(seat);

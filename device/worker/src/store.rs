@@ -42,14 +42,7 @@ pub struct UploadConfig {
 impl UploadConfig {
     /// The part of one tenant: of all who know the same token.
     pub(crate) fn of_tenant(mut self, token: Option<&[u8]>) -> UploadConfig {
-        let name = match token {
-            Some(token) => {
-                let key = blake3::derive_key("remora 2026 tenant of an upload store", token);
-                blake3::Hash::from_bytes(key).to_hex()[..32].to_owned()
-            }
-            None => "open".to_owned(),
-        };
-        self.folder.push(name);
+        self.folder.push(tenant("remora 2026 tenant of an upload store", token));
         self
     }
 }
@@ -78,6 +71,26 @@ pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<Owned
         opened.set_permissions(fs::Permissions::from_mode(GROUP_FOLDER_MODE))?;
     }
     Ok(opened.into())
+}
+
+/// What a client with no token is called.
+const OPEN: &str = "open";
+const TENANT_DIGITS: usize = 32;
+
+/// The name of a tenant's folder: of all clients that know the same token. `purpose` keeps one name from leading to another.
+pub(crate) fn tenant(purpose: &str, token: Option<&[u8]>) -> String {
+    match token {
+        Some(token) => {
+            let key = blake3::derive_key(purpose, token);
+            blake3::Hash::from_bytes(key).to_hex()[..TENANT_DIGITS].to_owned()
+        }
+        None => OPEN.to_owned(),
+    }
+}
+
+/// Whether a folder may be that of a tenant.
+pub(crate) fn is_tenant(name: &str) -> bool {
+    name == OPEN || name.len() == TENANT_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[derive(Debug)]

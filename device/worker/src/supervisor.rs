@@ -11,12 +11,14 @@ use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
 use crate::allowance::{self, Allowance};
+use crate::compile::CompilerConfig;
+use crate::compile_cache::CompileCache;
 use crate::confine;
 use crate::config::{SessionConfig, WorkerConfig, WorkerError};
 use crate::greeting::{self, Guest, Refusal};
 use crate::probe::{DeviceSummary, probe};
 use crate::proxy;
-use crate::sessions::Sessions;
+use crate::sessions::{Programs, Sessions};
 use crate::status::{DeviceStatus, Status};
 
 /// Connections that may be in their handshake at the same time.
@@ -51,6 +53,15 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         listeners.push((listener, endpoint.clone()));
     }
     let session = SessionConfig {
+        compiler: CompilerConfig {
+            cache: config
+                .session
+                .compiler
+                .cache
+                .as_ref()
+                .map(|all| CompileCache::of_tenant(all, config.token.as_deref())),
+            ..config.session.compiler.clone()
+        },
         uploads: config.session.uploads.clone().map(|uploads| uploads.of_tenant(config.token.as_deref())),
         ..config.session.clone()
     };
@@ -58,8 +69,11 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     let supervisor = Arc::new(Supervisor {
         sessions: Arc::new(Sessions::new(
             config.max_sessions,
-            config.executor.clone(),
-            config.executor_environment.clone(),
+            Programs {
+                session: config.executor.clone(),
+                session_environment: config.executor_environment.clone(),
+                compiler: config.compiler.clone(),
+            },
             session,
             worker.clone(),
             allowance,
