@@ -25,6 +25,7 @@ mod dispatch;
 mod executor;
 mod graph;
 mod greeting;
+mod handshakes;
 mod inbox;
 mod link;
 mod manifest;
@@ -45,10 +46,11 @@ mod spans;
 mod status;
 mod store;
 mod supervisor;
+mod tenants;
 mod virtual_memory;
 mod watches;
 
-pub use administration::{MoveError, Taken, migrate, redirect, resume, snapshot};
+pub use administration::{MoveError, Taken, migrate, redirect, resume, resume_for, snapshot};
 pub use compile::{
     CompileError, Compiler, CompilerConfig, Request as CompileRequest, Response as CompileResponse,
 };
@@ -64,4 +66,5 @@ pub use snapshot::SnapshotError;
 pub use status::{DeviceLimits, DeviceStatus, SessionStatus, Status};
 pub use store::UploadConfig;
 pub use supervisor::supervise;
+pub use tenants::{DEFAULT_TENANT, Role, TokenConfig, TokensError, parse_bytes, read_tokens};
 pub use toolchain::{Toolchain, ToolchainProblem};

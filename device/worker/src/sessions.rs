@@ -15,12 +15,13 @@ use toolchain::Toolchain;
 use wire::{Field, Hello};
 
 use crate::absent::{Absence, Absent};
-use crate::allowance::{Allowance, Taken};
+use crate::allowance::Taken;
 use crate::broker::Broker;
 use crate::compile_service::CompilerProcess;
-use crate::config::{SessionConfig, WorkerError};
+use crate::config::WorkerError;
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::status::{SessionReport, SessionStatus};
+use crate::tenants::{Tenant, Who};
 
 /// A session that does not report in this time is shown without numbers.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -28,6 +29,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 const LEAVING: Duration = Duration::from_secs(15);
 
 struct Session {
+    tenant: Arc<Tenant>,
     secret: [u8; 32],
     control: Arc<Control>,
     client: String,
@@ -56,39 +58,39 @@ pub(crate) struct Sessions {
     gone: Condvar,
     limit: usize,
     programs: Programs,
-    config: SessionConfig,
     worker: String,
     tickets: AtomicU64,
     broker: Broker,
     absent: Absent,
-    allowance: Option<Allowance>,
 }
 
 impl Sessions {
-    pub(crate) fn new(
-        limit: usize,
-        programs: Programs,
-        config: SessionConfig,
-        worker: String,
-        allowance: Option<Allowance>,
-    ) -> Sessions {
+    pub(crate) fn new(limit: usize, programs: Programs, worker: String) -> Sessions {
         Sessions {
             sessions: Mutex::new(HashMap::new()),
             gone: Condvar::new(),
             limit,
             programs,
-            config,
             worker,
             tickets: AtomicU64::new(0),
             broker: Broker::default(),
             absent: Absent::default(),
-            allowance,
         }
     }
 
-    pub(crate) fn secret_of(&self, id: u64) -> Option<[u8; 32]> {
-        let here = self.sessions.lock().get(&id).map(|session| session.secret);
-        here.or_else(|| self.absent.find(id).map(|absence| absence.secret))
+    /// The secret of a session that is or was here, for the tenant it belongs to and nobody else.
+    pub(crate) fn secret_of(&self, id: u64, who: &Who) -> Option<[u8; 32]> {
+        let tenant = &who.tenant()?.name;
+        let sessions = self.sessions.lock();
+        let here = sessions.get(&id).map(|session| (session.tenant.name.clone(), session.secret));
+        drop(sessions);
+        let found = here.or_else(|| self.absent.find(id).map(|absence| (absence.tenant, absence.secret)));
+        found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
+    }
+
+    /// Whether a session is or was here.
+    pub(crate) fn knows(&self, id: u64) -> bool {
+        self.has(id) || self.absent.find(id).is_some()
     }
 
     pub(crate) fn has(&self, id: u64) -> bool {
@@ -107,21 +109,34 @@ impl Sessions {
         &self.absent
     }
 
-    pub(crate) fn allowance(&self) -> Option<&Allowance> {
-        self.allowance.as_ref()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.lock().is_empty() && !self.absent.has_suspended()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.sessions.lock().len() >= self.limit
+    /// The limit that keeps a tenant from starting another session.
+    pub(crate) fn full(&self, tenant: &Tenant) -> Option<String> {
+        let sessions = self.sessions.lock();
+        if sessions.len() >= self.limit {
+            return Some(format!("{} sessions are running, which is this worker's limit", self.limit));
+        }
+        let own = sessions.values().filter(|session| session.tenant.name == tenant.name).count();
+        let limit = tenant.max_sessions.filter(|limit| own >= *limit)?;
+        Some(format!("{own} sessions of {} are running, and its limit is {limit}", tenant.name))
+    }
+
+    /// Ends the sessions of a tenant that is no longer one.
+    pub(crate) fn end_of(&self, tenant: &str) {
+        for (id, session) in self.sessions.lock().iter().filter(|(_, it)| it.tenant.name == tenant) {
+            tracing::info!("session {id:016x} of {} is ended: tenant {tenant} was removed", session.client);
+            // SAFETY: the descriptor is open as long as the session is in the map.
+            unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
+        }
     }
 
     /// Starts a process for a new session and gives it the connection.
     pub(crate) fn start(
         self: &Arc<Sessions>,
+        tenant: &Arc<Tenant>,
         hello: &Hello,
         version: u16,
         peer: &str,
@@ -140,9 +155,9 @@ impl Sessions {
         let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
-        let config = Box::new(self.config.clone());
-        let seat = self.seat(&ours)?;
-        let has_compiler = self.has_compiler();
+        let config = Box::new(tenant.config.clone());
+        let seat = seat(tenant, &ours)?;
+        let has_compiler = has_compiler(tenant);
         let start =
             Order::Start { config, session_id: id, secret: key, worker: self.worker.clone(), has_compiler };
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
@@ -151,6 +166,7 @@ impl Sessions {
         let control = Arc::new(ours);
         let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
         let session = Session {
+            tenant: Arc::clone(tenant),
             secret: key,
             control: Arc::clone(&control),
             client: hello.client.clone(),
@@ -162,8 +178,8 @@ impl Sessions {
             seat: seat.as_ref().map(Taken::number),
         };
         self.sessions.lock().insert(id, session);
-        let sessions = Arc::clone(self);
-        let watch = move || sessions.watch(id, child, seat, &control, &report);
+        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
+        let watch = move || sessions.watch(id, &tenant, child, seat, &control, &report);
         std::thread::Builder::new()
             .name("session".to_owned())
             .spawn(watch)
@@ -171,46 +187,40 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Gives a new process its place on the page of limits, if there is one.
-    fn seat(&self, control: &Control) -> Result<Option<Taken>, WorkerError> {
-        let failed = |what| move |source| WorkerError::Io { what, source };
-        let (Some(allowance), Some(limits)) = (&self.allowance, self.config.limits) else { return Ok(None) };
-        let seat = allowance.take_seat().map_err(failed("every place on the page of limits is taken"))?;
-        let order = Order::Sit { limits, seat: seat.number() };
-        let sent = control.send(&order, Some(seat.descriptor()));
-        sent.map_err(failed("the session's process took no orders"))?;
-        Ok(Some(seat))
-    }
-
     /// Starts a process for a session that comes over a link.
-    pub(crate) fn resume(self: &Arc<Sessions>, link: &OwnedFd) -> Result<(), WorkerError> {
+    pub(crate) fn resume(
+        self: &Arc<Sessions>,
+        tenant: &Arc<Tenant>,
+        link: &OwnedFd,
+    ) -> Result<(), WorkerError> {
         let failed = |what| move |source| WorkerError::Io { what, source };
         let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
-        let seat = self.seat(&ours)?;
+        let seat = seat(tenant, &ours)?;
         let order = Order::Resume {
-            config: Box::new(self.config.clone()),
+            config: Box::new(tenant.config.clone()),
             worker: self.worker.clone(),
-            has_compiler: self.has_compiler(),
+            has_compiler: has_compiler(tenant),
         };
         ours.send(&order, Some(link.as_raw_fd())).map_err(failed("the session's process took no orders"))?;
-        let sessions = Arc::clone(self);
+        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
         std::thread::Builder::new()
             .name("session".to_owned())
-            .spawn(move || sessions.adopt(child, seat, Arc::new(ours)))
+            .spawn(move || sessions.adopt(&tenant, child, seat, Arc::new(ours)))
             .map_err(failed("no thread for the session"))?;
         Ok(())
     }
 
     /// Follows a process that resumes a session, from before the session is known.
-    fn adopt(&self, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
+    fn adopt(&self, tenant: &Arc<Tenant>, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
         let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
             let _ = child.wait();
             return;
         };
         let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
         let session = Session {
+            tenant: Arc::clone(tenant),
             secret,
             control: Arc::clone(&control),
             client,
@@ -249,7 +259,9 @@ impl Sessions {
         drop(sessions);
         let sent = control.send(&order, None);
         match order {
-            Order::Adopted if sent.is_ok() => self.watch(session_id, child, seat, &control, &report),
+            Order::Adopted if sent.is_ok() => {
+                self.watch(session_id, tenant, child, seat, &control, &report);
+            }
             Order::Adopted => {
                 self.sessions.lock().remove(&session_id);
                 let _ = child.wait();
@@ -289,20 +301,24 @@ impl Sessions {
         session.control.send(&Order::Join { place }, Some(link.as_raw_fd())).is_ok()
     }
 
-    /// Asks every session how it is.
-    pub(crate) fn report(&self) -> Vec<(SessionStatus, SessionReport)> {
+    /// Asks every session how it is; of one tenant, if one is named.
+    pub(crate) fn report(&self, tenant: Option<&str>) -> Vec<(SessionStatus, SessionReport)> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let mut asked = Vec::new();
         for (id, session) in self.sessions.lock().iter() {
+            if tenant.is_some_and(|tenant| session.tenant.name != tenant) {
+                continue;
+            }
             let _ = session.control.send(&Order::Report { ticket }, None);
             let status = SessionStatus {
                 id: *id,
+                tenant: session.tenant.name.clone(),
                 client: session.client.clone(),
                 pid: session.pid,
                 peer: session.peer.clone(),
                 process: session.process,
                 age_s: session.since.elapsed().as_secs(),
-                spent_ns: match (&self.allowance, session.seat) {
+                spent_ns: match (&session.tenant.allowance, session.seat) {
                     (Some(allowance), Some(seat)) => allowance.spent_by(seat),
                     _ => Vec::new(),
                 },
@@ -370,17 +386,18 @@ impl Sessions {
         command.spawn()
     }
 
-    /// Whether sessions can compile. Looked up for each, because a toolchain may be installed at any time.
-    fn has_compiler(&self) -> bool {
-        Toolchain::find(self.config.compiler.toolchain.as_deref()).is_ok()
-    }
-
     /// Starts the compiler service of a session and gives the session its socket. Replaces one that has ended.
-    fn start_compiler(&self, control: &Control, seat: Option<&Taken>, service: &mut Option<CompilerProcess>) {
+    fn start_compiler(
+        &self,
+        tenant: &Tenant,
+        control: &Control,
+        seat: Option<&Taken>,
+        service: &mut Option<CompilerProcess>,
+    ) {
         // First, so that a session has one at a time.
         *service = None;
-        let seat = self.config.limits.zip(seat);
-        let started = CompilerProcess::start(&self.programs.compiler, &self.config.compiler, seat);
+        let seat = tenant.config.limits.zip(seat);
+        let started = CompilerProcess::start(&self.programs.compiler, &tenant.config.compiler, seat);
         let (refused, socket) = match started {
             Ok((process, socket)) => {
                 *service = Some(process);
@@ -396,6 +413,7 @@ impl Sessions {
     fn watch(
         &self,
         id: u64,
+        tenant: &Tenant,
         mut child: Child,
         seat: Option<Taken>,
         control: &Control,
@@ -403,9 +421,11 @@ impl Sessions {
     ) {
         let mut compiler = None;
         while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
-            match self.broker.serve(id, control, answer, attached) {
+            match self.broker.serve(id, &tenant.name, control, answer, attached) {
                 None => {}
-                Some(Answer::Compiler {}) => self.start_compiler(control, seat.as_ref(), &mut compiler),
+                Some(Answer::Compiler {}) => {
+                    self.start_compiler(tenant, control, seat.as_ref(), &mut compiler);
+                }
                 Some(Answer::Report { ticket, report: fresh }) => {
                     *report.0.lock() = (ticket, fresh);
                     report.1.notify_all();
@@ -414,7 +434,9 @@ impl Sessions {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
                     if let Some(secret) = secret {
                         tracing::info!("session {id:016x} is {}", endpoint.as_deref().unwrap_or("suspended"));
-                        self.absent.insert(id, Absence { secret, endpoint, asked: Instant::now() });
+                        let tenant = tenant.name.clone();
+                        let asked = Instant::now();
+                        self.absent.insert(id, Absence { tenant, secret, endpoint, asked });
                     }
                 }
                 Some(_) => break,
@@ -435,6 +457,22 @@ impl Sessions {
             Err(error) => tracing::error!("session {id:016x} of {client}: {error}"),
         }
     }
+}
+
+/// Whether sessions can compile. Looked up for each, because a toolchain may be installed at any time.
+fn has_compiler(tenant: &Tenant) -> bool {
+    Toolchain::find(tenant.config.compiler.toolchain.as_deref()).is_ok()
+}
+
+/// Gives a new process its place on its tenant's page of limits, if there is one.
+fn seat(tenant: &Tenant, control: &Control) -> Result<Option<Taken>, WorkerError> {
+    let failed = |what| move |source| WorkerError::Io { what, source };
+    let (Some(allowance), Some(limits)) = (&tenant.allowance, tenant.config.limits) else { return Ok(None) };
+    let seat = allowance.take_seat().map_err(failed("every place on the page of limits is taken"))?;
+    let order = Order::Sit { limits, seat: seat.number() };
+    let sent = control.send(&order, Some(seat.descriptor()));
+    sent.map_err(failed("the session's process took no orders"))?;
+    Ok(Some(seat))
 }
 
 fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {

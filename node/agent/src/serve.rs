@@ -43,7 +43,7 @@ impl Server {
         let push = push.map(|config| tokio::spawn(push::push(Arc::clone(&agent), config)));
         let router = http::router(Arc::clone(&agent));
         let http = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+            if let Err(error) = http_serve::serve(listener, router, None, std::future::pending()).await {
                 tracing::error!("the HTTP interface failed: {error}");
             }
         });

@@ -79,10 +79,14 @@ fn command(
     gpus: &[Gpu],
 ) -> Result<Command, String> {
     let (program, arguments) = config.worker.split_first().ok_or("no program is configured for workers")?;
-    let token = folder.of_worker(&allocation.id, "token");
     let failed = |error: std::io::Error| error.to_string();
-    std::io::Write::write_all(&mut private(&token, true).map_err(failed)?, allocation.token.as_bytes())
-        .map_err(failed)?;
+    let secret = |kind: &str, text: &str| {
+        let path = folder.of_worker(&allocation.id, kind);
+        let file = private(&path, true);
+        file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())).map_err(failed)?;
+        Ok::<_, String>(path)
+    };
+    let token = secret("token", &allocation.token)?;
     let log = folder.of_worker(&allocation.id, "log");
     if std::fs::metadata(&log).is_ok_and(|it| it.len() > LOG_BYTES) {
         let _ = std::fs::rename(&log, folder.of_worker(&allocation.id, "log.1"));
@@ -93,6 +97,9 @@ fn command(
     let port = allocation.worker.port.unwrap_or(0);
     command.arg("--listen").arg(Endpoint::tcp(&config.worker_host, port).to_string());
     command.arg("--token-file").arg(token);
+    if !allocation.admin_token.is_empty() {
+        command.arg("--admin-token-file").arg(secret("admin-token", &allocation.admin_token)?);
+    }
     let names = [allocation.name(), allocation.id.as_str()];
     let orders = config.limits.clone().unwrap_or_else(|| folder.path().join("limits"));
     let share =
@@ -159,7 +166,7 @@ pub(crate) fn end(process: Identity) {
 
 /// Removes what a worker left.
 pub(crate) fn forget(folder: &Folder, id: &str) {
-    for kind in ["out", "token", "log", "log.1"] {
+    for kind in ["out", "token", "admin-token", "log", "log.1"] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
     let _ = std::fs::remove_dir_all(folder.of_worker(id, "sessions"));
@@ -167,9 +174,13 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
 
 /// Where the worker of an allocation is reached; nothing if it has none yet.
 pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
+    let token = match allocation.admin_token.as_str() {
+        "" => &allocation.token,
+        token => token,
+    };
     Some(Place {
         endpoint: Endpoint::tcp(config.worker_address(), allocation.worker.port?),
-        token: Some(allocation.token.clone().into_bytes()),
+        token: Some(token.as_bytes().to_vec()),
         trust: None,
         connect_timeout: CONNECT,
     })
