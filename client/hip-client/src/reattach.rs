@@ -368,7 +368,12 @@ fn connect_within<Answer: Operation>(
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
-    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
+    let patience = match secret {
+        // A session that is there needs no device to start. A connection that falls silent now is replaced like any other.
+        Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),
+        None => WELCOME_PATIENCE,
+    };
+    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), patience)?;
     Ok((link, answer, distance))
 }
 
