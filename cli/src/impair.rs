@@ -24,6 +24,10 @@ pub struct Arguments {
     /// Cut the first connection after so many bytes, the second after the next such number, and so on. Repeatable
     #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
     cut: Vec<u64>,
+    /// Forward nothing on the first connection after so many bytes but keep it open, on the second after the next such number, and so
+    /// on. Repeatable
+    #[arg(long, value_name = "BYTES", value_parser = crate::worker::parse_bytes)]
+    silence: Vec<u64>,
 }
 
 /// Forwards until the process is ended.
@@ -38,6 +42,7 @@ pub fn impair(arguments: &Arguments) -> Result<()> {
         delay: Duration::from_secs_f64(arguments.delay / 1000.0),
         bandwidth: arguments.bandwidth,
         cuts: arguments.cut.clone(),
+        silences: arguments.silence.clone(),
     };
     let proxy = Impair::listen(arguments.listen, arguments.to.clone(), impairment)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;

@@ -52,6 +52,7 @@ impl Program {
             "TOKEN_FILE",
             "TLS_CA",
             "CONNECT_TIMEOUT",
+            "SILENCE_TIMEOUT",
             "STRICT",
             "STATS",
             "MAPPED",

@@ -4,8 +4,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{Ended, Program, Running, Worker};
-use transport::impair::{Impair, Impairment};
+use e2e::{Ended, Program, Running, Worker, WorkerOptions};
+use transport::impair::{Impair, Impairment, Silence};
 
 fn through(proxy: &Impair, program: &Program) -> Command {
     let mut command = program.command();
@@ -123,6 +123,151 @@ fn a_worker_out_of_reach_for_a_while_is_waited_for() {
     proxy.refuse(false);
     e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
     running.finish().expect_silent_success().expect_line("PASS steady");
+}
+
+/// The lines on stderr: one that begins so, and one that says that the connection is restored.
+fn expect_outage(ended: &Ended, first: &str, proxy: &Impair) {
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "one line for the outage and one for its end:\n{}", ended.stderr);
+    let place = proxy.endpoint();
+    assert!(lines[0].starts_with(&format!("remora: {first} {place} for ")), "{}", lines[0]);
+    assert!(lines[0].contains("a call is waiting"), "{}", lines[0]);
+    assert!(lines[1].starts_with(&format!("remora: connection to {place} restored after ")), "{}", lines[1]);
+}
+
+#[test]
+fn a_call_on_a_link_that_falls_silent_gets_its_answer_over_a_new_one_and_two_lines_say_so() {
+    let worker = Worker::start();
+    let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+    let steady = Program::own("steady");
+    let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
+    running.wait_for_line("round 0");
+    proxy.silence(Silence::Both);
+    let before = running.stdout_so_far().lines().count();
+    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    let ended = running.finish();
+    ended.expect_success().expect_line("PASS steady");
+    expect_outage(&ended, "no answer from", &proxy);
+    assert_eq!(proxy.accepted(), 2);
+}
+
+#[test]
+fn a_link_that_falls_silent_while_the_program_is_idle_is_replaced_without_a_word() {
+    let worker = Worker::start();
+    let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+    let program = Program::own("hold_memory");
+    let running = Running::start(through(&proxy, &program).arg("1").env("REMORA_SILENCE_TIMEOUT", "500ms"));
+    running.wait_for_line("holding ");
+    proxy.silence(Silence::Both);
+    e2e::eventually("the program reconnects", || proxy.accepted() == 2);
+    running.finish().expect_silent_success().expect_line("leaving");
+}
+
+#[test]
+fn one_of_several_links_that_falls_silent_changes_no_byte() {
+    let worker = Worker::start();
+    let program = Program::own("bulk");
+    let direct = program.run(&worker, &[]);
+    let silences = vec![u64::MAX, 2_000_003];
+    let impairment = Impairment { silences, ..Impairment::default() };
+    let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
+    let mut command = through(&proxy, &program);
+    command.env("REMORA_LINKS", "3").env("REMORA_SILENCE_TIMEOUT", "1");
+    let ended = Running::start(&mut command).finish();
+    ended.expect_success();
+    assert_eq!(ended.stdout, direct.stdout);
+    expect_outage(&ended, "no answer from", &proxy);
+    assert!(proxy.accepted() > 3, "{} connections", proxy.accepted());
+}
+
+#[test]
+fn a_call_that_waits_long_for_a_broken_connection_says_so_once_and_again_when_it_is_back() {
+    let worker = Worker::start();
+    let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+    let steady = Program::own("steady");
+    let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
+    running.wait_for_line("round 0");
+    proxy.refuse(true);
+    proxy.cut();
+    e2e::eventually("a line says it", || running.stderr_so_far().contains("no connection to"));
+    proxy.refuse(false);
+    let before = running.stdout_so_far().lines().count();
+    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    let ended = running.finish();
+    ended.expect_success().expect_line("PASS steady");
+    expect_outage(&ended, "no connection to", &proxy);
+}
+
+#[test]
+fn a_long_kernel_on_a_worker_that_answers_is_no_silence() {
+    let worker = Worker::start();
+    let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+    let program = Program::own("waiting");
+    let mut command = through(&proxy, &program);
+    command.args(["kernel", "2.2"]).env("REMORA_SILENCE_TIMEOUT", "3");
+    let ended = Running::start(&mut command).finish();
+    ended.expect_silent_success().expect_line("PASS waiting");
+    assert_eq!(proxy.accepted(), 1);
+}
+
+#[test]
+fn a_slow_link_that_carries_one_large_frame_is_no_silence() {
+    let worker = Worker::start();
+    let impairment = Impairment { bandwidth: Some(2_000_000), ..Impairment::default() };
+    let proxy = Impair::start(worker.endpoint().clone(), impairment).unwrap();
+    let program = Program::own("waiting");
+    let mut command = through(&proxy, &program);
+    // Two seconds for one frame, longer than the timeout: a Ping waits behind it.
+    command.args(["upload", "4194304"]).env("REMORA_SILENCE_TIMEOUT", "1.5");
+    let ended = Running::start(&mut command).finish();
+    ended.expect_silent_success().expect_line("PASS waiting");
+    assert_eq!(proxy.accepted(), 1);
+    assert!(ended.time > Duration::from_millis(1800), "the frame took {:?}", ended.time);
+}
+
+#[test]
+fn a_program_that_was_stopped_for_longer_than_the_timeout_keeps_its_connection() {
+    let worker = Worker::start();
+    let proxy = Impair::start(worker.endpoint().clone(), Impairment::default()).unwrap();
+    let steady = Program::own("steady");
+    let running = Running::start(through(&proxy, &steady).env("REMORA_SILENCE_TIMEOUT", "1"));
+    running.wait_for_line("round 0");
+    running.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(2));
+    running.signal(libc::SIGCONT);
+    let before = running.stdout_so_far().lines().count();
+    e2e::eventually("the program goes on", || running.stdout_so_far().lines().count() > before + 2);
+    running.finish().expect_silent_success().expect_line("PASS steady");
+    assert_eq!(proxy.accepted(), 1);
+}
+
+#[test]
+fn a_worker_that_starts_after_its_program_is_waited_for_and_one_line_says_so() {
+    // A port that nobody listens on: it was ours a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command = Program::own("device_count").command();
+    command.env("TF_WORKER_HOST", "127.0.0.1").env("TF_WORKER_PORT", port.to_string());
+    let running = Running::start(command.env("REMORA_CONNECT_TIMEOUT", "30"));
+    e2e::eventually("a line says what is waited for", || running.stderr_so_far().ends_with(" s left\n"));
+    let listen = format!("127.0.0.1:{port}");
+    let _worker = Worker::start_with(&WorkerOptions { listen: listen.clone(), ..WorkerOptions::default() });
+    let ended = running.finish();
+    ended.expect_success();
+    assert_eq!((ended.value("result0"), ended.value("count0")), ("hipSuccess", "1"));
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("remora: waiting for a worker: ") && ended.stderr.contains(&listen));
+}
+
+#[test]
+fn a_silence_timeout_that_makes_no_sense_is_an_error_that_says_what_may_be_there() {
+    let mut command = Program::own("device_count").command();
+    let ended = Running::start(command.env("REMORA_SILENCE_TIMEOUT", "soon")).finish();
+    assert_eq!(ended.value("result0"), "hipErrorNoDevice");
+    assert!(
+        ended.stderr.contains("REMORA_SILENCE_TIMEOUT is \"soon\"; it may be off, or"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -74,7 +74,10 @@ macro_rules! for_each_operation {
             0x0005 Unsequenced Reject { code: u32, text: String } => {};
             /// Cumulative: all frames up to this one have arrived.
             0x0006 Unsequenced Ack { received: u64 } => {};
+            /// Requests a Pong. The thread that reads answers it without waiting for a device.
             0x0007 Unsequenced Ping {} => {};
+            /// The sender is alive. A worker also sends it unrequested while it is busy with what a client has sent, see
+            /// [`capability::HEARTBEAT`].
             0x0008 Unsequenced Pong {} => {};
             /// The answer to an inspecting Hello: what the worker is and does, as JSON.
             0x000a Unsequenced Status { text: String } => {};
@@ -489,6 +492,8 @@ pub mod capability {
     pub const SPANS: u64 = 1 << 24;
     /// The session was resumed here: what an earlier Welcome said is known no longer holds.
     pub const RESUMED: u64 = 1 << 25;
+    /// The client takes a Pong that it did not request for a sign of life; the worker sends it while it is busy with one frame.
+    pub const HEARTBEAT: u64 = 1 << 26;
 }
 
 /// Values of `Decide::decision`.

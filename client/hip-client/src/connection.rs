@@ -23,6 +23,7 @@ use wire::{
 
 use crate::callback::Callbacks;
 use crate::incoming::{Deliveries, Desk, Destination, Incoming};
+use crate::liveness::{self, Liveness};
 use crate::mirrors::Mirrors;
 use crate::neighbour::Neighbour;
 use crate::outgoing::{Outgoing, Sender};
@@ -56,7 +57,10 @@ pub struct Config {
     pub token: Option<Vec<u8>>,
     /// Whom to believe, for a TLS endpoint.
     pub trust: Option<Trust>,
+    /// How long the first connection is tried for, and each attempt to replace a broken one.
     pub connect_timeout: Duration,
+    /// A worker that is silent for this long is reconnected to; `None` waits for the system to report a broken connection.
+    pub silence_timeout: Option<Duration>,
     /// Wait for the answer of every request.
     pub strict: bool,
     /// Somebody wants to see what happens, see `watch.rs`.
@@ -81,6 +85,7 @@ impl Default for Config {
             token: None,
             trust: None,
             connect_timeout: Duration::from_secs(3),
+            silence_timeout: Some(liveness::DEFAULT_SILENCE_TIMEOUT),
             strict: false,
             watched: false,
             program: crate::env::program(),
@@ -134,6 +139,7 @@ pub(crate) struct Shared {
     lent: Mutex<Vec<(u64, Arc<[u8]>)>>,
     neighbour: Option<Neighbour>,
     pub counters: Counters,
+    pub liveness: Liveness,
     /// How many connections this session has had, so that two threads do not mend the same break.
     pub generation: AtomicU64,
     /// The session is over: lost or closed. `ending` says why.
@@ -160,7 +166,7 @@ impl Connection {
         })
     }
 
-    /// Opens a session. Shows nothing and registers nothing.
+    /// Opens a session. Registers nothing, and shows nothing but that a worker is waited for.
     pub fn open_with(config: Config) -> Result<(Connection, Welcome), OpenError> {
         let (link, session, welcome) = reattach::open(&config)?;
         let if_able = |ability, when| if session.capabilities & ability == 0 { When::Never } else { when };
@@ -173,6 +179,7 @@ impl Connection {
         let neighbour = Neighbour::of(&link, &welcome);
         let strands = Strands::new(&config, &session);
         let failed = |error| OpenError(format!("no memory for the request window: {error}"));
+        let liveness = Liveness::new(config.silence_timeout);
         let ring = Ring::new(config.window_bytes, config.window_frames).map_err(failed)?;
         let shared = Arc::new(Shared {
             is_attentive: config.strict || config.watched,
@@ -182,7 +189,7 @@ impl Connection {
             ring,
             outgoing: Mutex::new(Outgoing::new(link.clone())),
             sender: Sender::default(),
-            incoming: Mutex::new(Incoming::new(link.clone())),
+            incoming: Mutex::new(Incoming::new(link.clone(), Arc::clone(&liveness.heard))),
             desk: Mutex::default(),
             desk_changed: Condvar::new(),
             seekers: AtomicUsize::new(0),
@@ -196,6 +203,7 @@ impl Connection {
             lent: Mutex::default(),
             neighbour,
             counters: Counters::default(),
+            liveness,
             generation: AtomicU64::new(0),
             over: AtomicBool::new(false),
             ending: Mutex::new(None),
@@ -208,6 +216,10 @@ impl Connection {
         shared.strands.belong_to(&shared);
         Sender::start(&shared)
             .map_err(|error| OpenError(format!("the sender thread cannot start: {error}")))?;
+        if let Err(error) = Liveness::start(&shared) {
+            shared.abandon("the session could not be opened");
+            return Err(OpenError(format!("the thread that watches the link cannot start: {error}")));
+        }
         Ok((Connection { shared }, welcome))
     }
 
@@ -751,6 +763,7 @@ impl Shared {
         self.desk_changed.notify_all();
         self.callbacks.fail_all(failure.status);
         self.sender.wake();
+        self.liveness.wake();
     }
 
     /// Stops using the connection without a word to the worker, which keeps the session for its grace period.
@@ -761,6 +774,7 @@ impl Shared {
         self.link.lock().shutdown();
         self.strands.shutdown();
         self.sender.wake();
+        self.liveness.wake();
         if let Some(_role) = self.incoming.try_lock_for(ABANDON_PATIENCE) {
             self.end(Failure { status: STATUS_CLOSED, text: text.to_owned() });
         }

@@ -9,6 +9,7 @@ use transport::tls::Trust;
 use transport::{Address, DEFAULT_PORT, Endpoint, token};
 
 use crate::connection::Config;
+use crate::liveness::{DEFAULT_SILENCE_TIMEOUT, SHORTEST_SILENCE_TIMEOUT};
 use crate::upload::When;
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -129,6 +130,10 @@ pub fn config() -> Result<Config, String> {
             .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", which is no number of seconds"))?,
         None => DEFAULT_CONNECT_TIMEOUT,
     };
+    let silence_timeout = match text("REMORA_SILENCE_TIMEOUT") {
+        Some(value) => parse_silence(&value)?,
+        None => Some(DEFAULT_SILENCE_TIMEOUT),
+    };
     let (hashing, packing) = (when("REMORA_UPLOAD_CACHE")?, when("REMORA_COMPRESSION")?);
     let (strict, watched) = (strict(), crate::watch::is_wanted());
     let links = match text("REMORA_LINKS") {
@@ -144,6 +149,7 @@ pub fn config() -> Result<Config, String> {
         token,
         trust,
         connect_timeout,
+        silence_timeout,
         strict,
         watched,
         hashing,
@@ -194,6 +200,20 @@ fn parse_devices(text: &str) -> Vec<usize> {
     devices
 }
 
+/// A duration, or `off`.
+fn parse_silence(text: &str) -> Result<Option<Duration>, String> {
+    if matches!(text, "off" | "0" | "never") {
+        return Ok(None);
+    }
+    let timeout = parse_duration(text).filter(|timeout| *timeout >= SHORTEST_SILENCE_TIMEOUT);
+    timeout.map(Some).ok_or_else(|| {
+        format!(
+            "REMORA_SILENCE_TIMEOUT is \"{text}\"; it may be off, or a number of seconds from {} to 86400",
+            SHORTEST_SILENCE_TIMEOUT.as_secs_f64()
+        )
+    })
+}
+
 /// Seconds, with a fraction, or with `ms` behind.
 fn parse_duration(text: &str) -> Option<Duration> {
     let (number, scale) = match text.strip_suffix("ms") {
@@ -216,6 +236,17 @@ mod tests {
         assert_eq!(parse_devices("0,0,1"), [0]);
         assert!(parse_devices("").is_empty());
         assert!(parse_devices("GPU-abc").is_empty());
+    }
+
+    #[test]
+    fn a_silence_timeout_is_a_duration_or_off() {
+        assert_eq!(parse_silence("30"), Ok(Some(Duration::from_secs(30))));
+        assert_eq!(parse_silence("500ms"), Ok(Some(Duration::from_millis(500))));
+        assert_eq!((parse_silence("off"), parse_silence("0")), (Ok(None), Ok(None)));
+        for text in ["99ms", "-1", "later", "1e9"] {
+            let error = parse_silence(text).unwrap_err();
+            assert!(error.contains("REMORA_SILENCE_TIMEOUT") && error.contains(text), "{error}");
+        }
     }
 
     #[test]

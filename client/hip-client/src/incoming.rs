@@ -7,18 +7,20 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use transport::{BLOCK_BYTES, Lane, Link};
+use transport::{BLOCK_BYTES, Lane, Link, Ready};
 use wire::{
     Ack, Callback, Deliver, EventReached, Failure, Field, Header, LateError, MAX_HEAD_BYTES, MirrorChanged,
     Opcode, Output, ReceiveCounter, StreamReached, WireError, decode_request, widen,
 };
 
 use crate::connection::Shared;
+use crate::liveness::Heard;
 use crate::progress::Watched;
 use crate::strands::Pace;
 use crate::trace::Counters;
@@ -122,6 +124,11 @@ impl Desk {
         }
     }
 
+    /// Whether any thread waits for a reply.
+    pub fn is_awaited(&self) -> bool {
+        self.waiters.values().any(|waiter| waiter.outcome.is_none())
+    }
+
     fn destination(&self, number: u64) -> Option<Destination> {
         self.waiters.get(&number)?.destination
     }
@@ -219,6 +226,17 @@ pub enum Sending {
     Elsewhere,
 }
 
+/// How far a thread that does not wait has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrived {
+    /// Everything that has arrived was taken.
+    All,
+    /// Part of a frame that is too large for the buffer was left for a thread that waits.
+    Part,
+    /// The connection, or the session, is over.
+    Ended,
+}
+
 /// Why reading stopped.
 #[derive(Debug)]
 pub enum ReadError {
@@ -249,12 +267,13 @@ pub struct Incoming {
     end: usize,
     pub counter: ReceiveCounter,
     bytes: u64,
+    heard: Arc<Heard>,
     /// Of large bodies.
     pace: Pace,
 }
 
 impl Incoming {
-    pub fn new(link: Link) -> Incoming {
+    pub fn new(link: Link, heard: Arc<Heard>) -> Incoming {
         Incoming {
             lane: Lane::new(link),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -262,6 +281,7 @@ impl Incoming {
             end: 0,
             counter: ReceiveCounter::new(),
             bytes: 0,
+            heard,
             pace: Pace::default(),
         }
     }
@@ -283,14 +303,42 @@ impl Incoming {
             self.start = 0;
             self.end = 0;
         }
-        match self.lane.read(&mut self.buffer[self.end..])? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            bytes => {
-                self.end += bytes;
-                self.bytes += bytes as u64;
-                Ok(())
-            }
+        let bytes = self.heard.receiving(|| self.lane.read(&mut self.buffer[self.end..]))?;
+        self.end += bytes;
+        self.count(bytes)
+    }
+
+    /// The same without waiting. False if the buffer is full.
+    fn try_receive(&mut self) -> io::Result<bool> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.end == self.buffer.len() {
+            return Ok(false);
         }
+        let bytes = self.lane.try_read(&mut self.buffer[self.end..])?;
+        self.end += bytes;
+        self.count(bytes)?;
+        Ok(true)
+    }
+
+    /// Bytes have come, or none will.
+    #[inline]
+    fn count(&mut self, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.bytes += bytes as u64;
+        self.heard.add(bytes);
+        Ok(())
+    }
+
+    /// Whether the next frame can be read without waiting. One that makes no sense can: that needs no bytes.
+    fn holds_frame(&self) -> bool {
+        let buffered = &self.buffer[self.start..self.end];
+        buffered.first_chunk().is_some_and(|head| {
+            Header::decode(head)
+                .map_or(true, |header| header.payload_len <= (buffered.len() - Header::BYTES) as u64)
+        })
     }
 
     fn header(&mut self) -> Result<Header, ReadError> {
@@ -312,7 +360,7 @@ impl Incoming {
     /// Fills a stretch of memory with the next bytes, the larger part without a copy.
     fn read_into(&mut self, destination: &mut [u8]) -> io::Result<()> {
         let buffered = destination.len().min(self.end - self.start);
-        let (front, rest) = destination.split_at_mut(buffered);
+        let (front, mut rest) = destination.split_at_mut(buffered);
         front.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
         self.start += buffered;
         if rest.is_empty() {
@@ -327,8 +375,17 @@ impl Incoming {
             self.start += rest.len();
             return Ok(());
         }
-        self.bytes += rest.len() as u64;
-        self.lane.read_exact(rest)
+        while !rest.is_empty() {
+            let bytes = self.heard.receiving(|| self.lane.read(rest))?;
+            self.count(bytes)?;
+            rest = &mut rest[bytes..];
+        }
+        Ok(())
+    }
+
+    /// Waits until one of the lanes is ready: this one to be read, or the other to be written.
+    pub fn wait_either(&self, outgoing: &Lane, timeout: Duration) -> io::Result<Ready> {
+        self.heard.receiving(|| outgoing.wait_either(&self.lane, Some(timeout)))
     }
 
     fn payload(&mut self, bytes: u64) -> Result<Vec<u8>, ReadError> {
@@ -438,11 +495,31 @@ impl Shared {
         self.pass_role();
     }
 
+    /// Reads the frames that have arrived whole, without waiting for more. The caller holds the reader's role.
+    pub fn take_arrived(&self, incoming: &mut Incoming) -> Arrived {
+        loop {
+            if self.over.load(Ordering::Relaxed) {
+                return Arrived::Ended;
+            }
+            if incoming.holds_frame() {
+                // All of it is there, so that only a worker that breaks the protocol makes this fail.
+                self.read(incoming);
+                continue;
+            }
+            match incoming.try_receive() {
+                Ok(true) => {}
+                Ok(false) => return Arrived::Part,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Arrived::All,
+                Err(_) => return Arrived::Ended,
+            }
+        }
+    }
+
     /// Waits until the worker has acknowledged something, reading if nobody else does.
     pub fn make_room(&self) -> Result<(), Failure> {
         let before = self.ring.freed();
         self.sender.wake();
-        self.seek(|| self.ring.freed() != before);
+        self.liveness.holding_up(|| self.seek(|| self.ring.freed() != before));
         if self.over.load(Ordering::Acquire) { Err(self.ending()) } else { Ok(()) }
     }
 

@@ -8,6 +8,7 @@ mod barrier;
 mod callback;
 mod exit;
 mod incoming;
+mod liveness;
 mod mirrors;
 mod neighbour;
 mod outgoing;

@@ -7,7 +7,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use transport::{Lane, Link};
-use wire::{Ack, Flags, Pong};
+use wire::{Ack, Flags, Ping, Pong};
 
 use crate::barrier;
 use crate::connection::Shared;
@@ -23,10 +23,6 @@ const SPIN: Duration = Duration::from_micros(50);
 const SHORT_SPIN: Duration = Duration::from_micros(3);
 /// How often a writer that waits for the socket looks whether it should read as well.
 const WRITER_PATIENCE: Duration = Duration::from_millis(10);
-
-/// How often a sender with nothing to send looks whether the connection has ended: a worker that moves the session, or that was told
-/// to let it go on, should not have to wait for the program's next call.
-const IDLE_LOOK: Duration = Duration::from_secs(1);
 
 /// The state of the sending side; whoever holds its lock is the one that writes.
 #[derive(Debug)]
@@ -83,7 +79,10 @@ pub struct Sender {
     sent: AtomicU64,
     /// An acknowledgement to be sent, or 0.
     acknowledgement: AtomicU64,
+    ping: AtomicBool,
     pong: AtomicBool,
+    /// The connection may have ended.
+    look: AtomicBool,
 }
 
 impl Sender {
@@ -123,9 +122,25 @@ impl Sender {
         }
     }
 
+    pub fn ping(&self) {
+        self.ping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Has the sender replace the connection if it has ended.
+    pub fn look_at_link(&self) {
+        self.look.store(true, Ordering::Release);
+        self.wake();
+    }
+
     pub fn pong(&self) {
         self.pong.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// Whether this is the sender's thread.
+    fn is_current(&self) -> bool {
+        self.thread.get().is_some_and(|thread| thread.id() == std::thread::current().id())
     }
 
     /// The last frame that was given to the kernel whole. Exact for who holds the lock of the sending side.
@@ -163,8 +178,14 @@ impl Shared {
     fn has_work(&self) -> bool {
         self.ring.appended() > self.sender.sent()
             || self.sender.acknowledgement.load(Ordering::Relaxed) != 0
+            || self.sender.ping.load(Ordering::Relaxed)
             || self.sender.pong.load(Ordering::Relaxed)
             || self.strands.are_due()
+    }
+
+    /// Whether there is anything to do for the sender.
+    fn is_wanted(&self) -> bool {
+        self.has_work() || self.sender.look.load(Ordering::Relaxed)
     }
 
     fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
@@ -242,6 +263,13 @@ impl Shared {
     /// Waits until the socket takes bytes again; reads meanwhile if nobody else does, for the worker may be
     /// waiting for exactly that.
     fn wait_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
+        if self.sender.is_current() {
+            return self.wait_until_writable(outgoing);
+        }
+        self.liveness.holding_up(|| self.wait_until_writable(outgoing))
+    }
+
+    fn wait_until_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
         loop {
             let Some(mut incoming) = self.incoming.try_lock() else {
                 match outgoing.lane.wait_writable(Some(WRITER_PATIENCE)) {
@@ -250,7 +278,7 @@ impl Shared {
                     Err(_) => return Err(self.break_off(outgoing)),
                 }
             };
-            let result = outgoing.lane.wait_either(&incoming.lane, Some(WRITER_PATIENCE));
+            let result = incoming.wait_either(&outgoing.lane, WRITER_PATIENCE);
             let readable = incoming.has_buffered() || result.as_ref().is_ok_and(|ready| ready.readable);
             let failed = readable && self.read_frame(&mut incoming, Sending::Here).is_err();
             drop(incoming);
@@ -279,6 +307,9 @@ impl Shared {
         if received != 0 {
             wire::encode_request(&Ack { received }, &[], Flags::UNSEQUENCED, 0, 0, control);
         }
+        if self.sender.ping.swap(false, Ordering::AcqRel) {
+            wire::encode_request(&Ping {}, &[], Flags::UNSEQUENCED, 0, 0, control);
+        }
         if self.sender.pong.swap(false, Ordering::AcqRel) {
             wire::encode_request(&Pong {}, &[], Flags::UNSEQUENCED, 0, 0, control);
         }
@@ -288,7 +319,8 @@ impl Shared {
         let mut patience = Patience::default();
         while !self.over.load(Ordering::Acquire) {
             let generation = self.generation.load(Ordering::Acquire);
-            if self.drain(u64::MAX).is_err() {
+            let look = self.sender.look.swap(false, Ordering::AcqRel);
+            if look && self.link.lock().has_ended() || self.drain(u64::MAX).is_err() {
                 self.mend(generation);
                 continue;
             }
@@ -297,27 +329,23 @@ impl Shared {
                 for _ in 0..32 {
                     std::hint::spin_loop();
                 }
-                if self.has_work() || start.elapsed() > patience.spin {
+                if self.is_wanted() || start.elapsed() > patience.spin {
                     break;
                 }
             }
-            if self.has_work() {
+            if self.is_wanted() {
                 patience.found_after(start.elapsed());
                 continue;
             }
             self.sender.parked.store(true, Ordering::Relaxed);
             barrier::heavy();
-            if self.has_work() || self.over.load(Ordering::Relaxed) {
+            if self.is_wanted() || self.over.load(Ordering::Relaxed) {
                 self.sender.parked.store(false, Ordering::Relaxed);
                 continue;
             }
-            let parked = Instant::now();
-            std::thread::park_timeout(IDLE_LOOK);
+            std::thread::park();
             self.sender.parked.store(false, Ordering::Relaxed);
             patience.found_after(start.elapsed());
-            if parked.elapsed() >= IDLE_LOOK && self.link.lock().has_ended() {
-                self.mend(generation);
-            }
         }
     }
 }

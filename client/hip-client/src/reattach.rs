@@ -20,6 +20,8 @@ const FAILURE_MEMORY: Duration = Duration::from_secs(5);
 /// Between attempts to reconnect: doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A program that has waited this long for its first connection says so, if it will wait as long again.
+const WAITING_NOTICE: Duration = Duration::from_secs(2);
 /// A host that refuses connections this long has no worker any more, whatever the grace period.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
 /// How many workers may send us on before one has the session.
@@ -42,9 +44,9 @@ pub struct Session {
 pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
     let reservation = Reservation::find()
         .map_err(|error| OpenError(format!("no address range for device memory can be reserved: {error}")))?;
-    let hello = Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? };
-    let (link, welcome, distance) = connect::<Welcome>(config, &config.endpoint, &hello, None)
-        .map_err(|error| OpenError(explain(config, &error)))?;
+    let hello =
+        || Ok(Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? });
+    let (link, welcome, distance) = connect_first(config, hello)?;
     let arena = if reservation.contains(welcome.arena_base, welcome.arena_bytes) {
         reservation
     } else {
@@ -60,7 +62,7 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
         id: welcome.session_id,
         secret: welcome.session_secret,
         grace: Duration::from_millis(welcome.grace_ms.into()),
-        capabilities: hello.capabilities & welcome.capabilities,
+        capabilities: capabilities(config) & welcome.capabilities,
         distance,
         _arena: arena,
     };
@@ -106,6 +108,7 @@ impl Shared {
     /// the reader's role; taking the writer's as well keeps everyone off the socket meanwhile.
     pub fn recover(&self, incoming: &mut Incoming, error: ReadError) {
         incoming.lane.shutdown();
+        let error = self.liveness.begin_reattaching(error);
         let mut outgoing = self.outgoing.lock();
         let result = match &error {
             _ if self.closing.load(Ordering::Relaxed) => Err("the session is closed".to_owned()),
@@ -141,6 +144,7 @@ impl Shared {
                 Counters::add(&self.counters.reconnects, 1);
                 self.generation.fetch_add(1, Ordering::AcqRel);
                 drop(outgoing);
+                self.reattached();
                 self.sender.wake();
                 let desk = self.desk.lock();
                 self.desk_changed.notify_all();
@@ -175,6 +179,7 @@ impl Shared {
                 }
                 Err(error) => error,
             };
+            self.liveness.still_reattaching(error.line());
             match moved(&place, &error) {
                 Some(Ok(next)) if redirects < MOST_REDIRECTS => {
                     trace::debug(format_args!("the session moved from {place} to {next}"));
@@ -232,18 +237,25 @@ pub fn join(shared: &Shared, place: u16) -> Result<Link, TransportError> {
     Ok(link)
 }
 
+/// What this side can do.
+fn capabilities(config: &Config) -> u64 {
+    let heartbeat = if config.silence_timeout.is_some() { capability::HEARTBEAT } else { 0 };
+    capability::PLACED_MODULES
+        | capability::SHARED_MEMORY
+        | capability::COMPILE
+        | capability::UPLOADS
+        | capability::SHORT_GREETING
+        | capability::PACKED
+        | capability::STRANDS
+        | capability::SPANS
+        | heartbeat
+}
+
 fn hello(config: &Config) -> Result<Hello, OpenError> {
     Ok(Hello {
         min_version: MIN_VERSION,
         max_version: MAX_VERSION,
-        capabilities: capability::PLACED_MODULES
-            | capability::SHARED_MEMORY
-            | capability::COMPILE
-            | capability::UPLOADS
-            | capability::SHORT_GREETING
-            | capability::PACKED
-            | capability::STRANDS
-            | capability::SPANS,
+        capabilities: capabilities(config),
         purpose: Purpose::Session as u8,
         client: config.program.clone(),
         pid: std::process::id(),
@@ -283,15 +295,71 @@ fn is_away(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::Away, .. }))
 }
 
+/// Connects for the first time. A worker that cannot be reached yet may be starting, so attempts go on until the connect timeout.
+fn connect_first(
+    config: &Config,
+    hello: impl Fn() -> Result<Hello, OpenError>,
+) -> Result<(Link, Welcome, Duration), OpenError> {
+    let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut told = false;
+    loop {
+        let left = config.connect_timeout.saturating_sub(start.elapsed());
+        let error = match connect_within::<Welcome>(config, &config.endpoint, &hello()?, None, left) {
+            Ok(connected) => return Ok(connected),
+            Err(error) => error,
+        };
+        let left = config.connect_timeout.saturating_sub(start.elapsed());
+        if left <= pause || !is_worth_another_attempt(&error) {
+            return Err(OpenError(explain(config, &error)));
+        }
+        if !told && start.elapsed() >= WAITING_NOTICE && left >= WAITING_NOTICE {
+            told = true;
+            let seconds = left.as_secs_f64();
+            trace::line(format_args!("waiting for a worker: {}; {seconds:.0} s left", error.line()));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Whether a worker that is starting, or a network that is coming up, could be the reason. A wrong token, a failure of TLS or
+/// something else on the port is not cured by time.
+fn is_worth_another_attempt(error: &TransportError) -> bool {
+    use std::io::ErrorKind;
+    match error {
+        TransportError::Resolve { .. } => true,
+        TransportError::Connect { source, .. } => {
+            !matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput)
+        }
+        // What a proxy does whose target is not there yet.
+        TransportError::Closed => true,
+        TransportError::Io(source) => {
+            matches!(source.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+        }
+        _ => false,
+    }
+}
+
 fn connect<Answer: Operation>(
     config: &Config,
     endpoint: &Endpoint,
     hello: &Hello,
     secret: Option<&[u8; 32]>,
 ) -> Result<(Link, Answer, Duration), TransportError> {
+    connect_within(config, endpoint, hello, secret, config.connect_timeout)
+}
+
+fn connect_within<Answer: Operation>(
+    config: &Config,
+    endpoint: &Endpoint,
+    hello: &Hello,
+    secret: Option<&[u8; 32]>,
+    timeout: Duration,
+) -> Result<(Link, Answer, Duration), TransportError> {
     let start = Instant::now();
-    let mut link = endpoint.connect(config.connect_timeout)?;
-    let left = || config.connect_timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+    let mut link = endpoint.connect(timeout)?;
+    let left = || timeout.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
     if let Endpoint::Tls { host, .. } = endpoint {
         let trust = config
             .trust
@@ -300,7 +368,12 @@ fn connect<Answer: Operation>(
         link = tls::connect(link, host, tls::client_config(trust)?, left())?;
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
-    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), WELCOME_PATIENCE)?;
+    let patience = match secret {
+        // A session that is there needs no device to start. A connection that falls silent now is replaced like any other.
+        Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),
+        None => WELCOME_PATIENCE,
+    };
+    let (answer, distance) = greet::greet_measured(&link, hello, &credentials, left(), patience)?;
     Ok((link, answer, distance))
 }
 

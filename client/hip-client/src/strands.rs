@@ -111,6 +111,11 @@ impl Strands {
         joined.links.drain(..).for_each(|link| link.shutdown());
     }
 
+    /// Bytes given to the kernel that the worker's kernel has not acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.joined.lock().links.iter().map(Link::unacknowledged).sum()
+    }
+
     /// Wakes whoever reads or writes them.
     pub fn shutdown(&self) {
         self.joined.lock().links.iter().for_each(Link::shutdown);

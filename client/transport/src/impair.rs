@@ -1,4 +1,4 @@
-//! A TCP proxy that makes a good network bad: delay, bandwidth, and cuts at chosen bytes or on command.
+//! A TCP proxy that makes a good network bad: delay, bandwidth, cuts and silence at chosen bytes or on command.
 //!
 //! For tests, measurements, and for anyone who wants to know how a program will feel from far away. It knows
 //! nothing of what it carries.
@@ -23,6 +23,16 @@ const TIMER_SLACK_NS: libc::c_ulong = 1000;
 /// How late it may yet be: a machine that sleeps takes this long to wake up. What nothing travels before is waited for awake.
 const WAKING: Duration = Duration::from_micros(150);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a silent connection looks whether it was cut.
+const SILENT_LOOK: Duration = Duration::from_millis(10);
+
+/// What of a connection falls silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Silence {
+    /// Bytes from the target.
+    Answers,
+    Both,
+}
 
 /// How bad the network is.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +44,8 @@ pub struct Impairment {
     /// The first connection is cut after this many bytes (of both directions together), the second after the
     /// next number, and so on; connections beyond the list are left alone.
     pub cuts: Vec<u64>,
+    /// The same for silence: the connection stays open, and nothing is forwarded any more.
+    pub silences: Vec<u64>,
 }
 
 /// A running proxy. Dropping it cuts everything and stops listening.
@@ -60,6 +72,11 @@ struct Tunnel {
     near: Link,
     far: Link,
     left: Option<AtomicU64>,
+    /// Bytes until it falls silent.
+    loud: Option<AtomicU64>,
+    /// Whether bytes to the target, and bytes from it, are held back.
+    silent: [AtomicBool; 2],
+    ended: AtomicBool,
 }
 
 impl Impair {
@@ -102,6 +119,13 @@ impl Impair {
             if let Some(tunnel) = tunnel.upgrade() {
                 tunnel.cut();
             }
+        }
+    }
+
+    /// Every connection there is stays open and forwards nothing from now on. New connections work.
+    pub fn silence(&self, what: Silence) {
+        for tunnel in self.shared.connections.lock().iter().filter_map(Weak::upgrade) {
+            tunnel.silence(what);
         }
     }
 
@@ -149,7 +173,9 @@ impl Shared {
             };
             let index = self.accepted.fetch_add(1, Ordering::Relaxed) as usize;
             let left = self.impairment.cuts.get(index).map(|&bytes| AtomicU64::new(bytes));
-            let tunnel = Arc::new(Tunnel { near, far, left });
+            let loud = self.impairment.silences.get(index).map(|&bytes| AtomicU64::new(bytes));
+            let (silent, ended) = (Default::default(), AtomicBool::new(false));
+            let tunnel = Arc::new(Tunnel { near, far, left, loud, silent, ended });
             let mut connections = self.connections.lock();
             connections.retain(|tunnel| tunnel.strong_count() > 0);
             connections.push(Arc::downgrade(&tunnel));
@@ -176,6 +202,12 @@ impl Shared {
             if bytes == 0 {
                 break;
             }
+            if let Some(loud) = &tunnel.loud
+                && spend(loud, bytes).1
+            {
+                tunnel.silence(Silence::Both);
+            }
+            tunnel.hold(backwards);
             let cut = tunnel.spend(&mut bytes);
             self.carried.fetch_add(bytes as u64, Ordering::Relaxed);
             if let Some(bandwidth) = self.impairment.bandwidth {
@@ -205,22 +237,41 @@ impl Tunnel {
     /// Takes bytes out of what is left before the cut; true when this is the end.
     fn spend(&self, bytes: &mut usize) -> bool {
         let Some(left) = &self.left else { return false };
-        let mut now = left.load(Ordering::Relaxed);
-        loop {
-            let spent = now.min(*bytes as u64);
-            match left.compare_exchange(now, now - spent, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => {
-                    *bytes = spent as usize;
-                    return spent == now;
-                }
-                Err(changed) => now = changed,
-            }
+        let (spent, end) = spend(left, *bytes);
+        *bytes = spent;
+        end
+    }
+
+    fn silence(&self, what: Silence) {
+        self.silent[0].store(what == Silence::Both, Ordering::Relaxed);
+        self.silent[1].store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps bytes back for as long as the direction is silent.
+    fn hold(&self, backwards: bool) {
+        while self.silent[usize::from(backwards)].load(Ordering::Relaxed)
+            && !self.ended.load(Ordering::Relaxed)
+        {
+            thread::sleep(SILENT_LOOK);
         }
     }
 
     fn cut(&self) {
+        self.ended.store(true, Ordering::Relaxed);
         self.near.shutdown();
         self.far.shutdown();
+    }
+}
+
+/// Takes up to `bytes` out of what is left: how many that were, and whether none is left.
+fn spend(left: &AtomicU64, bytes: usize) -> (usize, bool) {
+    let mut now = left.load(Ordering::Relaxed);
+    loop {
+        let spent = now.min(bytes as u64);
+        match left.compare_exchange(now, now - spent, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return (spent as usize, spent == now),
+            Err(changed) => now = changed,
+        }
     }
 }
 
@@ -353,6 +404,26 @@ mod tests {
             link.write_all(&[1; 100]).unwrap();
             link.read_exact(&mut [0; 100]).unwrap();
         }
+    }
+
+    #[test]
+    fn a_silent_connection_stays_open_and_later_ones_are_heard() {
+        let (target, listener) = echo();
+        serve_echo(listener);
+        let silences = vec![10];
+        let impair = Impair::start(target, Impairment { silences, ..Default::default() }).unwrap();
+        let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
+        link.write_all(b"12345").unwrap();
+        let mut answer = [0; 5];
+        assert!(link.wait(true, false, Some(Duration::from_millis(50))).unwrap() == crate::Ready::default());
+        link.write_all(b"67890").unwrap();
+        assert!(!link.has_ended(), "the socket stays open");
+        let link = impair.endpoint().connect(CONNECT_TIMEOUT).unwrap();
+        link.write_all(b"12345").unwrap();
+        link.read_exact(&mut answer).unwrap();
+        impair.silence(Silence::Answers);
+        link.write_all(b"67890").unwrap();
+        assert!(!link.wait(true, false, Some(Duration::from_millis(50))).unwrap().readable);
     }
 
     #[test]

@@ -55,6 +55,17 @@ impl Lane {
         Ok(bytes)
     }
 
+    /// Reads bytes that have arrived, without waiting; `WouldBlock` when there are none, 0 at the end of the stream.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.links.len() == 1 {
+            return self.links[0].try_read(buffer);
+        }
+        let most = self.left_in_block(buffer.len());
+        let bytes = self.links[self.current()].try_read(&mut buffer[..most])?;
+        self.position += bytes as u64;
+        Ok(bytes)
+    }
+
     pub fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -124,6 +135,11 @@ impl Lane {
     /// Whether a read would return at once: with bytes, or with the news that there will be none.
     pub fn has_news(&self) -> bool {
         self.links[self.current()].has_news()
+    }
+
+    /// Whether the kernel takes a small write at once.
+    pub fn has_room(&self) -> bool {
+        self.links[self.current()].has_room()
     }
 
     /// Ends the connection in both directions and wakes every thread waiting on it.

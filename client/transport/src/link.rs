@@ -102,8 +102,16 @@ impl Link {
     #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match &self.inner.tls {
-            None => self.raw().receive(buffer),
-            Some(tls) => tls.read(&self.raw(), buffer),
+            None => self.raw().receive(buffer, 0),
+            Some(tls) => tls.read(&self.raw(), buffer, 0),
+        }
+    }
+
+    /// Reads bytes that have arrived, without waiting; `WouldBlock` when there are none, 0 at the end of the stream.
+    pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &self.inner.tls {
+            None => self.raw().receive(buffer, libc::MSG_DONTWAIT),
+            Some(tls) => tls.read(&self.raw(), buffer, libc::MSG_DONTWAIT),
         }
     }
 
@@ -202,6 +210,21 @@ impl Link {
             return true;
         }
         let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd, for the length of the call.
+        unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+    }
+
+    /// Bytes given to the kernel that the other side's kernel has not acknowledged; 0 if the kernel does not report it.
+    pub fn unacknowledged(&self) -> u64 {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one int, to the one passed.
+        let failed = unsafe { libc::ioctl(self.raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if failed == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+    }
+
+    /// Whether the kernel takes a small write at once.
+    pub fn has_room(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one valid pollfd, for the length of the call.
         unsafe { libc::poll(&mut poll, 1, 0) > 0 }
     }
@@ -335,10 +358,10 @@ pub(crate) struct Socket(RawFd);
 
 impl Socket {
     #[inline]
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
         loop {
             // SAFETY: the buffer is writable for its length; the owner of the link keeps the descriptor open.
-            let read = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+            let read = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
             if read >= 0 {
                 return Ok(read as usize);
             }

@@ -228,7 +228,7 @@ impl Session {
         connection.process_new_packets().is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
 
-    pub(crate) fn read(&self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn read(&self, socket: &Socket, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
         let mut incoming = self.incoming.lock();
         loop {
             let mut connection = self.connection.lock();
@@ -241,8 +241,9 @@ impl Session {
             }
             if incoming.start == incoming.end {
                 drop(connection);
-                incoming.start = 0;
-                incoming.end = socket.receive(&mut incoming.bytes)?;
+                // Both, before a read that may fail: stale bytes must not be taken for new ones.
+                (incoming.start, incoming.end) = (0, 0);
+                incoming.end = socket.receive(&mut incoming.bytes, flags)?;
                 connection = self.connection.lock();
             }
             // rustls takes no more ciphertext than a record's worth of plaintext; the rest waits its turn.

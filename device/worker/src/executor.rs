@@ -27,7 +27,7 @@ use crate::confine::{Ground, confine};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::departure::{Departure, Leaving, Stay};
 use crate::dispatch::{Dispatcher, Next};
-use crate::inbox::{Broken, Inbox};
+use crate::inbox::{Activity, Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::pieces::PieceReader;
 use crate::status::SessionReport;
@@ -38,6 +38,8 @@ use crate::supervisor::line;
 const TICK: Duration = Duration::from_millis(50);
 /// Ticks between two measurements of the load.
 const LOAD_TICKS: u32 = 20;
+/// Ticks between two beats of a worker that is busy with one frame of its client.
+const BEAT_TICKS: u32 = 3;
 /// How long a log that is not read may hold up the end of a session.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long the end of a session may take to write what was uploaded.
@@ -212,6 +214,8 @@ fn equip(
         grace_lost: config.grace_lost,
         grace_closed: config.grace_closed,
         reading: Mutex::default(),
+        activity: Arc::default(),
+        wants_beats: AtomicBool::new(false),
         door: Mutex::default(),
         control: Arc::clone(&control),
         resumed,
@@ -322,6 +326,10 @@ struct Shared {
     door: Mutex<Door>,
     /// The connection that requests are read from.
     reading: Mutex<Option<Link>>,
+    /// What the main thread does with it.
+    activity: Arc<Activity>,
+    /// The client takes beats for signs of life.
+    wants_beats: AtomicBool,
     control: Arc<Control>,
     /// The session began in another process.
     resumed: bool,
@@ -370,14 +378,15 @@ impl Shared {
                 self.end("its client lost track of it");
             }
             counter.told_by_handshake();
-            let Hello { client, pid, .. } = attachment.hello;
+            let Hello { client, pid, capabilities, .. } = attachment.hello;
+            self.wants_beats.store(capabilities & capability::HEARTBEAT != 0, Ordering::Relaxed);
             *self.client.lock() = (client, pid);
             if self.door.lock().departure.is_some() {
                 self.outbox.detach();
                 continue;
             }
             *self.reading.lock() = Some(link.clone());
-            let broken = self.read(Inbox::new(link), &mut dispatcher, &mut counter);
+            let broken = self.read(Inbox::new(link).noting(&self.activity), &mut dispatcher, &mut counter);
             *self.reading.lock() = None;
             self.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
@@ -464,7 +473,7 @@ impl Shared {
                 let (ack, _) = decode_request::<wire::Ack>(payload)?;
                 self.outbox.acknowledged(ack.received)?;
             }
-            Ok(Opcode::Ping) => self.outbox.send_unsequenced(&wire::Pong {}),
+            Ok(Opcode::Ping) => self.outbox.pong(),
             Ok(Opcode::Pong) => {}
             _ => tracing::warn!("session {}: {} ignored", self.session_id, wire::name(header.opcode)),
         }
@@ -487,7 +496,8 @@ impl Shared {
     }
 
     fn welcome(&self, attachment: &Attachment, received: u64) -> Welcome {
-        let mut capabilities = capability::PACKED | capability::STRANDS | capability::SPANS;
+        let mut capabilities =
+            capability::PACKED | capability::STRANDS | capability::SPANS | capability::HEARTBEAT;
         if self.device.capabilities().placed_modules {
             capabilities |= capability::PLACED_MODULES;
         }
@@ -734,6 +744,20 @@ impl Shared {
         ended && door.attachment.is_none() && door.departure.is_none() && !self.ending.load(Ordering::Relaxed)
     }
 
+    /// Tells the client that a frame arrives, or is being handled, which takes long: a large body over a slow network, or more work
+    /// than may be queued. Its Pings wait behind that frame, and it would take the silence for a dead link.
+    fn beat(&self, before: &mut Beaten) {
+        let requests = self.outbox.received();
+        let same_frame = std::mem::replace(&mut before.requests, requests) == requests;
+        if self.activity.is_busy(&mut before.bytes)
+            && same_frame
+            && self.wants_beats.load(Ordering::Relaxed)
+            && self.reading.lock().is_some()
+        {
+            self.outbox.pong();
+        }
+    }
+
     /// Acknowledges requests that nothing else has, and measures how busy the devices are.
     fn keep_house(&self) {
         let devices = self.device.info().len() as u32;
@@ -741,8 +765,14 @@ impl Shared {
         let mut measured = Instant::now();
         let mut seen = 0;
         let mut alone = None;
+        let mut beaten = Beaten::default();
         for tick in 0u32.. {
             std::thread::sleep(TICK);
+            // Before anything that may wait for the socket.
+            self.outbox.send_due_pong();
+            if tick % BEAT_TICKS == 0 {
+                self.beat(&mut beaten);
+            }
             let received = self.outbox.received();
             // More may be queued than the reader may add to, behind work that does not end: it would never hear that its client has gone.
             let is_alone = received == seen && self.is_alone();
@@ -768,6 +798,13 @@ impl Shared {
             }
         }
     }
+}
+
+/// What the reader had received when the housekeeper last looked.
+#[derive(Default)]
+struct Beaten {
+    requests: u64,
+    bytes: u64,
 }
 
 fn spawn(name: &str, shared: &Arc<Shared>, body: impl FnOnce(&Arc<Shared>) + Send + 'static) {

@@ -1,6 +1,8 @@
 //! Bytes from the client, buffered: one system call brings many small frames, bulk goes straight to its destination.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use transport::{BLOCK_BYTES, Lane, Link};
 use wire::{Header, WireError};
@@ -38,8 +40,38 @@ impl Broken {
     }
 }
 
+/// What the reader of a connection does, for other threads. Only the reader writes to it.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// Bytes received so far.
+    bytes: AtomicU64,
+    /// The reader waits for bytes.
+    receiving: AtomicBool,
+}
+
+impl Activity {
+    /// Whether the reader has received anything since `seen` was updated, or is busy with what it received.
+    pub(crate) fn is_busy(&self, seen: &mut u64) -> bool {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let came = std::mem::replace(seen, bytes) != bytes;
+        came || !self.receiving.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn during(&self, read: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        self.receiving.store(true, Ordering::Relaxed);
+        let result = read();
+        self.receiving.store(false, Ordering::Relaxed);
+        if let Ok(bytes) = result {
+            self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
 pub(crate) struct Inbox {
     lane: Lane,
+    activity: Arc<Activity>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -50,7 +82,12 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(link: Link) -> Inbox {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Inbox { lane: Lane::new(link), buffer, start: 0, end: 0, bulk: false }
+        Inbox { lane: Lane::new(link), activity: Arc::default(), buffer, start: 0, end: 0, bulk: false }
+    }
+
+    /// Notes there what it does.
+    pub(crate) fn noting(self, activity: &Arc<Activity>) -> Inbox {
+        Inbox { activity: Arc::clone(activity), ..self }
     }
 
     /// What follows the frame just read comes over these links as well.
@@ -72,7 +109,8 @@ impl Inbox {
         if self.is_empty() {
             self.start = 0;
             let most = if std::mem::take(&mut self.bulk) { BULK_HEAD_BYTES } else { BUFFER_BYTES };
-            self.end = match self.lane.read(&mut self.buffer[..most])? {
+            let read = self.activity.during(|| self.lane.read(&mut self.buffer[..most]))?;
+            self.end = match read {
                 0 => return Err(Broken::Closed),
                 bytes => bytes,
             };
@@ -92,7 +130,7 @@ impl Inbox {
                 self.start = 0;
             }
             while self.end - self.start < bytes {
-                match self.lane.read(&mut self.buffer[self.end..])? {
+                match self.activity.during(|| self.lane.read(&mut self.buffer[self.end..]))? {
                     0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                     read => self.end += read,
                 }
@@ -106,11 +144,17 @@ impl Inbox {
     /// Fills `destination`, from the buffer first and then straight from the socket.
     pub(crate) fn read_into(&mut self, destination: &mut [u8]) -> Result<(), Broken> {
         let buffered = destination.len().min(self.end - self.start);
-        let (head, rest) = destination.split_at_mut(buffered);
+        let (head, mut rest) = destination.split_at_mut(buffered);
         head.copy_from_slice(&self.buffer[self.start..self.start + buffered]);
         self.start += buffered;
         self.bulk = !rest.is_empty();
-        Ok(self.lane.read_exact(rest)?)
+        while !rest.is_empty() {
+            match self.activity.during(|| self.lane.read(rest))? {
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                bytes => rest = &mut rest[bytes..],
+            }
+        }
+        Ok(())
     }
 
     /// The next `bytes` bytes in memory of their own, which grows only as they arrive.
@@ -168,6 +212,26 @@ mod tests {
         inbox.skip(rest).unwrap();
         writer.join().unwrap();
         assert!(matches!(inbox.header(), Err(Broken::Closed)));
+    }
+
+    #[test]
+    fn a_reader_is_busy_while_bytes_come_and_while_it_handles_them_but_not_while_it_waits() {
+        let (left, right) = Link::pair().unwrap();
+        let activity = Arc::new(Activity::default());
+        let mut inbox = Inbox::new(right).noting(&activity);
+        let mut seen = 0;
+        left.write_all(b"some bytes").unwrap();
+        inbox.take(10).unwrap();
+        assert!(activity.is_busy(&mut seen) && seen == 10, "bytes came");
+        assert!(activity.is_busy(&mut seen), "they are being handled");
+        let waiting = std::thread::spawn(move || inbox.take(1).map(|_| ()));
+        let start = std::time::Instant::now();
+        while activity.is_busy(&mut seen) {
+            assert!(start.elapsed() < std::time::Duration::from_secs(20), "a reader that waits is not busy");
+            std::thread::yield_now();
+        }
+        drop(left);
+        assert!(waiting.join().unwrap().is_err());
     }
 
     #[test]

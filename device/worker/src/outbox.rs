@@ -5,7 +5,7 @@
 
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
 use backend::{Device, DeviceError};
@@ -92,6 +92,8 @@ pub(crate) struct Outbox {
     in_memory: AtomicUsize,
     /// Requests that wait for their answers.
     owed: AtomicI64,
+    /// The client wants to hear that this side is alive.
+    pong_due: AtomicBool,
 }
 
 impl Outbox {
@@ -116,6 +118,7 @@ impl Outbox {
             sent: AtomicU64::new(0),
             in_memory: AtomicUsize::new(0),
             owed: AtomicI64::new(0),
+            pong_due: AtomicBool::new(false),
         }
     }
 
@@ -184,6 +187,7 @@ impl Outbox {
             };
         }
         self.told.store(welcome.received, Ordering::Relaxed);
+        self.pong_due.store(false, Ordering::Relaxed);
         match sent {
             Ok(()) => state.lane = Some(Lane::new(link)),
             // The reader of the link will find it broken and wait for the next one.
@@ -312,6 +316,31 @@ impl Outbox {
         let received = self.received();
         if self.told.fetch_max(received, Ordering::Relaxed) < received {
             self.send_unsequenced(&Ack { received });
+        }
+    }
+
+    /// Tells the client that this side is alive, now or with the next [`Outbox::send_due_pong`].
+    pub(crate) fn pong(&self) {
+        self.pong_due.store(true, Ordering::Relaxed);
+        self.send_due_pong();
+    }
+
+    /// Sends a Pong that is due. Never waits: a lock that is taken, or a socket that is full, means that other bytes are on their
+    /// way, which tell the client the same.
+    pub(crate) fn send_due_pong(&self) {
+        if !self.pong_due.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(mut state) = self.state.try_lock() else { return };
+        let Some(lane) = &mut state.lane else { return };
+        if !lane.has_room() {
+            return;
+        }
+        self.pong_due.store(false, Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        wire::encode_request(&wire::Pong {}, &[], Flags::UNSEQUENCED, 0, 0, &mut bytes);
+        if lane.write_all(&bytes).is_err() {
+            drop_lane(&mut state);
         }
     }
 

@@ -33,6 +33,8 @@ pub struct State {
 struct Session {
     secret: [u8; 32],
     serving: Mutex<ReceiveCounter>,
+    /// The connection in use, to be cut without waiting for the thread that writes to it.
+    current: Mutex<Option<Link>>,
     out: Mutex<Out>,
     state: Mutex<State>,
     arena: u64,
@@ -73,7 +75,21 @@ impl Simulated {
         tls: Option<Arc<transport::tls::Identity>>,
         grace: Duration,
     ) -> Simulated {
-        let listener = Listener::bind(&Endpoint::tcp("127.0.0.1", 0)).unwrap();
+        Simulated::serve_at(&Endpoint::tcp("127.0.0.1", 0), token, tls, grace)
+    }
+
+    /// Listens where it is told to.
+    pub fn start_at(endpoint: &Endpoint, token: Option<&str>) -> Simulated {
+        Simulated::serve_at(endpoint, token, None, Duration::from_secs(20))
+    }
+
+    fn serve_at(
+        endpoint: &Endpoint,
+        token: Option<&str>,
+        tls: Option<Arc<transport::tls::Identity>>,
+        grace: Duration,
+    ) -> Simulated {
+        let listener = Listener::bind(endpoint).unwrap();
         let endpoint = listener.endpoint().unwrap();
         let shared = Arc::new(Shared {
             sessions: Mutex::default(),
@@ -172,6 +188,7 @@ impl Shared {
                 let session = Arc::new(Session {
                     secret: greet::nonce()?,
                     serving: Mutex::new(ReceiveCounter::new()),
+                    current: Mutex::default(),
                     out: Mutex::new(Out { link: None, window: SendWindow::new(u64::MAX) }),
                     state: Mutex::new(State { memory: vec![0; MEMORY], ..State::default() }),
                     arena: hello.arena_base,
@@ -181,10 +198,11 @@ impl Shared {
             }
         };
         // The old connection must be done before we can say how far it got.
-        let old = session.out.lock().unwrap().link.take();
+        let old = session.current.lock().unwrap().replace(link.clone());
         if let Some(old) = old {
             old.shutdown();
         }
+        session.out.lock().unwrap().link = None;
         let received = session.serving.lock().unwrap().received();
         let welcome = Welcome {
             version: greeting_version(),
@@ -235,6 +253,11 @@ impl Shared {
                     if opcode == Opcode::Ack {
                         let (ack, _) = decode_request::<Ack>(&payload)?;
                         session.out.lock().unwrap().window.acknowledge(ack.received)?;
+                    }
+                    if opcode == Opcode::Ping
+                        && let Some(link) = &session.out.lock().unwrap().link
+                    {
+                        greet::send(link, &Pong {})?;
                     }
                     continue;
                 }
