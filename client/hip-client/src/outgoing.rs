@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use transport::{Lane, Link};
 use wire::{Ack, Flags, Pong};
 
+use crate::alone;
 use crate::barrier;
 use crate::connection::Shared;
 use crate::incoming::Sending;
@@ -286,6 +287,7 @@ impl Shared {
 
     fn run_sender(self: &Arc<Shared>) {
         let mut patience = Patience::default();
+        let mut looked = Instant::now();
         while !self.over.load(Ordering::Acquire) {
             let generation = self.generation.load(Ordering::Acquire);
             if self.drain(u64::MAX).is_err() {
@@ -317,6 +319,12 @@ impl Shared {
             patience.found_after(start.elapsed());
             if parked.elapsed() >= IDLE_LOOK && self.link.lock().has_ended() {
                 self.mend(generation);
+            }
+            if looked.elapsed() >= IDLE_LOOK {
+                looked = Instant::now();
+                if !self.callbacks.any_outstanding() {
+                    alone::end_if_alone();
+                }
             }
         }
     }

@@ -55,3 +55,4 @@ pub use status::{DeviceLimits, DeviceStatus, SessionStatus, Status};
 pub use store::UploadConfig;
 pub use supervisor::supervise;
 pub use toolchain::{Toolchain, ToolchainProblem};
+pub use wire::SessionId;
