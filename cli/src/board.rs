@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use board_server::admin::{Admin, UserLimits};
 
 use crate::env::Environment;
+use crate::output::{out, outln};
 use crate::serve::data_folder;
 
 #[derive(Debug, clap::Args)]
@@ -110,27 +111,27 @@ pub fn administer(arguments: &Arguments, environment: &Environment) -> Result<()
     match &arguments.command {
         Command::User(UserCommand::Add { name, limits }) => {
             admin.add_user(name, &limits.checked()?)?;
-            println!("{name} may submit with a key: remora board key create {name}");
+            outln!("{name} may submit with a key: remora board key create {name}");
         }
         Command::User(UserCommand::Set { name, limits }) => admin.set_user(name, &limits.checked()?)?,
-        Command::User(UserCommand::List) => print!("{}", admin.users()?),
-        Command::Key(KeyCommand::Create { name }) => println!("{}", admin.create_key(name)?),
+        Command::User(UserCommand::List) => out!("{}", admin.users()?),
+        Command::Key(KeyCommand::Create { name }) => outln!("{}", admin.create_key(name)?),
         Command::Key(KeyCommand::Revoke { prefix }) => {
             let prefix = prefix.strip_prefix("rmr_").unwrap_or(prefix);
             admin.revoke_key(prefix.split('_').next().unwrap_or(prefix))?;
         }
-        Command::Key(KeyCommand::List { name }) => print!("{}", admin.keys(name)?),
+        Command::Key(KeyCommand::List { name }) => out!("{}", admin.keys(name)?),
         Command::Ban { name } => admin.ban(name, true)?,
         Command::Unban { name } => admin.ban(name, false)?,
         Command::Rejudge { id, problem } => {
-            println!("{} submissions are judged again", admin.rejudge(id, problem.as_deref())?);
+            outln!("{} submissions are judged again", admin.rejudge(id, problem.as_deref())?);
         }
         Command::Cancel { id } => {
             ensure!(admin.cancel(id)?, "submission {id} has ended already");
         }
         Command::Drain { device } => admin.drain(device, true)?,
         Command::Undrain { device } => admin.drain(device, false)?,
-        Command::Stats => print!("{}", admin.stats()?),
+        Command::Stats => out!("{}", admin.stats()?),
     }
     Ok(())
 }

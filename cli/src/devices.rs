@@ -6,6 +6,7 @@ use worker::{DeviceStatus, Status};
 
 use crate::env::Environment;
 use crate::inspect::inspect;
+use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -23,13 +24,13 @@ pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
     };
     let status = inspect(&endpoint, environment)?;
     if arguments.json {
-        println!(
+        outln!(
             "{}",
             serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?
         );
         return Ok(());
     }
-    println!(
+    outln!(
         "{} at {endpoint}, up {}, {} of {} sessions",
         status.worker,
         duration(status.uptime_s),
@@ -59,17 +60,17 @@ fn show_models(json: bool) -> Result<()> {
     let status =
         Status { worker: "none".to_owned(), backend: "emulator".to_owned(), devices, ..Status::default() };
     if json {
-        println!(
+        outln!(
             "{}",
             serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&status.to_json())?)?
         );
         return Ok(());
     }
     let keys: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
-    println!(
+    outln!(
         "No worker is named (--worker, REMORA_WORKER or TF_WORKER_HOST). `remora run` starts one of these"
     );
-    println!("software GPUs by itself; choose with --device {}:", keys.join("|"));
+    outln!("software GPUs by itself; choose with --device {}:", keys.join("|"));
     print_table(&status);
     Ok(())
 }
@@ -105,7 +106,7 @@ fn print_table(status: &Status) {
                 if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
             })
             .collect();
-        println!("{}", cells.join("  ").trim_end());
+        outln!("{}", cells.join("  ").trim_end());
     }
 }
 

@@ -9,6 +9,7 @@ use worker::Toolchain;
 use crate::env::Environment;
 use crate::inspect::inspect;
 use crate::library;
+use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -39,9 +40,9 @@ impl Report {
             Finding::Absent => "absent ",
             Finding::Broken => "MISSING",
         };
-        println!("{mark}  {what}: {found}");
+        outln!("{mark}  {what}: {found}");
         if finding != Finding::Good && !remedy.is_empty() {
-            println!("         -> {remedy}");
+            outln!("         -> {remedy}");
         }
         self.broken += usize::from(finding == Finding::Broken);
     }
@@ -55,14 +56,10 @@ pub fn examine(arguments: &Arguments, environment: &Environment) -> Result<ExitC
     check_compiler(&mut report, environment);
     check_rocm(&mut report);
     if report.broken == 0 {
-        println!("\nEverything needed is there.");
+        outln!("\nEverything needed is there.");
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
-        "\n{} essential part{} missing.",
-        report.broken,
-        if report.broken == 1 { " is" } else { "s are" }
-    );
+    outln!("\n{} essential part{} missing.", report.broken, if report.broken == 1 { " is" } else { "s are" });
     Ok(ExitCode::FAILURE)
 }
 
@@ -83,6 +80,18 @@ fn check_libraries(report: &mut Report, environment: &Environment) {
             }
         }
     }
+    check_audit(report, &dir);
+}
+
+/// Programs without an RPATH of their own run without it.
+fn check_audit(report: &mut Report, dir: &Path) {
+    let path = dir.join(library::AUDIT);
+    if path.is_file() {
+        return report.add(Finding::Good, library::AUDIT, &path.display().to_string(), "");
+    }
+    let found = format!("{} not found", path.display());
+    let remedy = "programs that name a libamdhip64 by RPATH or by its path load that one; build it with `cargo xtask build`";
+    report.add(Finding::Absent, library::AUDIT, &found, remedy);
 }
 
 fn check_processor(report: &mut Report) {
@@ -184,8 +193,8 @@ fn check_rocm(report: &mut Report) {
 /// Loads AMD's runtime and says what came of it.
 pub fn probe_hip(library: Option<&Path>) -> Result<ExitCode> {
     match backend_hip::Hip::open(library, None, None) {
-        Ok(hip) => println!("ready: {hip:?}"),
-        Err(error) => println!("{} (status {})", error.text, error.code.0),
+        Ok(hip) => outln!("ready: {hip:?}"),
+        Err(error) => outln!("{} (status {})", error.text, error.code.0),
     }
     Ok(ExitCode::SUCCESS)
 }

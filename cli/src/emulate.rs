@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use backend_emulator::{Findings, ObserveConfig, TraceConfig};
 
 use crate::env::Environment;
+use crate::output::errln;
 use crate::run::{Job, Local, PrivateWorker};
 
 /// A result file larger than this is not one.
@@ -98,6 +99,9 @@ pub fn emulate(arguments: &Arguments, environment: &Environment) -> Result<ExitC
         memory: arguments.memory.as_deref(),
         observe: observe.as_ref().map(|observe| (observe, held.as_fd())),
     };
+    if let Some(code) = job.refused(&local.isas(&job)) {
+        return Ok(code);
+    }
     let (endpoint, worker) = PrivateWorker::start(&job, &local, environment)?;
     drop(held);
     let code = job.run(&endpoint, environment)?;
@@ -161,7 +165,7 @@ fn report(arguments: &Arguments, observe: &ObserveConfig) -> Result<u64> {
             let _ = std::io::copy(&mut text, &mut std::io::stderr().lock());
         }
         if findings.iter().all(|findings| findings.traced == 0) {
-            eprintln!("remora: no wave was traced: {}", untraced(arguments, &findings));
+            errln!("remora: no wave was traced: {}", untraced(arguments, &findings));
         }
     }
     // A session that looked at nothing has nothing to say; its silence must not be taken for a good result.

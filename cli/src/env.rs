@@ -47,6 +47,7 @@ pub struct Environment {
     pub toolchain: Option<PathBuf>,
     pub log: Option<String>,
     pub loader_path: Option<OsString>,
+    pub loader_audit: Option<OsString>,
     pub search_path: Option<OsString>,
     /// The board that `remora submit` talks to, and the key it shows there.
     pub board: Option<String>,
@@ -78,6 +79,7 @@ impl Environment {
             toolchain: path("REMORA_TOOLCHAIN"),
             log: text("REMORA_LOG"),
             loader_path: std::env::var_os("LD_LIBRARY_PATH"),
+            loader_audit: std::env::var_os("LD_AUDIT"),
             search_path: std::env::var_os("PATH"),
             board: text("REMORA_BOARD"),
             board_key: text("REMORA_BOARD_KEY"),

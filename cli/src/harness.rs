@@ -4,6 +4,8 @@ use anyhow::{Context, Result, bail};
 use board_problems::{Dtype, Shape};
 use std::path::{Path, PathBuf};
 
+use crate::output::{out, outln};
+
 /// Longest solution that is read.
 const LONGEST: u64 = 256 << 10;
 
@@ -26,7 +28,7 @@ pub fn print(arguments: &Arguments) -> Result<()> {
     let Some(name) = &arguments.problem else {
         for problem in board_problems::all() {
             let dtypes: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
-            println!("{:26} {:7} {}", problem.slug, problem.difficulty.name(), dtypes.join(" "));
+            outln!("{:26} {:7} {}", problem.slug, problem.difficulty.name(), dtypes.join(" "));
         }
         return Ok(());
     };
@@ -44,7 +46,7 @@ pub fn print(arguments: &Arguments) -> Result<()> {
         }
     };
     if arguments.starter {
-        print!("{}", problem.starter(dtype, Shape::Kernel));
+        out!("{}", problem.starter(dtype, Shape::Kernel));
         return Ok(());
     }
     let source = arguments.solution.as_deref().map(read).transpose()?;
@@ -53,7 +55,7 @@ pub fn print(arguments: &Arguments) -> Result<()> {
     {
         bail!("{} has no `{}`", path.display(), problem.signature(dtype, Shape::Kernel));
     }
-    print!("{}", board_problems::harness(problem, dtype, source.as_deref())?);
+    out!("{}", board_problems::harness(problem, dtype, source.as_deref())?);
     Ok(())
 }
 

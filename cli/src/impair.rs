@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 use transport::Endpoint;
 use transport::impair::{Impair, Impairment};
 
+use crate::output::outln;
+
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The worker to forward to: host:port
@@ -46,7 +48,7 @@ pub fn impair(arguments: &Arguments) -> Result<()> {
     };
     let proxy = Impair::listen(arguments.listen, arguments.to.clone(), impairment)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    println!("listening on {}", proxy.address());
+    outln!("listening on {}", proxy.address());
     std::io::stdout().flush()?;
     loop {
         std::thread::park();

@@ -10,6 +10,9 @@ use crate::env::Environment;
 /// The sonames programs ask for.
 pub const SONAMES: &[&str] = &["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"];
 
+/// The library that makes the dynamic linker load ours instead of others of these names; it is beside them.
+pub const AUDIT: &str = "libremora_audit.so";
+
 /// Where the libraries may be, in order of preference.
 pub fn places(environment: &Environment) -> Vec<PathBuf> {
     if let Some(dir) = &environment.library_dir {

@@ -1,6 +1,7 @@
 //! `remora`: run HIP programs on GPUs that are somewhere else, or nowhere.
 
 mod agent;
+mod architecture;
 mod board;
 mod devices;
 mod doctor;
@@ -13,6 +14,7 @@ mod inspect;
 mod judge;
 mod library;
 mod migrate;
+mod output;
 mod run;
 mod serve;
 mod submit;
@@ -124,7 +126,7 @@ fn main() -> ExitCode {
         Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("remora: {error:#}");
+        output::errln!("remora: {error:#}");
         ExitCode::FAILURE
     })
 }

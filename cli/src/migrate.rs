@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use transport::Endpoint;
+use wire::SessionId;
 use worker::Place;
 
 use crate::env::Environment;
@@ -14,8 +15,7 @@ use crate::inspect;
 
 #[derive(Debug, clap::Args)]
 pub struct SnapshotArguments {
-    /// The session: its 16 hexadecimal digits as the worker logs them, its number as `remora devices --json` shows it, or pid:N
-    /// for that of a process
+    /// The session: its 16 hexadecimal digits, as logs and `remora devices --json` have them, or pid:N for that of a process
     session: String,
     /// The worker that has it (else REMORA_WORKER)
     #[arg(long, value_name = "ENDPOINT")]
@@ -50,8 +50,7 @@ pub struct ResumeArguments {
 
 #[derive(Debug, clap::Args)]
 pub struct MigrateArguments {
-    /// The session: its 16 hexadecimal digits as the worker logs them, its number as `remora devices --json` shows it, or pid:N
-    /// for that of a process
+    /// The session: its 16 hexadecimal digits, as logs and `remora devices --json` have them, or pid:N for that of a process
     session: String,
     /// The worker that has it
     #[arg(long, value_name = "ENDPOINT")]
@@ -79,7 +78,7 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
     let file = tempfile::NamedTempFile::new_in(folder)
         .with_context(|| format!("nothing can be written to {}", folder.display()))?;
     let mut out = BufWriter::with_capacity(1 << 20, file);
-    let taken = ::worker::snapshot(&from, session, patience(arguments.patience)?, &mut out)?;
+    let taken = ::worker::snapshot(&from, session.0, patience(arguments.patience)?, &mut out)?;
     let file = out.into_inner().context("the session cannot be written")?;
     file.as_file().sync_all().context("the session cannot be written")?;
     file.persist(&arguments.out).with_context(|| format!("{}", arguments.out.display()))?;
@@ -89,20 +88,20 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
         taken.suspend()?;
     }
     let what = if arguments.keep { "goes on and was copied to" } else { "is suspended in" };
-    say(&format!("session {session:016x} {what} {}", arguments.out.display()))
+    say(&format!("session {session} {what} {}", arguments.out.display()))
 }
 
 pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<()> {
     let to = named(arguments.worker.as_deref(), environment)?;
     let file = File::open(&arguments.file).with_context(|| format!("{}", arguments.file.display()))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
-    let session = ::worker::resume_for(&to, arguments.tenant.as_deref(), &mut file)?;
+    let session = SessionId(::worker::resume_for(&to, arguments.tenant.as_deref(), &mut file)?);
     if let Some(from) = &arguments.from {
         let from = place(from, environment)?;
         let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
-        ::worker::redirect(&from, session, &seen_at)?;
+        ::worker::redirect(&from, session.0, &seen_at)?;
     }
-    say(&format!("session {session:016x} goes on at {}", to.endpoint))
+    say(&format!("session {session} goes on at {}", to.endpoint))
 }
 
 pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Result<()> {
@@ -112,11 +111,11 @@ pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Resul
     let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
     let tenant = match &arguments.tenant {
         Some(tenant) => Some(tenant.clone()),
-        None => tenant_of(session, &from)?,
+        None => tenant_of(session.0, &from)?,
     };
     let patience = patience(arguments.patience)?;
-    ::worker::migrate(&from, &to, session, tenant.as_deref(), patience, Some(&seen_at))?;
-    say(&format!("session {session:016x} moved to {seen_at}"))
+    ::worker::migrate(&from, &to, session.0, tenant.as_deref(), patience, Some(&seen_at))?;
+    say(&format!("session {session} moved to {seen_at}"))
 }
 
 fn say(text: &str) -> Result<()> {
@@ -144,43 +143,22 @@ fn tenant_of(session: u64, from: &Place) -> Result<Option<String>> {
 }
 
 /// The number of a session that a person names.
-fn find(text: &str, place: &Place, environment: &Environment) -> Result<u64> {
-    let Some(pid) = text.strip_prefix("pid:") else { return parse(text) };
+fn find(text: &str, place: &Place, environment: &Environment) -> Result<SessionId> {
+    let Some(pid) = text.strip_prefix("pid:") else { return Ok(text.parse()?) };
     let pid: u32 = pid.parse().with_context(|| format!("\"{pid}\" is no process"))?;
     let status = inspect::inspect(&place.endpoint, environment)?;
-    let found: Vec<u64> = status.sessions.iter().filter(|it| it.pid == pid).map(|it| it.id).collect();
+    let of_process = status.sessions.iter().filter(|it| it.pid == pid);
+    let found: Vec<SessionId> = of_process.map(|it| SessionId(it.id)).collect();
     match found[..] {
         [session] => Ok(session),
         [] => bail!("process {pid} has no session at {}", place.endpoint),
         _ => {
-            bail!("process {pid} has {} sessions at {}; name one by its number", found.len(), place.endpoint)
+            bail!("process {pid} has {} sessions at {}; name one of {found:?}", found.len(), place.endpoint)
         }
     }
-}
-
-/// 16 digits are hexadecimal, as in logs; any other number is decimal, as in JSON.
-fn parse(text: &str) -> Result<u64> {
-    let number = match text.len() {
-        16 => u64::from_str_radix(text, 16),
-        _ => text.parse(),
-    };
-    number.with_context(|| format!("\"{text}\" is no session"))
 }
 
 fn patience(seconds: f64) -> Result<Duration> {
     ensure!((0.0..=86_400.0).contains(&seconds), "--patience {seconds} is no time span");
     Ok(Duration::from_secs_f64(seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_are_named_as_logs_and_json_show_them() {
-        assert_eq!(parse("00000000000000ff").unwrap(), 255);
-        assert_eq!(parse("255").unwrap(), 255);
-        assert_eq!(parse("18446744073709551615").unwrap(), u64::MAX);
-        assert!(parse("zz").is_err() && parse("").is_err());
-    }
 }

@@ -12,15 +12,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use backend_emulator::{Model, ObserveConfig};
+use code_object::TargetId;
 use transport::Endpoint;
+use worker::Status;
 
 use crate::env::Environment;
-use crate::library;
+use crate::inspect::inspect;
+use crate::output::errln;
+use crate::{architecture, library};
 
 /// A private worker that has not come up by then will not.
 const WORKER_START: Duration = Duration::from_secs(20);
-/// What is looked at of a program file to find its GPU targets.
-const MAX_PROGRAM_BYTES: u64 = 4 << 30;
+/// The exit code of a program that exists and cannot be run, as shells have it.
+const CANNOT_RUN: u8 = 126;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -32,25 +36,38 @@ pub struct Arguments {
     #[arg(long, value_name = "MODEL", conflicts_with = "worker")]
     device: Vec<String>,
     /// Seconds after which a kernel on the software GPU is aborted; 0 lets it run for ever
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "worker")]
     watchdog: Option<f64>,
     /// Memory of the software GPU, such as 16G
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", conflicts_with = "worker")]
     memory: Option<String>,
+    /// Only set LD_LIBRARY_PATH: a libamdhip64 that the program names by an RPATH or by its path is then not replaced
+    #[arg(long)]
+    no_audit: bool,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode> {
-    let job = match Job::new(&arguments.program, environment)? {
+    let mut job = match Job::new(&arguments.program, environment)? {
         Ok(job) => job,
         Err(code) => return Ok(code),
     };
+    job.audit &= !arguments.no_audit;
     let named =
         if arguments.device.is_empty() { environment.worker(arguments.worker.as_deref())? } else { None };
     if let Some(endpoint) = named {
-        return job.run(&endpoint, environment);
+        arguments.refuse_local_options(&endpoint)?;
+        // A worker that does not answer is the program's to report: it may be up by the time of the first call.
+        let devices = match job.targets[..] {
+            [] => Vec::new(),
+            _ => inspect(&endpoint, environment).map(isas).unwrap_or_default(),
+        };
+        return match job.refused(&devices) {
+            Some(code) => Ok(code),
+            None => job.run(&endpoint, environment),
+        };
     }
     let local = Local {
         device: &arguments.device,
@@ -58,10 +75,32 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
         memory: arguments.memory.as_deref(),
         observe: None,
     };
+    if let Some(code) = job.refused(&local.isas(&job)) {
+        return Ok(code);
+    }
     let (endpoint, worker) = PrivateWorker::start(&job, &local, environment)?;
     let code = job.run(&endpoint, environment)?;
     drop(worker);
     Ok(code)
+}
+
+impl Arguments {
+    /// `--worker` conflicts with these on the command line; a worker that the environment names conflicts too.
+    fn refuse_local_options(&self, endpoint: &Endpoint) -> Result<()> {
+        let given = [("--watchdog", self.watchdog.is_some()), ("--memory", self.memory.is_some())];
+        if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            bail!(
+                "{option} is for a software GPU that `remora run` starts, and the environment names the worker {endpoint}; give \
+                 {option} to that worker, or choose a software GPU with --device"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The ISAs of a worker's devices.
+fn isas(status: Status) -> Vec<String> {
+    status.devices.into_iter().map(|device| device.isa).collect()
 }
 
 /// A program to run, and the libraries to run it with.
@@ -69,6 +108,10 @@ pub struct Job<'a> {
     program: &'a OsString,
     arguments: &'a [OsString],
     libraries: PathBuf,
+    /// What its file has GPU code for.
+    targets: Vec<TargetId>,
+    /// Whether the dynamic linker is made to replace other libraries.
+    audit: bool,
 }
 
 impl Job<'_> {
@@ -78,10 +121,10 @@ impl Job<'_> {
         environment: &Environment,
     ) -> Result<std::result::Result<Job<'a>, ExitCode>> {
         let (program, arguments) = command.split_first().context("no program is named")?;
-        if find_program(program, environment).is_none_or(|path| !path.exists()) {
-            eprintln!("remora: {} is not there", Path::new(program).display());
+        let Some(path) = find_program(program, environment).filter(|path| path.exists()) else {
+            errln!("remora: {} not found", Path::new(program).display());
             return Ok(Err(ExitCode::from(127)));
-        }
+        };
         let libraries = library::find(environment).with_context(|| {
             let places = library::places(environment);
             let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
@@ -91,7 +134,15 @@ impl Job<'_> {
                 places.join(", ")
             )
         })?;
-        Ok(Ok(Job { program, arguments, libraries }))
+        let audit = libraries.join(library::AUDIT).is_file();
+        Ok(Ok(Job { program, arguments, libraries, targets: architecture::targets(&path), audit }))
+    }
+
+    /// Says why the program cannot run on devices of these ISAs, if so; the exit code for it.
+    pub fn refused(&self, isas: &[String]) -> Option<ExitCode> {
+        let text = architecture::refusal(Path::new(self.program), &self.targets, isas)?;
+        errln!("remora: {text}");
+        Some(ExitCode::from(CANNOT_RUN))
     }
 
     /// Runs the program to its end.
@@ -99,15 +150,18 @@ impl Job<'_> {
         let mut command = Command::new(self.program);
         command.args(self.arguments);
         set_environment(&mut command, endpoint, &self.libraries, environment);
+        if self.audit {
+            set_audit(&mut command, &self.libraries, environment);
+        }
         let program = Path::new(self.program).display();
         run_child(command).or_else(|error| {
             // As shells answer.
             let code = match error.kind() {
                 std::io::ErrorKind::NotFound => 127,
-                std::io::ErrorKind::PermissionDenied => 126,
+                std::io::ErrorKind::PermissionDenied => CANNOT_RUN,
                 _ => return Err(error).with_context(|| format!("{program} did not start")),
             };
-            eprintln!("remora: {program} did not start: {error}");
+            errln!("remora: {program} did not start: {error}");
             Ok(ExitCode::from(code))
         })
     }
@@ -120,6 +174,30 @@ pub struct Local<'a> {
     pub memory: Option<&'a str>,
     /// Observed kernels, and a descriptor that every process of the worker keeps open as long as it lives.
     pub observe: Option<(&'a ObserveConfig, BorrowedFd<'a>)>,
+}
+
+impl Local<'_> {
+    /// The ISAs of the software GPUs that would be started; none where a model is unknown, which the worker will say.
+    pub fn isas(&self, job: &Job) -> Vec<String> {
+        if self.device.is_empty() {
+            return match architecture::model_for(&job.targets) {
+                Some(model) => vec![model.isa()],
+                None => architecture::emulated(),
+            };
+        }
+        let models = self.device.iter().map(|key| Model::find(key).map(Model::isa));
+        models.collect::<Option<Vec<String>>>().unwrap_or_default()
+    }
+}
+
+/// Has the dynamic linker ask our audit library for every library it loads, in this program and its children.
+fn set_audit(command: &mut Command, libraries: &Path, environment: &Environment) {
+    let mut files = libraries.join(library::AUDIT).into_os_string();
+    if let Some(old) = environment.loader_audit.as_ref().filter(|old| !old.is_empty()) {
+        files.push(":");
+        files.push(old);
+    }
+    command.env("LD_AUDIT", files);
 }
 
 /// Points the dynamic loader and the client at our libraries and at the worker.
@@ -137,19 +215,6 @@ fn set_environment(command: &mut Command, endpoint: &Endpoint, libraries: &Path,
     if let Endpoint::Tcp { host, port } = endpoint {
         command.env("TF_WORKER_HOST", host).env("TF_WORKER_PORT", port.to_string());
     }
-}
-
-/// The model that runs the code inside a program; the newest where that cannot be told.
-fn model_for(program: &OsString, environment: &Environment) -> &'static str {
-    let default = backend_emulator::MODELS[0].key;
-    let Some(path) = find_program(program, environment) else { return default };
-    let small = std::fs::metadata(&path).is_ok_and(|data| data.len() <= MAX_PROGRAM_BYTES);
-    let Some(bytes) = small.then(|| std::fs::read(&path).ok()).flatten() else { return default };
-    // A script, or a program whose kernels are in libraries, has no targets of its own.
-    let targets = code_object::embedded_targets(&bytes).unwrap_or_default();
-    let models = targets.iter().filter_map(|target| Model::for_processor(&target.processor));
-    let keys: Vec<&'static str> = models.map(|model| model.key).collect();
-    if keys.contains(&default) { default } else { keys.first().copied().unwrap_or(default) }
 }
 
 fn find_program(program: &OsString, environment: &Environment) -> Option<PathBuf> {
@@ -170,7 +235,11 @@ pub struct PrivateWorker {
 impl PrivateWorker {
     pub fn start(job: &Job, local: &Local, environment: &Environment) -> Result<(Endpoint, PrivateWorker)> {
         let models = match local.device {
-            [] => vec![model_for(job.program, environment).to_owned()],
+            [] => {
+                let model =
+                    architecture::model_for(&job.targets).context("no software GPU runs this program")?;
+                vec![model.key.to_owned()]
+            }
             models => models.to_vec(),
         };
         let folder = tempfile::Builder::new()

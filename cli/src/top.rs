@@ -3,17 +3,18 @@
 mod screen;
 mod table;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint};
 use worker::Status;
 
 use crate::env::Environment;
 use crate::inspect::inspect;
+use crate::output::out;
 use screen::Screen;
 use table::View;
 
@@ -104,10 +105,7 @@ fn list(looks: &Receiver<Look>, endpoint: &Endpoint, json: bool) -> Result<()> {
             Err(error) if json => serde_json::json!({ "error": error }).to_string() + "\n",
             Err(error) => format!("{error}\n\n"),
         };
-        if print(&text).is_err() {
-            // Whoever read this has left.
-            return Ok(());
-        }
+        print(&text)?;
     }
 }
 
@@ -151,6 +149,6 @@ fn watch(screen: &mut Screen, looks: &Receiver<Look>, endpoint: &Endpoint) -> Re
 }
 
 fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output cannot be written")
+    out!("{text}");
+    Ok(())
 }

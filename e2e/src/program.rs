@@ -85,6 +85,7 @@ pub struct Recipe {
     hipcc: bool,
     architectures: Vec<String>,
     flags: Vec<String>,
+    link_flags: Vec<String>,
     /// The HIP series: headers and library.
     series: u32,
     code_object: bool,
@@ -112,6 +113,7 @@ impl Recipe {
             hipcc: false,
             architectures: vec!["gfx942".to_owned()],
             flags: Vec::new(),
+            link_flags: Vec::new(),
             series: 6,
             code_object: false,
         }
@@ -131,6 +133,12 @@ impl Recipe {
 
     pub fn with_flag(mut self, flag: &str) -> Recipe {
         self.flags.push(flag.to_owned());
+        self
+    }
+
+    /// A flag for the linker alone. `$ORIGIN` in an RPATH is the folder of the program's own file.
+    pub fn with_link_flag(mut self, flag: &str) -> Recipe {
+        self.link_flags.push(flag.to_owned());
         self
     }
 
@@ -214,6 +222,7 @@ impl Recipe {
         command.arg(object).arg("-o").arg(output).arg(library).arg("-pthread");
         // AMD's library wants others that need not be installed.
         command.arg("-Wl,--allow-shlib-undefined");
+        command.args(&self.link_flags);
         command
     }
 

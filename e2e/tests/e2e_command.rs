@@ -96,6 +96,70 @@ fn run_of_something_that_is_not_there_says_so() {
 }
 
 #[test]
+fn run_refuses_options_of_a_software_gpu_when_a_worker_is_named() {
+    let program = Program::own("outcome");
+    for option in ["--watchdog=5", "--memory=1G"] {
+        let name = &option[..option.find('=').unwrap()];
+        let mut command = Command::new(remora());
+        command.args(["run", "--worker", "127.0.0.1:1", option, "--"]).arg(program.path());
+        let mut by_environment = Command::new(remora());
+        by_environment.env("REMORA_WORKER", "127.0.0.1:1").args(["run", option, "--"]).arg(program.path());
+        for command in [&mut command, &mut by_environment] {
+            let ended = Running::start(command).finish();
+            assert!(matches!(ended.status.code(), Some(1 | 2)) && ended.stdout.is_empty(), "{ended:?}");
+            assert!(ended.stderr.contains(name), "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn run_refuses_a_program_for_another_architecture_in_one_line() {
+    let other = Recipe::own("outcome").for_architectures(&["gfx1100"]).build();
+    let old = Recipe::own("outcome").for_architectures(&["gfx90a"]).build();
+    let worker = Worker::start();
+    let endpoint = worker.endpoint().to_string();
+    let run = |options: &[&str], program: &Program| {
+        let mut command = Command::new(remora());
+        command.arg("run").args(options).arg("--").arg(program.path()).args(["exit", "0"]);
+        command.env_remove("REMORA_WORKER").env_remove("TF_WORKER_HOST");
+        Running::start(&mut command).finish()
+    };
+    for (options, program, built_for) in [
+        (&[][..], &other, "gfx1100"),
+        (&["--device", "mi300x"], &old, "gfx90a"),
+        (&["--worker", &endpoint], &other, "gfx1100"),
+    ] {
+        let ended = run(options, program);
+        assert_eq!(ended.status.code(), Some(126), "{options:?} {ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        for part in [built_for, "gfx942", "--offload-arch=gfx942"] {
+            assert!(ended.stderr.contains(part), "{part} in {}", ended.stderr);
+        }
+    }
+    // The old one runs where its architecture is.
+    run(&["--device", "mi210"], &old).expect_silent_success();
+}
+
+#[test]
+fn commands_whose_reader_has_left_end_by_sigpipe() {
+    for command in [&["doctor"][..], &["devices"], &["devices", "--json"], &["harness"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut remora = Command::new(remora());
+        remora.args(command).env_remove("REMORA_WORKER").env_remove("TF_WORKER_HOST");
+        let output = remora.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.signal(), Some(libc::SIGPIPE), "{command:?} {output:?}");
+        assert!(output.stderr.is_empty(), "{command:?} {output:?}");
+    }
+    // An error message that nobody reads changes no exit code.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(remora());
+    let status = command.args(["run", "--", "/no/such/program"]).stderr(writer).status().unwrap();
+    assert_eq!(status.code(), Some(127));
+}
+
+#[test]
 fn run_uses_the_worker_it_is_given() {
     let worker = Worker::start_with(&WorkerOptions { device: "mi210".into(), ..WorkerOptions::default() });
     let program = Recipe::own("outcome").for_architectures(&["gfx90a", "gfx942"]).build();

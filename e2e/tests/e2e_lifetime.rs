@@ -44,6 +44,47 @@ fn destructors_that_run_after_main_can_still_free() {
 }
 
 #[test]
+fn kernels_launched_by_exit_handlers_and_static_destructors_run() {
+    let worker = Worker::start();
+    let ended = Program::own("late_launch").run(&worker, &[]);
+    ended.expect_silent_success();
+    for place in ["main", "thread stream", "atexit", "youngest", "usual", "oldest"] {
+        ended.expect_line(&format!("{place}=hipSuccess hipSuccess right"));
+    }
+    // GPU code whose first launch comes after main.
+    let ended = Program::own("late_launch").run(&worker, &["first"]);
+    ended.expect_silent_success();
+    for place in ["usual", "oldest"] {
+        ended.expect_line(&format!("{place}=hipSuccess hipSuccess right"));
+    }
+    eventually("no session is left", || worker.status().sessions().is_empty());
+}
+
+#[test]
+fn a_process_ends_with_the_last_thread_of_the_program_and_not_before() {
+    let worker = Worker::start();
+    let start = |how: &str| Running::start(Program::own("main_ends").on(&worker).arg(how));
+    let running = [start("alone"), start("thread"), start("callback")];
+    let last = ["main=right", "thread=right", "callback=right"];
+    for (running, last) in running.into_iter().zip(last) {
+        // Its exit handlers run, as for any process that ends by itself.
+        running.finish().expect_silent_success().expect_line(last).expect_line("exit handler=right");
+    }
+    eventually("no session is left", || worker.status().sessions().is_empty());
+}
+
+#[test]
+fn a_session_has_the_same_sixteen_digits_in_json_and_in_the_log() {
+    let worker = Worker::start();
+    let holding = Running::start(&mut Program::own("hold_memory").on(&worker));
+    holding.wait_for_line("holding");
+    let status = worker.status();
+    let id = status.json["sessions"][0]["id"].as_str().expect("an id is a text").to_owned();
+    assert!(id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    assert!(worker.log().contains(&id), "{id} in\n{}", worker.log());
+}
+
+#[test]
 fn killing_a_client_in_the_middle_of_its_work_ends_its_session() {
     let worker = Worker::start();
     // One with replies under way, one whose kernel never ends.

@@ -322,3 +322,12 @@ fn top_without_a_terminal_prints_plain_tables_and_survives_its_worker() {
     watching.wait_for_line("no worker answers");
     assert!(!watching.stdout_so_far().contains('\u{1b}'), "no codes for terminals");
 }
+
+#[test]
+fn a_trace_that_could_not_be_written_to_its_end_says_so_in_one_line() {
+    let worker = Worker::start();
+    let ended = Running::start(Program::own("traced").on(&worker).env("REMORA_TRACE", "/dev/full")).finish();
+    ended.expect_success();
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("/dev/full is truncated"), "{}", ended.stderr);
+}

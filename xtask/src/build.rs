@@ -1,6 +1,7 @@
 //! `cargo xtask build`: the `remora` program, the pages inside it, every client library, and the one for node agents. Needs a C
 //! compiler and Rust, no setup; without npm the program is built without its pages.
 
+use crate::audit_lib;
 use crate::client_libs;
 use crate::provider_lib;
 use crate::repo::Repo;
@@ -45,6 +46,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<Built> {
     step::loud("cargo build", &mut cargo)?;
     let output = repo.target.join(if arguments.debug { "debug" } else { "release" });
     client_libs::link(repo, &output.join("libhip_client.a"), arguments.debug)?;
+    audit_lib::build(repo)?;
     provider_lib::place(repo, &output, arguments.debug)?;
     let built = Built { remora: output.join("remora"), lib: repo.lib() };
     step::detail(&format!("program: {}", built.remora.display()));

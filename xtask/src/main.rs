@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; to add one, add a file, a variant to [`Task`] and an arm to the match below.
 
+mod audit_lib;
 mod bench;
 mod build;
 mod client_libs;

@@ -1,6 +1,7 @@
 //! `cargo xtask picture`: a trace of `REMORA_TRACE` as a drawing, for pages and for machines without a viewer.
 
 use crate::bench::svg::{Anchor, FAINT, GREY, INK, Svg};
+use crate::step;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,9 +42,20 @@ struct Slice {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let text = fs::read_to_string(&arguments.trace)
         .with_context(|| format!("cannot read {}", arguments.trace.display()))?;
+    if is_truncated(&text) {
+        step::detail(&format!(
+            "{} is truncated: the program was killed or its disk was full; the last events are missing",
+            arguments.trace.display()
+        ));
+    }
     let drawing = draw(&text, arguments.from, arguments.to)?;
     fs::write(&arguments.drawing, drawing)
         .with_context(|| format!("cannot write {}", arguments.drawing.display()))
+}
+
+/// A program that ends by itself closes the array.
+fn is_truncated(text: &str) -> bool {
+    !text.trim_end().ends_with(']')
 }
 
 fn draw(text: &str, from: f64, to: Option<f64>) -> Result<String> {
@@ -174,6 +186,7 @@ mod tests {
     fn a_trace_that_was_cut_off_is_drawn_as_far_as_it_goes() {
         let svg = draw(&TRACE[..TRACE.find("{\"ph\":\"s\"").unwrap() + 8], 0.0, None).unwrap();
         assert!(svg.contains("hipMalloc") && !svg.contains("stroke-dasharray"));
+        assert!(is_truncated(&TRACE[..TRACE.len() - 1]) && !is_truncated(TRACE), "and it is said");
         assert!(draw("", 0.0, None).is_err());
         assert!(draw(TRACE, 5.0, Some(4.0)).is_err());
     }

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("transport", &["wire"]),
     ("mirror", &["wire"]),
     ("hip-client", &["transport", "mirror", "wire", "hip-api", "code-object"]),
+    ("loader-audit", &[]),
     ("code-object", &[]),
     ("isa", &[]),
     ("emulator", &["isa", "code-object"]),

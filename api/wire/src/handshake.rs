@@ -6,7 +6,9 @@
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::{Challenge, Hello, MAX_LINKS, MAX_VERSION, MIN_VERSION, Proof, Reject, WireError, capability};
+use crate::{
+    Challenge, Hello, MAX_LINKS, MAX_VERSION, MIN_VERSION, Proof, Reject, SessionId, WireError, capability,
+};
 
 /// Why a worker refuses a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,7 +160,8 @@ impl Greeting {
         if hello.purpose == Purpose::Strand as u8
             && (hello.session_id == 0 || !(1..u64::from(MAX_LINKS)).contains(&hello.received))
         {
-            let text = format!("there is no strand {} of session {}", hello.received, hello.session_id);
+            let text =
+                format!("there is no strand {} of session {}", hello.received, SessionId(hello.session_id));
             return Err(RejectCode::BadRequest.reject(text));
         }
         let wants_proof =

@@ -17,6 +17,7 @@ mod handshake;
 mod limits;
 mod operation;
 mod session;
+mod session_id;
 
 pub use codec::{Bytes, Field, Reader, Sink};
 pub use effect::Effect;
@@ -27,3 +28,4 @@ pub use handshake::*;
 pub use limits::*;
 pub use operation::*;
 pub use session::*;
+pub use session_id::{SessionId, SessionIdError};

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Condvar, Mutex};
 use wire::{Failure, Flags, HostFunctionDone};
 
+use crate::alone;
 use crate::connection::Shared;
 use crate::outgoing::spawn_quietly;
 
@@ -48,7 +49,7 @@ impl Callbacks {
             let reader = shared.clone();
             spawn_quietly("remora-reader", move || reader.run_reader()).map_err(failed)?;
             let runner = shared.clone();
-            spawn_quietly("remora-callbacks", move || runner.run_callbacks()).map_err(failed)?;
+            spawn_quietly(alone::CALLBACKS, move || runner.run_callbacks()).map_err(failed)?;
             state.running = true;
         }
         state.expected.insert(token, function);
@@ -107,6 +108,7 @@ impl Shared {
     }
 
     fn run_callbacks(&self) {
+        alone::runs_callbacks();
         loop {
             let mut state = self.callbacks.state.lock();
             let next = state.due.pop_front();

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use wire::{Opcode, Span, Spans, span_kind};
@@ -34,6 +34,7 @@ const PROCESSES: u32 = 1 << 22;
 #[derive(Debug)]
 pub struct Trace {
     pid: u32,
+    path: PathBuf,
     descriptor: RawFd,
     state: Mutex<State>,
 }
@@ -45,6 +46,8 @@ struct State {
     is_first: bool,
     /// Finished, or the file cannot be written.
     closed: bool,
+    /// Why the file could not be written, until somebody is told.
+    failure: Option<io::Error>,
     clock: Clock,
     streams: HashMap<(u32, u64), Row>,
     functions: HashMap<u64, String>,
@@ -121,6 +124,7 @@ impl Trace {
             buffer: "[".to_owned(),
             is_first: true,
             closed: false,
+            failure: None,
             clock: Clock::default(),
             streams: HashMap::new(),
             functions: HashMap::new(),
@@ -131,7 +135,7 @@ impl Trace {
             lost_there: 0,
             lost_here: 0,
         };
-        let trace = Trace { pid, descriptor, state: Mutex::new(state) };
+        let trace = Trace { pid, path: path.to_owned(), descriptor, state: Mutex::new(state) };
         let mut state = trace.state.lock();
         trace.name(&mut state, "process_name", pid, 0, program);
         trace.order(&mut state, pid, 0);
@@ -141,6 +145,10 @@ impl Trace {
         trace.name(&mut state, "thread_name", link, 0, "from the worker");
         drop(state);
         Ok(trace)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     pub fn descriptor(&self) -> RawFd {
@@ -320,8 +328,8 @@ impl Trace {
         self.state.lock().flush()
     }
 
-    /// Ends the file.
-    pub fn finish(&self) {
+    /// Ends the file. An error says that the trace is incomplete and that nobody was told before.
+    pub fn finish(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         let lost = state.lost_there + state.lost_here;
         if lost > 0 {
@@ -335,8 +343,9 @@ impl Trace {
             });
         }
         state.buffer.push_str("\n]\n");
-        let _ = state.flush();
+        let written = state.flush();
         state.closed = true;
+        written
     }
 
     fn link(&self) -> u32 {
@@ -375,9 +384,11 @@ impl State {
         }
         self.buffer.push_str(if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" });
         write(&mut self.buffer);
-        if self.buffer.len() >= BUFFER {
-            // Told by the next flush.
-            let _ = self.flush();
+        if self.buffer.len() >= BUFFER
+            && let Err(error) = self.flush()
+        {
+            // A call of the program is no place to report it; the next flush does.
+            self.failure = Some(error);
         }
     }
 
@@ -408,6 +419,9 @@ impl State {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
         if self.closed || self.buffer.is_empty() {
             return Ok(());
         }
@@ -441,7 +455,7 @@ mod tests {
         let first = Trace::create(&path, "first").unwrap();
         assert!(Trace::create(&path, "second").is_err());
         first.call(1, "hipMalloc", [1000, 2500], ",\"size\":64");
-        first.finish();
+        first.finish().unwrap();
         first.call(1, "late", [1, 2], "");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -451,6 +465,22 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("late") && !text.contains("second"), "{text}");
+    }
+
+    #[test]
+    fn a_trace_whose_file_is_full_says_so_once() {
+        let full = || Trace::create("/dev/full".as_ref(), "program").unwrap();
+        let short = full();
+        short.call(1, "hipMalloc", [1, 2], "");
+        let error = short.finish().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        // So many events that a call of the program writes them, and not the thread that looks for errors.
+        let long = full();
+        for _ in 0..BUFFER / 32 {
+            long.call(1, "hipMalloc", [1, 2], "");
+        }
+        assert_eq!(long.flush().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+        assert!(long.flush().is_ok() && long.finish().is_ok(), "it was told");
     }
 
     #[test]
@@ -467,7 +497,7 @@ mod tests {
             spans: vec![span(21_000, 22_000), span(40_000, 41_000)],
             ..Spans::default()
         });
-        trace.finish();
+        trace.finish().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         for time in

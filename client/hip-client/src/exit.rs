@@ -2,9 +2,14 @@
 //!
 //! A forked child has no sender thread and must not touch its parent's socket: there the session counts as
 //! over and its descriptor is closed. At exit the session is ended properly, within a deadline.
+//!
+//! The order of an exit: thread-local destructors of the thread that called it, then atexit handlers and destructors of static
+//! objects, the newest first, then the destructors (DT_FINI_ARRAY) of libraries. Programs free memory and launch kernels in all of
+//! the former, so the session ends in the latter. The handlers also include `__hipUnregisterFatBinary` of every compiled file; what
+//! it would remove may still be used by handlers that are older, so it does nothing then.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::connection::Shared;
@@ -21,19 +26,41 @@ pub fn register(shared: &Arc<Shared>) {
     CURRENT.store(Arc::into_raw(shared.clone()).cast_mut(), Ordering::Release);
 }
 
-/// Called by the loader with the library. What is asked for first is told last: the destructors of the program's own objects,
-/// and of libraries that need this one, may still free what they hold.
+/// Called by the dynamic linker when it has loaded the library.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = ask_to_be_told;
+static LOADED: extern "C" fn() = loaded;
 
-/// Asks to be told of forks and of the end.
-extern "C" fn ask_to_be_told() {
-    // SAFETY: both handlers are plain functions of this library; they touch only what is never freed.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
-        libc::atexit(exiting);
+extern "C" fn loaded() {
+    // SAFETY: the handler is a plain function of this library; it touches only what is never freed.
+    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+}
+
+/// Called by the dynamic linker at exit, after every atexit handler and static destructor of the process, and after the destructors
+/// of libraries that need this one. The library is never unloaded before.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOADED: extern "C" fn() = exiting;
+
+/// The process is in its exit handlers.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// Has the exit noticed before any handler runs that is registered already. Called when GPU code of the program is first used: its
+/// `__hipUnregisterFatBinary` is registered by then.
+pub fn notice_exit() {
+    extern "C" fn notice() {
+        EXITING.store(true, Ordering::Release);
     }
+    // SAFETY: the handler is a plain function of this library, which is never unloaded.
+    unsafe { libc::atexit(notice) };
+}
+
+/// Whether the process exits, as far as this thread can tell.
+///
+/// A thread that has run its thread-local destructors and still makes calls is in exit handlers, or closes a library from its last
+/// destructors. The latter is rare, and all it costs is that the library's GPU code stays loaded.
+pub fn is_exiting() -> bool {
+    EXITING.load(Ordering::Acquire) || crate::thread::has_ended()
 }
 
 /// The session got a new connection.

@@ -4,6 +4,7 @@ pub mod connection;
 pub mod env;
 pub mod trace;
 
+mod alone;
 mod barrier;
 mod callback;
 mod exit;

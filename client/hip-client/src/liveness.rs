@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::alone;
 use crate::connection::Shared;
 use crate::incoming::{Arrived, ReadError};
 use crate::outgoing::spawn_quietly;
@@ -214,12 +215,18 @@ impl Shared {
     fn watch_link(&self) {
         let timing = self.liveness.timing;
         let mut seen = Seen { when: Instant::now(), heard: 0, generation: 0, sent: 0, queued: 0 };
+        let mut counted = Instant::now();
         while !self.over.load(Ordering::Acquire) {
             std::thread::park_timeout(timing.tick);
             let now = Instant::now();
             let elapsed = now.duration_since(std::mem::replace(&mut seen.when, now)).min(2 * timing.tick);
             let sign = self.listen(&mut seen);
             self.judge(sign, elapsed);
+            // Short timeouts make short ticks, and this reads a file.
+            if counted.elapsed() >= LONGEST_TICK && !self.callbacks.any_outstanding() {
+                counted = now;
+                alone::end_if_alone();
+            }
         }
     }
 

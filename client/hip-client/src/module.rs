@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use code_object::{CodeObject, FatBinary, Kernel};
 use hip_api::types::*;
@@ -50,16 +51,25 @@ impl Runtime {
             report::line(format_args!("the module image is not a code object: {error}"));
             hipErrorInvalidImage
         })?;
-        let module = self.load_from(device, &binary)?;
+        let module = self.load_from(device, &binary, None)?;
         self.make_variables(&module).inspect_err(|_| {
             let _ = self.unload_module(module.id);
         })?;
         Ok(module)
     }
 
-    fn load_from(&self, device: usize, binary: &FatBinary) -> Result<Arc<Module>, hipError_t> {
+    /// `reported` is set when a line has said that there is no code for the device, and keeps others from saying it again.
+    fn load_from(
+        &self,
+        device: usize,
+        binary: &FatBinary,
+        reported: Option<&AtomicBool>,
+    ) -> Result<Arc<Module>, hipError_t> {
         let target = &self.devices.get(device).ok_or(hipErrorInvalidDevice)?.target;
         let entry = binary.select(target).ok_or_else(|| {
+            if reported.is_some_and(|reported| reported.swap(true, Ordering::Relaxed)) {
+                return hipErrorNoBinaryForGpu;
+            }
             let found: Vec<String> =
                 binary.entries().iter().filter_map(|e| e.target.as_ref()).map(|t| t.to_string()).collect();
             report::line(format_args!(
@@ -169,9 +179,10 @@ impl Runtime {
             report::line(format_args!("the program's embedded GPU code cannot be read: {error}"));
             hipErrorInvalidImage
         })?;
-        let module = self.load_from(device, parsed)?;
+        let module = self.load_from(device, parsed, Some(&binary.reported))?;
         self.place_variables(device, binary.id, &module)?;
         binaries.insert((binary.id, device), Arc::clone(&module));
+        crate::exit::notice_exit();
         Ok(module)
     }
 
@@ -228,6 +239,12 @@ impl Runtime {
         let function = self.function(&module, &symbol.name()).map_err(|_| hipErrorInvalidDeviceFunction)?;
         self.stubs.write().insert((stub, device), Arc::clone(&function));
         Ok(function)
+    }
+
+    /// Another library has a kernel at this address now.
+    #[cold]
+    pub fn forget_stub(&self, stub: usize) {
+        self.stubs.write().retain(|(address, _), _| *address != stub);
     }
 
     /// Address and size of the device variable behind a host shadow, on `device`.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use code_object::FatBinary;
@@ -18,6 +19,8 @@ pub struct Binary {
     pub id: u64,
     image: StaticPointer<u8>,
     parsed: OnceLock<Result<FatBinary, code_object::Error>>,
+    /// A line said that it has no code for a device.
+    pub reported: AtomicBool,
 }
 
 /// A pointer into the image of a loaded program or library.
@@ -90,18 +93,23 @@ pub fn add_binary(image: *const u8) -> u64 {
     let mut registry = REGISTRY.write();
     registry.next_id += 1;
     let id = registry.next_id;
-    let binary = Arc::new(Binary { id, image: StaticPointer(image), parsed: OnceLock::new() });
+    let binary = Arc::new(Binary {
+        id,
+        image: StaticPointer(image),
+        parsed: OnceLock::new(),
+        reported: AtomicBool::new(false),
+    });
     registry.binaries.insert(id, Registered { binary, functions: Vec::new(), variables: Vec::new() });
     id
 }
 
-pub fn add_function(binary: u64, stub: usize, name: *const c_char) {
+/// Registers a kernel; true if the address was registered before.
+pub fn add_function(binary: u64, stub: usize, name: *const c_char) -> bool {
     let registry = &mut *REGISTRY.write();
-    if let Some(registered) = registry.binaries.get_mut(&binary) {
-        registered.functions.push(stub);
-        let binary = Arc::clone(&registered.binary);
-        registry.functions.insert(stub, Symbol { binary, name: StaticPointer(name), bytes: 0 });
-    }
+    let Some(registered) = registry.binaries.get_mut(&binary) else { return false };
+    registered.functions.push(stub);
+    let binary = Arc::clone(&registered.binary);
+    registry.functions.insert(stub, Symbol { binary, name: StaticPointer(name), bytes: 0 }).is_some()
 }
 
 pub fn add_variable(binary: u64, variable: usize, name: *const c_char, bytes: usize) {
@@ -164,8 +172,8 @@ mod tests {
     #[test]
     fn an_address_that_was_registered_again_stays_with_its_new_binary() {
         let (old, new) = (add_binary(std::ptr::null()), add_binary(std::ptr::null()));
-        add_function(old, 0x6000_0000, c"old".as_ptr());
-        add_function(new, 0x6000_0000, c"new".as_ptr());
+        assert!(!add_function(old, 0x6000_0000, c"old".as_ptr()));
+        assert!(add_function(new, 0x6000_0000, c"new".as_ptr()), "it is known that the address was taken");
         remove_binary(old).unwrap();
         assert_eq!(function(0x6000_0000).unwrap().name(), "new");
         remove_binary(new).unwrap();

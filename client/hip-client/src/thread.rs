@@ -1,7 +1,7 @@
 //! What HIP keeps per host thread: current device, last error, pending launch configuration, default stream.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 
 use hip_api::types::*;
 
@@ -18,14 +18,6 @@ pub struct CallConfiguration {
     pub arguments: Vec<u8>,
 }
 
-#[derive(Debug, Default)]
-struct ThreadState {
-    configurations: RefCell<Vec<CallConfiguration>>,
-    contexts: RefCell<Vec<u64>>,
-    /// hipStreamPerThread, by device: made on first use.
-    streams: RefCell<HashMap<usize, OwnedStream>>,
-}
-
 /// A per-thread stream, destroyed with its thread.
 #[derive(Debug)]
 struct OwnedStream(u64);
@@ -36,18 +28,51 @@ impl Drop for OwnedStream {
     }
 }
 
+/// Frees what a thread holds when the thread ends.
+struct Cleaner;
+
+impl Drop for Cleaner {
+    fn drop(&mut self) {
+        HAS_ENDED.set(true);
+        CONFIGURATIONS.with_borrow_mut(|it| drop(std::mem::take(&mut **it)));
+        CONTEXTS.with_borrow_mut(|it| drop(std::mem::take(&mut **it)));
+        let streams = STREAMS.with_borrow_mut(|it| std::mem::take(&mut **it));
+        drop(streams);
+    }
+}
+
 thread_local! {
-    // Destructors of the program's own objects may call us after this thread's state is gone: what every call needs has
-    // nothing to destroy and stays; the rest is then answered as on a thread that never used it.
+    // The thread that calls `exit` runs its thread-local destructors first, then atexit handlers and static destructors. These
+    // may call HIP, and launch kernels: so nothing here has a destructor of its own, and all of it works to the end. What a late
+    // call allocates is freed by the end of the process.
     static DEVICE: Cell<usize> = const { Cell::new(0) };
     static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
     /// The table number of the exported call this thread is in.
     static CALL: Cell<u16> = const { Cell::new(0) };
     /// What other threads' captures forbid this one.
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
-    static STATE: ThreadState = ThreadState::default();
+    static CONFIGURATIONS: RefCell<ManuallyDrop<Vec<CallConfiguration>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    static CONTEXTS: RefCell<ManuallyDrop<Vec<u64>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    /// hipStreamPerThread, by device: made on first use.
+    static STREAMS: RefCell<ManuallyDrop<Vec<(usize, OwnedStream)>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    static CLEANER: Cleaner = const { Cleaner };
+    /// The thread-local destructors of this thread have run.
+    static HAS_ENDED: Cell<bool> = const { Cell::new(false) };
     /// A stream waits for this thread.
     static HOLDS_STREAM: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has this thread clean up when it ends, unless it is ending already.
+#[inline]
+pub fn clean_up_at_end() {
+    let _ = CLEANER.try_with(|_| ());
+}
+
+/// Whether this thread has run its thread-local destructors: it has called `exit`, or it ends.
+pub fn has_ended() -> bool {
+    HAS_ENDED.get()
 }
 
 /// Whether a stream waits for what this thread is doing, which then must not wait for the stream.
@@ -108,28 +133,30 @@ pub fn take_last_error() -> hipError_t {
 }
 
 pub fn push_configuration(configuration: CallConfiguration) {
-    let _ = STATE.try_with(|s| s.configurations.borrow_mut().push(configuration));
+    clean_up_at_end();
+    CONFIGURATIONS.with_borrow_mut(|it| it.push(configuration));
 }
 
 pub fn pop_configuration() -> Option<CallConfiguration> {
-    STATE.try_with(|s| s.configurations.borrow_mut().pop()).ok().flatten()
+    CONFIGURATIONS.with_borrow_mut(|it| it.pop())
 }
 
 /// Runs `change` on the innermost configuration, if there is one.
 pub fn with_configuration<R>(change: impl FnOnce(&mut CallConfiguration) -> R) -> Option<R> {
-    STATE.try_with(|s| s.configurations.borrow_mut().last_mut().map(change)).ok().flatten()
+    CONFIGURATIONS.with_borrow_mut(|it| it.last_mut().map(change))
 }
 
 pub fn push_context(context: u64) {
-    let _ = STATE.try_with(|s| s.contexts.borrow_mut().push(context));
+    clean_up_at_end();
+    CONTEXTS.with_borrow_mut(|it| it.push(context));
 }
 
 pub fn pop_context() -> Option<u64> {
-    STATE.try_with(|s| s.contexts.borrow_mut().pop()).ok().flatten()
+    CONTEXTS.with_borrow_mut(|it| it.pop())
 }
 
 pub fn context() -> Option<u64> {
-    STATE.try_with(|s| s.contexts.borrow().last().copied()).ok().flatten()
+    CONTEXTS.with_borrow(|it| it.last().copied())
 }
 
 /// This thread's default stream on `device`, made by `make` on first use.
@@ -137,26 +164,64 @@ pub fn default_stream(
     device: usize,
     make: impl FnOnce() -> Result<u64, hipError_t>,
 ) -> Result<u64, hipError_t> {
-    let found = STATE.try_with(|s| {
-        if let Some(stream) = s.streams.borrow().get(&device) {
-            return Ok(stream.0);
-        }
-        let stream = make()?;
-        s.streams.borrow_mut().insert(device, OwnedStream(stream));
-        Ok(stream)
-    });
-    found.unwrap_or(Err(hipErrorDeinitialized))
+    let known = STREAMS.with_borrow(|it| it.iter().find(|(of, _)| *of == device).map(|(_, stream)| stream.0));
+    if let Some(stream) = known {
+        return Ok(stream);
+    }
+    let stream = make()?;
+    clean_up_at_end();
+    STREAMS.with_borrow_mut(|it| it.push((device, OwnedStream(stream))));
+    Ok(stream)
 }
 
 /// Drops this thread's handles of a session that is gone (after a fork, or a device reset).
 pub fn forget_streams() {
-    let _ = STATE.try_with(|s| {
-        for (_, stream) in s.streams.borrow_mut().drain() {
-            std::mem::forget(stream);
-        }
-    });
+    let streams = STREAMS.with_borrow_mut(|it| std::mem::take(&mut **it));
+    for (_, stream) in streams {
+        std::mem::forget(stream);
+    }
 }
 
 /// The answer of hipGetLastError: an error code that is a value, not the outcome of the call that returns it.
 #[derive(Clone, Copy, Debug)]
 pub struct LastError(pub hipError_t);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration() -> CallConfiguration {
+        let one = dim3::new(1, 1, 1);
+        let stream = std::ptr::null_mut();
+        CallConfiguration { grid: one, block: one, shared_bytes: 7, stream, arguments: Vec::new() }
+    }
+
+    /// Does what a launch in an atexit handler does, after the library's own thread-local destructors.
+    struct Late(std::sync::mpsc::Sender<(bool, Option<usize>, Option<u64>)>);
+
+    impl Drop for Late {
+        fn drop(&mut self) {
+            push_configuration(configuration());
+            push_context(5);
+            let shared_bytes = pop_configuration().map(|it| it.shared_bytes);
+            let _ = self.0.send((has_ended(), shared_bytes, pop_context()));
+        }
+    }
+
+    thread_local! {
+        static LATE: RefCell<Option<Late>> = const { RefCell::new(None) };
+    }
+
+    #[test]
+    fn a_launch_is_configured_even_after_the_thread_ran_its_destructors() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // Destroyed in the opposite order of their first use: LATE after the library's.
+            LATE.with_borrow_mut(|it| *it = Some(Late(sender)));
+            push_configuration(configuration());
+            assert!(!has_ended());
+        });
+        thread.join().unwrap();
+        assert_eq!(receiver.recv().unwrap(), (true, Some(7), Some(5)));
+    }
+}

@@ -227,7 +227,7 @@ pub fn opened(shared: &Arc<Shared>, welcome: &Welcome) {
                 return;
             }
             if let Err(error) = trace.flush() {
-                report::line(format_args!("the trace ends here, its file cannot be written: {error}"));
+                cut_off(trace, &error);
                 return;
             }
             if able && round.is_multiple_of(FLUSHES_A_READING) && !read_clock(trace, &shared, devices) {
@@ -238,6 +238,12 @@ pub fn opened(shared: &Arc<Shared>, welcome: &Welcome) {
     if let Err(error) = spawn_quietly("remora-trace", keep_writing) {
         report::line(format_args!("no thread writes the trace as the program runs: {error}"));
     }
+}
+
+/// The file of the trace could not be written to its end.
+fn cut_off(trace: &Trace, error: &std::io::Error) {
+    let path = trace.path().display();
+    report::line(format_args!("the trace {path} is truncated: it could not be written ({error})"));
 }
 
 /// Asks for the worker's clock once; whether it answered.
@@ -345,8 +351,10 @@ pub fn finish() {
         // A child that never called anything has nothing to tell; it does not ask what it should tell either.
         let (trace, summary) = (trace(), summary());
         STATE.fetch_and(LINES | UNREAD, Ordering::AcqRel);
-        if let Some(trace) = trace {
-            trace.finish();
+        if let Some(Err(error)) = trace.map(Trace::finish)
+            && let Some(trace) = trace
+        {
+            cut_off(trace, &error);
         }
         if let (Some(summary), Some(place)) = (summary, env::summary()) {
             let pid = std::process::id();

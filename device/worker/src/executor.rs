@@ -633,7 +633,7 @@ impl Shared {
             }
             Err(stay) => {
                 let text = line(&stay);
-                tracing::info!("session {:016x} stays: {text}", self.session_id);
+                tracing::info!("session {} stays: {text}", wire::SessionId(self.session_id));
                 self.departing.store(false, Ordering::SeqCst);
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }

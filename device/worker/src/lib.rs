@@ -68,3 +68,4 @@ pub use store::UploadConfig;
 pub use supervisor::supervise;
 pub use tenants::{DEFAULT_TENANT, Role, TokenConfig, TokensError, parse_bytes, read_tokens};
 pub use toolchain::{Toolchain, ToolchainProblem};
+pub use wire::SessionId;

@@ -241,7 +241,7 @@ impl Sessions {
         let refused = if session_id == 0 {
             Some("a session without a number".to_owned())
         } else if sessions.contains_key(&session_id) {
-            Some(format!("session {session_id:016x} is running here"))
+            Some(format!("session {} is running here", wire::SessionId(session_id)))
         } else if sessions.len() >= self.limit {
             Some(format!("{} sessions are running, which is this worker's limit", self.limit))
         } else {
@@ -250,7 +250,11 @@ impl Sessions {
         let order = match refused {
             Some(text) => Order::Refused { ticket: 0, text },
             None => {
-                tracing::info!("session {session_id:016x} of {} (pid {pid}) is resumed", session.client);
+                tracing::info!(
+                    "session {} of {} (pid {pid}) is resumed",
+                    wire::SessionId(session_id),
+                    session.client
+                );
                 sessions.insert(session_id, session);
                 self.absent.remove(session_id);
                 Order::Adopted
@@ -433,7 +437,11 @@ impl Sessions {
                 Some(Answer::Left { endpoint }) => {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
                     if let Some(secret) = secret {
-                        tracing::info!("session {id:016x} is {}", endpoint.as_deref().unwrap_or("suspended"));
+                        tracing::info!(
+                            "session {} is {}",
+                            wire::SessionId(id),
+                            endpoint.as_deref().unwrap_or("suspended")
+                        );
                         let tenant = tenant.name.clone();
                         let asked = Instant::now();
                         self.absent.insert(id, Absence { tenant, secret, endpoint, asked });
@@ -452,9 +460,11 @@ impl Sessions {
         self.gone.notify_all();
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {
-            Ok(status) if status.success() => tracing::info!("session {id:016x} of {client} ended"),
-            Ok(status) => tracing::error!("session {id:016x} of {client} died: {status}"),
-            Err(error) => tracing::error!("session {id:016x} of {client}: {error}"),
+            Ok(status) if status.success() => {
+                tracing::info!("session {} of {client} ended", wire::SessionId(id))
+            }
+            Ok(status) => tracing::error!("session {} of {client} died: {status}", wire::SessionId(id)),
+            Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
         }
     }
 }

@@ -63,6 +63,8 @@ pub struct DeviceStatus {
 /// A client of the worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
+    /// 16 hexadecimal digits in JSON, as everywhere. Workers of older versions tell a number.
+    #[serde(with = "spelling")]
     pub id: u64,
     /// The name of the token that its client proved.
     #[serde(default)]
@@ -117,5 +119,45 @@ impl Status {
 
     pub fn from_json(text: &str) -> Result<Status, serde_json::Error> {
         serde_json::from_str(text)
+    }
+}
+
+/// How JSON has the number of a session.
+mod spelling {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use wire::SessionId;
+
+    pub fn serialize<S: Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&SessionId(*id))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Text(String),
+            Number(u64),
+        }
+        match Either::deserialize(deserializer)? {
+            Either::Text(text) => text.parse().map(|SessionId(id)| id).map_err(D::Error::custom),
+            Either::Number(id) => Ok(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_sessions_as_logs_have_them_and_older_workers_are_understood() {
+        let session = SessionStatus { id: 0xfedc_ba98_7654_3210, ..SessionStatus::default() };
+        let text = serde_json::to_string(&session).unwrap();
+        assert!(text.contains("\"id\":\"fedcba9876543210\""), "{text}");
+        assert_eq!(serde_json::from_str::<SessionStatus>(&text).unwrap(), session);
+        let older = text.replace("\"fedcba9876543210\"", "18364758544493064720");
+        assert_eq!(serde_json::from_str::<SessionStatus>(&older).unwrap(), session);
+        assert!(serde_json::from_str::<SessionStatus>(&text.replace("fedc", "xxxx")).is_err());
     }
 }

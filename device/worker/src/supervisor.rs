@@ -278,7 +278,7 @@ impl Supervisor {
             let (it, _) = decode_request::<wire::Redirect>(&payload).map_err(TransportError::from)?;
             return match self.sessions.absent().redirect(it.session, it.endpoint) {
                 true => Ok(greet::send(link, &wire::Done { session: it.session })?),
-                false => reject(format!("session {:016x} has not left this worker", it.session)),
+                false => reject(format!("session {} has not left this worker", wire::SessionId(it.session))),
             };
         }
         let fd = if link.is_encrypted() { proxy::start(link) } else { link.try_clone_fd() };
@@ -287,7 +287,7 @@ impl Supervisor {
             let (it, _) = decode_request::<wire::Snapshot>(&payload).map_err(TransportError::from)?;
             return match self.sessions.depart(it.session, it.patience_ms, &fd) {
                 true => Ok(()),
-                false => reject(format!("there is no session {:016x}", it.session)),
+                false => reject(format!("there is no session {}", wire::SessionId(it.session))),
             };
         }
         if header.is(Opcode::Resume) || header.is(Opcode::ResumeFor) {
@@ -341,7 +341,11 @@ impl Supervisor {
         }
         if hello.session_id != 0 {
             if self.sessions.reattach(hello.session_id, hello, *version, peer, &connection) {
-                tracing::info!("session {:016x} of {} continues from {peer}", hello.session_id, hello.client);
+                tracing::info!(
+                    "session {} of {} continues from {peer}",
+                    wire::SessionId(hello.session_id),
+                    hello.client
+                );
                 return Ok(());
             }
             // Its process is about to end; whether the session is elsewhere is known when it has.
@@ -350,7 +354,12 @@ impl Supervisor {
         }
         match self.sessions.start(tenant, hello, *version, peer, connection) {
             Ok(id) => {
-                tracing::info!("session {id:016x} of {} (pid {}) from {peer}", hello.client, hello.pid);
+                tracing::info!(
+                    "session {} of {} (pid {}) from {peer}",
+                    wire::SessionId(id),
+                    hello.client,
+                    hello.pid
+                );
                 Ok(())
             }
             Err(error) => reject(RejectCode::Failed, line(&error)),

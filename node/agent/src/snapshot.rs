@@ -10,7 +10,7 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use worker::{Place, SessionStatus, Taken};
+use worker::{Place, SessionId, SessionStatus, Taken};
 
 use crate::agent::Agent;
 use crate::allocation::Allocation;
@@ -42,7 +42,7 @@ pub(crate) enum Choice {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Sessions that were saved or taken up now.
-    pub(crate) sessions: Vec<u64>,
+    pub(crate) sessions: Vec<SessionId>,
     /// Processes that have none.
     pub(crate) unknown: Vec<u32>,
 }
@@ -90,7 +90,7 @@ impl Agent {
         for it in chosen.iter().filter(|it| !it.running.is_empty()) {
             wait_for_leave(&it.place, &it.running);
         }
-        Ok(Outcome { sessions: done.iter().map(|(_, saved)| saved.session).collect(), unknown })
+        Ok(Outcome { sessions: done.iter().map(|(_, saved)| SessionId(saved.session)).collect(), unknown })
     }
 
     /// Takes sessions up again that were saved. One that cannot be taken up stays saved, and does not keep the others.
@@ -102,7 +102,7 @@ impl Agent {
         for it in &chosen {
             for saved in &it.saved {
                 match resume(&it.place, saved) {
-                    Ok(()) => outcome.sessions.push(saved.session),
+                    Ok(()) => outcome.sessions.push(SessionId(saved.session)),
                     // Saved by an agent that ended before the worker let go.
                     Err(_) if goes_on(&it.place, saved.session) => drop(std::fs::remove_file(&saved.path)),
                     Err(error) => failed = failed.or(Some(error)),
@@ -236,7 +236,8 @@ fn saved(folder: &Path) -> Vec<Saved> {
         let name = path.file_name()?.to_str()?.strip_suffix(ENDING)?;
         let (session, process) = name.split_once('-')?;
         let process = process.parse().ok().filter(|process| *process != 0);
-        Some(Saved { session: u64::from_str_radix(session, 16).ok()?, process, path })
+        let SessionId(session) = session.parse().ok()?;
+        Some(Saved { session, process, path })
     };
     entries.flatten().filter_map(|entry| parse(entry.path())).collect()
 }
@@ -249,11 +250,15 @@ fn save(
 ) -> Result<Saved, AgentError> {
     let failed = |source| AgentError::Io { path: folder.to_owned(), source };
     let refused = |error: worker::MoveError| {
-        AgentError::Refused(format!("session {:016x} of {} goes on: {error}", session.id, session.client))
+        AgentError::Refused(format!(
+            "session {} of {} goes on: {error}",
+            SessionId(session.id),
+            session.client
+        ))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let beside = folder.join(format!("{:016x}.new", session.id));
-    let path = folder.join(format!("{:016x}-{}{ENDING}", session.id, process.unwrap_or(0)));
+    let beside = folder.join(format!("{}.new", SessionId(session.id)));
+    let path = folder.join(format!("{}-{}{ENDING}", SessionId(session.id), process.unwrap_or(0)));
     let write = || -> Result<Taken, AgentError> {
         let mut out = BufWriter::with_capacity(1 << 20, private(&beside, true).map_err(failed)?);
         let taken = worker::snapshot(place, session.id, PATIENCE, &mut out).map_err(refused)?;
@@ -279,7 +284,7 @@ fn resume(place: &Place, saved: &Saved) -> Result<(), AgentError> {
     let failed = |source| AgentError::Io { path: saved.path.clone(), source };
     let file = File::open(&saved.path).map_err(failed)?;
     worker::resume(place, &mut BufReader::with_capacity(1 << 20, file)).map_err(|error| {
-        AgentError::Refused(format!("session {:016x} stays saved: {error}", saved.session))
+        AgentError::Refused(format!("session {} stays saved: {error}", SessionId(saved.session)))
     })?;
     std::fs::remove_file(&saved.path).map_err(failed)
 }

@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use super::{Status, set_if_wanted};
 use crate::thread::CallConfiguration;
-use crate::{registry, report, runtime, thread, variables};
+use crate::{exit, registry, report, runtime, thread, variables};
 
 /// The wrapper clang emits: magic, version, image, unused.
 #[repr(C)]
@@ -22,6 +22,8 @@ const MAGIC: u32 = 0x4849_5046;
 
 /// The cookie is a number, never followed as a pointer.
 pub unsafe fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void {
+    // The thread that registers is usually the one that will call `exit`, which must be noticed.
+    thread::clean_up_at_end();
     let wrapper = data.cast::<FatBinaryWrapper>();
     // SAFETY: compiled programs pass their wrapper, a static of this layout.
     let known = !wrapper.is_null() && unsafe { (*wrapper).magic == MAGIC && (*wrapper).version == 1 };
@@ -35,7 +37,11 @@ pub unsafe fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void {
     registry::add_binary(unsafe { (*wrapper).image }.cast()) as *mut *mut c_void
 }
 
+/// A library is closed, or the process exits. At exit the code stays: static destructors that run later may launch it.
 pub unsafe fn __hipUnregisterFatBinary(modules: *mut *mut c_void) {
+    if exit::is_exiting() {
+        return;
+    }
     let Some((binary, stubs)) = registry::remove_binary(modules as u64) else { return };
     if let Some(runtime) = runtime::existing() {
         runtime.unload_binary(binary.id, &stubs);
@@ -55,8 +61,11 @@ pub unsafe fn __hipRegisterFunction(
     _grid: *mut dim3,
     _warp: *mut c_int,
 ) {
-    if !name.is_null() {
-        registry::add_function(modules as u64, stub as usize, name);
+    if !name.is_null() && registry::add_function(modules as u64, stub as usize, name) {
+        // The kernel that had this address was in a library that is closed by now.
+        if let Some(runtime) = runtime::existing() {
+            runtime.forget_stub(stub as usize);
+        }
     }
 }
 

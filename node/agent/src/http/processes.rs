@@ -48,15 +48,15 @@ impl ProcessChoice {
 /// What became of them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProcessOutcome {
-    /// Those that were saved or taken up now, by the numbers that `remora devices --json` shows.
-    sessions: Vec<u64>,
+    /// Those that were saved or taken up now: 16 hexadecimal digits each, as `remora devices --json` has them.
+    sessions: Vec<String>,
     /// Processes that have no session here.
     unknown: Vec<u32>,
 }
 
 impl From<Outcome> for ProcessOutcome {
     fn from(Outcome { sessions, unknown }: Outcome) -> ProcessOutcome {
-        ProcessOutcome { sessions, unknown }
+        ProcessOutcome { sessions: sessions.iter().map(ToString::to_string).collect(), unknown }
     }
 }
 

@@ -11,7 +11,7 @@ use super::aside;
 use crate::agent::Agent;
 use crate::allocation::Allocation;
 use crate::error::{AgentError, Problem};
-use crate::snapshot::Choice;
+use crate::snapshot::{Choice, Outcome};
 
 /// A worker; its id is the allocation's.
 #[derive(Debug, Serialize, ToSchema)]
@@ -69,7 +69,14 @@ pub(crate) async fn detail(
 /// Sessions by the numbers that `remora devices --json` shows.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SessionList {
-    sessions: Vec<u64>,
+    /// 16 hexadecimal digits each, as `remora devices --json` has them.
+    sessions: Vec<String>,
+}
+
+impl SessionList {
+    fn of(outcome: &Outcome) -> SessionList {
+        SessionList { sessions: outcome.sessions.iter().map(ToString::to_string).collect() }
+    }
 }
 
 /// Saves the sessions of a worker to the agent's folder. Their programs wait until they are resumed.
@@ -79,7 +86,7 @@ pub(crate) async fn snapshot(
     Path(id): Path<String>,
 ) -> Result<Json<SessionList>, AgentError> {
     let saved = aside(&agent, move |agent| agent.save(&Choice::Worker(id)));
-    Ok(Json(SessionList { sessions: saved.await?.sessions }))
+    Ok(Json(SessionList::of(&saved.await?)))
 }
 
 /// Takes the sessions of a worker up again that were saved.
@@ -89,5 +96,5 @@ pub(crate) async fn resume(
     Path(id): Path<String>,
 ) -> Result<Json<SessionList>, AgentError> {
     let resumed = aside(&agent, move |agent| agent.resume(&Choice::Worker(id)));
-    Ok(Json(SessionList { sessions: resumed.await?.sessions }))
+    Ok(Json(SessionList::of(&resumed.await?)))
 }

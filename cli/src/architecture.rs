@@ -1,0 +1,93 @@
+//! Which GPU a program was built for, and whether it can run on the one it would get.
+
+use std::path::Path;
+
+use backend_emulator::{MODELS, Model};
+use code_object::TargetId;
+
+/// What is read of a program file.
+const MAX_PROGRAM_BYTES: u64 = 4 << 30;
+
+/// The GPU targets embedded in a program. Empty for a script, or for a program whose kernels are in libraries or made at run time.
+pub fn targets(program: &Path) -> Vec<TargetId> {
+    let is_small = std::fs::metadata(program).is_ok_and(|data| data.len() <= MAX_PROGRAM_BYTES);
+    let bytes = is_small.then(|| std::fs::read(program).ok()).flatten();
+    bytes.and_then(|bytes| code_object::embedded_targets(&bytes).ok()).unwrap_or_default()
+}
+
+/// The software GPU that runs code for one of these targets: the newest if it does, or if there are none.
+pub fn model_for(targets: &[TargetId]) -> Option<&'static Model> {
+    if targets.is_empty() {
+        return MODELS.first();
+    }
+    MODELS.iter().find(|model| runs(targets, &model.isa()))
+}
+
+/// Whether a device with this ISA has code among the targets. An ISA that cannot be read is not judged.
+fn runs(targets: &[TargetId], isa: &str) -> bool {
+    let device = isa.parse::<TargetId>();
+    device.is_ok_and(|device| targets.iter().any(|target| target.compatible(&device)))
+}
+
+/// Why none of the devices can run the program, and what to do; `None` if one can, or if the program file has no GPU code.
+pub fn refusal(program: &Path, targets: &[TargetId], devices: &[String]) -> Option<String> {
+    let known = devices.iter().all(|isa| isa.parse::<TargetId>().is_ok());
+    if targets.is_empty() || devices.is_empty() || !known || devices.iter().any(|isa| runs(targets, isa)) {
+        return None;
+    }
+    let list = |mut names: Vec<String>| {
+        names.sort();
+        names.dedup();
+        names.join(", ")
+    };
+    let built = list(targets.iter().map(ToString::to_string).collect());
+    let offered = list(devices.to_vec());
+    let processors = devices.iter().filter_map(|isa| Some(isa.parse::<TargetId>().ok()?.processor)).collect();
+    Some(format!(
+        "{} has GPU code for {built} only, which does not run on {offered}; build it with --offload-arch={}, or use a worker with \
+         a GPU it was built for",
+        program.display(),
+        list(processors).replace(", ", " --offload-arch=")
+    ))
+}
+
+/// The ISAs of the software GPUs that exist.
+pub fn emulated() -> Vec<String> {
+    MODELS.iter().map(Model::isa).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(targets: &[&str]) -> Vec<TargetId> {
+        targets.iter().map(|target| target.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_model_is_one_that_runs_the_program() {
+        let key = |targets: &[&str]| model_for(&parse(targets)).map(|model| model.processor);
+        assert_eq!(key(&["gfx90a"]), Some("gfx90a"));
+        assert_eq!(key(&["gfx90a", "gfx942"]), Some("gfx942"));
+        assert_eq!(key(&["gfx9-4-generic"]), Some("gfx942"));
+        assert_eq!(key(&[]), Some("gfx942"));
+        assert_eq!(key(&["gfx1100"]), None);
+        assert_eq!(key(&["gfx90a:xnack+"]), None);
+    }
+
+    #[test]
+    fn a_refusal_names_what_the_program_has_and_what_the_device_is() {
+        let refusal = |targets: &[&str], devices: &[&str]| {
+            let devices: Vec<String> = devices.iter().map(|isa| (*isa).to_owned()).collect();
+            refusal("./prog".as_ref(), &parse(targets), &devices)
+        };
+        let text = refusal(&["gfx1100", "gfx1030"], &["gfx942:sramecc+:xnack-"]).unwrap();
+        for part in ["./prog", "gfx1030, gfx1100", "gfx942:sramecc+:xnack-", "--offload-arch=gfx942"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(refusal(&["gfx1100", "gfx90a"], &["gfx942", "gfx90a:sramecc+:xnack-"]), None);
+        assert_eq!(refusal(&[], &["gfx942"]), None);
+        assert_eq!(refusal(&["gfx1100"], &[]), None);
+        assert_eq!(refusal(&["gfx1100"], &["a GPU of another maker"]), None);
+    }
+}

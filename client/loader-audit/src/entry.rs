@@ -1,0 +1,222 @@
+//! The shared object: what the dynamic linker calls, and what a program without libc has to bring.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_int, c_uint};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::take_over::{Libraries, is_foreign, replacement};
+use crate::{name, system};
+
+const LA_SER_ORIG: c_uint = 1;
+/// Other libraries that are reported, in each process.
+const MOST_REPORTS: usize = 4;
+const OWN_FILE: &[u8] = b"libremora_audit.so";
+
+/// Written once, before the dynamic linker calls anything.
+struct Found(UnsafeCell<Libraries>);
+// SAFETY: `loaded` writes it while the process has one thread; afterwards it is only read.
+unsafe impl Sync for Found {}
+static FOUND: Found = Found(UnsafeCell::new(Libraries::NONE));
+static REPORTS: AtomicUsize = AtomicUsize::new(0);
+
+/// The public part of the dynamic linker's link_map.
+#[repr(C)]
+#[allow(missing_debug_implementations, reason = "the dynamic linker's structure, only read")]
+pub struct LinkMap {
+    base: usize,
+    name: *const c_char,
+    dynamic: *const [u64; 2],
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) = loaded;
+
+/// Finds Remora's folder: it is where this file is, which `LD_AUDIT` says.
+unsafe extern "C" fn loaded(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+    let mut entry = environment;
+    // SAFETY: glibc passes initialisers the environment: strings, then a null pointer.
+    while let Some(text) = unsafe { entry.as_ref() }.filter(|text| !text.is_null()) {
+        // SAFETY: as above.
+        let text = unsafe { CStr::from_ptr(*text) }.to_bytes();
+        if let Some(files) = text.strip_prefix(b"LD_AUDIT=") {
+            let own = files.split(|byte| *byte == b':').find(|file| name::file_name(file) == OWN_FILE);
+            if let Some(folder) = own.and_then(|own| own.strip_suffix(OWN_FILE)).filter(|it| !it.is_empty()) {
+                // SAFETY: see `Found`.
+                unsafe { &mut *FOUND.0.get() }.set(folder, system::exists);
+            }
+            return;
+        }
+        // SAFETY: the null pointer was not reached.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// Agrees to the dynamic linker's version of the interface; all of them have what is used here.
+#[unsafe(no_mangle)]
+pub extern "C" fn la_version(version: c_uint) -> c_uint {
+    version
+}
+
+/// # Safety
+/// Called by the dynamic linker with a NUL-terminated name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn la_objsearch(asked: *const c_char, _: *mut usize, flag: c_uint) -> *const c_char {
+    // SAFETY: see `Found`.
+    let found = unsafe { &*FOUND.0.get() };
+    // SAFETY: the dynamic linker passes a string.
+    let text = unsafe { CStr::from_ptr(asked) }.to_bytes();
+    // SAFETY: as above.
+    let generation = || unsafe { system::generation(asked) };
+    replacement(found, text, flag == LA_SER_ORIG, generation).map_or(asked, |path| path.as_ptr().cast())
+}
+
+/// An object was loaded. Wants to know of no bindings to or from it.
+///
+/// # Safety
+/// Called by the dynamic linker with its description of the object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn la_objopen(map: *const LinkMap, _: isize, _: *mut usize) -> c_uint {
+    // SAFETY: the dynamic linker passes a link_map whose name is a string and whose dynamic section is mapped.
+    let (path, soname) = unsafe {
+        let path = (*map).name;
+        (if path.is_null() { c"" } else { CStr::from_ptr(path) }.to_bytes(), soname(&*map))
+    };
+    // SAFETY: see `Found`.
+    if is_foreign(unsafe { &*FOUND.0.get() }, path, soname.to_bytes())
+        && REPORTS.fetch_add(1, Ordering::Relaxed) < MOST_REPORTS
+    {
+        report(path);
+    }
+    0
+}
+
+/// DT_SONAME of a loaded object, or nothing.
+///
+/// # Safety
+/// The map is the dynamic linker's.
+unsafe fn soname(map: &LinkMap) -> &CStr {
+    let (mut strings, mut soname) = (0, None);
+    let mut entry = map.dynamic;
+    if entry.is_null() {
+        return c"";
+    }
+    loop {
+        // SAFETY: the dynamic section ends with DT_NULL, which was not reached.
+        let [tag, value] = unsafe { *entry };
+        match tag {
+            0 => break,
+            5 => strings = value as usize,
+            14 => soname = Some(value as usize),
+            _ => {}
+        }
+        // SAFETY: as above.
+        entry = unsafe { entry.add(1) };
+    }
+    let Some(soname) = soname.filter(|_| strings != 0) else { return c"" };
+    // The dynamic linker relocates the entry in place, unless the section is read-only.
+    let strings = if strings < map.base { strings + map.base } else { strings };
+    // SAFETY: DT_SONAME indexes a string of the table.
+    unsafe { CStr::from_ptr((strings + soname) as *const c_char) }
+}
+
+/// One line, in one write, so that lines of several processes stay whole.
+fn report(path: &[u8]) {
+    let mut line = [0u8; 1536];
+    let mut length = 0;
+    let before: &[u8] = b"remora: the program loaded ";
+    let after: &[u8] = b", which is not Remora's libamdhip64: HIP calls through it do not reach the worker. Remora \
+        replaces libamdhip64.so.5, .so.6 and .so.7; make the program load one of these names, or remove that file\n";
+    for part in [before, path.get(..path.len().min(1024)).unwrap_or_default(), after] {
+        if let Some(place) = line.get_mut(length..length + part.len()) {
+            place.copy_from_slice(part);
+            length += part.len();
+        }
+    }
+    system::complain(line.get(..length).unwrap_or_default());
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // Nothing here can panic; if it does, the process must not go on with a half-replaced library.
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// Named by the unwind tables of Rust's core library; nothing unwinds.
+#[unsafe(no_mangle)]
+pub extern "C" fn rust_eh_personality() {}
+
+// What the compiler calls for copies and comparisons. The names are C's, and this library is alone in its namespace.
+
+/// # Safety
+/// As C's memcpy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    for at in 0..bytes {
+        // SAFETY: the caller's promise. Volatile, so that the compiler does not make a call of memcpy out of it.
+        unsafe { to.add(at).write_volatile(from.add(at).read()) };
+    }
+    to
+}
+
+/// # Safety
+/// As C's memmove.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+    if (to as usize) <= from as usize {
+        // SAFETY: the caller's promise; forwards is safe in this order.
+        return unsafe { memcpy(to, from, bytes) };
+    }
+    for at in (0..bytes).rev() {
+        // SAFETY: as in memcpy.
+        unsafe { to.add(at).write_volatile(from.add(at).read()) };
+    }
+    to
+}
+
+/// # Safety
+/// As C's memset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memset(to: *mut u8, value: c_int, bytes: usize) -> *mut u8 {
+    for at in 0..bytes {
+        // SAFETY: as in memcpy.
+        unsafe { to.add(at).write_volatile(value as u8) };
+    }
+    to
+}
+
+/// # Safety
+/// As C's memcmp.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, bytes: usize) -> c_int {
+    for at in 0..bytes {
+        // SAFETY: the caller's promise. Volatile, so that the compiler does not make a call of memcmp out of it.
+        let (left, right) = unsafe { (left.add(at).read_volatile(), right.add(at).read()) };
+        if left != right {
+            return c_int::from(left) - c_int::from(right);
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As bcmp.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { memcmp(left, right, bytes) }
+}
+
+/// # Safety
+/// As C's strlen.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn strlen(text: *const u8) -> usize {
+    let mut length = 0;
+    // SAFETY: the caller's promise.
+    while unsafe { text.add(length).read_volatile() } != 0 {
+        length += 1;
+    }
+    length
+}

@@ -1,0 +1,49 @@
+// Its main thread ends by pthread_exit: `alone` with no other thread, `thread` while another works on, `callback` while a host
+// function runs.
+#include "check.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <thread>
+#include <unistd.h>
+
+EXAMPLE("main_ends");
+
+__global__ void add(int *value, int amount) { *value += amount; }
+
+static int *value = nullptr;
+
+static void launch(const char *where, int expected) {
+  add<<<1, 1>>>(value, 1);
+  int seen = -1;
+  HIP_OK(hipMemcpy(&seen, value, sizeof seen, hipMemcpyDeviceToHost));
+  std::printf("%s=%s\n", where, seen == expected ? "right" : "wrong");
+  std::fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+  const char *how = argc > 1 ? argv[1] : "";
+  HIP_OK(hipMalloc(&value, sizeof *value));
+  HIP_OK(hipMemset(value, 0, sizeof *value));
+  launch("main", 1);
+  if (std::strcmp(how, "thread") == 0) {
+    // Longer than it takes to notice that the main thread has ended.
+    std::thread([] {
+      sleep(3);
+      launch("thread", 2);
+    }).detach();
+    std::atexit([] { launch("exit handler", 3); });
+  } else if (std::strcmp(how, "callback") == 0) {
+    auto function = [](void *) {
+      sleep(3);
+      std::printf("callback=right\n");
+      std::fflush(stdout);
+    };
+    HIP_OK(hipLaunchHostFunc(nullptr, function, nullptr));
+    std::atexit([] { launch("exit handler", 2); });
+  } else {
+    std::atexit([] { launch("exit handler", 2); });
+  }
+  pthread_exit(nullptr);
+}
