@@ -47,10 +47,10 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
         Ok(job) => job,
         Err(code) => return Ok(code),
     };
-    let named =
-        if arguments.device.is_empty() { environment.worker(arguments.worker.as_deref())? } else { None };
+    let chosen = &environment.for_worker(arguments.worker.as_deref());
+    let named = if arguments.device.is_empty() { chosen.worker(None)? } else { None };
     if let Some(endpoint) = named {
-        return job.run(&endpoint, environment);
+        return job.run(&endpoint, chosen);
     }
     let local = Local {
         device: &arguments.device,
@@ -130,6 +130,12 @@ fn set_environment(command: &mut Command, endpoint: &Endpoint, libraries: &Path,
         path.push(old);
     }
     command.env("LD_LIBRARY_PATH", path).env("REMORA_WORKER", endpoint.to_string());
+    for (name, value) in environment.of_program() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let newest = library::SONAMES.iter().rev().map(|name| libraries.join(name)).find(|path| path.is_file());
     if let Some(library) = newest {
         command.env("TRITON_LIBHIP_PATH", library);
