@@ -55,7 +55,7 @@ impl Server {
         let router = http::router(Arc::clone(&agent));
         let local = local(&agent, router.clone());
         let http = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+            if let Err(error) = http_serve::serve(listener, router, tls, std::future::pending()).await {
                 tracing::error!("the HTTP interface failed: {error}");
             }
         });
