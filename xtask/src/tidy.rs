@@ -41,11 +41,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("toolchain", &[]),
     ("provider", &[]),
-    ("agent", &["limits", "sandbox", "transport", "wire", "worker"]),
+    ("agent", &["http-serve", "limits", "sandbox", "transport", "wire", "worker"]),
+    ("http-serve", &[]),
     ("board-problems", &[]),
     ("sandbox", &[]),
     ("board-judge", &["board-problems", "sandbox", "toolchain", "code-object", "isa"]),
-    ("board-server", &["board-problems", "board-judge"]),
+    ("board-server", &["board-problems", "board-judge", "http-serve"]),
     ("tensor-core", &[]),
     ("tensor-cpu", &["tensor-core"]),
     ("tensor-rocm", &["tensor-core"]),
@@ -73,7 +74,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const REFUSED: &[&str] = &["tokio", "async-std", "smol", "openssl"];
 
 /// Services, which the client shares no code with; they may use tokio.
-const SERVICES: &[&str] = &["board-server", "agent"];
+const SERVICES: &[&str] = &["board-server", "agent", "http-serve"];
 
 /// A file longer than this holds more than one noun.
 const LINES: usize = 1000;

@@ -68,12 +68,12 @@ impl Server {
         }
         let scheduler = tokio::spawn(scheduler::run(Arc::clone(&app)));
         let mut stopping = app.stopping.subscribe();
-        let service = axum::serve(listener, http::router(Arc::clone(&app)));
+        let router = http::router(Arc::clone(&app));
         let http = tokio::spawn(async move {
             let stop = async move {
                 let _ = stopping.wait_for(|stop| *stop).await;
             };
-            service.with_graceful_shutdown(stop).await
+            http_serve::serve(listener, router, None, stop).await
         });
         Ok(Server { address, app, http, scheduler, _folder: folder, _database: database })
     }

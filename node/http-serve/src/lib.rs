@@ -1,0 +1,215 @@
+//! HTTP/1.1 over TCP or TLS for the services of this project, with time limits and a bounded number of connections.
+//!
+//! `axum::serve` reads headers and bodies without a time limit and accepts until the process has no descriptors left. This
+//! crate drives hyper directly and adds the limits. It knows connections and bytes; routes and access are the router's part.
+
+mod body;
+mod table;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::{Body as _, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service as _;
+
+use crate::body::{Received, Sent};
+use crate::table::{Entry, Phase, Table};
+
+/// Pause after a failed accept, which is nearly always a lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// Time a connection gets for its current request when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Limits of a server. The default suits an API behind which nothing is uploaded that takes minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Time for the TLS handshake, for the headers of a request, and for a kept connection to send its next request.
+    pub header: Duration,
+    /// Time for the whole body of a request.
+    pub body: Duration,
+    /// Time the peer may leave sent data unacknowledged, or its receive window closed.
+    pub write: Duration,
+    /// Open connections. The server uses at most half of the process's descriptors, whatever this says.
+    pub connections: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            header: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            write: Duration::from_secs(60),
+            connections: 1024,
+        }
+    }
+}
+
+/// Serves the router until `shutdown` completes, with the default limits. With a TLS configuration it speaks only HTTPS.
+///
+/// A response that streams (server-sent events) may last for any time. Dropping the returned future closes all connections.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    serve_within(Bounds::default(), listener, router, tls, shutdown).await
+}
+
+/// The same with given limits.
+pub async fn serve_within(
+    bounds: Bounds,
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let table = Arc::new(Table::new(bounds.connections.min(descriptors() / 2).max(1)));
+    let acceptor = tls.map(TlsAcceptor::from);
+    let (stop, stopping) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // Collects finished tasks, so that the set does not grow.
+            Some(_) = connections.join_next() => continue,
+            () = &mut shutdown => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let (entry, evicted) = table.insert(peer.ip());
+                let connection = Connection {
+                    bounds,
+                    router: router.clone(),
+                    acceptor: acceptor.clone(),
+                    entry: Arc::new(entry),
+                    stopping: stopping.clone(),
+                };
+                connections.spawn(connection.run(stream, peer, evicted));
+            }
+            Err(error) => {
+                tracing::warn!("accept failed: {error}");
+                table.evict_one();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let _ = stop.send(true);
+    let all = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(STOP_GRACE, all).await;
+    Ok(())
+}
+
+/// One accepted connection.
+struct Connection {
+    bounds: Bounds,
+    router: Router,
+    acceptor: Option<TlsAcceptor>,
+    entry: Arc<Entry>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream, peer: SocketAddr, evicted: oneshot::Receiver<()>) {
+        let done = async {
+            prepare(&stream, self.bounds.write);
+            match self.acceptor.clone() {
+                None => self.converse(stream).await,
+                Some(acceptor) => {
+                    match tokio::time::timeout(self.bounds.header, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => self.converse(stream).await,
+                        Ok(Err(error)) => tracing::debug!("{peer}: TLS handshake failed: {error}"),
+                        Err(_) => tracing::debug!("{peer}: TLS handshake timed out"),
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = done => {}
+            // Dropping the conversation closes the socket.
+            _ = evicted => {}
+        }
+    }
+
+    /// Speaks HTTP until the peer, an error, a time limit or the end of the server closes the connection.
+    async fn converse<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Connection { bounds, router, entry, mut stopping, .. } = self;
+        let service = service_fn(move |request| answer(request, router.clone(), Arc::clone(&entry), bounds));
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(bounds.header)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = stopping.wait_for(|stop| *stop) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        // An error here is the peer's end of the connection; nobody is left to report it to.
+        let _ = connection.await;
+    }
+}
+
+/// Passes one request to the router and keeps the table informed of what the connection is doing.
+async fn answer(
+    request: Request<Incoming>,
+    mut router: Router,
+    entry: Arc<Entry>,
+    bounds: Bounds,
+) -> Result<Response<Body>, Infallible> {
+    if request.body().is_end_stream() {
+        entry.set(Phase::Serving);
+    }
+    let request = request.map(|body| Body::new(Received::new(body, bounds.body, Arc::clone(&entry))));
+    // A router is ready at any time.
+    let response = router.call(request).await?;
+    entry.set(Phase::Serving);
+    Ok(response.map(|body| Body::new(Sent::new(body, entry))))
+}
+
+/// Socket options. Failure leaves the system's defaults, which only cost time.
+fn prepare(stream: &TcpStream, write: Duration) {
+    let _ = stream.set_nodelay(true);
+    let milliseconds = libc::c_uint::try_from(write.as_millis()).unwrap_or(libc::c_uint::MAX);
+    // SAFETY: the descriptor is open for the life of `stream`, and the value has the size that is passed.
+    unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_USER_TIMEOUT,
+            (&raw const milliseconds).cast(),
+            size_of_val(&milliseconds) as libc::socklen_t,
+        );
+    }
+}
+
+/// How many descriptors this process may open.
+fn descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid for the call.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
+        0 => usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
+        _ => 1024,
+    }
+}
