@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use agent::{Config, PushConfig, SoftwareGpu};
+use agent::{Config, PushConfig, SoftwareGpu, WorkerTls};
 use anyhow::{Context, Result, ensure};
 
 use crate::env::Environment;
@@ -17,7 +17,7 @@ use crate::worker::parse_bytes;
   remora agent --provider libaccelerator_amd.so --worker-host 0.0.0.0 --advertise gpu7
   remora agent --config /etc/remora/agent.toml
 
-The token that requests have to show is in the file api-token of the data folder:
+The token that requests have to show is in the file api-token of the data folder, the one that may only read in read-token:
   curl -H \"Authorization: Bearer $(cat DATA/api-token)\" -d '{\"percent\":25}' http://127.0.0.1:8001/api/v1/allocations
 docs/agent.md has the rest.")]
 pub struct Arguments {
@@ -48,6 +48,29 @@ pub struct Arguments {
     /// The name under which clients reach workers, if it is not that address
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
+    /// Whether workers speak TLS: auto is on unless they listen on the loopback interface [default: auto]
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "on", require_equals = true)]
+    worker_tls: Option<When>,
+    /// A certificate chain (PEM): serve HTTPS with it, and give it to workers that speak TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Serve HTTPS with a self-signed certificate, which is made once and kept in the data folder; its fingerprint is logged for clients to
+    /// pin
+    #[arg(long, conflicts_with = "tls_cert")]
+    tls_self_signed: bool,
+    /// A file with the token of administrators [default: api-token in the data folder, made if missing]
+    #[arg(long, value_name = "FILE")]
+    api_token_file: Option<PathBuf>,
+    /// A file with the token of readers: GET requests and /metrics, without the URLs of allocations [default: read-token in the data folder,
+    /// made if missing]
+    #[arg(long, value_name = "FILE")]
+    read_token_file: Option<PathBuf>,
+    /// Answer /metrics without a token
+    #[arg(long)]
+    open_metrics: bool,
     /// How often memory may be promised as a limit
     #[arg(long, value_name = "RATIO")]
     oversubscribe_memory: Option<f64>,
@@ -68,14 +91,36 @@ pub struct Arguments {
     ready: bool,
 }
 
+/// When workers speak TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum When {
+    Auto,
+    On,
+    Off,
+}
+
+impl From<When> for WorkerTls {
+    fn from(when: When) -> WorkerTls {
+        match when {
+            When::Auto => WorkerTls::Auto,
+            When::On => WorkerTls::On,
+            When::Off => WorkerTls::Off,
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let config = config(arguments, environment)?;
     let (ready, data) = (arguments.ready, config.data.clone());
-    agent::serve(config, move |address| {
-        tracing::info!("the agent is at http://{address}, its token in {}", data.join("api-token").display());
+    agent::serve(config, move |address, fingerprint| {
+        let scheme = if fingerprint.is_some() { "https" } else { "http" };
+        tracing::info!("the agent is at {scheme}://{address}, its data in {}", data.display());
+        if let Some(fingerprint) = fingerprint {
+            tracing::info!("its certificate is {fingerprint}");
+        }
         if ready {
-            // Whoever asked for the line and left does not need it.
-            let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+            // The reader of the line may have closed the pipe.
+            let _ = writeln!(std::io::stdout(), "listening on {scheme}://{address}");
         }
     })?;
     Ok(())
@@ -107,6 +152,19 @@ fn config(arguments: &Arguments, environment: &Environment) -> Result<Config> {
     config.oversubscription.compute =
         arguments.oversubscribe_compute.unwrap_or(config.oversubscription.compute);
     config.drain |= arguments.drain;
+    config.worker_tls = arguments.worker_tls.map_or(config.worker_tls, WorkerTls::from);
+    config.tls_self_signed |= arguments.tls_self_signed;
+    for (flag, setting) in [
+        (&arguments.tls_cert, &mut config.tls_cert),
+        (&arguments.tls_key, &mut config.tls_key),
+        (&arguments.api_token_file, &mut config.api_token_file),
+        (&arguments.read_token_file, &mut config.read_token_file),
+    ] {
+        if let Some(path) = flag {
+            *setting = Some(path.clone());
+        }
+    }
+    config.open_metrics |= arguments.open_metrics;
     if let Some(url) = &arguments.push {
         let kept = config.push.take();
         config.push = Some(PushConfig {

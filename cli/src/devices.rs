@@ -10,7 +10,7 @@ use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to ask: host:port, tls://host:port or unix:/path
+    /// The worker to ask: host:port, tls://host:port, unix:/path or a URL of an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
     /// Print everything the worker tells, as JSON
@@ -19,7 +19,8 @@ pub struct Arguments {
 }
 
 pub fn show(arguments: &Arguments, environment: &Environment) -> Result<()> {
-    let Some(endpoint) = environment.worker(arguments.worker.as_deref())? else {
+    let environment = &environment.for_worker(arguments.worker.as_deref());
+    let Some(endpoint) = environment.worker(None)? else {
         return show_models(arguments.json);
     };
     let status = inspect(&endpoint, environment)?;

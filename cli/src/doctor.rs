@@ -13,7 +13,7 @@ use crate::output::outln;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to look for: host:port, tls://host:port or unix:/path
+    /// The worker to look for: host:port, tls://host:port, unix:/path or a URL of an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
 }
@@ -122,7 +122,8 @@ fn check_processor(report: &mut Report) {
 }
 
 fn check_worker(report: &mut Report, arguments: &Arguments, environment: &Environment) {
-    let endpoint = match environment.worker(arguments.worker.as_deref()) {
+    let environment = &environment.for_worker(arguments.worker.as_deref());
+    let endpoint = match environment.worker(None) {
         Ok(Some(endpoint)) => endpoint,
         Ok(None) => {
             let found = "none is named, so `remora run` starts a software GPU for each program";
@@ -190,10 +191,11 @@ fn check_rocm(report: &mut Report) {
     report.add(finding, "AMD's runtime", found, remedy);
 }
 
-/// Loads AMD's runtime and says what came of it.
-pub fn probe_hip(library: Option<&Path>) -> Result<ExitCode> {
+/// Loads AMD's runtime and prints its GPUs: their names, or one line with the PCI address of each, in the runtime's order.
+pub fn probe_hip(library: Option<&Path>, addresses: bool) -> Result<ExitCode> {
     match backend_hip::Hip::open(library, None, None) {
-        Ok(hip) => outln!("ready: {hip:?}"),
+        Ok(hip) if addresses => hip.pci_addresses().iter().for_each(|address| outln!("gpu {address}")),
+        Ok(hip) => outln!("ready: {}", hip.names().join(", ")),
         Err(error) => outln!("{} (status {})", error.text, error.code.0),
     }
     Ok(ExitCode::SUCCESS)

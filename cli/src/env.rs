@@ -30,7 +30,7 @@ const OF_EXECUTORS: &[&str] = &[
 ];
 
 /// What the environment says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Environment {
     worker: Option<String>,
     url: Option<String>,
@@ -63,9 +63,14 @@ impl Environment {
     pub fn read() -> Environment {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        // A URL in REMORA_WORKER replaces REMORA_URL; an endpoint replaces only its endpoint.
+        let (worker, url) = match text("REMORA_WORKER") {
+            Some(url) if Address::is_url(&url) => (None, Some(url)),
+            worker => (worker, text("REMORA_URL")),
+        };
         Environment {
-            worker: text("REMORA_WORKER"),
-            url: text("REMORA_URL"),
+            worker,
+            url,
             host: text("TF_WORKER_HOST"),
             port: text("TF_WORKER_PORT"),
             token: text("REMORA_TOKEN"),
@@ -100,12 +105,50 @@ impl Environment {
         std::env::vars_os().filter(|(name, _)| is_given(name)).collect()
     }
 
+    /// The environment for a worker named on the command line. A URL brings its own token and certificate pin, which then replace
+    /// those of the environment.
+    pub fn for_worker(&self, named: Option<&str>) -> Environment {
+        let mut environment = self.clone();
+        let Some(named) = named else { return environment };
+        if !Address::is_url(named) {
+            environment.worker = Some(named.to_owned());
+            return environment;
+        }
+        if let Ok(address) = named.parse::<Address>() {
+            if address.token.is_some() {
+                (environment.token, environment.token_file) = (None, None);
+            }
+            if address.pin.is_some() {
+                environment.tls_ca = None;
+            }
+        }
+        (environment.worker, environment.url) = (None, Some(named.to_owned()));
+        environment
+    }
+
+    /// Variables of a program that `remora run` starts for a worker whose URL was named: set, or removed where there is no value.
+    pub fn of_program(&self) -> Vec<(&'static str, Option<&str>)> {
+        let Some(url) = &self.url else { return Vec::new() };
+        let mut variables = vec![("REMORA_URL", Some(url.as_str()))];
+        if self.token.is_none() && self.token_file.is_none() {
+            variables.extend([("REMORA_TOKEN", None), ("REMORA_TOKEN_FILE", None)]);
+        }
+        if self.tls_ca.is_none() {
+            variables.push(("REMORA_TLS_CA", None));
+        }
+        variables
+    }
+
     /// The worker to use: the one named on the command line, else the environment's, else none.
     pub fn worker(&self, named: Option<&str>) -> Result<Option<Endpoint>> {
         let parse = |text: &str, from: &str| {
             text.parse::<Endpoint>().with_context(|| format!("{from} names no worker"))
         };
         if let Some(text) = named {
+            if Address::is_url(text) {
+                let address = text.parse::<Address>().context("--worker names no worker")?;
+                return Ok(Some(address.endpoint));
+            }
             return parse(text, "--worker").map(Some);
         }
         if let Some(text) = &self.worker {
@@ -162,7 +205,7 @@ impl Environment {
     }
 
     pub fn trust(&self) -> Result<Option<tls::Trust>> {
-        let Some(text) = &self.tls_ca else { return Ok(None) };
+        let Some(text) = &self.tls_ca else { return Ok(self.address()?.and_then(|address| address.trust())) };
         let trust = tls::Trust::parse(text);
         Ok(Some(
             trust.with_context(|| {
@@ -217,4 +260,31 @@ fn read_token(path: &std::path::Path) -> Result<Vec<u8>> {
     token.truncate(token.trim_ascii_end().len());
     anyhow::ensure!(!token.is_empty(), "token file {} is empty", path.display());
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_on_the_command_line_brings_its_token_and_pin_and_an_endpoint_does_not() {
+        let environment = Environment {
+            worker: Some("gpu1:1".to_owned()),
+            token: Some("other".to_owned()),
+            tls_ca: Some("/ca.pem".to_owned()),
+            ..Environment::default()
+        };
+        let url = format!("remora+tls://0af3@gpu7:4000?pin=sha256:{}", "5a".repeat(32));
+        let named = environment.for_worker(Some(&url));
+        assert_eq!(named.worker(None).unwrap().unwrap().to_string(), "tls://gpu7:4000");
+        assert_eq!(named.token(None).unwrap().as_deref(), Some(b"0af3".as_slice()));
+        assert_eq!(named.trust().unwrap(), Some(tls::Trust::Fingerprint([0x5a; 32])));
+        let variables = named.of_program();
+        assert!(variables.contains(&("REMORA_URL", Some(url.as_str()))), "{variables:?}");
+        assert!(variables.contains(&("REMORA_TOKEN", None)) && variables.contains(&("REMORA_TLS_CA", None)));
+        let named = environment.for_worker(Some("gpu7:4000"));
+        assert_eq!(named.worker(None).unwrap().unwrap().to_string(), "gpu7:4000");
+        assert_eq!(named.token(None).unwrap().as_deref(), Some(b"other".as_slice()));
+        assert!(environment.for_worker(Some("remora://@gpu7")).worker(None).is_err());
+    }
 }

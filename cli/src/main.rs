@@ -30,8 +30,8 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "remora", version, max_term_width = 110, disable_help_subcommand = true)]
 #[command(after_help = "Environment:
-  REMORA_URL         what an agent hands out: a worker and its secret in one
-  REMORA_WORKER      the worker to use: host:port, tls://host:port or unix:/path
+  REMORA_URL         what an agent hands out: a worker, its token and its certificate in one
+  REMORA_WORKER      the worker to use: host:port, tls://host:port, unix:/path or such a URL
   TF_WORKER_HOST     its host, and TF_WORKER_PORT its port (18515), if REMORA_WORKER is not set
   REMORA_TOKEN       the secret shared with the worker, or REMORA_TOKEN_FILE a file that holds it
   REMORA_ADMIN_TOKEN the secret for administration of a worker, or REMORA_ADMIN_TOKEN_FILE a file that holds it
@@ -90,9 +90,14 @@ enum Command {
     /// Compile for one session (started by the worker)
     #[command(hide = true)]
     Compiler,
-    /// Load AMD's runtime and report (started by the doctor)
+    /// Load AMD's runtime and report (started by the doctor and by the agent)
     #[command(hide = true)]
-    ProbeHip { library: Option<std::path::PathBuf> },
+    ProbeHip {
+        library: Option<std::path::PathBuf>,
+        /// Print the PCI address of each GPU, in the runtime's order
+        #[arg(long)]
+        addresses: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -123,7 +128,7 @@ fn main() -> ExitCode {
         Command::Compiler => {
             ::worker::serve_compiler().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from)
         }
-        Command::ProbeHip { library } => doctor::probe_hip(library.as_deref()),
+        Command::ProbeHip { library, addresses } => doctor::probe_hip(library.as_deref(), addresses),
     };
     done.unwrap_or_else(|error| {
         output::errln!("remora: {error:#}");

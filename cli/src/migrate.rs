@@ -71,7 +71,7 @@ pub struct MigrateArguments {
 
 pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Result<()> {
     let from = named(arguments.worker.as_deref(), environment)?;
-    let session = find(&arguments.session, &from, environment)?;
+    let session = find(&arguments.session, &from)?;
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| std::path::Path::new("."));
     // For the owner alone, and under its name only when it is whole.
@@ -107,7 +107,7 @@ pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<
 pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Result<()> {
     let from = place(&arguments.from, environment)?;
     let to = place(&arguments.to, environment)?;
-    let session = find(&arguments.session, &from, environment)?;
+    let session = find(&arguments.session, &from)?;
     let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
     let tenant = match &arguments.tenant {
         Some(tenant) => Some(tenant.clone()),
@@ -127,12 +127,13 @@ fn seen_at(named: Option<&str>, to: &Place) -> Result<Endpoint> {
 }
 
 fn named(worker: Option<&str>, environment: &Environment) -> Result<Place> {
-    let endpoint = environment.worker(worker)?.context("name a worker with --worker or REMORA_WORKER")?;
+    let environment = &environment.for_worker(worker);
+    let endpoint = environment.worker(None)?.context("name a worker with --worker or REMORA_WORKER")?;
     inspect::place(endpoint, environment)
 }
 
 fn place(text: &str, environment: &Environment) -> Result<Place> {
-    inspect::place(text.parse()?, environment)
+    named(Some(text), environment)
 }
 
 /// The tenant a session belongs to, if its worker has several.
@@ -143,10 +144,10 @@ fn tenant_of(session: u64, from: &Place) -> Result<Option<String>> {
 }
 
 /// The number of a session that a person names.
-fn find(text: &str, place: &Place, environment: &Environment) -> Result<SessionId> {
+fn find(text: &str, place: &Place) -> Result<SessionId> {
     let Some(pid) = text.strip_prefix("pid:") else { return Ok(text.parse()?) };
     let pid: u32 = pid.parse().with_context(|| format!("\"{pid}\" is no process"))?;
-    let status = inspect::inspect(&place.endpoint, environment)?;
+    let status = place.inspect()?;
     let of_process = status.sessions.iter().filter(|it| it.pid == pid);
     let found: Vec<SessionId> = of_process.map(|it| SessionId(it.id)).collect();
     match found[..] {

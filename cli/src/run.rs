@@ -55,18 +55,18 @@ pub fn run(arguments: &Arguments, environment: &Environment) -> Result<ExitCode>
         Err(code) => return Ok(code),
     };
     job.audit &= !arguments.no_audit;
-    let named =
-        if arguments.device.is_empty() { environment.worker(arguments.worker.as_deref())? } else { None };
+    let chosen = &environment.for_worker(arguments.worker.as_deref());
+    let named = if arguments.device.is_empty() { chosen.worker(None)? } else { None };
     if let Some(endpoint) = named {
         arguments.refuse_local_options(&endpoint)?;
         // A worker that does not answer is the program's to report: it may be up by the time of the first call.
         let devices = match job.targets[..] {
             [] => Vec::new(),
-            _ => inspect(&endpoint, environment).map(isas).unwrap_or_default(),
+            _ => inspect(&endpoint, chosen).map(isas).unwrap_or_default(),
         };
         return match job.refused(&devices) {
             Some(code) => Ok(code),
-            None => job.run(&endpoint, environment),
+            None => job.run(&endpoint, chosen),
         };
     }
     let local = Local {
@@ -208,6 +208,12 @@ fn set_environment(command: &mut Command, endpoint: &Endpoint, libraries: &Path,
         path.push(old);
     }
     command.env("LD_LIBRARY_PATH", path).env("REMORA_WORKER", endpoint.to_string());
+    for (name, value) in environment.of_program() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let newest = library::SONAMES.iter().rev().map(|name| libraries.join(name)).find(|path| path.is_file());
     if let Some(library) = newest {
         command.env("TRITON_LIBHIP_PATH", library);

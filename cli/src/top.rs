@@ -20,7 +20,7 @@ use table::View;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The worker to watch: host:port, tls://host:port or unix:/path
+    /// The worker to watch: host:port, tls://host:port, unix:/path or a URL of an agent
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
     /// Seconds between two looks, over which rates are measured
@@ -40,7 +40,8 @@ type Look = Result<Status, String>;
 pub fn top(arguments: &Arguments, environment: &Environment) -> Result<()> {
     ensure!((0.05..=3600.0).contains(&arguments.interval), "an interval of {} s", arguments.interval);
     let interval = Duration::from_secs_f64(arguments.interval);
-    let endpoint = environment.worker(arguments.worker.as_deref())?;
+    let environment = &environment.for_worker(arguments.worker.as_deref());
+    let endpoint = environment.worker(None)?;
     let endpoint = endpoint.unwrap_or_else(|| Endpoint::tcp("127.0.0.1", DEFAULT_PORT));
     if arguments.once {
         let before = inspect(&endpoint, environment)?;

@@ -3,11 +3,14 @@
 Asks for REMORA (the program), PROVIDER (the library), DEPLOY (the folder), SCRATCH (a folder for downloads). Each line says one thing that was tried.
 """
 
+import base64
 import glob
 import io
 import json
 import os
+import secrets
 import shutil
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -36,8 +39,19 @@ VALUES = {
     "with everything": [
         "--values", "values-amd.yaml", "--set", "board.enabled=true", "--set", "agent.push.url=http://db:4000/write",
         "--set", "agent.software[0].model=mi210", "--set", "agent.software[0].memory=17179869184", "--set", "agent.software[0].count=2",
+        "--set", "agent.prometheus.serviceMonitor=true", "--set", "agent.hostNetwork=false",
+        "--set", "agent.networkPolicy.workersFrom[0].namespaceSelector.matchLabels.gpus=yes",
+    ],
+    "with a certificate and tokens of the operator": [
+        "--set", "agent.tls.secretName=agent-tls", "--set", "agent.tokensSecret=agent-tokens", "--set", "agent.prometheus.serviceMonitor=true",
+    ],
+    "without TLS and with open metrics": [
+        "--set", "agent.tls.enabled=false", "--set", "agent.workerTls=off", "--set", "agent.openMetrics=true",
+        "--set", "agent.prometheus.annotations=true", "--set", "agent.networkPolicy.enabled=false",
     ],
 }
+# Kinds of the operator of Prometheus, of which Kubernetes has no schema.
+OTHERS = ["ServiceMonitor"]
 
 failed = 0
 
@@ -105,6 +119,8 @@ def chart():
     say("helm lint", code and text)
     code, text = run(program, "template", "test", folder, "--set", "agent.port=0")
     say("a value that cannot be is refused", "" if code and "agent" in text else text)
+    code, text = run(program, "template", "test", folder, "--set", "agent.prometheus.annotations=true")
+    say("annotations without open metrics are refused", "" if code and "openMetrics" in text else text or "they were not")
     for title, arguments in VALUES.items():
         arguments = [folder + "/" + word if word.endswith(".yaml") else word for word in arguments]
         code, text = run(program, "template", "test", folder, "--namespace", "remora", *arguments)
@@ -112,12 +128,64 @@ def chart():
             say(f"the chart {title}", text)
             continue
         objects = [one for one in yaml.safe_load_all(text) if one]
-        problems = [problem for version in KUBERNETES for one in objects for problem in schema(one, version)]
+        known = [one for one in objects if one["kind"] not in OTHERS]
+        problems = [problem for version in KUBERNETES for one in known for problem in schema(one, version)]
         kinds = ", ".join(sorted(one["kind"] for one in objects))
         say(f"the chart {title} fits Kubernetes {' and '.join(KUBERNETES)} ({kinds})", "; ".join(problems))
+        problems = list(security(objects, "operator" in title, "without TLS" not in title))
+        say(f"the chart {title} guards what it installs", "; ".join(problems))
         for one in objects:
             if one["kind"] == "ConfigMap":
                 say(f"the agent takes the configuration of the chart {title}", agent(one["data"]["agent.toml"]))
+
+
+def security(objects, given, guarded):
+    """What is wrong with how the agent is guarded."""
+    (agents,) = [one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet"]
+    (container,) = agents["containers"]
+    scheme = "HTTPS" if guarded else "HTTP"
+    for probe, path in [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")]:
+        found = container[probe]["httpGet"]
+        if (found["path"], found["scheme"]) != (path, scheme):
+            yield f"{probe} is {found}"
+    pods = [one["spec"]["template"]["spec"] for one in objects if one["kind"] in ("DaemonSet", "StatefulSet")]
+    for pod in pods:
+        if not pod["securityContext"].get("runAsNonRoot") or pod["securityContext"]["seccompProfile"]["type"] != "RuntimeDefault":
+            yield f"a pod has {pod['securityContext']}"
+        for one in pod["containers"] + pod.get("initContainers", []):
+            context = one["securityContext"]
+            if context["allowPrivilegeEscalation"] or not context["readOnlyRootFilesystem"] or context["capabilities"]["drop"] != ["ALL"]:
+                yield f"container {one['name']} has {context}"
+            if context.get("capabilities", {}).get("add") not in (None, ["CHOWN"]) or context.get("privileged"):
+                yield f"container {one['name']} has privileges: {context}"
+    (config,) = [tomllib.loads(one["data"]["agent.toml"]) for one in objects if one["kind"] == "ConfigMap"]
+    if config["open_metrics"] == guarded or ("tls_self_signed" in config or "tls_cert" in config) != guarded:
+        yield f"the agent has {config}"
+    stored = [one for one in objects if one["kind"] == "Secret"]
+    if given == bool(stored):
+        yield f"{len(stored)} secrets"
+    for one in stored:
+        tokens = [base64.b64decode(one["data"][name]) for name in ("api-token", "read-token")]
+        if min(map(len, tokens)) < 32 or tokens[0] == tokens[1]:
+            yield "weak tokens"
+    policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    if guarded != bool(policies):
+        yield f"{len(policies)} policies"
+    for policy in policies:
+        api, workers = policy["ingress"]
+        if not api["from"] or [port["port"] for port in api["ports"]] != [container["ports"][0]["containerPort"]]:
+            yield f"the interface is open to {api}"
+        if workers["ports"][0]["endPort"] <= workers["ports"][0]["port"]:
+            yield f"workers have {workers}"
+        if not agents.get("hostNetwork") and not workers.get("from"):
+            yield "workersFrom is not passed on"
+    for one in objects:
+        if one["kind"] == "ServiceMonitor":
+            (endpoint,) = one["spec"]["endpoints"]
+            if endpoint["scheme"] != "https" or endpoint["authorization"]["credentials"]["key"] != "read-token":
+                yield f"Prometheus is told {endpoint}"
+            if given == ("insecureSkipVerify" in endpoint["tlsConfig"]):
+                yield f"Prometheus checks certificates by {endpoint['tlsConfig']}"
 
 
 def schema(one, version):
@@ -131,7 +199,21 @@ def agent(text):
     """Starts a real agent with it, with the provider library that was built, which is told of a software GPU where it would find real ones."""
     config = tomllib.loads(text)
     with tempfile.TemporaryDirectory() as folder:
-        lines = [f'provider = "{PROVIDER}"' if line.startswith("provider") else line for line in text.splitlines()]
+        values = {"provider": PROVIDER}
+        for name in ["api-token", "read-token"]:
+            values[name.replace("-", "_") + "_file"] = folder + "/given-" + name
+            with open(os.open(folder + "/given-" + name, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+                file.write(secrets.token_urlsafe(32))
+        if "tls_cert" in config:
+            values |= {"tls_cert": folder + "/tls.crt", "tls_key": folder + "/tls.key"}
+            code, problem = run(
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                "-subj", "/CN=agent", "-out", values["tls_cert"], "-keyout", values["tls_key"],
+            )
+            if code:
+                return problem
+        replaced = lambda key, line: f'{key} = "{values[key]}"' if key in values else line
+        lines = [replaced(line.split(" = ")[0], line) for line in text.splitlines()]
         path = folder + "/agent.toml"
         with open(path, "w") as file:
             file.write("\n".join(lines))
@@ -142,7 +224,9 @@ def agent(text):
             line = child.stdout.readline().strip()
             if not line.startswith("listening on "):
                 return child.communicate(timeout=10)[1]
-            with urllib.request.urlopen(line.removeprefix("listening on ") + "/healthz", timeout=10) as answer:
+            # The certificate is the agent's own; that it speaks TLS is what is tried.
+            context = ssl._create_unverified_context()
+            with urllib.request.urlopen(line.removeprefix("listening on ") + "/healthz", timeout=10, context=context) as answer:
                 answer.read()
         finally:
             child.terminate()

@@ -1,13 +1,16 @@
 //! An agent as those meet it who ask it for parts of GPUs: over HTTP, with real workers and real clients, and killed in between.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::{Ended, Marker, Program, Running, eventually};
 use serde_json::{Value, json};
+use transport::tls::{self, Identity, Trust};
+use transport::{Address, Endpoint};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,11 +25,25 @@ struct Agent {
 
 impl Agent {
     fn start() -> Agent {
-        let folder = tempfile::tempdir().unwrap();
-        let marker = Marker::new();
-        let (process, address) = Agent::launch(folder.path(), &marker);
+        Agent::with(&["--software", "mi300x=1G"])
+    }
+
+    /// The same with other arguments.
+    fn with(arguments: &[&str]) -> Agent {
+        let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
+        let (process, address) = Agent::listening(Agent::command(folder.path(), &marker).args(arguments));
         let token = std::fs::read_to_string(folder.path().join("api-token")).unwrap().trim().to_owned();
         Agent { process: Some(process), address, token, marker, folder }
+    }
+
+    fn reader(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("read-token")).unwrap().trim().to_owned()
+    }
+
+    /// The certificate that it made for itself.
+    fn certificate(&self) -> Identity {
+        let file = |name: &str| self.folder.path().join(name);
+        Identity::from_files(&file("tls-cert.pem"), &file("tls-key.pem")).unwrap()
     }
 
     /// The same for the GPUs that a library tells of.
@@ -39,10 +56,6 @@ impl Agent {
         Agent { process: Some(process), address, token, marker, folder }
     }
 
-    fn launch(folder: &Path, marker: &Marker) -> (Running, String) {
-        Agent::listening(Agent::command(folder, marker).args(["--software", "mi300x=1G"]))
-    }
-
     fn command(folder: &Path, marker: &Marker) -> Command {
         let mut command = Command::new(e2e::remora());
         command.args(["agent", "--ready", "--listen", "127.0.0.1:0", "--node", "n1"]);
@@ -52,19 +65,24 @@ impl Agent {
 
     fn listening(command: &mut Command) -> (Running, String) {
         let process = Running::start(command);
-        let line = process.wait_for_line("listening on ");
-        (process, line.trim().strip_prefix("listening on http://").unwrap().to_owned())
+        let line = process.wait_for_line("listening on http");
+        (process, line.trim().split_once("://").unwrap().1.to_owned())
     }
 
     /// Has somebody else's program order something of this agent through the provider library.
     fn through_provider(&self, program: &Path, arguments: &[&str]) -> Ended {
         let mut command = Command::new(program);
         command.arg(provider_library()).args(arguments).env_clear().env("REMORA_AMD_SMI", "off");
-        command.env("REMORA_SOFTWARE_GPUS", "mi300x").env("REMORA_AGENT", format!("http://{}", self.address));
+        command.env("REMORA_SOFTWARE_GPUS", "mi300x").env("REMORA_AGENT", self.place());
         command.env("REMORA_AGENT_TOKEN_FILE", self.folder.path().join("api-token"));
         let ended = Running::start(&mut command).finish();
         ended.expect_success();
         ended
+    }
+
+    /// Where programs of this machine reach it, whether it serves HTTPS or not.
+    fn place(&self) -> String {
+        format!("unix:{}", self.folder.path().join("agent.sock").display())
     }
 
     fn kill(&mut self) {
@@ -74,21 +92,45 @@ impl Agent {
     }
 
     fn restart(&mut self) {
-        let (process, address) = Agent::launch(self.folder.path(), &self.marker);
+        self.restart_with(&["--software", "mi300x=1G"]);
+    }
+
+    fn restart_with(&mut self, arguments: &[&str]) {
+        let mut command = Agent::command(self.folder.path(), &self.marker);
+        let (process, address) = Agent::listening(command.args(arguments));
         (self.process, self.address) = (Some(process), address);
     }
 
     fn ask(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
+        self.ask_over(TcpStream::connect(&self.address).unwrap(), method, path, token, body)
+    }
+
+    /// The same over HTTPS, with the agent's certificate pinned.
+    fn ask_securely(&self, method: &str, path: &str, token: &str, body: Option<Value>) -> (u16, Value) {
+        let trust = Trust::Fingerprint(self.certificate().fingerprint());
+        let endpoint: Endpoint = format!("tls://{}", self.address).parse().unwrap();
+        let patience = Duration::from_secs(30);
+        let link = endpoint.connect(patience).unwrap();
+        let link = tls::connect(link, "127.0.0.1", tls::client_config(&trust).unwrap(), patience).unwrap();
+        self.ask_over(&link, method, path, token, body)
+    }
+
+    fn ask_over(
+        &self,
+        mut stream: impl Read + Write,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(
-            stream,
+        let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\n\
              connection: close\r\n\r\n{body}",
             self.address,
             body.len()
-        )
-        .unwrap();
+        );
+        stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -314,4 +356,149 @@ fn sessions_are_saved_and_resumed_through_both_generations_of_the_provider_inter
     let undisturbed = Running::start(on("matmul_loop", &part).arg(moved.value("rounds"))).finish();
     undisturbed.expect_silent_success();
     assert_eq!(moved.stdout, undisturbed.stdout);
+}
+
+#[test]
+fn a_worker_with_tls_needs_nothing_but_its_url_and_keeps_its_certificate() {
+    let arguments = ["--software", "mi300x=1G", "--worker-tls=on"];
+    let mut agent = Agent::with(&arguments);
+    let part = agent.allocate(json!({"percent": 25}));
+    let url = text(&part, "url").to_owned();
+    let address: Address = url.parse().unwrap();
+    assert!(url.starts_with("remora+tls://"), "{url}");
+    assert_eq!(address.pin, Some(agent.certificate().fingerprint()));
+
+    // In each of the places that take a URL.
+    Running::start(on("hold_memory", &part).arg("16")).finish().expect_silent_success();
+    let program = Program::own("hold_memory");
+    Running::start(program.command().arg("16").env("REMORA_WORKER", &url)).finish().expect_silent_success();
+    let mut run = Command::new(e2e::remora());
+    run.args(["run", "--worker", &url]).arg(program.path()).arg("16").env("REMORA_TOKEN", "another worker's");
+    Running::start(&mut run).finish().expect_silent_success();
+
+    // Another certificate, no TLS at all, and another token are refused.
+    let other = Address { pin: Some([7; 32]), ..address.clone() };
+    let plain = Address { endpoint: endpoint_without_tls(&address.endpoint), pin: None, ..address.clone() };
+    let stranger = Address { token: Some("0123456789abcdef".to_owned()), ..address.clone() };
+    for wrong in [other, plain, stranger] {
+        let ended = Running::start(program.command().arg("16").env("REMORA_URL", wrong.to_string())).finish();
+        assert!(!ended.status.success(), "{wrong:?}: {ended:?}");
+    }
+
+    // The agent reaches the worker too, and the certificate outlives both.
+    let worker = format!("/api/v1/workers/{}", text(&part, "id"));
+    assert_eq!(agent.get(&worker)["status"]["devices"].as_array().map(Vec::len), Some(1));
+    agent.kill();
+    agent.restart_with(&arguments);
+    assert_eq!(agent.get(&format!("/api/v1/allocations/{}", text(&part, "id")))["url"], url);
+    Running::start(on("hold_memory", &part).arg("16")).finish().expect_silent_success();
+}
+
+fn endpoint_without_tls(endpoint: &Endpoint) -> Endpoint {
+    match endpoint {
+        Endpoint::Tls { host, port } => Endpoint::Tcp { host: host.clone(), port: *port },
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn the_interface_serves_https_and_each_token_has_its_role() {
+    let agent = Agent::with(&["--software", "mi300x=1G", "--tls-self-signed"]);
+    let (admin, reader) = (agent.token.clone(), agent.reader());
+    let (status, made) =
+        agent.ask_securely("POST", "/api/v1/allocations", &admin, Some(json!({"percent": 25, "pod": "p1"})));
+    assert_eq!(status, 201, "{made}");
+    let one = format!("/api/v1/allocations/{}", text(&made, "id"));
+
+    // Without TLS there is no answer: the connection ends.
+    let mut plain = TcpStream::connect(&agent.address).unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/"), "{}", String::from_utf8_lossy(&answer));
+
+    // Probes need no token; everything else does, measurements included.
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(agent.ask_securely("GET", path, "", None).0, 200, "{path}");
+    }
+    for path in ["/metrics", "/api/v1/devices", &one] {
+        for (token, expected) in [("", 401), ("0123456789abcdef", 401), (&reader, 200), (&admin, 200)] {
+            assert_eq!(agent.ask_securely("GET", path, token, None).0, expected, "{path}");
+        }
+    }
+
+    // A reader changes nothing and learns no token of an allocation.
+    let stop = format!("/api/v1/workers/{}/snapshot", text(&made, "id"));
+    for (method, path) in [("POST", "/api/v1/allocations"), ("DELETE", &one), ("POST", &stop)] {
+        let (status, refusal) = agent.ask_securely(method, path, &reader, Some(json!({"percent": 1})));
+        assert_eq!(status, 403, "{refusal}");
+        assert!(text(&refusal, "error").contains("may only read"), "{refusal}");
+    }
+    let secret = text(&made, "url").split(['/', '@']).nth(2).unwrap();
+    for path in
+        [one.as_str(), "/api/v1/allocations", "/api/v1/pod?pod_name=p1", "/api/v1/workers", "/metrics"]
+    {
+        let seen = agent.ask_securely("GET", path, &reader, None).1.to_string();
+        assert!(!seen.contains(secret) && seen.contains(text(&made, "id")) | seen.contains("p1"), "{seen}");
+    }
+    assert_eq!(agent.ask_securely("GET", &one, &admin, None).1["url"], made["url"]);
+
+    // Programs of this machine that speak no TLS use the socket, with a token as everywhere.
+    let socket = || UnixStream::connect(agent.folder.path().join("agent.sock")).unwrap();
+    assert_eq!(agent.ask_over(socket(), "GET", "/api/v1/devices", &admin, None).0, 200);
+    assert_eq!(agent.ask_over(socket(), "GET", "/api/v1/devices", "", None).0, 401);
+}
+
+#[test]
+fn measurements_are_open_only_where_that_was_asked_for() {
+    let agent = Agent::with(&["--software", "mi300x=1G", "--open-metrics"]);
+    assert_eq!(agent.ask("GET", "/metrics", "", None).0, 200);
+    assert_eq!(agent.ask("GET", "/api/v1/devices", "", None).0, 401);
+}
+
+#[test]
+fn a_port_that_another_program_has_taken_is_replaced_and_the_machine_stays_ready() {
+    let mut agent = Agent::start();
+    let part = agent.allocate(json!({"percent": 25}));
+    let worker = format!("/api/v1/workers/{}", text(&part, "id"));
+    let pid = agent.get(&worker)["pid"].as_u64().unwrap();
+    let before: Address = text(&part, "url").parse().unwrap();
+    let Endpoint::Tcp { port, .. } = before.endpoint else { panic!("{before:?}") };
+    agent.kill();
+    // SAFETY: kill reads no memory of ours; the process is this test's worker.
+    assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) }, 0);
+    let mut taken = None;
+    eventually("the port is free", || {
+        taken = TcpListener::bind(("127.0.0.1", port)).ok();
+        taken.is_some()
+    });
+    agent.restart();
+    eventually("the worker listens on another port", || {
+        let (status, answer) = agent.ask("GET", "/readyz", "", None);
+        assert_eq!(status, 200, "{answer}");
+        agent.get(&worker)["running"] == true
+    });
+    let now = agent.get(&format!("/api/v1/allocations/{}", text(&part, "id")));
+    assert_ne!(now["url"], part["url"]);
+    Running::start(on("hold_memory", &now).arg("16")).finish().expect_silent_success();
+}
+
+#[test]
+fn requests_that_cannot_be_met_are_refused_in_words() {
+    let agent = Agent::with(&["--software", "mi300x=1G", "--software", "mi300x=1G"]);
+    for (request, expected, words) in [
+        (json!({"gpus": 3}), 409, "3 GPUs were requested, and this machine has 2"),
+        (json!({"gpus": 3, "percent": 10}), 409, "3 GPUs were requested, and this machine has 2"),
+        (json!({"model": "mi210"}), 409, "none of this machine's 2 GPUs is of that kind"),
+        (json!({"memory": {"limit": 10}}), 400, "the request is for 10 bytes of memory (limit 10)"),
+    ] {
+        let (status, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(request));
+        assert_eq!(status, expected, "{refusal}");
+        let error = text(&refusal, "error");
+        assert!(error.contains(words) && !error.contains(" { "), "{error}");
+    }
+    // The same when one of the two is in use.
+    agent.allocate(json!({"percent": 100}));
+    let (_, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"gpus": 3})));
+    assert!(text(&refusal, "error").contains("this machine has 2"), "{refusal}");
 }

@@ -94,9 +94,14 @@ pub fn program() -> String {
 
 /// Where and how to connect.
 pub fn config() -> Result<Config, String> {
-    let whole = text("REMORA_URL").map(|url| url.parse::<Address>()).transpose();
-    let whole = whole.map_err(|error| format!("REMORA_URL: {error}"))?;
-    let endpoint = match (text("REMORA_WORKER"), &whole) {
+    // A URL in REMORA_WORKER replaces REMORA_URL; an endpoint replaces only its endpoint.
+    let (url, worker) = match text("REMORA_WORKER") {
+        Some(url) if Address::is_url(&url) => (Some(("REMORA_WORKER", url)), None),
+        worker => (text("REMORA_URL").map(|url| ("REMORA_URL", url)), worker),
+    };
+    let parse = |(name, url): (&str, String)| url.parse().map_err(|error| format!("{name}: {error}"));
+    let whole: Option<Address> = url.map(parse).transpose()?;
+    let endpoint = match (worker, &whole) {
         (Some(worker), _) => worker.parse::<Endpoint>().map_err(|error| format!("REMORA_WORKER: {error}"))?,
         (None, Some(whole)) => whole.endpoint.clone(),
         (None, None) => {
@@ -115,7 +120,7 @@ pub fn config() -> Result<Config, String> {
         (None, Some(path)) => {
             Some(token::read_file(&path).map_err(|error| format!("REMORA_TOKEN_FILE: {error}"))?)
         }
-        (None, None) => whole.and_then(|whole| whole.token).map(String::into_bytes),
+        (None, None) => whole.as_ref().and_then(|whole| whole.token.clone()).map(String::into_bytes),
     };
     let token = token.or_else(|| token::find_local(&local_tokens(), &endpoint));
     let trust = match text("REMORA_TLS_CA") {
@@ -123,7 +128,7 @@ pub fn config() -> Result<Config, String> {
             Trust::parse(&value)
                 .ok_or_else(|| "REMORA_TLS_CA is neither a file nor sha256: and 64 digits".to_owned())?,
         ),
-        None => None,
+        None => whole.as_ref().and_then(Address::trust),
     };
     let connect_timeout = match text("REMORA_CONNECT_TIMEOUT") {
         Some(value) => parse_duration(&value)

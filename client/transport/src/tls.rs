@@ -3,6 +3,7 @@
 //! Owns the rustls connection of a link and the configuration of both sides. The client trusts a certificate
 //! authority file or one pinned certificate, never "anything".
 
+use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::{Link, TransportError};
 const BUFFER_LIMIT: usize = 256 << 10;
 
 /// Whom a client believes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Trust {
     /// Certificates signed by one in this PEM file, which may be the worker's own.
     Authority(std::path::PathBuf),
@@ -47,6 +48,19 @@ impl Trust {
             *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
         }
         Some(Trust::Fingerprint(hash))
+    }
+}
+
+impl fmt::Display for Trust {
+    /// The form that [`Trust::parse`] takes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trust::Authority(path) => write!(f, "{}", path.display()),
+            Trust::Fingerprint(hash) => {
+                f.write_str("sha256:")?;
+                hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
     }
 }
 
@@ -74,6 +88,12 @@ impl Identity {
         Ok(Identity { chain: vec![certified.cert.der().clone()], key })
     }
 
+    /// Makes such a certificate for storage: the PEM text of the certificate, and of its key.
+    pub fn self_signed_pem(names: &[String]) -> Result<(String, String), TransportError> {
+        let certified = rcgen::generate_simple_self_signed(names)?;
+        Ok((certified.cert.pem(), certified.signing_key.serialize_pem()))
+    }
+
     /// The SHA-256 of the certificate, as a client pins it.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.chain.first().map(fingerprint).unwrap_or_default()
@@ -81,7 +101,7 @@ impl Identity {
 
     /// The fingerprint in the form [`Trust::parse`] takes.
     pub fn fingerprint_text(&self) -> String {
-        format!("sha256:{}", hex(&self.fingerprint()))
+        Trust::Fingerprint(self.fingerprint()).to_string()
     }
 
     /// What a worker needs to speak TLS.

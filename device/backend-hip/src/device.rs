@@ -109,6 +109,20 @@ impl Hip {
         Ok(Hip { shared })
     }
 
+    /// The PCI address of each GPU, in the runtime's order.
+    pub fn pci_addresses(&self) -> Vec<String> {
+        let address = |info: &DeviceInfo| {
+            let it = &info.properties;
+            format!("{:04x}:{:02x}:{:02x}.0", it.pciDomainID, it.pciBusID, it.pciDeviceID)
+        };
+        self.shared.devices.iter().map(address).collect()
+    }
+
+    /// The name of each GPU.
+    pub fn names(&self) -> Vec<String> {
+        self.shared.devices.iter().map(|info| info.name.clone()).collect()
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

@@ -89,7 +89,7 @@ fn begin(
     };
     let link = Link::from_fd(fd);
     let refuse = |text: String| {
-        tracing::error!("session {:016x}: {text}", identity.session_id);
+        tracing::error!("session {}: {text}", wire::SessionId(identity.session_id));
         let _ = greet::send(&link, &RejectCode::Failed.reject(text));
     };
     let ground = confine(config).inspect_err(|error| refuse(line(error)))?;

@@ -127,7 +127,11 @@ impl Sessions {
     /// Ends the sessions of a tenant that is no longer one.
     pub(crate) fn end_of(&self, tenant: &str) {
         for (id, session) in self.sessions.lock().iter().filter(|(_, it)| it.tenant.name == tenant) {
-            tracing::info!("session {id:016x} of {} is ended: tenant {tenant} was removed", session.client);
+            tracing::info!(
+                "session {} of {} ended: tenant {tenant} was removed",
+                wire::SessionId(*id),
+                session.client
+            );
             // SAFETY: the descriptor is open as long as the session is in the map.
             unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
         }

@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
+use transport::Address;
+use transport::tls::Trust;
 
 use crate::allocation::{Allocation, AllocationRequest, Lease, WorkerRecord};
 use crate::book::{self, Share};
+use crate::certificate::Certificate;
 use crate::config::Config;
 use crate::device::{Backing, Gpu};
 use crate::error::AgentError;
@@ -16,6 +19,7 @@ use crate::process::{self, Identity};
 use crate::provider::Provider;
 use crate::sample::Samples;
 use crate::state::{Folder, new_token};
+use crate::tokens::Tokens;
 use crate::worker;
 
 /// Figures of the agent itself.
@@ -39,7 +43,9 @@ pub(crate) struct Counters {
 pub struct Agent {
     pub(crate) config: Config,
     pub(crate) folder: Folder,
-    pub(crate) token: String,
+    pub(crate) tokens: Tokens,
+    /// What workers and the HTTP interface present, where one of them speaks TLS.
+    pub(crate) certificate: Option<Certificate>,
     pub(crate) provider: Option<Provider>,
     pub(crate) gpus: RwLock<Vec<Gpu>>,
     pub(crate) allocations: Mutex<BTreeMap<String, Allocation>>,
@@ -75,10 +81,12 @@ impl Agent {
             let more = provider.devices().map_err(AgentError::Provider)?;
             gpus.extend(more.into_iter().filter(|gpu| gpu.memory_bytes > 0));
         }
-        let token = folder.api_token()?;
+        let tokens = Tokens::read(&folder, &config)?;
+        let certificate = Certificate::find(&folder, &config)?;
         let allocations = folder.read()?;
         let agent = Arc::new(Agent {
-            token,
+            tokens,
+            certificate,
             provider,
             gpus: RwLock::new(gpus),
             allocations: Mutex::new(allocations),
@@ -186,6 +194,7 @@ impl Agent {
         let gpus = self.gpus.read();
         let count = request.gpus.unwrap_or(1) as usize;
         let mut refusal = None;
+        let mut most = 0;
         // One worker has one kind of back end.
         for software in [false, true] {
             let mut candidates = Vec::new();
@@ -199,18 +208,23 @@ impl Agent {
             // The same of each: of several GPUs, those that are like the first.
             let Some(first) = candidates.first().map(|it| it.3) else { continue };
             candidates.retain(|it| count == 1 || it.3 == first);
+            most = most.max(candidates.len());
             match book::choose(&candidates, count, self.config.placement) {
                 Ok(chosen) => {
                     let share = candidates.iter().find(|it| it.0 == chosen[0]).map_or(first, |it| it.3);
                     return Ok((chosen.iter().map(|at| gpus[*at].uuid.clone()).collect(), share));
                 }
-                Err(shortage) => refusal = refusal.or(Some(shortage)),
+                Err(shortage) => refusal = refusal.or(shortage),
             }
         }
-        Err(match refusal {
-            Some(Some(shortage)) => AgentError::Short(shortage),
-            Some(None) => AgentError::NoDevice(format!("this machine has not {count} GPUs of that kind")),
-            None => AgentError::NoDevice("this machine has no GPU of that kind".to_owned()),
+        if most == 0 && !gpus.is_empty() {
+            let text = format!("none of this machine's {} GPUs is of that kind", gpus.len());
+            return Err(AgentError::NoDevice(text));
+        }
+        // Which GPUs are full matters only where there are enough.
+        Err(match refusal.filter(|_| most >= count) {
+            Some(shortage) => AgentError::Short(shortage),
+            None => AgentError::TooFew { asked: count, matching: most, all: gpus.len() },
         })
     }
 
@@ -238,10 +252,12 @@ impl Agent {
             allocation.devices.iter().filter_map(find).collect()
         };
         if gpus.len() != allocation.devices.len() {
-            let text = format!("a GPU of {:?} is not there any more", allocation.devices);
-            return Err(AgentError::NoDevice(text));
+            let gone = allocation.devices.iter().filter(|uuid| !gpus.iter().any(|gpu| gpu.uuid == **uuid));
+            let gone: Vec<&str> = gone.map(String::as_str).collect();
+            return Err(AgentError::NoDevice(format!("this machine no longer has GPU {}", gone.join(", "))));
         }
-        let started = worker::start(&self.config, &self.folder, &allocation, &gpus);
+        let started =
+            worker::start(&self.config, &self.folder, self.certificate.as_ref(), &allocation, &gpus);
         let mut allocations = self.allocations.lock();
         let Some(known) = allocations.get_mut(id) else {
             // Released meanwhile.
@@ -256,6 +272,7 @@ impl Agent {
                 tracing::info!("allocation {id}: worker {} on port {}", started.process.pid, started.port);
                 known.worker.process = Some(started.process);
                 known.worker.port = Some(started.port);
+                known.worker.pin = started.pin;
                 known.worker.started_ms = now_ms();
                 known.worker.last_error = None;
                 Ok(known.clone())
@@ -312,10 +329,14 @@ impl Agent {
         found.ok_or_else(|| AgentError::NotFound(format!("there is no allocation {id}")))
     }
 
-    /// The address a client is given, whole, with all it needs to prove.
+    /// The URL for clients of an allocation, with token and certificate pin.
     pub(crate) fn url(&self, allocation: &Allocation) -> Option<String> {
-        let endpoint = transport::Endpoint::tcp(self.config.advertised(), allocation.worker.port?);
-        Some(transport::Address { endpoint, token: Some(allocation.token.clone()) }.to_string())
+        let endpoint = allocation.worker.endpoint(self.config.advertised())?;
+        let pin = allocation.worker.trust().and_then(|trust| match trust {
+            Trust::Fingerprint(pin) => Some(pin),
+            Trust::Authority(_) => None,
+        });
+        Some(Address { endpoint, token: Some(allocation.token.clone()), pin }.to_string())
     }
 
     /// Looks for GPUs again. Those that are gone are kept as long as somebody has a part of them.

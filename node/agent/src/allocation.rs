@@ -2,6 +2,8 @@
 
 use limits::Qos;
 use serde::{Deserialize, Serialize};
+use transport::Endpoint;
+use transport::tls::Trust;
 use utoipa::ToSchema;
 
 use crate::book::Share;
@@ -134,8 +136,8 @@ impl AllocationRequest {
             && compute_limit <= 100.0 + 1e-9;
         if !sane {
             return Err(AgentError::BadRequest(format!(
-                "of {} ({} bytes, {} TFLOPs) a request that is at most its limit, a limit of 1 MiB at least and of 100 % at most \
-                 are wanted, and this is {share:?}",
+                "the request is for {share} of {} ({} bytes, {} TFLOPs); a request may be at most its limit, a memory limit must be \
+                 1 MiB or more, and a compute limit at most 100 %",
                 gpu.uuid, gpu.memory_bytes, gpu.tflops
             )));
         }
@@ -164,9 +166,28 @@ pub(crate) struct Lease {
 pub(crate) struct WorkerRecord {
     pub(crate) process: Option<Identity>,
     pub(crate) port: Option<u16>,
+    /// Fingerprint of the certificate that the process presents; none if it speaks plain TCP.
+    #[serde(default)]
+    pub(crate) pin: Option<String>,
     pub(crate) started_ms: u64,
     pub(crate) restarts: u32,
     pub(crate) last_error: Option<String>,
+}
+
+impl WorkerRecord {
+    /// Where the process listens, on a host; nothing if it was never started.
+    pub(crate) fn endpoint(&self, host: &str) -> Option<Endpoint> {
+        let (host, port) = (host.to_owned(), self.port?);
+        Some(match self.pin {
+            Some(_) => Endpoint::Tls { host, port },
+            None => Endpoint::Tcp { host, port },
+        })
+    }
+
+    /// The certificate to trust, if it speaks TLS.
+    pub(crate) fn trust(&self) -> Option<Trust> {
+        self.pin.as_deref().and_then(Trust::parse)
+    }
 }
 
 /// Parts of GPUs that somebody has.
@@ -248,7 +269,8 @@ mod tests {
             r#"{"compute":{"request_percent":60,"limit_percent":50}}"#,
             r#"{"memory":{"limit":10}}"#,
         ] {
-            assert!(request(wrong).share_of(&gpu()).is_err(), "{wrong}");
+            let refusal = request(wrong).share_of(&gpu()).unwrap_err().to_string();
+            assert!(refusal.contains("the request is for") && !refusal.contains("Share {"), "{refusal}");
         }
         for wrong in [r#"{"percent":-1}"#, r#"{"name":"a b"}"#, r#"{"gpus":0}"#, r#"{"lease":{"seconds":0}}"#]
         {

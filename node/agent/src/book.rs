@@ -32,6 +32,17 @@ impl Share {
     }
 }
 
+impl std::fmt::Display for Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Share { memory_request_bytes, memory_limit_bytes, .. } = self;
+        let (request, limit) = (self.compute_request_percent, self.compute_limit_percent);
+        write!(
+            f,
+            "{memory_request_bytes} bytes of memory (limit {memory_limit_bytes}) and {request} % of compute (limit {limit} %)"
+        )
+    }
+}
+
 /// What is missing.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Shortage {

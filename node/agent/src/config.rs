@@ -46,6 +46,17 @@ pub enum Placement {
     Spread,
 }
 
+/// Whether workers speak TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerTls {
+    /// Yes, unless they listen on the loopback interface.
+    #[default]
+    Auto,
+    On,
+    Off,
+}
+
 /// A GPU made of software.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +114,20 @@ pub struct Config {
     pub worker_host: String,
     /// The name under which clients reach workers, if it is not that address.
     pub advertise: Option<String>,
+    /// Whether workers speak TLS.
+    pub worker_tls: WorkerTls,
+    /// Certificate chain and key (PEM) of the HTTP interface and of workers. Without them the agent makes a self-signed pair and keeps it in
+    /// its data folder.
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    /// Serve HTTPS with the self-signed certificate.
+    pub tls_self_signed: bool,
+    /// File with the token of administrators; `api-token` in the data folder by default.
+    pub api_token_file: Option<PathBuf>,
+    /// File with the token of readers; `read-token` in the data folder by default.
+    pub read_token_file: Option<PathBuf>,
+    /// Answer `/metrics` without a token.
+    pub open_metrics: bool,
     /// A library with the accelerator interface; none, and only software GPUs are offered.
     pub provider: Option<PathBuf>,
     /// The libamdhip64 that workers of real GPUs load; `None` searches the usual places.
@@ -119,8 +144,6 @@ pub struct Config {
     /// Sessions that one allocation may have at the same time.
     pub max_sessions: u32,
     pub push: Option<PushConfig>,
-    /// Ask for the agent's token at `/metrics`, too.
-    pub guard_metrics: bool,
     /// The program and its arguments that run a worker.
     #[serde(skip)]
     pub worker: Vec<std::ffi::OsString>,
@@ -137,6 +160,13 @@ impl Default for Config {
             pool: "default".to_owned(),
             worker_host: "127.0.0.1".to_owned(),
             advertise: None,
+            worker_tls: WorkerTls::default(),
+            tls_cert: None,
+            tls_key: None,
+            tls_self_signed: false,
+            api_token_file: None,
+            read_token_file: None,
+            open_metrics: false,
             provider: None,
             hip_library: None,
             limits: None,
@@ -147,7 +177,6 @@ impl Default for Config {
             grace_closed_s: 2.0,
             max_sessions: 64,
             push: None,
-            guard_metrics: false,
             worker: Vec::new(),
             drain: false,
         }
@@ -178,7 +207,39 @@ impl Config {
         self.advertise.as_ref().unwrap_or(own)
     }
 
+    /// Whether workers speak TLS. `Auto` protects what leaves the machine, and costs nothing where nothing does.
+    pub(crate) fn workers_use_tls(&self) -> bool {
+        match self.worker_tls {
+            WorkerTls::On => true,
+            WorkerTls::Off => false,
+            WorkerTls::Auto => !is_loopback(&self.worker_host),
+        }
+    }
+
+    /// Whether the HTTP interface serves HTTPS.
+    pub fn serves_https(&self) -> bool {
+        self.tls_cert.is_some() || self.tls_self_signed
+    }
+
     pub fn check(&self) -> Result<(), ConfigError> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            let (what, given) = match &self.tls_cert {
+                Some(path) => ("tls_key", path),
+                None => ("tls_cert", self.tls_key.as_ref().unwrap_or(&self.data)),
+            };
+            return Err(ConfigError::Value {
+                what,
+                value: format!("missing beside {}", given.display()),
+                wanted: "a certificate and its key are given together",
+            });
+        }
+        if self.tls_cert.is_some() && self.tls_self_signed {
+            return Err(ConfigError::Value {
+                what: "tls_self_signed",
+                value: "set beside tls_cert".to_owned(),
+                wanted: "one of the two",
+            });
+        }
         let ratio = |what, value: f64| match value.is_finite() && (1.0..=100.0).contains(&value) {
             true => Ok(()),
             false => Err(ConfigError::Value {
@@ -216,6 +277,12 @@ impl Config {
     }
 }
 
+/// Whether only programs of this machine reach a listener at `host`.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +311,39 @@ mod tests {
         let config = Config { worker_host: "0.0.0.0".to_owned(), ..config };
         assert_eq!(config.advertised(), "gpu7");
         assert_eq!(Config { advertise: Some("10.0.0.7".to_owned()), ..config }.advertised(), "10.0.0.7");
+    }
+
+    #[test]
+    fn workers_speak_tls_beyond_loopback_unless_told_otherwise() {
+        let on = |worker_host: &str, worker_tls| {
+            Config { worker_host: worker_host.to_owned(), worker_tls, ..Config::default() }.workers_use_tls()
+        };
+        for (host, expected) in [
+            ("127.0.0.1", false),
+            ("::1", false),
+            ("localhost", false),
+            ("0.0.0.0", true),
+            ("::", true),
+            ("10.0.0.7", true),
+            ("gpu7", true),
+        ] {
+            assert_eq!(on(host, WorkerTls::Auto), expected, "{host}");
+        }
+        assert!(on("127.0.0.1", WorkerTls::On) && !on("0.0.0.0", WorkerTls::Off));
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key_and_excludes_a_self_signed_one() {
+        let pair = Config {
+            tls_cert: Some("cert.pem".into()),
+            tls_key: Some("key.pem".into()),
+            ..Config::default()
+        };
+        pair.check().unwrap();
+        assert!(pair.serves_https() && !Config::default().serves_https());
+        assert!(Config { tls_key: None, ..pair.clone() }.check().is_err());
+        assert!(Config { tls_cert: None, ..pair.clone() }.check().is_err());
+        assert!(Config { tls_self_signed: true, ..pair }.check().is_err());
     }
 
     #[test]

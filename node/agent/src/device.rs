@@ -11,8 +11,9 @@ use crate::config::SoftwareGpu;
 pub enum Backing {
     /// The emulator, as this model.
     Software { model: String },
-    /// AMD's runtime, which counts GPUs like this.
-    Hip { ordinal: u32 },
+    /// AMD's runtime. The GPU is the one at this PCI address; where several have the same, as the parts of a divided GPU, or where the
+    /// provider library gives no address, `position` says which.
+    Hip { pci: Option<String>, position: u32 },
 }
 
 /// One GPU.

@@ -23,6 +23,16 @@ pub enum AgentError {
     Short(Shortage),
     #[error("{0}")]
     NoDevice(String),
+    #[error("{asked} GPUs were requested, and {}", available(*matching, *all))]
+    TooFew { asked: usize, matching: usize, all: usize },
+    #[error("{0}")]
+    Forbidden(&'static str),
+    #[error(transparent)]
+    Certificate(#[from] transport::TransportError),
+    #[error("{}", words(.0))]
+    TokenFile(#[from] transport::token::TokenError),
+    #[error("token file {path}: {problem}")]
+    Token { path: PathBuf, problem: String },
     #[error("{0}")]
     Refused(String),
     #[error("{0}")]
@@ -54,6 +64,20 @@ pub enum AgentError {
     Serve(std::io::Error),
 }
 
+/// An error and what it comes from, in one line.
+pub(crate) fn words(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+}
+
+/// How many GPUs could be given to one worker.
+fn available(matching: usize, all: usize) -> String {
+    match all {
+        _ if matching == all => format!("this machine has {all}"),
+        _ => format!("{matching} of this machine's {all} GPUs are of one kind that matches"),
+    }
+}
+
 /// Over HTTP there is one line for an error and what it comes from.
 fn cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| "no more is known".to_owned(), ToString::to_string)
@@ -71,7 +95,11 @@ impl AgentError {
             AgentError::BadRequest(_) => StatusCode::BAD_REQUEST,
             AgentError::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             AgentError::NotFound(_) => StatusCode::NOT_FOUND,
-            AgentError::Short(_) | AgentError::NoDevice(_) | AgentError::Refused(_) => StatusCode::CONFLICT,
+            AgentError::Forbidden(_) => StatusCode::FORBIDDEN,
+            AgentError::Short(_)
+            | AgentError::NoDevice(_)
+            | AgentError::TooFew { .. }
+            | AgentError::Refused(_) => StatusCode::CONFLICT,
             AgentError::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
             AgentError::Worker(_)
             | AgentError::NotRunning

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -21,6 +21,7 @@ use axum::routing::{get, post};
 use crate::agent::Agent;
 use crate::allocation::Allocation;
 use crate::error::AgentError;
+use crate::tokens::{Role, bearer, same};
 
 /// No request is larger.
 const BODY_LIMIT: usize = 64 << 10;
@@ -40,7 +41,7 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .route("/api/v1/allocations", get(allocations::list).post(allocations::create))
         .route("/api/v1/allocations/{id}", get(allocations::detail).delete(allocations::release))
         .route("/api/v1/allocations/{id}/renew", post(allocations::renew))
-        .route_layer(middleware::from_fn_with_state(Arc::clone(&agent), operators_only));
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&agent), authenticate));
     Router::new()
         .merge(guarded)
         // These take the token of an allocation, too.
@@ -54,50 +55,40 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .with_state(agent)
 }
 
-/// Lets those through who know the agent's token.
-async fn operators_only(
+/// Authenticates a request and checks that its role permits it; the handlers find the role among the request's extensions.
+async fn authenticate(
     State(agent): State<Arc<Agent>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, AgentError> {
-    is_operator(&agent, request.headers())?;
+    let role = role(&agent, request.headers())?;
+    role.permit(request.method())?;
+    request.extensions_mut().insert(role);
     Ok(next.run(request).await)
 }
 
-fn is_operator(agent: &Agent, headers: &HeaderMap) -> Result<(), AgentError> {
-    match bearer(headers) {
-        Some(token) if same(token, &agent.token) => Ok(()),
-        Some(_) => Err(AgentError::Unauthorized("the token is not the agent's")),
-        None => Err(AgentError::Unauthorized(
-            "send \"Authorization: Bearer TOKEN\"; the token is in the file api-token of the agent's data folder",
-        )),
-    }
+fn role(agent: &Agent, headers: &HeaderMap) -> Result<Role, AgentError> {
+    let token = bearer(headers).ok_or(AgentError::Unauthorized(
+        "send \"Authorization: Bearer TOKEN\"; the tokens are in the files api-token and read-token of the agent's data folder",
+    ))?;
+    agent.tokens.role(token).ok_or(AgentError::Unauthorized("the token is not the agent's"))
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
-}
-
-/// Whether two secrets are the same, in a time that does not tell where they differ.
-fn same(left: &str, right: &str) -> bool {
-    let differences = left.bytes().zip(right.bytes()).fold(0, |sum, (left, right)| sum | (left ^ right));
-    left.len() == right.len() && differences == 0
-}
-
-/// Who asks: the operator, or the holder of one allocation.
-pub(crate) enum Asker {
-    Operator,
+/// Who sent a request: somebody with a token of the agent, or the holder of one allocation.
+pub(crate) enum Caller {
+    Operator(Role),
     Holder(Box<Allocation>),
 }
 
-impl FromRequestParts<Arc<Agent>> for Asker {
+impl FromRequestParts<Arc<Agent>> for Caller {
     type Rejection = AgentError;
 
-    async fn from_request_parts(parts: &mut Parts, agent: &Arc<Agent>) -> Result<Asker, AgentError> {
+    async fn from_request_parts(parts: &mut Parts, agent: &Arc<Agent>) -> Result<Caller, AgentError> {
         let token = bearer(&parts.headers);
         let token = token.ok_or(AgentError::Unauthorized("send \"Authorization: Bearer TOKEN\""))?;
-        if same(token, &agent.token) {
-            return Ok(Asker::Operator);
+        if let Some(role) = agent.tokens.role(token) {
+            role.permit(&parts.method)?;
+            return Ok(Caller::Operator(role));
         }
         let allocations = agent.allocations.lock();
         let mut holder = None;
@@ -108,7 +99,7 @@ impl FromRequestParts<Arc<Agent>> for Asker {
             }
         }
         let wrong = AgentError::Unauthorized("the token is neither the agent's nor that of an allocation");
-        holder.map(|holder| Asker::Holder(Box::new(holder))).ok_or(wrong)
+        holder.map(|holder| Caller::Holder(Box::new(holder))).ok_or(wrong)
     }
 }
 
@@ -121,18 +112,5 @@ async fn aside<T: Send + 'static>(
     match tokio::task::spawn_blocking(move || work(&agent)).await {
         Ok(result) => result,
         Err(error) => Err(AgentError::Worker(error.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_the_same_only_when_they_are() {
-        assert!(same("abc", "abc"));
-        for other in ["abd", "ab", "abcd", ""] {
-            assert!(!same("abc", other), "{other}");
-        }
     }
 }

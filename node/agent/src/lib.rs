@@ -8,10 +8,12 @@
 mod agent;
 mod allocation;
 mod book;
+mod certificate;
 mod client;
 mod config;
 mod device;
 mod error;
+mod hip_order;
 mod http;
 mod keeper;
 mod leases;
@@ -26,11 +28,12 @@ mod serve;
 mod snapshot;
 mod spool;
 mod state;
+mod tokens;
 mod worker;
 
 pub use agent::Agent;
 pub use allocation::{Allocation, AllocationRequest, ComputeRequest, LeaseRequest, MemoryRequest};
-pub use config::{Config, ConfigError, Oversubscription, Placement, PushConfig, SoftwareGpu};
+pub use config::{Config, ConfigError, Oversubscription, Placement, PushConfig, SoftwareGpu, WorkerTls};
 pub use device::{Backing, Gpu};
 pub use error::AgentError;
 pub use serve::{Server, serve};

@@ -135,18 +135,25 @@ impl Provider {
         }
         // SAFETY: zeroed above, and any bytes are a valid value.
         unsafe { found.set_len(count.min(MAX_DEVICES)) };
-        let mut hip = 0;
-        let mut gpus = Vec::new();
+        let mut gpus: Vec<Gpu> = Vec::new();
         for (device, at) in found.iter().zip(0..) {
             let properties = &device.properties[..device.property_count.min(device.properties.len())];
-            let source = properties.iter().find(|property| text(&property.key) == "source");
-            let is_software = source.is_some_and(|property| text(&property.value) == "remora");
+            let property = |key: &str| {
+                properties
+                    .iter()
+                    .find(|property| text(&property.key) == key)
+                    .map(|property| text(&property.value))
+            };
+            let is_software = property("source").is_some_and(|source| source == "remora");
             let model = text(&device.model);
             let backing = match Gpu::software_model(&model).filter(|_| is_software) {
                 Some(model) => Backing::Software { model: model.to_owned() },
                 None => {
-                    hip += 1;
-                    Backing::Hip { ordinal: hip - 1 }
+                    let pci = property("pciAddress").filter(|address| !address.is_empty());
+                    let same =
+                        |gpu: &&Gpu| matches!(&gpu.backing, Backing::Hip { pci: other, .. } if *other == pci);
+                    let position = gpus.iter().filter(same).count() as u32;
+                    Backing::Hip { pci, position }
                 }
             };
             gpus.push(Gpu {
@@ -235,6 +242,7 @@ int AccelGetAllDevices(Info *to, size_t most, size_t *count) {
     snprintf(to[i].uuid, 64, "GPU-%d", i); strcpy(to[i].vendor, "Acme"); memset(to[i].model, 'X', 128);
     to[i].index = i; to[i].memory = 1ull << 35; to[i].units = 64; to[i].tflops = 100.5;
   }
+  strcpy(to[0].kv[0].key, "pciAddress"); strcpy(to[0].kv[0].value, "0000:c1:00.0"); to[0].count = 1;
   strcpy(to[1].model, "AMD Instinct MI210"); strcpy(to[1].kv[0].key, "source"); strcpy(to[1].kv[0].value, "remora"); to[1].count = 1;
   *count = 2; return 0;
 }
@@ -261,7 +269,8 @@ int AccelGetDeviceMetrics(const char **uuids, size_t n, Metrics *to) {
         let gpus = provider.devices().unwrap();
         assert_eq!((gpus[0].uuid.as_str(), gpus[0].vendor.as_str()), ("gpu-0", "Acme"));
         assert_eq!((gpus[0].model.len(), gpus[0].memory_bytes, gpus[0].tflops), (128, 1 << 35, 100.5));
-        assert_eq!(gpus[0].backing, Backing::Hip { ordinal: 0 });
+        let pci = Some("0000:c1:00.0".to_owned());
+        assert_eq!(gpus[0].backing, Backing::Hip { pci, position: 0 });
         assert_eq!(gpus[1].backing, Backing::Software { model: "mi210".to_owned() });
         let health = provider.health(&["gpu-0", "gpu-1"]).unwrap();
         assert_eq!((health.len(), health[1].power_watts, health[1].utilization_percent), (2, 300.5, 100));

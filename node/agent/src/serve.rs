@@ -1,10 +1,12 @@
 //! An agent from its start to its end.
 
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 
 use crate::agent::Agent;
 use crate::config::Config;
@@ -18,6 +20,7 @@ pub struct Server {
     agent: Arc<Agent>,
     threads: Vec<JoinHandle<()>>,
     http: tokio::task::JoinHandle<()>,
+    local: Option<tokio::task::JoinHandle<()>>,
     push: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -41,18 +44,36 @@ impl Server {
             threads.push(thread.map_err(AgentError::Serve)?);
         }
         let push = push.map(|config| tokio::spawn(push::push(Arc::clone(&agent), config)));
+        let certificate = agent.certificate.as_ref().filter(|_| agent.config.serves_https());
+        let tls = certificate.map(|it| it.identity()?.server_config()).transpose()?;
+        if tls.is_none() && !address.ip().to_canonical().is_loopback() {
+            tracing::warn!(
+                "http://{address} sends tokens unencrypted and is reachable from other machines; serve HTTPS with --tls-self-signed, or \
+                 with --tls-cert and --tls-key"
+            );
+        }
         let router = http::router(Arc::clone(&agent));
+        let local = local(&agent, router.clone());
         let http = tokio::spawn(async move {
-            if let Err(error) = http_serve::serve(listener, router, None, std::future::pending()).await {
+            if let Err(error) = http_serve::serve(listener, router, tls, std::future::pending()).await {
                 tracing::error!("the HTTP interface failed: {error}");
             }
         });
-        Ok(Server { address, agent, threads, http, push })
+        Ok(Server { address, agent, threads, http, local, push })
+    }
+
+    /// The fingerprint of the certificate that the HTTP interface presents, if it serves HTTPS.
+    fn fingerprint(&self) -> Result<Option<String>, AgentError> {
+        let certificate = self.agent.certificate.as_ref().filter(|_| self.agent.config.serves_https());
+        Ok(certificate.map(|it| it.fingerprint()).transpose()?)
     }
 
     /// Stops answering. Workers go on, unless the agent was told to end them.
     pub async fn stop(self) {
         self.http.abort();
+        if let Some(local) = self.local {
+            local.abort();
+        }
         if let Some(push) = self.push {
             push.abort();
         }
@@ -67,15 +88,38 @@ impl Server {
     }
 }
 
-/// Serves until told to stop by a signal. `ready` is called once requests are answered.
-pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), AgentError> {
+/// Serves the same interface in plain HTTP on the socket `agent.sock` of the agent's folder, for programs of this machine that speak no TLS,
+/// such as the provider library. Only the agent's user may connect, and tokens are checked as everywhere.
+fn local(agent: &Arc<Agent>, router: axum::Router) -> Option<tokio::task::JoinHandle<()>> {
+    let path = agent.folder.path().join("agent.sock");
+    // The folder belongs to this agent alone, so a socket in it is one that an earlier agent left.
+    let _ = std::fs::remove_file(&path);
+    let bound = UnixListener::bind(&path).and_then(|listener| {
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map(|()| listener)
+    });
+    match bound {
+        Ok(listener) => Some(tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!("the local socket failed: {error}");
+            }
+        })),
+        Err(error) => {
+            tracing::warn!("{}: no requests are answered there: {error}", path.display());
+            None
+        }
+    }
+}
+
+/// Serves until told to stop by a signal. `ready` is called once requests are answered, with the address of the HTTP interface and the
+/// fingerprint of its certificate, if it serves HTTPS.
+pub fn serve(config: Config, ready: impl FnOnce(SocketAddr, Option<String>)) -> Result<(), AgentError> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(AgentError::Serve)?;
     runtime.block_on(async {
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
             .map_err(AgentError::Serve)?;
         let server = Server::start(config).await?;
-        ready(server.address);
+        ready(server.address, server.fingerprint()?);
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}

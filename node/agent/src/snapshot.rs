@@ -137,7 +137,11 @@ impl Agent {
                 // What was asked for may be with the worker that does not answer.
                 Some(error) if known.is_empty() => Err(error),
                 _ if processes.is_empty() || !known.is_empty() => Ok((found, unknown)),
-                _ => Err(AgentError::NotFound(format!("no process of {processes:?} has a session here"))),
+                _ => {
+                    let listed: Vec<String> = processes.iter().map(u32::to_string).collect();
+                    let text = format!("none of these processes has a session here: {}", listed.join(", "));
+                    Err(AgentError::NotFound(text))
+                }
             };
         }
     }

@@ -71,21 +71,8 @@ impl Folder {
         self.replace("state.json", &text)
     }
 
-    /// The secret of the HTTP interface: made once, kept.
-    pub(crate) fn api_token(&self) -> Result<String, AgentError> {
-        let path = self.path.join("api-token");
-        if let Ok(text) = std::fs::read_to_string(&path)
-            && text.trim().len() >= 16
-        {
-            return Ok(text.trim().to_owned());
-        }
-        let token = new_token()?;
-        self.replace("api-token", format!("{token}\n").as_bytes())?;
-        Ok(token)
-    }
-
     /// Writes beside the file and puts it in its place: what is read is the old or the new, never a part.
-    fn replace(&self, name: &str, text: &[u8]) -> Result<(), AgentError> {
+    pub(crate) fn replace(&self, name: &str, text: &[u8]) -> Result<(), AgentError> {
         let path = self.path.join(name);
         let beside = self.path.join(format!("{name}.new"));
         let written = private(&beside, true).and_then(|mut file| {
@@ -137,11 +124,9 @@ mod tests {
         };
         let all = BTreeMap::from([("a1".to_owned(), allocation)]);
         first.write(&all).unwrap();
-        let token = first.api_token().unwrap();
         drop(first);
         let second = Folder::take(folder.path()).unwrap();
         assert_eq!(second.read().unwrap(), all);
-        assert_eq!(second.api_token().unwrap(), token);
         std::fs::write(folder.path().join("state.json"), "{").unwrap();
         assert!(matches!(second.read(), Err(AgentError::State { .. })));
     }

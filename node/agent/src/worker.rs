@@ -1,6 +1,7 @@
 //! The process of an allocation: started so that it outlives the agent, reached, ended.
 
 use std::io::Read;
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,8 +10,11 @@ use transport::Endpoint;
 use worker::Place;
 
 use crate::allocation::Allocation;
+use crate::certificate::Certificate;
 use crate::config::Config;
 use crate::device::{Backing, Gpu};
+use crate::error::words;
+use crate::hip_order::{self, HipOrder};
 use crate::orders;
 use crate::process::Identity;
 use crate::state::{Folder, private};
@@ -32,21 +36,66 @@ pub(crate) fn mark(folder: &Folder, id: &str) -> String {
 }
 
 /// A worker that listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
     pub(crate) process: Identity,
     pub(crate) port: u16,
+    /// Fingerprint of its certificate, if it speaks TLS.
+    pub(crate) pin: Option<String>,
 }
 
-/// Starts a worker and waits until it listens. It keeps the port it had, so that clients find it again.
+/// Starts a worker and waits until it listens. It keeps the port it had, so that clients find it again, unless another program has taken
+/// that port: then it gets a free one.
 pub(crate) fn start(
     config: &Config,
     folder: &Folder,
+    certificate: Option<&Certificate>,
+    allocation: &Allocation,
+    gpus: &[Gpu],
+) -> Result<Started, String> {
+    let certificate = certificate.filter(|_| config.workers_use_tls());
+    let begin = |port| start_on(port, config, folder, certificate, allocation, gpus);
+    let before = allocation.worker.port.unwrap_or(0);
+    if !is_taken(config, before) {
+        match begin(before) {
+            // Another program may take the port between the check and the worker's start.
+            Err(_) if is_taken(config, before) => {}
+            done => return done,
+        }
+    }
+    tracing::warn!(
+        "allocation {}: another program has taken port {before}; the worker gets a free port",
+        allocation.id
+    );
+    begin(0)
+}
+
+/// Whether another program listens on a port that workers of this agent could use.
+fn is_taken(config: &Config, port: u16) -> bool {
+    let bind = || TcpListener::bind((config.worker_host.as_str(), port));
+    port != 0 && bind().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
+}
+
+fn start_on(
+    port: u16,
+    config: &Config,
+    folder: &Folder,
+    certificate: Option<&Certificate>,
     allocation: &Allocation,
     gpus: &[Gpu],
 ) -> Result<Started, String> {
     let out = folder.of_worker(&allocation.id, "out");
     let mut command = command(config, folder, allocation, gpus)?;
+    let pin = certificate.map(Certificate::fingerprint).transpose().map_err(|error| words(&error))?;
+    let host = config.worker_host.clone();
+    let listen = match certificate {
+        Some(certificate) => {
+            command.arg("--tls-cert").arg(&certificate.chain).arg("--tls-key").arg(&certificate.key);
+            Endpoint::Tls { host, port }
+        }
+        None => Endpoint::Tcp { host, port },
+    };
+    command.arg("--listen").arg(listen.to_string());
     let file = |error: std::io::Error| format!("{}: {error}", out.display());
     command.stdout(private(&out, true).map_err(file)?);
     let child = command.spawn().map_err(|error| error.to_string())?;
@@ -57,8 +106,8 @@ pub(crate) fn start(
         let mut said = String::new();
         let _ = std::fs::File::open(&out).and_then(|file| file.take(4096).read_to_string(&mut said));
         let port = said.lines().find_map(|line| line.strip_prefix("listening on ")?.parse::<Endpoint>().ok());
-        if let Some(Endpoint::Tcp { port, .. }) = port {
-            return Ok(Started { process, port });
+        if let Some(Endpoint::Tcp { port, .. } | Endpoint::Tls { port, .. }) = port {
+            return Ok(Started { process, port, pin });
         }
         if !process.is_alive() {
             process.reap();
@@ -66,7 +115,7 @@ pub(crate) fn start(
         }
         if began.elapsed() > START {
             end(process);
-            return Err(format!("it did not listen within {START:?}"));
+            return Err(format!("it did not listen within {} s", START.as_secs()));
         }
         std::thread::sleep(LOOK);
     }
@@ -94,8 +143,6 @@ fn command(
     let log = std::fs::OpenOptions::new().create(true).append(true).open(&log).map_err(failed)?;
     let mut command = Command::new(program);
     command.args(arguments).args(["--ready", "--no-upload-cache"]);
-    let port = allocation.worker.port.unwrap_or(0);
-    command.arg("--listen").arg(Endpoint::tcp(&config.worker_host, port).to_string());
     command.arg("--token-file").arg(token);
     if !allocation.admin_token.is_empty() {
         command.arg("--admin-token-file").arg(secret("admin-token", &allocation.admin_token)?);
@@ -111,18 +158,25 @@ fn command(
     command.arg("--grace-closed").arg(config.grace_closed_s.to_string());
     command.arg("--max-sessions").arg(config.max_sessions.max(1).to_string());
     let mut ordinals = Vec::new();
+    let hip = match gpus.iter().any(|gpu| matches!(gpu.backing, Backing::Hip { pci: Some(_), .. })) {
+        true => HipOrder::probe(config)?,
+        false => HipOrder::default(),
+    };
     for gpu in gpus {
         match &gpu.backing {
             Backing::Software { model } => {
                 command.args(["--device", model]);
             }
-            Backing::Hip { ordinal } => ordinals.push(ordinal.to_string()),
+            Backing::Hip { pci, position } => {
+                ordinals.push(hip.ordinal(pci.as_deref(), *position)?.to_string());
+            }
         }
     }
     if ordinals.is_empty() {
         command.arg("--memory").arg(gpus.first().map_or(0, |gpu| gpu.memory_bytes).to_string());
     } else {
         command.args(["--backend", "hip"]).env("HIP_VISIBLE_DEVICES", ordinals.join(","));
+        hip_order::OTHER_FILTERS.iter().for_each(|name| drop(command.env_remove(name)));
         if let Some(library) = &config.hip_library {
             command.arg("--library").arg(library);
         }
@@ -179,9 +233,9 @@ pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
         token => token,
     };
     Some(Place {
-        endpoint: Endpoint::tcp(config.worker_address(), allocation.worker.port?),
+        endpoint: allocation.worker.endpoint(config.worker_address())?,
         token: Some(token.as_bytes().to_vec()),
-        trust: None,
+        trust: allocation.worker.trust(),
         connect_timeout: CONNECT,
     })
 }

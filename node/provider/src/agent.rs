@@ -1,12 +1,14 @@
 //! The agent of this machine, which has the workers and can save and resume their sessions.
 //!
-//! This library has no sessions and knows no worker's protocol, and should not: it is loaded into other people's processes. It asks
-//! the agent instead, over its HTTP interface and the loopback interface alone, because the agent's token is sent as it is. Of an answer
-//! only the number and a short text are used.
+//! This library has no sessions and knows no worker's protocol, and should not: it is loaded into other people's processes. It sends requests
+//! to the agent instead, in plain HTTP over the agent's unix socket or over the loopback interface alone, because the token is sent as it is.
+//! Of an answer only the number and a short text are used.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,17 +27,83 @@ pub enum AgentError {
     #[error("nobody here has sessions to save: REMORA_AGENT names no agent")]
     Nobody,
     #[error(
-        "REMORA_AGENT is `{0}`, which is no address like 127.0.0.1:8001 of this machine's loopback interface"
+        "REMORA_AGENT is `{0}`; it must be unix:FOLDER/agent.sock with the agent's data folder, or an address of this machine's loopback \
+         interface such as 127.0.0.1:8001 if the agent serves plain HTTP there"
     )]
     Address(String),
     #[error("the agent's token cannot be read from {path} (REMORA_AGENT_TOKEN_FILE): {source}")]
     Token { path: PathBuf, source: io::Error },
     #[error("the agent at {address} does not answer: {source}")]
-    Silent { address: SocketAddr, source: io::Error },
-    #[error("what answers at {0} is no agent")]
-    Nonsense(SocketAddr),
+    Silent { address: Place, source: io::Error },
+    #[error("what answers at {0} is no agent that speaks plain HTTP")]
+    Nonsense(Place),
     #[error("the agent refuses ({status}): {reason}")]
     Refused { status: u16, reason: String },
+}
+
+/// Where the agent answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Loopback(SocketAddr),
+    Socket(PathBuf),
+}
+
+impl Place {
+    /// `unix:/path`, `127.0.0.1:8001` or `http://127.0.0.1:8001`.
+    fn parse(text: &str) -> Option<Place> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return path.starts_with('/').then(|| Place::Socket(path.into()));
+        }
+        let plain = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+        let plain =
+            plain.strip_prefix("localhost").map_or(plain.to_owned(), |port| format!("127.0.0.1{port}"));
+        let address: SocketAddr = plain.parse().ok()?;
+        address.ip().to_canonical().is_loopback().then_some(Place::Loopback(address))
+    }
+
+    fn connect(&self) -> io::Result<Stream> {
+        match self {
+            Place::Loopback(address) => TcpStream::connect_timeout(address, GLANCE).map(Stream::Tcp),
+            Place::Socket(path) => UnixStream::connect(path).map(Stream::Unix),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Loopback(address) => address.fmt(f),
+            Place::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A connection to the agent.
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.set_write_timeout(Some(GLANCE)).and_then(|()| stream.write_all(request))
+            }
+            Stream::Unix(stream) => {
+                stream.set_write_timeout(Some(GLANCE)).and_then(|()| stream.write_all(request))
+            }
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(patience)).and_then(|()| stream.read(buffer)),
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(patience)).and_then(|()| stream.read(buffer))
+            }
+        }
+    }
 }
 
 /// Whose sessions are saved or resumed.
@@ -58,19 +126,14 @@ impl Chosen {
 /// Where the agent is, and the file with what it takes to be heard.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    address: SocketAddr,
+    address: Place,
     token: PathBuf,
 }
 
 impl Agent {
-    /// The agent at an address as people write it, `127.0.0.1:8001` or `http://127.0.0.1:8001`; nothing is asked yet.
+    /// The agent at an address: `unix:/path`, `127.0.0.1:8001` or `http://127.0.0.1:8001`. Sends nothing yet.
     pub fn new(address: &str, token: &Path) -> Result<Agent, AgentError> {
-        let plain = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-        let plain =
-            plain.strip_prefix("localhost").map_or(plain.to_owned(), |port| format!("127.0.0.1{port}"));
-        let parsed =
-            plain.parse().ok().filter(|parsed: &SocketAddr| parsed.ip().to_canonical().is_loopback());
-        let address = parsed.ok_or_else(|| AgentError::Address(address.to_owned()))?;
+        let address = Place::parse(address).ok_or_else(|| AgentError::Address(address.to_owned()))?;
         Ok(Agent { address, token: token.to_owned() })
     }
 
@@ -95,17 +158,25 @@ impl Agent {
 
     fn ask(&self, method: &str, path: &str, body: &str, patience: Duration) -> Result<(), AgentError> {
         let token = self.token().map_err(|source| AgentError::Token { path: self.token.clone(), source })?;
-        let (address, bytes) = (self.address, body.len());
+        let (host, bytes) = (self.host(), body.len());
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-type: \
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\ncontent-type: \
              application/json\r\ncontent-length: {bytes}\r\nconnection: close\r\n\r\n{body}"
         );
-        let answer =
-            self.exchange(&request, patience).map_err(|source| AgentError::Silent { address, source })?;
+        let silent = |source| AgentError::Silent { address: self.address.clone(), source };
+        let answer = self.exchange(&request, patience).map_err(silent)?;
         match read_answer(&answer) {
             Some((200..=299, _)) => Ok(()),
             Some((status, reason)) => Err(AgentError::Refused { status, reason }),
-            None => Err(AgentError::Nonsense(address)),
+            None => Err(AgentError::Nonsense(self.address.clone())),
+        }
+    }
+
+    /// What the request names as its host.
+    fn host(&self) -> String {
+        match &self.address {
+            Place::Loopback(address) => address.to_string(),
+            Place::Socket(_) => "localhost".to_owned(),
         }
     }
 
@@ -123,9 +194,8 @@ impl Agent {
 
     fn exchange(&self, request: &str, patience: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + patience;
-        let mut stream = TcpStream::connect_timeout(&self.address, GLANCE)?;
-        stream.set_write_timeout(Some(GLANCE))?;
-        stream.write_all(request.as_bytes())?;
+        let mut stream = self.address.connect()?;
+        stream.send(request.as_bytes())?;
         let mut answer = Vec::new();
         let mut buffer = [0; 4096];
         while (answer.len() as u64) < ANSWER_BYTES {
@@ -133,8 +203,7 @@ impl Agent {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            stream.set_read_timeout(Some(left))?;
-            match stream.read(&mut buffer) {
+            match stream.receive(&mut buffer, left) {
                 Ok(0) => break,
                 Ok(bytes) => answer.extend_from_slice(&buffer[..bytes]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -217,8 +286,12 @@ mod tests {
     fn only_addresses_of_this_machine_alone_are_taken() {
         let token = Path::new("token");
         for good in ["127.0.0.1:8001", "http://127.0.0.1:8001/", "[::1]:8001", "localhost:8001"] {
-            assert_eq!(Agent::new(good, token).unwrap().address.port(), 8001, "{good}");
+            let place = Agent::new(good, token).unwrap().address;
+            assert!(matches!(place, Place::Loopback(address) if address.port() == 8001), "{good}");
         }
+        let socket = Agent::new("unix:/run/agent.sock", token).unwrap().address;
+        assert_eq!(socket, Place::Socket("/run/agent.sock".into()));
+        assert!(Agent::new("unix:agent.sock", token).is_err());
         for wrong in ["", "127.0.0.1", "10.0.0.7:8001", "gpu7:8001", "https://127.0.0.1:8001", "0.0.0.0:8001"]
         {
             assert!(matches!(Agent::new(wrong, token), Err(AgentError::Address(_))), "{wrong}");

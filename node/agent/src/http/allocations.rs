@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use limits::Qos;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,6 +16,7 @@ use crate::agent::Agent;
 use crate::allocation::{Allocation, AllocationRequest};
 use crate::book::Share;
 use crate::error::{AgentError, Problem};
+use crate::tokens::Role;
 
 /// An allocation as its holder sees it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -33,7 +34,7 @@ pub(crate) struct AllocationView {
     qos: Qos,
     /// `running`, or `restarting` while its worker is not there.
     state: &'static str,
-    /// What a client sets REMORA_URL to; it needs nothing else.
+    /// What a client sets REMORA_URL to; it needs nothing else. It holds the token of the allocation, so readers do not get it.
     url: Option<String>,
     /// The same as variables of the environment, whole.
     environment: BTreeMap<&'static str, String>,
@@ -44,8 +45,8 @@ pub(crate) struct AllocationView {
 }
 
 impl AllocationView {
-    pub(crate) fn new(agent: &Agent, it: &Allocation) -> AllocationView {
-        let url = agent.url(it);
+    pub(crate) fn new(agent: &Agent, it: &Allocation, role: Role) -> AllocationView {
+        let url = agent.url(it).filter(|_| role == Role::Admin);
         let environment = url.iter().map(|url| ("REMORA_URL", url.clone())).collect();
         let running = it.worker.process.is_some_and(|process| process.is_alive());
         AllocationView {
@@ -77,23 +78,27 @@ pub(crate) async fn create(
     let request: AllocationRequest =
         serde_json::from_slice(&body).map_err(|error| AgentError::BadRequest(error.to_string()))?;
     let made = aside(&agent, move |agent| agent.create(request)).await?;
-    Ok((StatusCode::CREATED, Json(AllocationView::new(&agent, &made))))
+    Ok((StatusCode::CREATED, Json(AllocationView::new(&agent, &made, Role::Admin))))
 }
 
 /// All allocations.
 #[utoipa::path(get, path = "/api/v1/allocations", tag = "allocations", responses((status = 200, body = Vec<AllocationView>)))]
-pub(crate) async fn list(State(agent): State<Arc<Agent>>) -> Json<Vec<AllocationView>> {
+pub(crate) async fn list(
+    State(agent): State<Arc<Agent>>,
+    Extension(role): Extension<Role>,
+) -> Json<Vec<AllocationView>> {
     let all: Vec<Allocation> = agent.allocations.lock().values().cloned().collect();
-    Json(all.iter().map(|it| AllocationView::new(&agent, it)).collect())
+    Json(all.iter().map(|it| AllocationView::new(&agent, it, role)).collect())
 }
 
 /// One allocation.
 #[utoipa::path(get, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 200, body = AllocationView), (status = 404, body = Problem)))]
 pub(crate) async fn detail(
     State(agent): State<Arc<Agent>>,
+    Extension(role): Extension<Role>,
     Path(id): Path<String>,
 ) -> Result<Json<AllocationView>, AgentError> {
-    Ok(Json(AllocationView::new(&agent, &agent.allocation(&id)?)))
+    Ok(Json(AllocationView::new(&agent, &agent.allocation(&id)?, role)))
 }
 
 /// Ends an allocation and its worker. What it had is free when this is answered.
@@ -113,5 +118,5 @@ pub(crate) async fn renew(
     Path(id): Path<String>,
 ) -> Result<Json<AllocationView>, AgentError> {
     let renewed = aside(&agent, move |agent| agent.renew(&id)).await?;
-    Ok(Json(AllocationView::new(&agent, &renewed)))
+    Ok(Json(AllocationView::new(&agent, &renewed, Role::Admin)))
 }

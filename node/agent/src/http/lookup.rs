@@ -7,11 +7,12 @@ use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asker, aside};
+use super::{Caller, aside};
 use crate::agent::Agent;
 use crate::allocation::Allocation;
 use crate::client;
 use crate::error::{AgentError, Problem};
+use crate::tokens::Role;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -69,7 +70,7 @@ fn pod_data(agent: &Agent, it: &Allocation) -> PodData {
 #[utoipa::path(get, path = "/api/v1/pod", tag = "lookup", params(PodQuery), responses((status = 200, body = PodAnswer), (status = 401, body = Problem), (status = 404, body = Problem)))]
 pub(crate) async fn pod(
     State(agent): State<Arc<Agent>>,
-    asker: Asker,
+    caller: Caller,
     Query(query): Query<PodQuery>,
 ) -> Result<Json<PodAnswer>, AgentError> {
     let named = |it: &Allocation| {
@@ -80,15 +81,21 @@ pub(crate) async fn pod(
             && same(&query.pod_name, it.request.pod.as_deref())
             && same(&query.namespace, Some(it.namespace()))
     };
-    let found = match asker {
-        Asker::Holder(allocation) => Some(*allocation).filter(named),
-        Asker::Operator if query.pod_name.is_none() => {
+    let is_reader = matches!(caller, Caller::Operator(Role::Reader));
+    let found = match caller {
+        Caller::Holder(allocation) => Some(*allocation).filter(named),
+        Caller::Operator(_) if query.pod_name.is_none() => {
             return Err(AgentError::BadRequest("pod_name is wanted".to_owned()));
         }
-        Asker::Operator => agent.allocations.lock().values().find(|it| named(it)).cloned(),
+        Caller::Operator(_) => agent.allocations.lock().values().find(|it| named(it)).cloned(),
     };
     let found = found.ok_or_else(|| AgentError::NotFound("no such pod has an allocation here".to_owned()))?;
-    Ok(Json(PodAnswer { success: true, data: pod_data(&agent, &found) }))
+    let mut data = pod_data(&agent, &found);
+    if is_reader {
+        // The URL holds the token of the allocation.
+        data.connection_url = None;
+    }
+    Ok(Json(PodAnswer { success: true, data }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -118,12 +125,12 @@ pub(crate) struct ProcessData {
 #[utoipa::path(get, path = "/api/v1/process", tag = "lookup", params(ProcessQuery), responses((status = 200, body = Vec<ProcessData>), (status = 401, body = Problem)))]
 pub(crate) async fn process(
     State(agent): State<Arc<Agent>>,
-    asker: Asker,
+    caller: Caller,
     Query(query): Query<ProcessQuery>,
 ) -> Result<Json<Vec<ProcessData>>, AgentError> {
-    let visible: Vec<Allocation> = match asker {
-        Asker::Operator => agent.allocations.lock().values().cloned().collect(),
-        Asker::Holder(allocation) => vec![*allocation],
+    let visible: Vec<Allocation> = match caller {
+        Caller::Operator(_) => agent.allocations.lock().values().cloned().collect(),
+        Caller::Holder(allocation) => vec![*allocation],
     };
     let found = aside(&agent, move |agent| Ok(processes(agent, &visible, &query)));
     Ok(Json(found.await?))

@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 
-use super::is_operator;
+use super::role;
 use crate::agent::Agent;
-use crate::error::AgentError;
+use crate::error::{AgentError, Problem};
 
 /// Whether the agent runs.
 #[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200)))]
@@ -17,7 +17,7 @@ pub(crate) async fn health() -> &'static str {
     "ok\n"
 }
 
-/// Whether allocations can be had: there are GPUs, and every allocation has its worker.
+/// Whether allocations can be had. A worker that is being started again is that allocation's affair; the others and new ones are served.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses((status = 200), (status = 503)))]
 pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, String) {
     let missing = agent.allocations.lock().values().filter(|it| it.worker.process.is_none()).count();
@@ -25,22 +25,21 @@ pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, Strin
         "the agent is stopping".to_owned()
     } else if agent.gpus.read().is_empty() {
         "this machine has no GPU".to_owned()
-    } else if missing > 0 {
-        format!("{missing} workers are being started")
     } else {
-        return (StatusCode::OK, "ok\n".to_owned());
+        let note = if missing > 0 { format!("; workers being started: {missing}") } else { String::new() };
+        return (StatusCode::OK, format!("ok{note}\n"));
     };
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 
-/// Figures for Prometheus. Whoever reaches the agent may read them, unless it was told to ask for its token.
-#[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "text/plain", body = String)))]
+/// Figures for Prometheus. Either token of the agent is needed, unless the agent was started with open metrics.
+#[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "text/plain", body = String), (status = 401, body = Problem)))]
 pub(crate) async fn metrics(
     State(agent): State<Arc<Agent>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, AgentError> {
-    if agent.config.guard_metrics {
-        is_operator(&agent, &headers)?;
+    if !agent.config.open_metrics {
+        role(&agent, &headers)?;
     }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], agent.prometheus()))
 }

@@ -33,7 +33,7 @@ fn view(agent: &Agent, it: &Allocation) -> WorkerView {
     WorkerView {
         id: it.id.clone(),
         pid: it.worker.process.map(|process| process.pid),
-        endpoint: it.worker.port.map(|port| transport::Endpoint::tcp(host, port).to_string()),
+        endpoint: it.worker.endpoint(host).map(|endpoint| endpoint.to_string()),
         running: it.worker.process.is_some_and(|process| process.is_alive()),
         restarts: it.worker.restarts,
         started_ms: it.worker.started_ms,
