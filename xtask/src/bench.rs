@@ -74,7 +74,7 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Only show that the bench works: the smallest sizes, one repetition, a few seconds; no aim is judged
-    #[arg(long, conflicts_with_all = ["plot", "json", "quick", "kernels", "tinygrad", "prebuilt"])]
+    #[arg(long, conflicts_with_all = ["plot", "json", "quick", "kernels", "tinygrad"])]
     smoke: bool,
     /// Measure kernels only
     #[arg(long, conflicts_with = "plot")]
@@ -126,7 +126,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
         return peer::serve();
     }
     if arguments.smoke {
-        return smoke::build_and_run(repo, arguments.subject);
+        return smoke::build_and_run(repo, arguments.subject, arguments.prebuilt);
     }
     fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
@@ -149,7 +149,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             let (built, programs) = prepare()?;
             share::measure(&built, &programs, effort)?
         }
-        Subject::Provider => provider::measure(repo)?,
+        Subject::Provider => provider::measure(repo, false)?,
         Subject::Tensor => {
             setup::run(repo)?;
             let built = build::run(repo, &build::Arguments::default())?;
@@ -160,10 +160,15 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     finish(repo, arguments, subject, &report)
 }
 
+/// What an earlier build has left.
+fn already_built(repo: &Repo) -> Built {
+    Built { remora: repo.target.join("release/remora"), lib: repo.lib() }
+}
+
 /// The program and the libraries that are measured, and the programs that measure them.
 fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
     if prebuilt {
-        let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
+        let built = already_built(repo);
         let programs = Programs::load(repo, &built)?;
         return Ok((built, programs));
     }
