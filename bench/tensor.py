@@ -16,8 +16,14 @@ import pyflame.nn as nn
 
 clock = time.perf_counter
 
+SMOKE = False
 # Seconds. Threads of OpenBLAS look for more work for 2^28 cycles before they sleep.
 PAUSE = 0.2
+# Edges of the products, and rows of the other operands.
+SIZES = (512, 1024, 2048)
+ROWS = 2048
+# Operations of four elements in one measurement.
+SMALL = 1000
 # Seconds of runs that one has before the other's turn, if they are no more than nine runs.
 TURN = 0.02
 
@@ -72,7 +78,7 @@ SUMS = dict(rtol=1e-4, atol=1e-2)
 
 
 def elements():
-    a = np.random.default_rng(2).standard_normal((2048, 1024), dtype=np.float32)
+    a = np.random.default_rng(2).standard_normal((ROWS, 1024), dtype=np.float32)
     return a, pf.tensor(a)
 
 
@@ -90,7 +96,7 @@ def ours_of(x):
 
 
 def against_numpy(rounds):
-    for size in (512, 1024, 2048):
+    for size in SIZES:
         a, b = (np.random.default_rng(n).standard_normal((size, size), dtype=np.float32) for n in (0, 1))
         x, y = pf.tensor(a), pf.tensor(b)
         turns("matmul", f"matmul_{size}", f"float32 {size}^2, against NumPy's BLAS", lambda: done(x @ y), lambda: a @ b,
@@ -102,6 +108,9 @@ def against_numpy(rounds):
     ]
     for (key, name, close, ours), reference in zip(ours_of(x), references):
         turns("elementwise", f"{key}_numpy", f"{name}, against NumPy", lambda: done(ours()), reference, rounds, close)
+    if SMOKE:
+        # PyTorch is the reference of these; in a smoke run only pyflame's part matters.
+        overhead(rounds, np.array([1.0, 2.0, 3.0, 4.0], np.float32), np.array([4.0, 3.0, 2.0, 1.0], np.float32), "NumPy")
 
 
 def ten(x, y):
@@ -131,23 +140,26 @@ def against_torch(rounds):
     ]
     for (key, name, close, ours), reference in zip(ours_of(x), references):
         turns("elementwise", f"{key}_torch", f"{name}, against PyTorch", lambda: done(ours()), reference, rounds, close)
-    count = 1000
+    overhead(rounds, torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([4.0, 3.0, 2.0, 1.0]), "PyTorch")
+
+
+def overhead(rounds, s, t, other):
+    """Operations of four elements; s and t are the other's."""
     x, y = pf.tensor([1.0, 2.0, 3.0, 4.0]), pf.tensor([4.0, 3.0, 2.0, 1.0])
-    s, t = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([4.0, 3.0, 2.0, 1.0])
-    np.testing.assert_allclose(ten(x, y).numpy(), ten(s, t).numpy(), **CLOSE)
+    np.testing.assert_allclose(ten(x, y).numpy(), np.asarray(ten(s, t)), **CLOSE)
 
     def repeated(work):
         def run():
-            for _ in range(count):
+            for _ in range(SMALL):
                 work()
         return run
 
-    turns("overhead", "each", "x + y, computed each time, against PyTorch", repeated(lambda: pf.eval(x + y)),
-          repeated(lambda: s + t), rounds, times=count)
-    turns("overhead", "chain", "one of ten operations, computed at the end, against PyTorch", repeated(lambda: pf.eval(ten(x, y))),
-          repeated(lambda: ten(s, t)), rounds, times=10 * count)
+    turns("overhead", "each", f"x + y, computed each time, against {other}", repeated(lambda: pf.eval(x + y)),
+          repeated(lambda: s + t), rounds, times=SMALL)
+    turns("overhead", "chain", f"one of ten operations, computed at the end, against {other}", repeated(lambda: pf.eval(ten(x, y))),
+          repeated(lambda: ten(s, t)), rounds, times=10 * SMALL)
     show("overhead", "remember", "x + y, remembered and not computed",
-         [seconds(repeated(lambda: x + y)) / count for _ in range(rounds)])
+         [seconds(repeated(lambda: x + y)) / SMALL for _ in range(rounds)])
 
 
 def training(rounds):
@@ -187,7 +199,11 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processor", action="store_true",
                         help="processor time instead of the clock's, for a machine with other work; set PYFLAME_THREADS and OPENBLAS_NUM_THREADS to 1")
+    parser.add_argument("--smoke", action="store_true", help="the smallest sizes and no pauses: only shows that the measurements work")
     arguments = parser.parse_args()
+    if arguments.smoke:
+        global SMOKE, PAUSE, SIZES, ROWS, SMALL
+        SMOKE, PAUSE, SIZES, ROWS, SMALL = True, 0, (128,), 64, 10
     if arguments.processor:
         global clock
         clock = time.process_time

@@ -21,11 +21,13 @@ mod resources;
 mod sample;
 mod scale;
 mod share;
+pub mod smoke;
 pub mod svg;
 mod tensor;
 mod without_avx512;
 
 use crate::build::{self, Built};
+use crate::pyflame;
 use crate::repo::Repo;
 use crate::setup;
 use crate::step;
@@ -59,8 +61,9 @@ enum Subject {
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    #[arg(value_enum, default_value = "local")]
-    subject: Subject,
+    /// What to measure: local by default, everything in a smoke run
+    #[arg(value_enum)]
+    subject: Option<Subject>,
     /// Write the numbers to a file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -70,6 +73,9 @@ pub struct Arguments {
     /// A quick look: fewer and shorter measurements
     #[arg(long)]
     quick: bool,
+    /// Only show that the bench works: the smallest sizes, one repetition, a few seconds; no aim is judged
+    #[arg(long, conflicts_with_all = ["plot", "json", "quick", "kernels", "tinygrad"])]
+    smoke: bool,
     /// Measure kernels only
     #[arg(long, conflicts_with = "plot")]
     kernels: bool,
@@ -95,21 +101,38 @@ pub struct Effort {
     pub largest_copy: u64,
     /// A divisor for the work of kernels.
     pub lightness: u64,
+    /// A divisor for numbers of things: launches, allocations, sessions.
+    pub fewer: u64,
 }
 
 impl Effort {
-    const FULL: Effort = Effort { rounds: 11, calls: 500, largest_copy: 256 << 20, lightness: 1 };
-    const QUICK: Effort = Effort { rounds: 3, calls: 300, largest_copy: 64 << 20, lightness: 8 };
+    const FULL: Effort = Effort { rounds: 11, calls: 500, largest_copy: 256 << 20, lightness: 1, fewer: 1 };
+    const QUICK: Effort = Effort { rounds: 3, calls: 300, largest_copy: 64 << 20, lightness: 8, fewer: 1 };
+    const SMOKE: Effort = Effort { rounds: 1, calls: 20, largest_copy: 1 << 20, lightness: 64, fewer: 100 };
+
+    /// Whether only the bench itself is checked, and the figures mean nothing.
+    pub fn is_smoke(self) -> bool {
+        self.fewer > 1
+    }
+
+    /// How many of `count` things are used.
+    pub fn of(self, count: u64) -> u64 {
+        (count / self.fewer).max(1)
+    }
 }
 
 pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
     if arguments.peer {
         return peer::serve();
     }
+    if arguments.smoke {
+        return smoke::build_and_run(repo, arguments.subject, arguments.prebuilt);
+    }
     fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
     let effort = if arguments.quick { Effort::QUICK } else { Effort::FULL };
     let prepare = || prepare(repo, arguments.prebuilt);
-    let report = match arguments.subject {
+    let subject = arguments.subject.unwrap_or(Subject::Local);
+    let report = match subject {
         Subject::Local => {
             let (built, programs) = prepare()?;
             measure(&built, &programs, effort, arguments.kernels)?
@@ -126,20 +149,26 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<()> {
             let (built, programs) = prepare()?;
             share::measure(&built, &programs, effort)?
         }
-        Subject::Provider => provider::measure(repo)?,
+        Subject::Provider => provider::measure(repo, false)?,
         Subject::Tensor => {
             setup::run(repo)?;
             let built = build::run(repo, &build::Arguments::default())?;
-            tensor::measure(repo, &built, effort, arguments.tinygrad.as_deref())?
+            let package = pyflame::built_package(repo)?;
+            tensor::measure(repo, &built, &package, effort, arguments.tinygrad.as_deref())?
         }
     };
-    finish(repo, arguments, &report)
+    finish(repo, arguments, subject, &report)
+}
+
+/// What an earlier build has left.
+fn already_built(repo: &Repo) -> Built {
+    Built { remora: repo.target.join("release/remora"), lib: repo.lib() }
 }
 
 /// The program and the libraries that are measured, and the programs that measure them.
 fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
     if prebuilt {
-        let built = Built { remora: repo.target.join("release/remora"), lib: repo.lib() };
+        let built = already_built(repo);
         let programs = Programs::load(repo, &built)?;
         return Ok((built, programs));
     }
@@ -150,7 +179,7 @@ fn prepare(repo: &Repo, prebuilt: bool) -> Result<(Built, Programs)> {
 }
 
 /// Shows the numbers, and writes and draws them where that was asked for.
-fn finish(repo: &Repo, arguments: &Arguments, report: &Report) -> Result<()> {
+fn finish(repo: &Repo, arguments: &Arguments, subject: Subject, report: &Report) -> Result<()> {
     println!("{}", report.table());
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&report.json())?;
@@ -159,7 +188,7 @@ fn finish(repo: &Repo, arguments: &Arguments, report: &Report) -> Result<()> {
     if arguments.plot {
         let folder = repo.root.join("docs/performance");
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let plots = match arguments.subject {
+        let plots = match subject {
             Subject::Local => plot::all(report),
             Subject::Remote => vec![("remote.svg", remote::plot(report))],
             Subject::Tensor => vec![("tensor.svg", tensor::plot(report))],

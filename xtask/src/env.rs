@@ -13,6 +13,12 @@ pub fn cargo_target_dir() -> Option<PathBuf> {
     std::env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
+/// Where cargo keeps what it downloads.
+pub fn cargo_home() -> Option<PathBuf> {
+    let set = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))
+}
+
 /// The folders that hold programs.
 pub fn path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()

@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; to add one, add a file, a variant to [`Task`] and an arm to the match below.
 
+mod audit;
 mod audit_lib;
 mod bench;
 mod build;
@@ -15,6 +16,7 @@ mod env;
 mod examples;
 mod exports;
 mod foreign;
+mod fuzz;
 mod local_worker;
 mod lock;
 mod picture;
@@ -55,6 +57,10 @@ enum Task {
     Test,
     /// Measure what remoting costs and how fast the software GPU is
     Bench(bench::Arguments),
+    /// Check licences, sources and published vulnerabilities of all dependencies against deny.toml
+    Audit(audit::Arguments),
+    /// Build the fuzz targets and run them
+    Fuzz(fuzz::Arguments),
     /// Draw a trace that REMORA_TRACE left
     Picture(picture::Arguments),
     /// Build pyflame's wheel, into target/wheels
@@ -85,6 +91,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo => demo::run(&repo),
         Task::Test => test::run(&repo),
         Task::Bench(arguments) => bench::run(&repo, &arguments),
+        Task::Audit(arguments) => audit::run(&repo, &arguments).map(|note| step::detail(&note)),
+        Task::Fuzz(arguments) => fuzz::run(&repo, &arguments),
         Task::Picture(arguments) => picture::run(&arguments),
         Task::Wheel => {
             pyflame::wheel(&repo).map(|wheel| step::detail(&format!("wheel: {}", wheel.display())))

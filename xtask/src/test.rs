@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every check there is, and a summary a person can read. Continuous integration calls exactly this.
 
+use crate::audit;
+use crate::bench;
 use crate::build;
 use crate::codegen;
 use crate::compilers;
@@ -20,6 +22,7 @@ pub fn run(repo: &Repo) -> Result<()> {
     let built = build::run(repo, &build::Arguments { tests: true, ..Default::default() })?;
     let mut checks = Checks::default();
     checks.run("tidy", || tidy::run(repo));
+    checks.run_noting("audit", || audit::run(repo, &audit::Arguments::default()));
     checks.run("derived pages", || codegen::run(repo, &codegen::Arguments { check: true }));
     checks.run("examples", || demo::show(repo, &toolchain, &built));
     checks.run("compilers", || compilers::run(repo, &toolchain, &built));
@@ -28,43 +31,58 @@ pub fn run(repo: &Repo) -> Result<()> {
         let arguments = ["test", "--release", "--workspace", "--no-fail-fast", "--quiet"];
         step::loud("cargo test", repo.cargo().args(arguments))
     });
+    checks.run("benches", || bench::smoke::run(repo, &toolchain, &built));
     checks.run("pages", || ui::check(repo, &built));
     checks.run("pyflame", || pyflame::check(repo, &built));
     checks.run("triton", || conformance::triton(repo, &built, conformance::Sizes::Small));
     checks.finish(started.elapsed())
 }
 
+/// A check that was made.
+struct Check {
+    name: &'static str,
+    time: Duration,
+    /// What it found worth a line in the summary, such as a part that was skipped.
+    result: Result<String>,
+}
+
 /// Checks that are all made, whatever the earlier ones found.
 #[derive(Default)]
 struct Checks {
-    made: Vec<(&'static str, Duration, Result<()>)>,
+    made: Vec<Check>,
 }
 
 impl Checks {
     fn run(&mut self, name: &'static str, check: impl FnOnce() -> Result<()>) {
+        self.run_noting(name, || check().map(|()| String::new()));
+    }
+
+    /// The same, with a note for the summary.
+    fn run_noting(&mut self, name: &'static str, check: impl FnOnce() -> Result<String>) {
         step::say(name);
         let started = Instant::now();
         let result = check();
         if result.is_err() {
             eprintln!("{name} failed: see the end");
         }
-        self.made.push((name, started.elapsed(), result));
+        self.made.push(Check { name, time: started.elapsed(), result });
     }
 
     fn finish(self, total: Duration) -> Result<()> {
         println!();
-        for (name, time, result) in &self.made {
+        for Check { name, time, result } in &self.made {
             let word = if result.is_ok() { "passed" } else { "FAILED" };
-            println!("{word}  {name:16}  {:>8}", step::seconds(*time));
+            let note = result.as_deref().unwrap_or_default();
+            println!("{}", format!("{word}  {name:16}  {:>8}  {note}", step::seconds(*time)).trim_end());
         }
         println!("total   {:16}  {:>8}", "", step::seconds(total));
-        for (name, _, result) in &self.made {
+        for Check { name, result, .. } in &self.made {
             if let Err(error) = result {
                 println!("\n{name} failed: {error:#}");
             }
         }
         let failed: Vec<&str> =
-            self.made.iter().filter(|(_, _, result)| result.is_err()).map(|(name, _, _)| *name).collect();
+            self.made.iter().filter(|check| check.result.is_err()).map(|check| check.name).collect();
         if !failed.is_empty() {
             bail!("failed: {}", failed.join(", "));
         }

@@ -94,25 +94,38 @@ impl Programs {
             ("scale", &programs.scale),
             ("kernels", &programs.kernels),
         ];
-        for (name, program) in parts {
+        let compile = |name: &str, program: &Path| {
             let object = program.with_extension("o");
             let source = source(&format!("{name}.hip"));
             checked(clang(toolchain).arg("-c").arg(source).arg("-o").arg(&object))?;
             let mut link = Command::new(&toolchain.clang);
             link.arg(&object).arg("-o").arg(program).arg("-L").arg(&built.lib).arg("-l:libamdhip64.so.6");
             link.arg("-pthread");
-            checked(&mut link)?;
-        }
-        // Without the last, clang keeps to half of the processor's vectors.
-        let whole: &[&str] = &["-march=native", "-mprefer-vector-width=512"];
-        for (program, flags) in [(&programs.native, whole), (&programs.native_v3, &["-march=x86-64-v3"])] {
+            checked(&mut link)
+        };
+        let compile_native = |program: &Path, flags: &[&str]| {
             let mut native = Command::new(&toolchain.clang);
             native.args(["-O3", "-std=c++17"]).args(flags).arg(source("native.cpp"));
-            checked(native.arg("-o").arg(program))?;
-        }
-        let mut device = flags(toolchain.compile_hip(&[ARCHITECTURE]));
-        device.args(["--offload-device-only", "--no-gpu-bundle-output", "-c"]).arg(source("kernels.hip"));
-        checked(device.arg("-o").arg(&programs.code_object))?;
+            checked(native.arg("-o").arg(program))
+        };
+        // Without the last, clang keeps to half of the processor's vectors.
+        let whole: &[&str] = &["-march=native", "-mprefer-vector-width=512"];
+        std::thread::scope(|scope| {
+            let (compile, compile_native) = (&compile, &compile_native);
+            let mut running: Vec<_> =
+                parts.map(|(name, program)| scope.spawn(move || compile(name, program))).into();
+            for (program, flags) in [(&programs.native, whole), (&programs.native_v3, &["-march=x86-64-v3"])]
+            {
+                running.push(scope.spawn(move || compile_native(program, flags)));
+            }
+            let mut device = flags(toolchain.compile_hip(&[ARCHITECTURE]));
+            device.args(["--offload-device-only", "--no-gpu-bundle-output", "-c"]).arg(source("kernels.hip"));
+            checked(device.arg("-o").arg(&programs.code_object))?;
+            running.into_iter().try_for_each(|thread| match thread.join() {
+                Ok(result) => result.map(drop),
+                Err(_) => bail!("a thread that compiled a bench program panicked"),
+            })
+        })?;
         for kernel in COUNTED {
             let turn = loops::instructions(&programs.code_object, kernel)?;
             programs.turns.insert((*kernel).to_owned(), turn);

@@ -28,6 +28,9 @@ const GIGA: f64 = 1e-9;
 const DELAYS_US: &[u64] = &[0, 500, 5_000, 30_000, 130_000];
 /// The delay that a training step is judged at.
 const FAR_US: u64 = 30_000;
+/// Of a smoke run, which takes its time mostly from waiting for the relay.
+const SMOKE_DELAYS_US: &[u64] = &[0, SMOKE_FAR_US];
+const SMOKE_FAR_US: u64 = 5_000;
 /// Programs that copy one after another.
 const COPYING_PROGRAMS: usize = 7;
 /// Launches of a training step, and of a storm.
@@ -50,14 +53,14 @@ pub fn measure(repo: &Repo, built: &Built, programs: &Programs, effort: Effort) 
     let bench = Bench { repo, built, programs, effort };
     step::say(&format!("measuring a software {DEVICE} from far away"));
     let worker = bench.worker("worker-remote")?;
-    for &delay in DELAYS_US {
+    for &delay in bench.delays() {
         step::detail(&format!("{} ms away", delay as f64 / 1e3));
         bench.at(&worker, Duration::from_micros(delay), &mut report)?;
     }
     step::detail("several clients, a broken connection, a large program, a second start");
     bench.fairness(&worker, &mut report)?;
-    for delay in [0, FAR_US] {
-        bench.recovery(&worker, Duration::from_micros(delay), &mut report)?;
+    for delay in [Duration::ZERO, bench.far()] {
+        bench.recovery(&worker, delay, &mut report)?;
     }
     bench.registration(&worker, &mut report)?;
     bench.narrow(&worker, &mut report)?;
@@ -144,6 +147,21 @@ impl Bench<'_> {
         Ok((peer, between.context("nothing stands between the raw pair")?))
     }
 
+    /// What is added to a round trip, in microseconds.
+    fn delays(&self) -> &'static [u64] {
+        if self.effort.is_smoke() { SMOKE_DELAYS_US } else { DELAYS_US }
+    }
+
+    /// The delay that a training step is judged at.
+    fn far(&self) -> Duration {
+        Duration::from_micros(if self.effort.is_smoke() { SMOKE_FAR_US } else { FAR_US })
+    }
+
+    /// A number of measurements that a run needs for its figures, and a smoke run does not.
+    fn many(&self, count: u64) -> u64 {
+        if self.effort.is_smoke() { 2 } else { count }
+    }
+
     /// How often something that takes `each` can be done in a while.
     fn often(&self, each: Duration, most: u64) -> u64 {
         let budget = Duration::from_millis(20 * self.effort.rounds as u64);
@@ -157,11 +175,17 @@ impl Bench<'_> {
         let count = self.often(delay, self.effort.calls);
         let mut pair = Pair::default();
         program.seconds("synchronize 2")?;
-        for _ in 0..(if delay.is_zero() { 6 } else { 2 }) * self.effort.rounds {
+        let turns = (if delay.is_zero() { 6 } else { 2 }) * self.effort.rounds;
+        for _ in 0..turns {
             let reference = peer.echo(sent, received, count)? / count as f64;
             pair.push(program.seconds(&format!("synchronize {count}"))? / count as f64, reference);
         }
-        program.finish()?;
+        let (calls, trips) = (turns as u64 * count, program.finish()?.round_trips);
+        if trips < calls {
+            bail!(
+                "{calls} calls of hipStreamSynchronize took {trips} round trips; one each is measured here"
+            );
+        }
         report.push(Row {
             aim: Some(Aim::AtMost(1.2)),
             ..Row::plain(WAITING, key("sync", delay), named("hipStreamSynchronize", delay), "ms")
@@ -175,7 +199,7 @@ impl Bench<'_> {
         let (mut up, mut down) = (Pair::default(), Pair::default());
         // How fast a connection is depends on where the system puts who reads and writes it, which stays as it is: several
         // programs, and several raw pairs, say more than many turns of one.
-        for _ in 0..COPYING_PROGRAMS {
+        for _ in 0..(if self.effort.is_smoke() { 1 } else { COPYING_PROGRAMS }) {
             let (mut peer, _between) = self.raw_pair(delay)?;
             peer.upload(bytes, 1)?;
             peer.download(bytes, 1)?;
@@ -216,7 +240,7 @@ impl Bench<'_> {
         let mut program = self.remote(relay)?;
         program.ask(&format!("step 3 {STEP_LAUNCHES}"))?;
         let mut pair = Pair::default();
-        for _ in 0..self.often(delay + Duration::from_millis(1), 50).max(12) {
+        for _ in 0..self.often(delay + Duration::from_millis(1), 50).max(self.many(12)) {
             let raw = peer.echo(32, 28, 1)?;
             for nanoseconds in program.ask(&format!("step 1 {STEP_LAUNCHES}"))? {
                 pair.push(nanoseconds as f64 * 1e-9, raw);
@@ -236,7 +260,7 @@ impl Bench<'_> {
                 best: pair.ours.best() * MILLI - near.best,
                 median: pair.ours.median() * MILLI - near.median,
                 reference: Some(pair.reference.best() * MILLI),
-                aim: (delay.as_micros() as u64 == FAR_US).then_some(Aim::AtMost(31.0)),
+                aim: (delay == self.far()).then_some(Aim::AtMost(31.0)),
                 ..Row::plain(STEP, key("step_added", delay), named("what distance adds to it", delay), "ms")
             });
         }
@@ -281,7 +305,8 @@ impl Bench<'_> {
         let mut program = self.remote(relay)?;
         let (mut posting, mut all, mut pairs) = (Sample::default(), Sample::default(), Sample::default());
         program.ask(&format!("storm {STORM}"))?;
-        for _ in 0..self.often(delay + Duration::from_millis(20), 4 * self.effort.rounds as u64).max(20) {
+        let most = 4 * self.effort.rounds as u64;
+        for _ in 0..self.often(delay + Duration::from_millis(20), most).max(self.many(20)) {
             // Few enough that none waits for the window, then a whole storm.
             let [few, _] = program.ask("storm 1000")?[..] else { bail!("a storm was answered strangely") };
             posting.push(few as f64 * 1e-9 / 1000.0);
@@ -321,7 +346,7 @@ impl Bench<'_> {
     fn setting_up(&self, relay: &Relay, delay: Duration, report: &mut Report) -> Result<()> {
         let group = "setting up 100 buffers, 50 kernels and 10 streams";
         let (mut connecting, mut making) = (Sample::default(), Sample::default());
-        for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8).max(4) {
+        for _ in 0..self.often(3 * delay + Duration::from_millis(20), 8).max(self.many(4)) {
             let mut program = self.remote(relay)?;
             connecting.push(program.seconds("connect")?);
             let [_, all] = program.ask("setup 100 10")?[..] else { bail!("setup was answered strangely") };
@@ -342,7 +367,7 @@ impl Bench<'_> {
         // What starting a session takes without any distance is no round trip.
         let near = report.rows.iter().find(|row| row.key == key("connect", Duration::ZERO));
         let starting = near.map_or(0.0, |row| row.best / MILLI);
-        if delay >= Duration::from_micros(FAR_US) {
+        if delay >= self.far() {
             let greeting = ((connecting.best() - starting) / delay.as_secs_f64()).round();
             let name = "round trips, with Remora's handshake (TCP's own takes one more)";
             report.push(Row {
@@ -384,6 +409,14 @@ impl Bench<'_> {
                 .collect::<Result<Vec<_>>>()
         })?;
         let counts: Vec<f64> = counts.iter().flatten().map(|&count| count as f64).collect();
+        for (program, count) in programs.into_iter().zip(&counts) {
+            let trips = program.finish()?.round_trips as f64;
+            if trips < *count {
+                bail!(
+                    "{count} waiting calls of a client took {trips} round trips; one each is measured here"
+                );
+            }
+        }
         let least = counts.iter().copied().fold(f64::INFINITY, f64::min);
         let most = counts.iter().copied().fold(0.0, f64::max);
         let group = "B7: four clients at once";
@@ -402,7 +435,7 @@ impl Bench<'_> {
     fn recovery(&self, worker: &LocalWorker, delay: Duration, report: &mut Report) -> Result<()> {
         let bytes = self.effort.largest_copy / 4;
         let (mut whole, mut cut) = (Sample::default(), Sample::default());
-        for _ in 0..3 {
+        for _ in 0..self.effort.rounds.min(3) {
             for (sample, cuts) in [(&mut whole, &[][..]), (&mut cut, &[bytes / 2, bytes][..])] {
                 let relay = Relay::start(&self.built.remora, worker.address(), delay, cuts)?;
                 // All bytes are to travel: what the worker has from the last turn would not.
@@ -436,9 +469,10 @@ impl Bench<'_> {
 
     fn registration(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
         let mut sample = Sample::default();
-        for _ in 0..3 {
+        let kernels = self.effort.of(REGISTERED);
+        for _ in 0..self.effort.rounds.min(3) {
             let mut program = self.programs.start_at(&self.programs.remote, worker.address())?;
-            let command = format!("register {REGISTERED} {}", self.programs.code_object.display());
+            let command = format!("register {kernels} {}", self.programs.code_object.display());
             let [registered, _] = program.ask(&command)?[..] else {
                 bail!("registering was answered strangely");
             };
@@ -456,8 +490,8 @@ impl Bench<'_> {
 
     /// Uploads over a link of little bandwidth, as they are and packed where that is found to be worth it.
     fn narrow(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
-        const BYTES: u64 = 16 << 20;
         const BANDWIDTH: u64 = 100_000_000;
+        let bytes: u64 = if self.effort.is_smoke() { 1 << 20 } else { 16 << 20 };
         let delay = Duration::from_millis(5);
         let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
         let start = |compression: &'static str| {
@@ -474,7 +508,7 @@ impl Bench<'_> {
             ("upload_sparse", "packed_sparse", "bytes of which seven in eight are zero", Aim::AtMost(1.0)),
         ];
         for (command, key, name, aim) in contents {
-            let command = format!("{command} {BYTES}");
+            let command = format!("{command} {bytes}");
             let mut pair = Pair::default();
             plain.seconds(&command)?;
             measured.seconds(&command)?;
@@ -499,10 +533,10 @@ impl Bench<'_> {
 
     /// Copies over a link that grants each connection only so much, with one connection and with as many as there are by default.
     fn spread(&self, worker: &LocalWorker, report: &mut Report) -> Result<()> {
-        const BYTES: u64 = 96 << 20;
-        const BANDWIDTH: u64 = 40_000_000;
-        let delay = Duration::from_micros(FAR_US);
-        let relay = Relay::start_narrow(&self.built.remora, worker.address(), delay, BANDWIDTH)?;
+        // A copy has to be seen to be slow for a while before more connections are opened.
+        let (bytes, bandwidth): (u64, u64) =
+            if self.effort.is_smoke() { (24 << 20, 200_000_000) } else { (96 << 20, 40_000_000) };
+        let relay = Relay::start_narrow(&self.built.remora, worker.address(), self.far(), bandwidth)?;
         let start = |links: &[(&'static str, &'static str)]| {
             let mut variables = vec![("REMORA_COMPRESSION", "never"), ("REMORA_UPLOAD_CACHE", "never")];
             variables.extend_from_slice(links);
@@ -510,9 +544,9 @@ impl Bench<'_> {
         };
         let (mut one, mut many) = (start(&[("REMORA_LINKS", "1")])?, start(&[])?);
         for (direction, name) in [("upload", "host to device"), ("download", "device to host")] {
-            let command = format!("{direction} {BYTES}");
+            let command = format!("{direction} {bytes}");
             let mut pair = Pair::default();
-            for _ in 0..3 {
+            for _ in 0..self.effort.rounds.min(3) {
                 let reference = one.seconds(&command)?;
                 pair.push(many.seconds(&command)?, reference);
             }
@@ -571,11 +605,12 @@ impl Bench<'_> {
 
     /// A program with weights, started twice; the worker was started anew in between.
     fn second_start(&self, report: &mut Report) -> Result<()> {
-        let commands = [format!("weights {TENSOR} {TENSORS}"), "setup 100 10".to_owned()];
+        let tensors = if self.effort.is_smoke() { 1 } else { TENSORS };
+        let commands = [format!("weights {TENSOR} {tensors}"), "setup 100 10".to_owned()];
         let mut runs = Vec::new();
         for (round, log) in ["worker-first", "worker-second"].into_iter().enumerate() {
             let worker = if round == 0 { self.worker(log)? } else { self.worker_again(log)? };
-            let relay = self.relay(&worker, Duration::from_micros(FAR_US))?;
+            let relay = self.relay(&worker, self.far())?;
             let started = Instant::now();
             let counters = self.counters(&relay, &commands)?;
             runs.push((counters, started.elapsed().as_secs_f64()));

@@ -28,7 +28,7 @@ const STREAMS: u64 = 1_000;
 const LAUNCHES: (u64, u64) = (200_000, 1_000_000);
 /// Launches that wait behind a kernel that does not end.
 const FLOOD: u64 = 200_000;
-const SESSIONS: usize = 200;
+const SESSIONS: u64 = 200;
 
 const POSTING: &str = "Threads that launch, each on a stream of its own: processor time of a launch";
 const WAITING: &str = "Threads that wait";
@@ -40,7 +40,7 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
     let mut report = Report::new(Machine::look());
     let mut remora = Command::new(&built.remora);
     remora.env_remove("REMORA_LOG");
-    let sessions = SESSIONS.to_string();
+    let sessions = effort.of(SESSIONS).to_string();
     let arguments = ["--no-upload-cache", "--max-sessions", &sessions];
     let worker = LocalWorker::start_with(remora, DEVICE, &arguments, &programs.log("worker-scale"))?;
     let bench = Bench { programs, worker: &worker, effort };
@@ -78,12 +78,12 @@ impl Bench<'_> {
     }
 
     fn threads(&self, report: &mut Report) -> Result<()> {
-        const TOTAL: u64 = 32_000;
+        let total = self.effort.of(32_000);
         let mut program = self.start()?;
         for threads in THREADS {
-            let nanoseconds = self.best(&mut program, &format!("launch {threads} {TOTAL}"), 1)?;
+            let nanoseconds = self.best(&mut program, &format!("launch {threads} {total}"), 1)?;
             let name = format!("{threads} threads");
-            let value = nanoseconds / TOTAL as f64 * MICRO;
+            let value = nanoseconds / total as f64 * MICRO;
             report.push(row(POSTING, &format!("post_{threads}"), &name, "us", value, Some(Aim::AtMost(0.3))));
         }
         for how in ["synchronize", "copy"] {
@@ -103,11 +103,12 @@ impl Bench<'_> {
             row.ratio = Some(beside / alone);
             report.push(row);
         }
-        let [taken, _] = program.ask(&format!("flood {FLOOD}"))?[..] else {
+        let flood = self.effort.of(FLOOD);
+        let [taken, _] = program.ask(&format!("flood {flood}"))?[..] else {
             bail!("`flood` was not answered with two numbers");
         };
         let name =
-            format!("two waits, while another thread has posted {FLOOD} launches behind such a kernel");
+            format!("two waits, while another thread has posted {flood} launches behind such a kernel");
         let aim = Some(Aim::AtMost(100.0));
         report.push(row(WAITING, "flood", &name, "ms", taken as f64 * MILLI, aim));
         program.finish().map(drop)
@@ -115,7 +116,7 @@ impl Bench<'_> {
 
     fn registration(&self, report: &mut Report) -> Result<()> {
         let mut program = self.start()?;
-        let command = format!("register {BINARIES} {KERNELS}");
+        let command = format!("register {} {}", self.effort.of(BINARIES), self.effort.of(KERNELS));
         let mut best = [f64::INFINITY; 3];
         for _ in 0..self.effort.rounds {
             for (best, found) in best.iter_mut().zip(program.ask(&command)?) {
@@ -135,57 +136,56 @@ impl Bench<'_> {
     }
 
     fn session(&self, report: &mut Report) -> Result<()> {
+        let (streams, allocations) = (self.effort.of(STREAMS), self.effort.of(ALLOCATIONS));
+        let (first, all) = (self.effort.of(LAUNCHES.0), self.effort.of(LAUNCHES.1));
         let mut program = self.start()?;
-        program.ask(&format!("blocking {STREAMS}"))?;
+        program.ask(&format!("blocking {streams}"))?;
         let (client, executor) = (Process(program.pid()), self.executor()?);
         let sizes = || -> Result<[f64; 2]> {
             Ok([client.resident()? as f64 / MEBI, executor.resident()? as f64 / MEBI])
         };
         let mut each = Vec::new();
         let mut over = |program: &mut Asked, launches: u64| -> Result<()> {
-            const STEP: u64 = 50_000;
-            for _ in 0..launches / STEP {
-                let taken = program.ask(&format!("over {STEP}"))?;
-                each.extend(taken.first().map(|nanoseconds| *nanoseconds as f64 / STEP as f64 * MICRO));
+            let step = self.effort.of(50_000);
+            for _ in 0..launches / step {
+                let taken = program.ask(&format!("over {step}"))?;
+                each.extend(taken.first().map(|nanoseconds| *nanoseconds as f64 / step as f64 * MICRO));
             }
             Ok(())
         };
-        over(&mut program, LAUNCHES.0)?;
+        over(&mut program, first)?;
         let before = sizes()?;
-        over(&mut program, LAUNCHES.1 - LAUNCHES.0)?;
+        over(&mut program, all - first)?;
         let after = sizes()?;
         for (at, side) in ["client", "worker"].into_iter().enumerate() {
-            let name = format!(
-                "{side}'s memory, from launch {} to launch {} over {STREAMS} streams",
-                LAUNCHES.0, LAUNCHES.1
-            );
+            let name = format!("{side}'s memory, from launch {first} to launch {all} over {streams} streams");
             let grown = after[at] - before[at];
             report.push(row(ONE, &format!("launches_{side}"), &name, "MiB", grown, Some(Aim::AtMost(1.0))));
         }
         let best = each.iter().copied().fold(f64::INFINITY, f64::min);
         report.push(row(ONE, "launch_over_streams", "a launch over them, to its end", "us", best, None));
         let before = sizes()?;
-        let taken = program.seconds(&format!("allocate {ALLOCATIONS}"))?;
+        let taken = program.seconds(&format!("allocate {allocations}"))?;
         let held = sizes()?;
         let freed = program.seconds("release")?;
-        let name = format!("one of {ALLOCATIONS} live allocations, to its end");
-        report.push(row(ONE, "allocate", &name, "us", taken / ALLOCATIONS as f64 * 1e6, None));
+        let name = format!("one of {allocations} live allocations, to its end");
+        report.push(row(ONE, "allocate", &name, "us", taken / allocations as f64 * 1e6, None));
         report.push(row(
             ONE,
             "release",
             "freeing it behind a kernel that runs",
             "us",
-            freed / ALLOCATIONS as f64 * 1e6,
+            freed / allocations as f64 * 1e6,
             None,
         ));
         for (at, side) in ["client", "worker"].into_iter().enumerate() {
-            let bytes = (held[at] - before[at]) * MEBI / ALLOCATIONS as f64;
+            let bytes = (held[at] - before[at]) * MEBI / allocations as f64;
             let name = format!("what the {side} keeps of it");
             report.push(row(ONE, &format!("allocation_{side}"), &name, "B", bytes, Some(Aim::AtMost(512.0))));
         }
         // Once more: what was freed must be used again.
         let before = sizes()?;
-        program.ask(&format!("allocate {ALLOCATIONS}"))?;
+        program.ask(&format!("allocate {allocations}"))?;
         program.ask("release")?;
         let after = sizes()?;
         for (at, side) in ["client", "worker"].into_iter().enumerate() {
@@ -202,12 +202,13 @@ impl Bench<'_> {
         let before = (supervisor.resident()?, supervisor.descriptors()?, supervisor.threads()?);
         let started = std::time::Instant::now();
         let mut programs = Vec::new();
-        for _ in 0..SESSIONS {
+        let count = self.effort.of(SESSIONS);
+        for _ in 0..count {
             let mut program = self.start()?;
             program.ask("allocate 2")?;
             programs.push(program);
         }
-        let taken = started.elapsed().as_secs_f64() * 1e3 / SESSIONS as f64;
+        let taken = started.elapsed().as_secs_f64() * 1e3 / count as f64;
         let executors = supervisor.children()?;
         report.push(row(
             MANY,
@@ -215,7 +216,7 @@ impl Bench<'_> {
             "sessions that work at the same time",
             "",
             executors.len() as f64,
-            Some(Aim::AtLeast(SESSIONS as f64)),
+            Some(Aim::AtLeast(count as f64)),
         ));
         report.push(row(
             MANY,
@@ -225,7 +226,7 @@ impl Bench<'_> {
             taken,
             None,
         ));
-        let each = |total: f64| total / SESSIONS as f64;
+        let each = |total: f64| total / count as f64;
         let private = executors.iter().map(|it| it.private()).sum::<Result<u64>>()?;
         report.push(row(
             MANY,

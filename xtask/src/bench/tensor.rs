@@ -58,32 +58,49 @@ const TRAINING: &str = "a training step: MLP 64-128-64-10, 64 rows";
 /// The key of a step on the software GPU.
 const STEP: &str = "tensor_rocm_step";
 
-pub fn measure(repo: &Repo, built: &Built, effort: Effort, tinygrad: Option<&Path>) -> Result<Report> {
+/// `package` is the folder that holds pyflame. A smoke run leaves out PyTorch and tinygrad, which are hundreds of megabytes to download.
+pub fn measure(
+    repo: &Repo,
+    built: &Built,
+    package: &Path,
+    effort: Effort,
+    tinygrad: Option<&Path>,
+) -> Result<Report> {
     let python = pyflame::environment(repo)?;
-    let package = pyflame::built_package(repo)?;
     let numpy = || {
         let mut command = pyflame::command(&python, built);
-        command.env("PYTHONPATH", &package);
+        command.env("PYTHONPATH", package);
         command
     };
-    let torch = Torch::unpack(repo)?;
     let mut report = Report::new(Machine::look());
     let worker = LocalWorker::start(&built.remora, DEVICE, &repo.logs().join("bench-tensor-worker.log"))?;
-    let rounds = effort.rounds + 4;
+    let rounds = if effort.is_smoke() { 1 } else { effort.rounds + 4 };
     let bench = |mut script: Command, what: &str, device: &str| {
         script.arg(repo.root.join("bench/tensor.py")).args([what, "--device", device]);
         script.arg("--rounds").arg(rounds.to_string());
+        if effort.is_smoke() {
+            script.arg("--smoke");
+        }
         lines(script.env("REMORA_WORKER", worker.address().to_string()))
     };
     step::say("measuring pyflame beside NumPy");
     push(&mut report, &bench(numpy(), "numpy", "cpu")?, "cpu")?;
-    step::say("measuring pyflame beside PyTorch");
-    push(&mut report, &bench(torch.command(&package, built)?, "torch", "cpu")?, "cpu")?;
+    if effort.is_smoke() {
+        step::detail("skipped: PyTorch and tinygrad, which a smoke run does not download");
+    } else {
+        step::say("measuring pyflame beside PyTorch");
+        let torch = Torch::unpack(repo)?;
+        push(&mut report, &bench(torch.command(package, built)?, "torch", "cpu")?, "cpu")?;
+    }
     for device in ["cpu", "rocm"] {
         step::say(&format!("measuring a training step on {device}"));
         push(&mut report, &bench(numpy(), "training", device)?, device)?;
     }
-    far_training::measure(repo, built, &numpy, &worker)?.into_iter().for_each(|row| report.push(row));
+    far_training::measure(repo, built, &numpy, &worker, effort)?.into_iter().for_each(|row| report.push(row));
+    if effort.is_smoke() {
+        report.close();
+        return Ok(report);
+    }
     step::say("measuring the same step in tinygrad's emulator");
     let ours = report.rows.iter().find(|row| row.key == STEP).map_or(f64::NAN, |row| row.best / MILLI);
     report.push(emulated::row(repo, effort, tinygrad, ours)?);

@@ -1,0 +1,68 @@
+//! `cargo xtask audit`: checks the dependencies of the workspace and of `fuzz/` against the policy in `deny.toml`.
+//!
+//! Licences, bans and sources are decided here, from what cargo reports about the crates that are compiled, without a network.
+//! Published vulnerabilities are cargo-audit's work; they need a copy of the RustSec advisory database. Where there is none and none can
+//! be fetched, that part is skipped, and the result says so.
+
+mod advisories;
+mod graph;
+mod policy;
+
+use crate::repo::Repo;
+use crate::step;
+use anyhow::{Context, Result, bail};
+use graph::Graph;
+use policy::Policy;
+use std::fs;
+use std::path::PathBuf;
+
+#[derive(Debug, Default, clap::Args)]
+pub struct Arguments {
+    /// Folder with a copy of the RustSec advisory database; by default $CARGO_HOME/advisory-db, else a copy that is fetched
+    /// to target/advisory-db
+    #[arg(long, value_name = "FOLDER")]
+    db: Option<PathBuf>,
+}
+
+/// What was checked, in one line.
+pub fn run(repo: &Repo, arguments: &Arguments) -> Result<String> {
+    let path = repo.root.join("deny.toml");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let policy = Policy::parse(&text).with_context(|| format!("cannot use {}", path.display()))?;
+    let mut complaints = Vec::new();
+    let mut notes = Vec::new();
+    let graph = Graph::read(repo, &repo.root, &policy.graph.targets)?;
+    notes.push(format!("{} crates", graph.crates.len()));
+    complaints.extend(policy.check(&graph)?);
+    match Graph::read(repo, &repo.root.join("fuzz"), &policy.graph.targets) {
+        // Its crates may be in other versions, which matters to nobody who runs the program.
+        Ok(graph) => complaints.extend(policy.check_one_by_one(&graph)?.into_iter().map(in_fuzz)),
+        Err(error) if graph::is_outdated_lock(&error) => complaints.push(
+            "fuzz/Cargo.lock is out of date; run `cargo update --workspace --manifest-path fuzz/Cargo.toml` and commit it".to_owned(),
+        ),
+        Err(error) => {
+            step::detail(&format!("skipped fuzz/: {error:#}"));
+            notes.push("fuzz/ skipped: its crates could not be downloaded".to_owned());
+        }
+    }
+    let locks = ["Cargo.lock", "fuzz/Cargo.lock"].map(|name| repo.root.join(name));
+    let ignored: Vec<&str> = policy.advisories.ignore.iter().map(|entry| entry.id.as_str()).collect();
+    match advisories::database(repo, arguments.db.as_deref())? {
+        Ok(database) => {
+            complaints.extend(advisories::check(repo, &database, &locks, &ignored)?);
+            notes.push(format!("advisories of {}", database.display()));
+        }
+        Err(reason) => {
+            step::detail(&format!("skipped advisories: {reason}"));
+            notes.push(format!("advisories skipped: {reason}"));
+        }
+    }
+    if !complaints.is_empty() {
+        bail!("{} violations of deny.toml\n  {}", complaints.len(), complaints.join("\n  "));
+    }
+    Ok(notes.join("; "))
+}
+
+fn in_fuzz(complaint: String) -> String {
+    format!("in fuzz/: {complaint}")
+}

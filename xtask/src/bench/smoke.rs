@@ -1,0 +1,164 @@
+//! Smoke runs: every subject with the smallest sizes and one repetition, to show that the bench itself works.
+//!
+//! The figures mean nothing and no aim is judged. The programs still compare what they computed, count round trips and fail when a
+//! measurement no longer measures what it names; beyond that every figure has to be a number, and every time and speed greater than 0.
+
+use super::program::Programs;
+use super::report::{Report, Row};
+use super::{Effort, Subject, already_built, measure, provider, remote, scale, share, tensor};
+use crate::build::{self, Built};
+use crate::pyflame;
+use crate::repo::Repo;
+use crate::setup;
+use crate::step;
+use crate::toolchain::Toolchain;
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Figures that may be 0 or less in a short run, by the beginnings of their keys: differences of two measurements, and the agent's
+/// processor time, which the system counts in hundredths of a second.
+const MAY_BE_ZERO: &[&str] = &["step_added", "recovery", "cpu"];
+
+/// Units of what takes time or has a speed.
+const POSITIVE: &[&str] = &["us", "ms", "s", "GB/s", "GFLOP/s", "M instr/s", "k/s"];
+
+/// Builds, unless that was done before, then runs one subject or all of them.
+pub(super) fn build_and_run(repo: &Repo, subject: Option<Subject>, prebuilt: bool) -> Result<()> {
+    let toolchain = setup::run(repo)?;
+    let built = match prebuilt {
+        true => already_built(repo),
+        false => build::run(repo, &build::Arguments::default())?,
+    };
+    let subjects = subject.map_or_else(|| Subject::value_variants().to_vec(), |subject| vec![subject]);
+    let package = match subjects.contains(&Subject::Tensor) {
+        true if prebuilt => pyflame::package(repo)?,
+        true => pyflame::built_package(repo)?,
+        false => PathBuf::new(),
+    };
+    each(repo, &toolchain, &built, &package, prebuilt, &subjects)
+}
+
+/// Runs all subjects with what a build of everything has left.
+pub fn run(repo: &Repo, toolchain: &Toolchain, built: &Built) -> Result<()> {
+    let package = pyflame::package(repo)?;
+    each(repo, toolchain, built, &package, true, Subject::value_variants())
+}
+
+/// Every subject is tried, whatever the others do. Two run at the same time: the second group mostly waits for other processes.
+fn each(
+    repo: &Repo,
+    toolchain: &Toolchain,
+    built: &Built,
+    package: &Path,
+    prebuilt: bool,
+    subjects: &[Subject],
+) -> Result<()> {
+    fs::create_dir_all(repo.logs()).context("cannot create the folder of logs")?;
+    let programs = Programs::compile(repo, toolchain, built)?;
+    let run = |subject: Subject| -> Result<(), String> {
+        let started = Instant::now();
+        let report = match subject {
+            Subject::Local => measure(built, &programs, Effort::SMOKE, false),
+            Subject::Remote => remote::measure(repo, built, &programs, Effort::SMOKE),
+            Subject::Scale => scale::measure(built, &programs, Effort::SMOKE),
+            Subject::Agent => share::measure(built, &programs, Effort::SMOKE),
+            Subject::Provider => provider::measure(repo, prebuilt),
+            Subject::Tensor => tensor::measure(repo, built, package, Effort::SMOKE, None),
+        };
+        let name = format!("{subject:?}").to_lowercase();
+        match report.and_then(|report| check(&report)) {
+            Ok(figures) => {
+                step::detail(&format!(
+                    "bench {name}: {figures} figures in {}",
+                    step::seconds(started.elapsed())
+                ));
+                Ok(())
+            }
+            Err(error) => Err(format!("bench {name}: {error:#}")),
+        }
+    };
+    let (second, first): (Vec<Subject>, Vec<Subject>) =
+        subjects.iter().partition(|subject| matches!(subject, Subject::Agent | Subject::Tensor));
+    let all = |subjects: Vec<Subject>| subjects.into_iter().map(run).collect::<Vec<_>>();
+    let results = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| all(second));
+        let mut results = all(first);
+        match beside.join() {
+            Ok(more) => results.extend(more),
+            Err(_) => results.push(Err("a thread that measured panicked".to_owned())),
+        }
+        results
+    });
+    let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    if !failures.is_empty() {
+        bail!("{} of {} subjects failed\n  {}", failures.len(), subjects.len(), failures.join("\n  "));
+    }
+    Ok(())
+}
+
+/// Whether all figures can be true; how many there are.
+fn check(report: &Report) -> Result<usize> {
+    ensure!(!report.rows.is_empty(), "nothing was measured");
+    for row in &report.rows {
+        check_row(row)?;
+    }
+    for copies in &report.copies {
+        let speeds = [copies.upload.0, copies.upload.1, copies.download.0, copies.download.1];
+        ensure!(
+            speeds.iter().all(|speed| speed.is_finite() && *speed > 0.0),
+            "copies of {} bytes have the speeds {speeds:?}",
+            copies.bytes
+        );
+    }
+    Ok(report.rows.len() + report.copies.len())
+}
+
+fn check_row(row: &Row) -> Result<()> {
+    let figures = [Some(row.best), row.reference, row.ratio];
+    let positive =
+        POSITIVE.contains(&row.unit) && !MAY_BE_ZERO.iter().any(|beginning| row.key.starts_with(beginning));
+    for figure in figures.into_iter().flatten() {
+        ensure!(
+            figure.is_finite() && (figure > 0.0 || !positive),
+            "`{}` ({}) has the figure {figure} {}",
+            row.name,
+            row.key,
+            row.unit
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::machine::Machine;
+
+    fn row(key: &str, unit: &'static str, best: f64) -> Row {
+        Row { best, ..Row::plain("group", key, "name", unit) }
+    }
+
+    #[test]
+    fn a_figure_that_cannot_be_true_fails_the_smoke_run() {
+        assert!(check_row(&row("sync", "us", 8.0)).is_ok());
+        assert!(check_row(&row("sync", "us", 0.0)).is_err());
+        assert!(check_row(&row("sync", "us", f64::NAN)).is_err());
+        assert!(check_row(&row("kernel", "GFLOP/s", f64::INFINITY)).is_err());
+        assert!(check_row(&Row { ratio: Some(f64::NAN), ..row("sync", "us", 8.0) }).is_err());
+    }
+
+    #[test]
+    fn counts_and_differences_may_be_zero_and_less() {
+        assert!(check_row(&row("trips_hipMalloc", "", 0.0)).is_ok());
+        assert!(check_row(&row("launches_client", "MiB", -0.5)).is_ok());
+        assert!(check_row(&row("step_added_5000_us", "ms", -0.1)).is_ok());
+    }
+
+    #[test]
+    fn a_subject_that_measures_nothing_fails_the_smoke_run() {
+        assert!(check(&Report::new(Machine::look())).is_err());
+    }
+}
