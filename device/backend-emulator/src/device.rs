@@ -83,10 +83,10 @@ impl Emulator {
             })?;
             let allowed = options.seat.as_ref().and_then(|seat| seat.memory(ordinal));
             let allowed = allowed.map_or(u64::MAX, |(_, limit)| limit);
-            let total = device.memory.unwrap_or(model.memory_bytes).min(allowed);
-            // More than the machine has could be promised, but not kept.
-            let quota = device.memory.unwrap_or(total.min(host)).min(total);
-            info.push(model.describe(ordinal, total, quota));
+            // A model has no more memory than its part of the machine's, unless somebody says so.
+            let usual = model.memory_bytes.min(host / options.devices.len() as u64 / GRANULARITY * GRANULARITY);
+            let total = device.memory.unwrap_or(usual).min(allowed);
+            info.push(model.describe(ordinal, total, total));
             archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });
         }
         let quotas = info.iter().map(|info| info.quota).collect();
@@ -111,7 +111,8 @@ impl Emulator {
             waits: Arc::default(),
             gate: options.seat.clone().map(Gate::new),
         };
-        let scheduler = Scheduler::new(info.len() as u32, runner);
+        let limit = options.seat.as_ref().map_or(host, |seat| seat.page().host_limit());
+        let scheduler = Scheduler::new(info.len() as u32, limit, runner);
         Ok(Emulator { info, memory, scheduler, releases: Releases::default() })
     }
 
@@ -387,9 +388,7 @@ impl Drop for Emulator {
     }
 }
 
-/// Bytes of this machine's memory.
+/// Bytes of memory that this machine, or the control group this process is in, has.
 fn host_memory() -> u64 {
-    // SAFETY: plain queries.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    if pages <= 0 || size <= 0 { u64::MAX } else { pages as u64 * size as u64 }
+    limits::machine_memory()
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
-use limits::Seat;
+use limits::{HostMemory, Seat};
 use parking_lot::{Condvar, Mutex};
 use transport::{Link, greet};
 use wire::{
@@ -26,6 +26,7 @@ use crate::config::{BackendConfig, SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::departure::{Departure, Leaving, Stay};
 use crate::dispatch::{Dispatcher, Next};
+use crate::growth::Growth;
 use crate::inbox::{Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::pieces::PieceReader;
@@ -54,19 +55,23 @@ pub fn execute() -> Result<(), WorkerError> {
     // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
+    // Before anything confines this process, which may not look at the machine then.
+    limits::machine_memory();
     let mut first = control.receive().map_err(failed)?;
     let mut seat = None;
+    let growth = Arc::new(Growth::default());
     if let Some((Order::Sit { limits, seat: place }, page)) = first {
-        seat = Some(allowance::sit_down(&limits, page, place)?);
+        seat = Some(allowance::sit_down(&limits, page, place, &growth)?);
         first = control.receive().map_err(failed)?;
     }
     match first {
         Some((Order::Start { config, session_id, secret, worker }, _)) => {
-            let identity = Identity { session_id, secret, worker, shares_memory: false };
+            let host = HostMemory::new(seat.clone());
+            let identity = Identity { session_id, secret, worker, shares_memory: false, host, growth };
             begin(control, &config, identity, seat)
         }
         Some((Order::Resume { config, worker }, Some(fd))) => {
-            resume(control, &config, worker, &Link::from_fd(fd), seat)
+            resume(control, &config, worker, &Link::from_fd(fd), seat, growth)
         }
         _ => Err(WorkerError::Control("the first order is not a start".to_owned())),
     }
@@ -86,7 +91,7 @@ fn begin(
     let link = Link::from_fd(fd);
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
-    let shares_memory = seat.as_ref().is_some_and(shares_memory);
+    let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
     let device = match open_device(config, Some(offered), seat) {
         Ok(device) => device,
         Err(error) => {
@@ -108,6 +113,7 @@ fn resume(
     worker: String,
     link: &Link,
     seat: Option<Seat>,
+    growth: Arc<Growth>,
 ) -> Result<(), WorkerError> {
     let refuse = |text: String| {
         tracing::warn!("a session is not resumed: {text}");
@@ -124,7 +130,8 @@ fn resume(
         Ok(arriving) => arriving,
         Err(error) => return refuse(line(&error)),
     };
-    let shares_memory = seat.as_ref().is_some_and(shares_memory);
+    let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
+    let host = HostMemory::new(seat.clone());
     let device = match open_device(config, Some(arriving.manifest.arena()), seat) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
@@ -134,7 +141,7 @@ fn resume(
     }
     let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
     let control = Arc::new(control);
-    let identity = Identity { session_id, secret, worker, shares_memory };
+    let identity = Identity { session_id, secret, worker, shares_memory, host, growth };
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, true);
     let manifest = match arriving.settle(&mut dispatcher) {
         Ok(manifest) => manifest,
@@ -160,11 +167,8 @@ struct Identity {
     secret: [u8; 32],
     worker: String,
     shares_memory: bool,
-}
-
-/// Whether other sessions may take what this one has not taken yet.
-fn shares_memory(seat: &Seat) -> bool {
-    seat.page().seats() > 1 && seat.memory(0).is_some()
+    host: Arc<HostMemory>,
+    growth: Arc<Growth>,
 }
 
 /// Everything that serves a session, and its threads but this one, which will read.
@@ -175,7 +179,8 @@ fn equip(
     device: Arc<dyn Device>,
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
-    let Identity { session_id, secret, worker, shares_memory } = identity;
+    let Identity { session_id, secret, worker, shares_memory, host, growth } = identity;
+    growth.over(&control);
     let compiler = Arc::new(Compiler::new(config.toolchain.clone(), config.cache.clone()));
     let store = config.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
@@ -188,6 +193,8 @@ fn equip(
         exchange,
         store,
         shares_memory,
+        limits_host: config.limits_host_memory(),
+        growth,
         is_reachable: device.capabilities().direct_writes && !observed,
         outbox: Arc::new(Outbox::new(Arc::clone(&device))),
         device,
@@ -215,7 +222,7 @@ fn equip(
     });
     let ender = Arc::clone(&shared);
     let farewell = Arc::new(move || ender.end("the client said goodbye"));
-    let dispatcher = Dispatcher::new(
+    let mut dispatcher = Dispatcher::new(
         Arc::clone(&shared.device),
         Arc::clone(&shared.outbox),
         compiler,
@@ -223,6 +230,7 @@ fn equip(
         Arc::clone(&shared.exchange),
         farewell,
     );
+    dispatcher.count_against(host);
     spawn("control", &shared, move |shared| shared.obey(&control));
     spawn("housekeeper", &shared, |shared| shared.keep_house());
     (shared, dispatcher)
@@ -289,6 +297,9 @@ struct Shared {
     store: Option<Arc<Store>>,
     /// Whether other sessions may take what this one has not taken yet.
     shares_memory: bool,
+    /// Whether host memory may be refused that the machine has.
+    limits_host: bool,
+    growth: Arc<Growth>,
     /// Whether device memory is memory of this process, and nobody needs to know who writes it.
     is_reachable: bool,
     device: Arc<dyn Device>,
@@ -474,6 +485,9 @@ impl Shared {
         if self.shares_memory {
             capabilities |= capability::SHARED_MEMORY;
         }
+        if self.limits_host {
+            capabilities |= capability::HOST_LIMIT;
+        }
         if self.has_compiler {
             capabilities |= capability::COMPILE;
         }
@@ -642,6 +656,7 @@ impl Shared {
                     let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
                     self.ask_to_depart(Departure { link: Link::from_fd(fd), deadline });
                 }
+                Ok(Some((Order::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
                 Ok(Some((Order::Adopted, _))) => {
                     let _ = self.verdicts.0.lock().send(Ok(()));
                 }

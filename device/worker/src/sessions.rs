@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use limits::OutOfMemoryKills;
 use parking_lot::{Condvar, Mutex};
 use wire::{Field, Hello};
 
@@ -17,6 +18,7 @@ use crate::allowance::{Allowance, Taken};
 use crate::broker::Broker;
 use crate::config::{SessionConfig, WorkerError};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
+use crate::oom;
 use crate::status::{SessionReport, SessionStatus};
 
 /// A session that does not report in this time is shown without numbers.
@@ -348,6 +350,7 @@ impl Sessions {
                 Ok(())
             });
         }
+        oom::go_first(&mut command);
         command.spawn()
     }
 
@@ -360,6 +363,7 @@ impl Sessions {
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
+        let kills = OutOfMemoryKills::now();
         while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
             match self.broker.serve(id, control, answer, attached) {
                 None => {}
@@ -367,11 +371,15 @@ impl Sessions {
                     *report.0.lock() = (ticket, fresh);
                     report.1.notify_all();
                 }
+                Some(Answer::Grow { ticket, device, bytes }) => {
+                    let granted = self.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
+                    let _ = control.send(&Order::Grown { ticket, granted }, None);
+                }
                 Some(Answer::Left { endpoint }) => {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
                     if let Some(secret) = secret {
                         tracing::info!("session {id:016x} is {}", endpoint.as_deref().unwrap_or("suspended"));
-                        self.absent.insert(id, Absence { secret, endpoint, asked: Instant::now() });
+                        self.absent.insert(id, Absence::new(secret, endpoint));
                     }
                 }
                 Some(_) => break,
@@ -381,11 +389,19 @@ impl Sessions {
         let ended = child.wait();
         // What the process had of shared devices is free now, and not before.
         drop(seat);
-        let session = self.sessions.lock().remove(&id);
+        let killed = ended.as_ref().is_ok_and(|status| oom::was_killed(*status, &kills));
+        let mut sessions = self.sessions.lock();
+        let session = sessions.remove(&id);
+        if let Some(session) = session.as_ref().filter(|_| killed) {
+            // Before anybody can see that the session is gone.
+            self.absent.insert(id, Absence::killed(session.secret));
+        }
+        drop(sessions);
         self.gone.notify_all();
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {
             Ok(status) if status.success() => tracing::info!("session {id:016x} of {client} ended"),
+            Ok(_) if killed => tracing::error!("session {id:016x} of {client}: {}", oom::TEXT),
             Ok(status) => tracing::error!("session {id:016x} of {client} died: {status}"),
             Err(error) => tracing::error!("session {id:016x} of {client}: {error}"),
         }

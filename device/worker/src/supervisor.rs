@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
+use crate::absent::Absence;
 use crate::allowance::{self, Allowance};
 use crate::config::{SessionConfig, WorkerConfig, WorkerError};
 use crate::greeting::{self, Guest, Refusal};
+use crate::oom;
 use crate::probe::{DeviceSummary, probe};
 use crate::proxy;
 use crate::sessions::Sessions;
@@ -35,7 +37,10 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         Allowance::new(limits, devices.len() as u32, config.max_sessions as u32)
             .map_err(|source| WorkerError::Io { what: "no page of limits", source })
     });
-    let allowance = allowance.transpose()?;
+    let allowance = match (allowance.transpose()?, &config.ledgers) {
+        (Some(allowance), Some(ledgers)) => Some(allowance.within(ledgers)?),
+        (allowance, _) => allowance,
+    };
     let server = config.tls.as_ref().map(tls::Identity::server_config).transpose()?;
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
@@ -73,6 +78,8 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
     }
     allowance::measure(Arc::clone(&supervisor.sessions))
         .map_err(|source| WorkerError::Io { what: "no thread that measures", source })?;
+    allowance::trim(Arc::clone(&supervisor.sessions))
+        .map_err(|source| WorkerError::Io { what: "no thread for the ledger", source })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
     supervisor.sessions.end_all();
@@ -255,9 +262,10 @@ impl Supervisor {
                 format!("{} sessions are running, which is this worker's limit", self.config.max_sessions);
             return reject(RejectCode::Full, text);
         }
-        let gone = || match self.sessions.absent().ask(hello.session_id).map(|absence| absence.endpoint) {
-            Some(Some(endpoint)) => reject(RejectCode::Moved, endpoint),
-            Some(None) => reject(RejectCode::Away, "the session is suspended".to_owned()),
+        let gone = || match self.sessions.absent().ask(hello.session_id) {
+            Some(Absence { killed: true, .. }) => reject(RejectCode::OutOfMemory, oom::TEXT.to_owned()),
+            Some(Absence { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
+            Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
         // A session that is here again comes before the word that it had left.

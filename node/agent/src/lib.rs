@@ -8,6 +8,7 @@
 mod agent;
 mod allocation;
 mod book;
+mod cgroup;
 mod client;
 mod config;
 mod device;
@@ -26,6 +27,7 @@ mod serve;
 mod snapshot;
 mod spool;
 mod state;
+mod vram;
 mod worker;
 
 pub use agent::Agent;
