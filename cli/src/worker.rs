@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
 pub use worker::parse_bytes;
 use worker::{
-    BackendConfig, CompilerConfig, DeviceConfig, LimitConfig, Qos, SessionConfig, TokenConfig, UploadConfig,
-    WorkerConfig,
+    BackendConfig, CompilerConfig, DeviceConfig, LedgerConfig, LimitConfig, Qos, SessionConfig, TokenConfig,
+    UploadConfig, WorkerConfig,
 };
 
 use crate::env::Environment;
@@ -127,6 +127,19 @@ pub struct Arguments {
     /// Memory that all sessions together may use of each GPU, such as 48G. More is refused with hipErrorOutOfMemory
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits")]
     memory_limit: Option<u64>,
+    /// Memory that stays available of each GPU whatever other workers use; the limit by default. Needs a ledger
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits", hide = true)]
+    memory_request: Option<u64>,
+    /// Host memory that all sessions together may use, for pinned, registered and managed memory, graphs, code objects
+    /// and compilers [default: 512M more than --memory-limit allows of all GPUs, else what the machine has]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Limits")]
+    host_memory_limit: Option<u64>,
+    /// The ledger of each GPU's memory, in their order (given by `remora agent`)
+    #[arg(long, value_name = "FILE", hide = true, requires = "ledger_owner", requires = "memory_limit")]
+    ledger: Vec<PathBuf>,
+    /// The worker's name in its ledgers
+    #[arg(long, value_name = "NAME", hide = true)]
+    ledger_owner: Option<String>,
     /// Percent of each GPU's time that all sessions together may use; launches wait when they have had more
     #[arg(long, value_name = "PERCENT", help_heading = "Limits")]
     compute_limit: Option<f64>,
@@ -206,6 +219,10 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
         executor_environment: Environment::of_executors(),
         session,
         announce: arguments.ready,
+        ledgers: (!arguments.ledger.is_empty()).then(|| LedgerConfig {
+            owner: arguments.ledger_owner.clone().unwrap_or_default(),
+            files: arguments.ledger.clone(),
+        }),
         exit_when_idle: arguments
             .exit_when_idle
             .map(|limit| seconds(limit, "--exit-when-idle"))
@@ -230,6 +247,8 @@ fn tokens(arguments: &Arguments, environment: &Environment) -> Result<Vec<TokenC
 fn limits(arguments: &Arguments) -> Option<LimitConfig> {
     let limits = LimitConfig {
         memory: arguments.memory_limit,
+        memory_request: arguments.memory_request,
+        host_memory: arguments.host_memory_limit,
         compute: arguments.compute_limit,
         request: arguments.compute_request,
         // Who uses no more than was requested is in nobody's way.
@@ -237,7 +256,10 @@ fn limits(arguments: &Arguments) -> Option<LimitConfig> {
             .qos
             .map_or(if arguments.compute_request.is_some() { Qos::Medium } else { Qos::High }, Qos::from),
     };
-    let asked = limits.memory.is_some() || limits.compute.is_some() || limits.request.is_some();
+    let asked = limits.memory.is_some()
+        || limits.host_memory.is_some()
+        || limits.compute.is_some()
+        || limits.request.is_some();
     (asked || arguments.qos.is_some()).then_some(limits)
 }
 

@@ -179,7 +179,7 @@ fn devices_are_shown_with_all_that_matters() {
     let ended = Running::start(Command::new(remora()).args(["devices", "--worker", &endpoint])).finish();
     ended.expect_success();
     let text = ended.stdout.to_lowercase();
-    for word in ["mi300x", "gfx942", "192", "304", "mhz", "%"] {
+    for word in ["mi300x", "gfx942", "gib", "304", "mhz", "%"] {
         assert!(text.contains(word), "{word} is missing:\n{}", ended.stdout);
     }
     let device = worker.status().devices().remove(0);

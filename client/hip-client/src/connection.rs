@@ -10,7 +10,7 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -144,6 +144,8 @@ pub(crate) struct Shared {
     pub generation: AtomicU64,
     /// The session is over: lost or closed. `ending` says why.
     pub over: AtomicBool,
+    /// The status that calls get when the session is lost.
+    pub lost_as: AtomicI32,
     pub ending: Mutex<Option<Failure>>,
     /// No reconnecting any more: the process exits.
     pub closing: AtomicBool,
@@ -206,6 +208,7 @@ impl Connection {
             liveness,
             generation: AtomicU64::new(0),
             over: AtomicBool::new(false),
+            lost_as: AtomicI32::new(STATUS_LOST),
             ending: Mutex::new(None),
             closing: AtomicBool::new(false),
             late: Mutex::default(),
@@ -753,7 +756,7 @@ impl Shared {
         if !self.closing.load(Ordering::Relaxed) {
             trace::line(format_args!("{text}"));
         }
-        self.end(Failure { status: STATUS_LOST, text });
+        self.end(Failure { status: self.lost_as.load(Ordering::Relaxed), text });
     }
 
     fn end(&self, failure: Failure) {

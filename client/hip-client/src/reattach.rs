@@ -27,6 +27,9 @@ const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
 /// How many workers may send us on before one has the session.
 const MOST_REDIRECTS: usize = 8;
 
+/// hipErrorOutOfMemory: what a session answers that was lost for want of memory.
+const STATUS_OUT_OF_MEMORY: i32 = 2;
+
 /// What identifies the session across connections.
 #[derive(Debug)]
 pub struct Session {
@@ -204,6 +207,9 @@ impl Shared {
                 || (refused && start.elapsed() > REFUSAL_PATIENCE)
                 || start.elapsed() > self.session.grace
                 || self.closing.load(Ordering::Relaxed);
+            if is_out_of_memory(&error) {
+                self.lost_as.store(STATUS_OUT_OF_MEMORY, Ordering::Relaxed);
+            }
             if hopeless {
                 return Err(format!(
                     "the session with {place} is lost: the connection broke ({cause}) and {attempts} attempts in \
@@ -242,6 +248,7 @@ fn capabilities(config: &Config) -> u64 {
     let heartbeat = if config.silence_timeout.is_some() { capability::HEARTBEAT } else { 0 };
     capability::PLACED_MODULES
         | capability::SHARED_MEMORY
+        | capability::HOST_LIMIT
         | capability::COMPILE
         | capability::UPLOADS
         | capability::SHORT_GREETING
@@ -339,6 +346,11 @@ fn is_worth_another_attempt(error: &TransportError) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a worker says that the session's process was ended for want of memory.
+fn is_out_of_memory(error: &TransportError) -> bool {
+    matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::OutOfMemory, .. }))
 }
 
 fn connect<Answer: Operation>(

@@ -337,8 +337,23 @@ impl Runtime {
     }
 
     /// Whether other sessions take from the same memory.
-    fn shares_memory(&self) -> bool {
+    pub fn shares_memory(&self) -> bool {
         self.connection.capabilities() & capability::SHARED_MEMORY != 0
+    }
+
+    /// Whether the worker may refuse to hold a copy of host memory.
+    fn limits_host(&self) -> bool {
+        self.connection.capabilities() & capability::HOST_LIMIT != 0
+    }
+
+    /// Has the worker hold memory that this process holds too. Waits for the answer where there may not be that much, unless a
+    /// stream waits for this thread: then the worker may not answer before that has gone on.
+    pub fn show(&self, operation: &wire::Allocate) -> Result<(), hipError_t> {
+        if !self.limits_host() || thread::holds_stream() {
+            return self.post(operation, &[]);
+        }
+        self.before(wire::Allocate::OPCODE, &[])?;
+        self.connection.call(operation, thread::current_call()).map(drop).map_err(status)
     }
 
     /// Asks for memory of a device that the ledger says there is. Where other sessions take from the same, only the worker knows

@@ -88,10 +88,10 @@ impl Emulator {
             })?;
             let allowed = options.seat.as_ref().and_then(|seat| seat.memory(ordinal));
             let allowed = allowed.map_or(u64::MAX, |(_, limit)| limit);
-            let total = device.memory.unwrap_or(model.memory_bytes).min(allowed);
-            // More than the machine has could be promised, but not kept.
-            let quota = device.memory.unwrap_or(total.min(host.memory)).min(total);
-            info.push(model.describe(ordinal, total, quota));
+            // A model has no more memory than its part of the machine's, unless the operator says so.
+            let part = host.memory / options.devices.len() as u64 / GRANULARITY * GRANULARITY;
+            let total = device.memory.unwrap_or(model.memory_bytes.min(part)).min(allowed);
+            info.push(model.describe(ordinal, total, total));
             archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });
         }
         let quotas = info.iter().map(|info| info.quota).collect();
@@ -116,11 +116,12 @@ impl Emulator {
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
             notifier: std::sync::OnceLock::new(),
             outputs: std::sync::OnceLock::new(),
-            observation: observation,
+            observation,
             waits: Arc::default(),
             gate: options.seat.clone().map(Gate::new),
         };
-        let scheduler = Scheduler::new(info.len() as u32, runner);
+        let limit = options.seat.as_ref().map_or(host.memory, |seat| seat.page().host_limit());
+        let scheduler = Scheduler::new(info.len() as u32, limit, runner);
         Ok(Emulator { info, memory, scheduler, releases: Releases::default() })
     }
 
@@ -396,9 +397,7 @@ impl Drop for Emulator {
     }
 }
 
-/// Bytes of this machine's memory.
+/// Bytes of memory of this machine, or of the control group that this process is in.
 pub(crate) fn host_memory() -> u64 {
-    // SAFETY: plain queries.
-    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    if pages <= 0 || size <= 0 { u64::MAX } else { pages as u64 * size as u64 }
+    limits::machine_memory()
 }

@@ -24,7 +24,9 @@ const QUEUES: usize = 4;
 /// A caller that queues more than this waits, unless a stream waits for the caller itself. Clients stop a thread that fills one
 /// stream long before; this is for those that do not, and for many full streams.
 const MAX_QUEUED: usize = 1 << 20;
+/// Bytes that queued commands hold, unless the session has less host memory.
 const MAX_HELD_BYTES: u64 = 512 << 20;
+const LEAST_HELD_BYTES: u64 = 16 << 20;
 /// Past this nothing helps: the command is refused.
 const HARD_QUEUED: usize = 1 << 22;
 const HARD_HELD_BYTES: u64 = 8 << 30;
@@ -62,6 +64,8 @@ struct Shared<W> {
     elapsed_before: AtomicU64,
     /// Commands are timed.
     timed: AtomicBool,
+    /// Bytes that queued commands may hold before callers wait, and before they are refused.
+    held: (u64, u64),
     work: W,
 }
 
@@ -72,7 +76,8 @@ pub(crate) struct Scheduler<W: Work> {
 }
 
 impl<W: Work> Scheduler<W> {
-    pub(crate) fn new(devices: u32, work: W) -> Scheduler<W> {
+    /// `host` is what the session may use of the host's memory.
+    pub(crate) fn new(devices: u32, host: u64, work: W) -> Scheduler<W> {
         let mut state = State::default();
         for device in 0..devices {
             state.streams.insert(u64::from(device), stream(device, true, 0));
@@ -85,6 +90,10 @@ impl<W: Work> Scheduler<W> {
             origin: Instant::now(),
             elapsed_before: AtomicU64::new(0),
             timed: AtomicBool::new(false),
+            held: (
+                (host / 2).clamp(LEAST_HELD_BYTES, MAX_HELD_BYTES),
+                host.clamp(LEAST_HELD_BYTES, HARD_HELD_BYTES),
+            ),
             work,
         });
         let threads = (0..QUEUES)
@@ -171,9 +180,8 @@ impl<W: Work> Scheduler<W> {
             return refuse(command, error);
         }
         let held = command.held_bytes();
-        while state.queued > MAX_QUEUED || (state.held_bytes + held > MAX_HELD_BYTES && state.held_bytes > 0)
-        {
-            if state.queued > HARD_QUEUED || state.held_bytes + held > HARD_HELD_BYTES {
+        while state.queued > MAX_QUEUED || (state.held_bytes + held > shared.held.0 && state.held_bytes > 0) {
+            if state.queued > HARD_QUEUED || state.held_bytes + held > shared.held.1 {
                 let text = format!("{} commands are queued already", state.queued);
                 drop(state);
                 return refuse(command, DeviceError::out_of_memory(text));
@@ -474,7 +482,7 @@ impl<W: Work> Shared<W> {
                 Job::Run(command) => command.held_bytes(),
                 _ => 0,
             };
-            if state.queued <= MAX_QUEUED / 2 || state.held_bytes <= MAX_HELD_BYTES / 2 {
+            if state.queued <= MAX_QUEUED / 2 || state.held_bytes <= self.held.0 / 2 {
                 self.room.notify_all();
             }
             if state.fault.is_none() && matches!(&task.job, Job::Run(Command::Launch(_))) {

@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::machine_memory;
+
+/// Host memory that a worker may use beyond what it may have of its devices: code objects, compilers and small buffers need it
+/// however small the share of a GPU is.
+pub const HOST_ALLOWANCE: u64 = 512 << 20;
+
 /// What is promised to whom, from the least to the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -42,6 +48,8 @@ pub enum LimitError {
     Request { request: f64, limit: f64 },
     #[error("a memory limit of {0} bytes: at least one page of 4096 is needed")]
     Memory(u64),
+    #[error("a memory request of {request} bytes is more than its limit of {limit} bytes")]
+    MemoryRequest { request: u64, limit: u64 },
 }
 
 /// What a worker may use of each of its devices.
@@ -49,6 +57,12 @@ pub enum LimitError {
 pub struct LimitConfig {
     /// Bytes, by all sessions together.
     pub memory: Option<u64>,
+    /// Bytes that are wanted even when others want the device's memory too; the limit by default.
+    #[serde(default)]
+    pub memory_request: Option<u64>,
+    /// Bytes of host memory, by all sessions together.
+    #[serde(default)]
+    pub host_memory: Option<u64>,
     /// Percent of a device's time, by all sessions together.
     pub compute: Option<f64>,
     /// Percent that is wanted even when others want the device too; the limit by default.
@@ -58,9 +72,22 @@ pub struct LimitConfig {
 }
 
 impl LimitConfig {
+    /// Bytes of host memory for all sessions together: by default as much as they may have of the devices and [`HOST_ALLOWANCE`]
+    /// more, and never more than the machine has.
+    pub fn host_limit(&self, devices: u32) -> u64 {
+        let usual = |memory: u64| memory.saturating_mul(devices.into()).saturating_add(HOST_ALLOWANCE);
+        let limit = self.host_memory.or(self.memory.map(usual)).unwrap_or(u64::MAX);
+        limit.min(machine_memory())
+    }
+
     pub fn check(&self) -> Result<(), LimitError> {
         if let Some(memory) = self.memory.filter(|memory| *memory < 4096) {
             return Err(LimitError::Memory(memory));
+        }
+        if let (Some(request), Some(limit)) = (self.memory_request, self.memory)
+            && request > limit
+        {
+            return Err(LimitError::MemoryRequest { request, limit });
         }
         let limit = self.compute.unwrap_or(100.0);
         if !(limit > 0.0 && limit <= 100.0) {
@@ -74,13 +101,17 @@ impl LimitConfig {
         }
     }
 
-    /// How nice a session's process is to others: it steps back by as much as it may use more than it requested, so that of workers
-    /// which want the processors at the same time each gets what it requested. Each step is worth a quarter of the weight.
+    /// The weight of a worker among those that want the processors at the same time: the percent that it requested, reduced by its
+    /// class. Two firm shares of 25 % and 75 % weigh 1 to 3.
+    pub fn weight(&self) -> f64 {
+        let request = self.request.or(self.compute).unwrap_or(100.0).clamp(0.1, 100.0);
+        request * 1.25f64.powi(-self.qos.steps())
+    }
+
+    /// The niceness with that weight, where no control group can be given it. A step of niceness is worth a quarter.
     pub fn niceness(&self) -> i32 {
-        let limit = self.compute.unwrap_or(100.0);
-        let share = (self.request.unwrap_or(limit) / limit).clamp(0.001, 1.0);
-        let steps = -share.ln() / 1.25f64.ln();
-        (steps.round() as i32 + self.qos.steps()).clamp(0, 19)
+        let steps = (100.0 / self.weight()).ln() / 1.25f64.ln();
+        (steps.round() as i32).clamp(0, 19)
     }
 }
 
@@ -106,13 +137,17 @@ mod tests {
             LimitConfig { request: Some(request), compute: Some(100.0), qos, ..LimitConfig::default() }
                 .niceness()
         };
-        let firm = LimitConfig { compute: Some(25.0), qos: Qos::High, ..LimitConfig::default() };
-        assert_eq!(firm.niceness(), 0);
+        let firm = |percent| LimitConfig { compute: Some(percent), qos: Qos::High, ..LimitConfig::default() };
+        assert_eq!(firm(100.0).niceness(), 0);
         let weight = |nice: i32| 1.25f64.powi(-nice);
         for (more, less) in [(100.0, 50.0), (50.0, 25.0), (40.0, 10.0)] {
             let ratio = weight(nice(more, Qos::High)) / weight(nice(less, Qos::High));
             assert!((ratio / (more / less) - 1.0).abs() < 0.15, "{more} to {less}: {ratio}");
         }
+        // Firm shares as well, which may not use more than they request.
+        let ratio = weight(firm(75.0).niceness()) / weight(firm(25.0).niceness());
+        assert!((ratio / 3.0 - 1.0).abs() < 0.1, "{ratio}");
+        assert_eq!(firm(75.0).weight() / firm(25.0).weight(), 3.0);
         assert!(nice(50.0, Qos::Low) > nice(50.0, Qos::Medium));
         assert!(nice(50.0, Qos::Medium) > nice(50.0, Qos::High));
         assert_eq!(nice(0.1, Qos::Low), 19);

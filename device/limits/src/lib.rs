@@ -6,12 +6,18 @@
 
 mod config;
 mod gate;
+mod host;
+mod ledger;
+mod machine;
 mod memory;
 mod pace;
 mod page;
 
-pub use config::{LimitConfig, LimitError, Qos};
+pub use config::{HOST_ALLOWANCE, LimitConfig, LimitError, Qos};
 pub use gate::Gate;
+pub use host::{HostCharge, HostMemory};
+pub use ledger::{Ledger, LedgerError};
+pub use machine::{OutOfMemoryKills, machine_memory};
 pub use memory::Exhausted;
 pub use pace::{BURST, Pace};
 pub use page::{Account, Page, Seat};

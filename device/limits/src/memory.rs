@@ -4,7 +4,7 @@
 //! the page's file, which the kernel lets go of with the process that held it, so that a process may be killed anywhere.
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::page::{Page, Seat};
 
@@ -20,6 +20,41 @@ impl Page {
     pub(crate) fn memory_used(&self, device: u32) -> u64 {
         let seats = 0..self.seats();
         seats.map(|seat| self.seat_row(seat, device).memory.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Host memory that all sessions together have booked.
+    pub fn host_used(&self) -> u64 {
+        (0..self.seats()).map(|seat| self.seat_host(seat).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Adds to a session's share what is free of a limit.
+    fn book(
+        &self,
+        mine: &AtomicU64,
+        bytes: u64,
+        limit: impl Fn() -> u64,
+        used: impl Fn() -> u64,
+    ) -> Result<(), Exhausted> {
+        let _ours = self.booking.lock();
+        self.lock_file(libc::F_WRLCK as libc::c_int);
+        let limit = limit();
+        let free = limit.saturating_sub(used());
+        if bytes <= free {
+            mine.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.lock_file(libc::F_UNLCK as libc::c_int);
+        if bytes <= free { Ok(()) } else { Err(Exhausted { free, limit }) }
+    }
+
+    /// Takes back what was granted of a device beyond a request and is not used. Returns what stays granted.
+    pub fn shrink_grant(&self, device: u32, request: u64) -> u64 {
+        let row = self.device(device);
+        let _ours = self.booking.lock();
+        self.lock_file(libc::F_WRLCK as libc::c_int);
+        let granted = request.max(self.memory_used(device)).min(row.granted.load(Ordering::Relaxed));
+        row.granted.store(granted, Ordering::Relaxed);
+        self.lock_file(libc::F_UNLCK as libc::c_int);
+        granted
     }
 
     fn lock_file(&self, kind: libc::c_int) {
@@ -49,19 +84,19 @@ impl Seat {
             mine.fetch_add(bytes, Ordering::Relaxed);
             return Ok(());
         }
-        let _ours = page.booking.lock();
-        page.lock_file(libc::F_WRLCK as libc::c_int);
-        let free = limit.saturating_sub(page.memory_used(device));
-        let fits = bytes <= free;
-        if fits {
-            mine.fetch_add(bytes, Ordering::Relaxed);
+        let granted = || limit.min(row.granted.load(Ordering::Relaxed));
+        let used = || page.memory_used(device);
+        let mut taken = page.book(mine, bytes, granted, used);
+        if let Err(short) = &taken
+            && short.limit < limit
+            && bytes <= limit
+            && self.ask_for(device, bytes.saturating_sub(short.free))
+        {
+            taken = page.book(mine, bytes, granted, used);
         }
-        page.lock_file(libc::F_UNLCK as libc::c_int);
-        if fits {
-            return Ok(());
-        }
-        row.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Exhausted { free, limit })
+        taken.inspect_err(|_| {
+            row.refused.fetch_add(1, Ordering::Relaxed);
+        })
     }
 
     /// Gives memory back.
@@ -72,7 +107,25 @@ impl Seat {
     /// What is left of the allowance, and how much it is; `None` where there is no limit.
     pub fn memory(&self, device: u32) -> Option<(u64, u64)> {
         let account = self.page().account(device);
-        account.memory_limit.map(|limit| (limit.saturating_sub(account.memory), limit))
+        let within_reach = self.page().device(device).within_reach.load(Ordering::Relaxed);
+        account.memory_limit.map(|limit| (limit.min(within_reach).saturating_sub(account.memory), limit))
+    }
+
+    /// Whether others take from the same memory, so that only taking it says whether it can be had.
+    pub fn shares_memory(&self) -> bool {
+        let row = self.page().device(0);
+        let limit = row.memory_limit.load(Ordering::Relaxed);
+        limit != u64::MAX && (self.page().seats() > 1 || row.granted.load(Ordering::Relaxed) < limit)
+    }
+
+    /// Takes host memory, if that much is free.
+    pub(crate) fn take_host(&self, bytes: u64) -> Result<(), Exhausted> {
+        let page = self.page();
+        page.book(page.seat_host(self.number()), bytes, || page.host_limit(), || page.host_used())
+    }
+
+    pub(crate) fn give_host(&self, bytes: u64) {
+        self.page().seat_host(self.number()).fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -103,6 +156,31 @@ mod tests {
             page.account(0),
             crate::Account { refused: 1, memory_limit: Some(1000 << 12), ..Default::default() }
         );
+    }
+
+    #[test]
+    fn more_than_is_granted_is_asked_for_and_what_is_within_reach_is_shown_as_free() {
+        let page = page(Some(100 << 12));
+        page.grant(0, 40 << 12, 70 << 12);
+        let seat = Seat::new(Arc::clone(&page), 0).unwrap();
+        assert_eq!(seat.memory(0), Some((70 << 12, 100 << 12)));
+        assert!(seat.shares_memory());
+        seat.take(0, 40 << 12).unwrap();
+        assert_eq!(seat.take(0, 1 << 12), Err(Exhausted { free: 0, limit: 40 << 12 }));
+        let granting = Arc::clone(&page);
+        let seat = seat.growing(move |device, bytes| {
+            let free = bytes <= 30 << 12;
+            if free {
+                granting.grant(device, (40 << 12) + bytes, 70 << 12);
+            }
+            free
+        });
+        seat.take(0, 30 << 12).unwrap();
+        assert!(seat.take(0, 31 << 12).is_err());
+        assert_eq!((seat.memory(0), page.account(0).refused), (Some((0, 100 << 12)), 2));
+        seat.give(0, 60 << 12);
+        assert_eq!(page.shrink_grant(0, 5 << 12), 10 << 12);
+        assert_eq!(page.shrink_grant(0, 20 << 12), 10 << 12);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::config::LimitConfig;
 use crate::pace::{Pace, WHOLE};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"REMLIM01");
+const MAGIC: u64 = u64::from_le_bytes(*b"REMLIM02");
 /// More than any machine has.
 const MAX_DEVICES: u64 = 256;
 const MAX_SEATS: u64 = 1 << 16;
@@ -22,7 +22,8 @@ struct Head {
     magic: AtomicU64,
     devices: AtomicU64,
     seats: AtomicU64,
-    reserved: AtomicU64,
+    /// Bytes of host memory that all sessions together may use.
+    host_limit: AtomicU64,
 }
 
 /// What all sessions together have of a device.
@@ -30,6 +31,9 @@ struct Head {
 pub(crate) struct DeviceRow {
     /// Bytes; `u64::MAX` for no limit.
     pub(crate) memory_limit: AtomicU64,
+    /// Bytes that sessions may take without asking the supervisor for more, and what that could become at most.
+    pub(crate) granted: AtomicU64,
+    pub(crate) within_reach: AtomicU64,
     /// Millionths of the time.
     pub(crate) share: AtomicU64,
     pub(crate) paid_until: AtomicU64,
@@ -85,6 +89,7 @@ fn bytes_of(devices: u64, seats: u64) -> u64 {
     size_of::<Head>() as u64
         + devices * size_of::<DeviceRow>() as u64
         + seats * devices * size_of::<SeatRow>() as u64
+        + seats * size_of::<AtomicU64>() as u64
 }
 
 impl Page {
@@ -94,24 +99,35 @@ impl Page {
             (u64::from(devices).clamp(1, MAX_DEVICES), u64::from(seats).clamp(1, MAX_SEATS));
         // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
         let file = unsafe {
-            let fd = libc::memfd_create(c"remora-limits".as_ptr(), libc::MFD_CLOEXEC);
+            let fd =
+                libc::memfd_create(c"remora-limits".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
             File::from(OwnedFd::from_raw_fd(fd))
         };
         file.set_len(bytes_of(devices, seats))?;
+        // A session that cut the file short would end every other process that looks at the page.
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: takes numbers; the descriptor is open.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
         let page = Page::map(file, bytes_of(devices, seats), devices as u32, seats as u32)?;
         let share = Pace::percent(limits.compute.unwrap_or(100.0)).share();
         for device in 0..page.devices {
             let row = page.device(device);
-            row.memory_limit.store(limits.memory.unwrap_or(u64::MAX), Ordering::Relaxed);
+            let memory = limits.memory.unwrap_or(u64::MAX);
+            row.memory_limit.store(memory, Ordering::Relaxed);
+            row.granted.store(memory, Ordering::Relaxed);
+            row.within_reach.store(memory, Ordering::Relaxed);
             row.share.store(share, Ordering::Relaxed);
             row.paid_until.store(crate::now(), Ordering::Relaxed);
         }
         let head = page.head();
         head.devices.store(devices, Ordering::Relaxed);
         head.seats.store(seats, Ordering::Relaxed);
+        head.host_limit.store(limits.host_limit(devices as u32), Ordering::Relaxed);
         head.magic.store(MAGIC, Ordering::Release);
         Ok(page)
     }
@@ -188,6 +204,28 @@ impl Page {
         unsafe { self.at.add(before + row * size_of::<SeatRow>()).cast::<SeatRow>().as_ref() }
     }
 
+    /// Host memory that the session at a place has booked.
+    pub(crate) fn seat_host(&self, seat: u32) -> &AtomicU64 {
+        assert!(seat < self.seats, "seat {seat}");
+        let rows = self.devices as usize * size_of::<DeviceRow>()
+            + self.seats as usize * self.devices as usize * size_of::<SeatRow>();
+        let offset = size_of::<Head>() + rows + seat as usize * size_of::<AtomicU64>();
+        // SAFETY: as above; these numbers follow the rows of seats.
+        unsafe { self.at.add(offset).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Bytes of host memory that all sessions together may use.
+    pub fn host_limit(&self) -> u64 {
+        self.head().host_limit.load(Ordering::Relaxed)
+    }
+
+    /// Lets sessions take so much of a device, up to the limit, and says what that could become at most.
+    pub fn grant(&self, device: u32, bytes: u64, within_reach: u64) {
+        let row = self.device(device);
+        row.granted.store(bytes, Ordering::Relaxed);
+        row.within_reach.store(within_reach.max(bytes), Ordering::Relaxed);
+    }
+
     /// What all sessions together have used of a device.
     pub fn account(&self, device: u32) -> Account {
         let row = self.device(device);
@@ -215,6 +253,7 @@ impl Page {
             row.memory.store(0, Ordering::Relaxed);
             row.spent.store(0, Ordering::Relaxed);
         }
+        self.seat_host(seat).store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn pace(&self, device: u32) -> Pace {
@@ -234,12 +273,32 @@ impl Drop for Page {
 pub struct Seat {
     page: Arc<Page>,
     seat: u32,
+    grow: Option<Grow>,
+}
+
+/// Asks for so many bytes more of a device than are granted; says whether that is worth another try.
+#[derive(Clone)]
+struct Grow(Arc<dyn Fn(u32, u64) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Grow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Grow")
+    }
 }
 
 impl Seat {
     /// `None` if the page has no such place.
     pub fn new(page: Arc<Page>, seat: u32) -> Option<Seat> {
-        (seat < page.seats).then_some(Seat { page, seat })
+        (seat < page.seats).then_some(Seat { page, seat, grow: None })
+    }
+
+    /// Asks for more where the limit would allow what is not granted.
+    pub fn growing(self, ask: impl Fn(u32, u64) -> bool + Send + Sync + 'static) -> Seat {
+        Seat { grow: Some(Grow(Arc::new(ask))), ..self }
+    }
+
+    pub(crate) fn ask_for(&self, device: u32, bytes: u64) -> bool {
+        self.grow.as_ref().is_some_and(|grow| (grow.0)(device, bytes))
     }
 
     pub fn page(&self) -> &Page {

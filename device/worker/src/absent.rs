@@ -23,6 +23,18 @@ pub(crate) struct Absence {
     pub(crate) endpoint: Option<String>,
     /// When its client last asked for it.
     pub(crate) asked: Instant,
+    /// It is nowhere: its process was ended for want of memory.
+    pub(crate) killed: bool,
+}
+
+impl Absence {
+    pub(crate) fn new(tenant: String, secret: [u8; 32], endpoint: Option<String>) -> Absence {
+        Absence { tenant, secret, endpoint, asked: Instant::now(), killed: false }
+    }
+
+    pub(crate) fn killed(tenant: String, secret: [u8; 32]) -> Absence {
+        Absence { killed: true, ..Absence::new(tenant, secret, None) }
+    }
 }
 
 #[derive(Default)]
@@ -67,7 +79,7 @@ impl Absent {
         let deadline = Instant::now() + LEAVING;
         let mut sessions = self.sessions.lock();
         loop {
-            if let Some((_, absence)) = sessions.get_mut(&id) {
+            if let Some((_, absence)) = sessions.get_mut(&id).filter(|(_, absence)| !absence.killed) {
                 absence.endpoint = Some(endpoint);
                 return true;
             }
@@ -79,7 +91,7 @@ impl Absent {
 
     /// Whether a client waits for its session to come back.
     pub(crate) fn has_suspended(&self) -> bool {
-        let waits = |it: &Absence| it.endpoint.is_none() && it.asked.elapsed() < ASKING;
+        let waits = |it: &Absence| !it.killed && it.endpoint.is_none() && it.asked.elapsed() < ASKING;
         self.sessions.lock().values().any(|(_, absence)| waits(absence))
     }
 }
@@ -91,8 +103,7 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_and_a_suspended_session_can_be_redirected() {
         let absent = Absent::default();
-        let absence =
-            Absence { tenant: String::new(), secret: [1; 32], endpoint: None, asked: Instant::now() };
+        let absence = Absence::new(String::new(), [1; 32], None);
         for id in 0..=MOST as u64 {
             absent.insert(id, absence.clone());
         }
@@ -102,5 +113,8 @@ mod tests {
         assert_eq!(absent.find(7).and_then(|it| it.endpoint).as_deref(), Some("there:1"));
         absent.remove(7);
         assert!(absent.find(7).is_none());
+        let absent = Absent::default();
+        absent.insert(1, Absence::killed([1; 32]));
+        assert!(!absent.has_suspended() && absent.ask(1).is_some_and(|it| it.killed));
     }
 }

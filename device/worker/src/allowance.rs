@@ -10,6 +10,7 @@ use limits::{LimitConfig, Page, Seat};
 use parking_lot::Mutex;
 
 use crate::config::WorkerError;
+use crate::growth::{Growth, LedgerConfig, Ledgers};
 use crate::status::DeviceLimits;
 use crate::tenants::Tenants;
 
@@ -22,6 +23,7 @@ const LOOKS: usize = 60;
 pub(crate) struct Allowance {
     limits: LimitConfig,
     page: Arc<Page>,
+    ledgers: Option<Ledgers>,
     free: Arc<Mutex<Vec<u32>>>,
     /// When it was looked, and what each device had been used for by then.
     looks: Mutex<VecDeque<(Instant, Vec<u64>)>>,
@@ -32,7 +34,18 @@ impl Allowance {
         let page = Arc::new(Page::create(&limits, devices, seats)?);
         let free = Arc::new(Mutex::new((0..page.seats()).rev().collect()));
         let looks = Mutex::new(VecDeque::from([(Instant::now(), vec![0; page.devices() as usize])]));
-        Ok(Allowance { limits, page, free, looks })
+        Ok(Allowance { limits, page, ledgers: None, free, looks })
+    }
+
+    /// Takes no more of each GPU than its ledger grants.
+    pub(crate) fn within(mut self, config: &LedgerConfig) -> Result<Allowance, WorkerError> {
+        self.ledgers = Some(Ledgers::open(config, &self.limits, &self.page)?);
+        Ok(self)
+    }
+
+    /// Grants sessions so many bytes more of a device, if they can be had.
+    pub(crate) fn grow(&self, device: u32, bytes: u64) -> bool {
+        self.ledgers.as_ref().is_some_and(|ledgers| ledgers.grow(&self.page, device, bytes))
     }
 
     /// A place for a new session.
@@ -71,6 +84,8 @@ impl Allowance {
             throttled: account.waits,
             throttled_ns: account.waited,
             refused: account.refused,
+            host_memory: self.page.host_limit(),
+            host_memory_used: self.page.host_used(),
         }
     }
 
@@ -98,6 +113,21 @@ pub(crate) fn measure(tenants: Arc<Tenants>) -> io::Result<()> {
     std::thread::Builder::new().name("measure".to_owned()).spawn(look).map(drop)
 }
 
+/// Gives back what was granted beyond requests and is not used, where a GPU has a ledger.
+pub(crate) fn trim(tenants: Arc<Tenants>) -> io::Result<()> {
+    if tenants.shared().is_none_or(|allowance| allowance.ledgers.is_none()) {
+        return Ok(());
+    }
+    let trim = move || {
+        if let Some(allowance) = tenants.shared()
+            && let Some(ledgers) = &allowance.ledgers
+        {
+            ledgers.keep_trim(&allowance.page);
+        }
+    };
+    std::thread::Builder::new().name("trim".to_owned()).spawn(trim).map(drop)
+}
+
 /// A place that somebody has. Dropped when their process has ended, which frees what it held.
 pub(crate) struct Taken {
     page: Arc<Page>,
@@ -123,14 +153,21 @@ impl Drop for Taken {
 }
 
 /// The session's process takes its place, and steps back behind processes whose workers were promised more.
-pub(crate) fn sit_down(limits: &LimitConfig, page: Option<OwnedFd>, seat: u32) -> Result<Seat, WorkerError> {
+pub(crate) fn sit_down(
+    limits: &LimitConfig,
+    page: Option<OwnedFd>,
+    seat: u32,
+    growth: &Arc<Growth>,
+) -> Result<Seat, WorkerError> {
     let nonsense = |why: &str| WorkerError::Control(format!("the page of limits: {why}"));
     let page = page.ok_or_else(|| nonsense("missing"))?;
     let page = Page::open(page).map_err(|error| nonsense(&error.to_string()))?;
     // Before any other thread of this process exists, so that all inherit it. May fail, and then nothing is promised anyway.
     // SAFETY: takes numbers and touches no memory.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, limits.niceness()) };
-    Seat::new(Arc::new(page), seat).ok_or_else(|| nonsense("no such place"))
+    let seat = Seat::new(Arc::new(page), seat).ok_or_else(|| nonsense("no such place"))?;
+    let growth = Arc::clone(growth);
+    Ok(seat.growing(move |device, bytes| growth.ask(device, bytes)))
 }
 
 #[cfg(test)]

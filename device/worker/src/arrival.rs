@@ -62,7 +62,7 @@ impl<R: Read> Arriving<R> {
         for _ in 0..self.manifest.images {
             let image: Arc<[u8]> = expect(&mut self.file, Kind::Image)?.into();
             inventory.images.push(Arc::clone(&image));
-            dispatcher.restore_image(image);
+            dispatcher.restore_image(image)?;
         }
         // Time has passed for events and spans as well.
         inventory.clock = inventory.clock.saturating_add(age);

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use backend::{Command, DeviceError};
 use hip_api::types::{hipErrorInvalidImage, hipErrorOutOfMemory};
+use limits::HostCharge;
 use wire::{Header, Operation, decode_request};
 
 use crate::dispatch::{Dispatcher, malformed, tag};
@@ -90,9 +91,12 @@ impl Dispatcher {
         counted: &mut dyn FnMut(),
     ) -> Result<(), Broken> {
         let Some((it, bytes)) = self.head::<wire::Packed>(header, inbox, counted)? else { return Ok(()) };
-        let checked = match packed::is_plausible(bytes, it.bytes) {
-            true => Ok(()),
-            false => Err(malformed("Packed")),
+        let plausible = packed::is_plausible(bytes, it.bytes);
+        let charge = plausible.then(|| self.count_host(bytes.saturating_add(it.bytes)));
+        let (_charge, checked) = match charge.transpose() {
+            Ok(Some(charge)) => (Some(charge), Ok(())),
+            Ok(None) => (None, Err(malformed("Packed"))),
+            Err(error) => (None, Err(error)),
         };
         let Some(body) = self.body(header, inbox, counted, bytes, checked)? else { return Ok(()) };
         match packed::unpack(&it, &body) {
@@ -142,6 +146,10 @@ impl Dispatcher {
             true => Err(too_large(bytes)),
             false => Ok(()),
         };
+        let (_charge, checked) = match checked.and_then(|()| self.count_host(bytes)) {
+            Ok(charge) => (Some(charge), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
         if let Some(image) = self.body(header, inbox, counted, bytes, checked)? {
             let result = self.load_image(&it, image).map(|()| Default::default());
             self.outbox.finish::<wire::LoadModule>(header, result);
@@ -164,7 +172,7 @@ impl Dispatcher {
         }
         if sent.is_empty() {
             if let Some(image) = self.store.as_ref().and_then(|store| store.get(&hash)) {
-                return Ok(self.keep_image(hash, image));
+                return self.keep_image(hash, image);
             }
             return Err(DeviceError::new(
                 hipErrorInvalidImage,
@@ -181,18 +189,26 @@ impl Dispatcher {
         if let Some(store) = &self.store {
             store.put(hash, Arc::clone(&image));
         }
-        Ok(self.keep_image(hash, image))
+        self.keep_image(hash, image)
     }
 
     /// Keeps the code object of a session that is resumed.
-    pub(crate) fn restore_image(&mut self, image: Arc<[u8]>) {
-        self.keep_image(*blake3::hash(&image).as_bytes(), image);
+    pub(crate) fn restore_image(&mut self, image: Arc<[u8]>) -> Result<(), DeviceError> {
+        self.keep_image(*blake3::hash(&image).as_bytes(), image).map(drop)
     }
 
-    fn keep_image(&mut self, hash: [u8; 32], image: Arc<[u8]>) -> Arc<[u8]> {
+    fn keep_image(&mut self, hash: [u8; 32], image: Arc<[u8]>) -> Result<Arc<[u8]>, DeviceError> {
+        self.image_charges.push(self.count_host(image.len() as u64)?);
         self.images_bytes += image.len() as u64;
         self.images.insert(hash, Arc::clone(&image));
-        image
+        Ok(image)
+    }
+
+    /// Counts host memory that the client makes this process use.
+    pub(crate) fn count_host(&self, bytes: u64) -> Result<HostCharge, DeviceError> {
+        self.host.charge(bytes).map_err(|left| {
+            DeviceError::out_of_memory(format!("{bytes} bytes of the worker's host memory: {left}"))
+        })
     }
 
     /// The fields in front of the bytes, and how many those are. `None`: they are malformed, and that was answered.

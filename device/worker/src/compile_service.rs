@@ -93,7 +93,7 @@ pub fn serve_compiler() -> Result<(), WorkerError> {
     let mut first = control.receive().map_err(failed)?;
     let (mut budget, mut limited) = (None, None);
     if let Some((Order::Sit { limits, seat }, page)) = first {
-        budget = Some(CompileBudget::new(allowance::sit_down(&limits, page, seat)?));
+        budget = Some(CompileBudget::new(allowance::sit_down(&limits, page, seat, &Arc::default())?));
         limited = Some(limits);
         first = control.receive().map_err(failed)?;
     }

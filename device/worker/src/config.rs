@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
 use crate::compile::CompilerConfig;
+use crate::growth::LedgerConfig;
 use crate::store::UploadConfig;
 use crate::tenants::{TokenConfig, TokensError};
 
@@ -63,6 +64,13 @@ pub struct SessionConfig {
     pub unconfined: bool,
 }
 
+impl SessionConfig {
+    /// Whether the operator limits host memory.
+    pub(crate) fn limits_host_memory(&self) -> bool {
+        self.limits.is_some_and(|limits| limits.memory.is_some() || limits.host_memory.is_some())
+    }
+}
+
 /// What the supervisor is told.
 #[derive(Debug)]
 pub struct WorkerConfig {
@@ -87,6 +95,8 @@ pub struct WorkerConfig {
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,
+    /// The ledgers of GPUs that are shared with other workers; only with limits.
+    pub ledgers: Option<LedgerConfig>,
     /// End after so long without a session; `None` waits for ever.
     pub exit_when_idle: Option<Duration>,
 }

@@ -44,6 +44,8 @@ pub(crate) enum Order {
     Offered { ticket: u64, token: [u8; 32] },
     /// The memory (attached) that the session asked for.
     Granted { ticket: u64, bytes: u64 },
+    /// Whether more memory of a device was granted.
+    Grown { ticket: u64, granted: bool },
     /// An offer or a question came to nothing.
     Refused { ticket: u64, text: String },
     /// The compiler service that the session asked for: its socket (attached), or why there is none.
@@ -80,6 +82,12 @@ pub(crate) enum Answer {
     Ask {
         ticket: u64,
         token: [u8; 32],
+    },
+    /// So many bytes more of a device are wanted than were granted.
+    Grow {
+        ticket: u64,
+        device: u32,
+        bytes: u64,
     },
     /// An offer ends.
     Withdraw {

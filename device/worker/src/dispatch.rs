@@ -12,6 +12,7 @@ use backend::{
     Tag,
 };
 use hip_api::types::{hipErrorNotSupported, hipErrorOutOfMemory, hipStreamNonBlocking};
+use limits::{HostCharge, HostMemory};
 use wire::{Header, MAX_BODY_BYTES, MAX_DELIVER_PIECE, MAX_GRAPH_PIECE, Opcode, Operation, decode_request};
 
 use crate::broker::Exchange;
@@ -30,6 +31,8 @@ const MAX_ARGUMENTS_BYTES: u64 = 64 << 10;
 const MAX_CHANGES_BYTES: u64 = 4 << 20;
 /// Compilations of one session that run or wait at the same time; more are refused.
 const MAX_COMPILATIONS: usize = 64;
+/// Host memory that a compilation is counted as: what clang takes for a program of middling size.
+const COMPILER_BYTES: u64 = 128 << 20;
 
 /// Whether the session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,9 @@ pub(crate) struct Dispatcher {
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) images: HashMap<[u8; 32], Arc<[u8]>>,
     pub(crate) images_bytes: u64,
+    pub(crate) image_charges: Vec<HostCharge>,
+    /// What the client makes this process use is counted here.
+    pub(crate) host: Arc<HostMemory>,
     pub(crate) graphs: Graphs,
     farewell: Arc<dyn Fn() + Send + Sync>,
 }
@@ -76,9 +82,18 @@ impl Dispatcher {
             compilations: Arc::new(AtomicUsize::new(0)),
             images: HashMap::new(),
             images_bytes: 0,
+            image_charges: Vec::new(),
+            host: HostMemory::new(None),
             graphs: Graphs::default(),
             farewell,
         }
+    }
+
+    /// Counts what the client makes this process use against the worker's host memory.
+    pub(crate) fn count_against(&mut self, host: Arc<HostMemory>) {
+        self.outbox.mirrors().count_against(&host);
+        self.graphs.count_against(&host);
+        self.host = host;
     }
 
     /// Whether every request was answered and everything was told. Says nothing of work.
@@ -146,6 +161,13 @@ impl Dispatcher {
                 return Ok(self.small(opcode, header, payload));
             }
             _ => {
+                let charge = self.count_host(header.payload_len);
+                if let Err(error) = charge {
+                    inbox.skip(header.payload_len)?;
+                    counted();
+                    self.outbox.fail(header, &error);
+                    return Ok(Next::GoOn);
+                }
                 let payload = inbox.read_vec(header.payload_len)?;
                 counted();
                 return Ok(self.small(opcode, header, &payload));
@@ -617,11 +639,19 @@ impl Dispatcher {
             let text = format!("{MAX_COMPILATIONS} compilations are running already");
             return self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text));
         }
+        let charge = match self.count_host(COMPILER_BYTES) {
+            Ok(charge) => charge,
+            Err(error) => {
+                self.compilations.fetch_sub(1, Ordering::Relaxed);
+                return self.outbox.fail(header, &error);
+            }
+        };
         let (outbox, compiler, compilations) =
             (Arc::clone(&self.outbox), Arc::clone(&self.compiler), Arc::clone(&self.compilations));
         let header_ = *header;
         let started = std::thread::Builder::new().name("compile".to_owned()).spawn(move || {
             let reply = reply(compiler.perform(&task));
+            drop(charge);
             compilations.fetch_sub(1, Ordering::Relaxed);
             outbox.finish::<O>(&header_, Ok(reply));
         });

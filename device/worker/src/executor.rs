@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use backend::{Arena, Device, DeviceError};
-use limits::Seat;
+use limits::{HostMemory, Seat};
 use parking_lot::{Condvar, Mutex};
 use transport::{Link, greet};
 use wire::{
@@ -27,6 +27,7 @@ use crate::confine::{Ground, confine};
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::departure::{Departure, Leaving, Stay};
 use crate::dispatch::{Dispatcher, Next};
+use crate::growth::Growth;
 use crate::inbox::{Activity, Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::pieces::PieceReader;
@@ -58,19 +59,24 @@ pub fn execute() -> Result<(), WorkerError> {
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     control.close_on_exec().map_err(failed)?;
+    // Before anything confines this process, which may not look at the machine then.
+    limits::machine_memory();
     let mut first = control.receive().map_err(failed)?;
     let mut seat = None;
+    let growth = Arc::new(Growth::default());
     if let Some((Order::Sit { limits, seat: place }, page)) = first {
-        seat = Some(allowance::sit_down(&limits, page, place)?);
+        seat = Some(allowance::sit_down(&limits, page, place, &growth)?);
         first = control.receive().map_err(failed)?;
     }
     match first {
         Some((Order::Start { config, session_id, secret, worker, has_compiler }, _)) => {
-            let identity = Identity { session_id, secret, worker, has_compiler, shares_memory: false };
+            let host = HostMemory::new(seat.clone());
+            let identity =
+                Identity { session_id, secret, worker, has_compiler, shares_memory: false, host, growth };
             begin(control, &config, identity, seat)
         }
         Some((Order::Resume { config, worker, has_compiler }, Some(fd))) => {
-            resume(control, &config, (worker, has_compiler), &Link::from_fd(fd), seat)
+            resume(control, &config, (worker, has_compiler), &Link::from_fd(fd), seat, growth)
         }
         _ => Err(WorkerError::Control("the first order is not a start".to_owned())),
     }
@@ -95,7 +101,7 @@ fn begin(
     let ground = confine(config).inspect_err(|error| refuse(line(error)))?;
     let hello = decode_hello(&hello)?;
     let offered = Arena { base: hello.arena_base, bytes: hello.arena_bytes };
-    let shares_memory = seat.as_ref().is_some_and(shares_memory);
+    let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
     let device = match open_device(config, Some(offered), seat, &ground) {
         Ok(device) => device,
         Err(error) => {
@@ -116,6 +122,7 @@ fn resume(
     (worker, has_compiler): (String, bool),
     link: &Link,
     seat: Option<Seat>,
+    growth: Arc<Growth>,
 ) -> Result<(), WorkerError> {
     let refuse = |text: String| {
         tracing::warn!("a session is not resumed: {text}");
@@ -136,7 +143,8 @@ fn resume(
         Ok(arriving) => arriving,
         Err(error) => return refuse(line(&error)),
     };
-    let shares_memory = seat.as_ref().is_some_and(shares_memory);
+    let shares_memory = seat.as_ref().is_some_and(Seat::shares_memory);
+    let host = HostMemory::new(seat.clone());
     let device = match open_device(config, Some(arriving.manifest.arena()), seat, &ground) {
         Ok(device) => device,
         Err(error) => return refuse(error.to_string()),
@@ -146,7 +154,7 @@ fn resume(
     }
     let (session_id, secret) = (arriving.manifest.session_id, arriving.manifest.secret);
     let control = Arc::new(control);
-    let identity = Identity { session_id, secret, worker, has_compiler, shares_memory };
+    let identity = Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth };
     let (shared, mut dispatcher) = equip(Arc::clone(&control), config, identity, device, &ground, true);
     let manifest = match arriving.settle(&mut dispatcher) {
         Ok(manifest) => manifest,
@@ -173,11 +181,8 @@ struct Identity {
     worker: String,
     has_compiler: bool,
     shares_memory: bool,
-}
-
-/// Whether other sessions may take what this one has not taken yet.
-fn shares_memory(seat: &Seat) -> bool {
-    seat.page().seats() > 1 && seat.memory(0).is_some()
+    host: Arc<HostMemory>,
+    growth: Arc<Growth>,
 }
 
 /// Everything that serves a session, and its threads but this one, which will read.
@@ -189,7 +194,8 @@ fn equip(
     ground: &Ground,
     resumed: bool,
 ) -> (Arc<Shared>, Dispatcher) {
-    let Identity { session_id, secret, worker, has_compiler, shares_memory } = identity;
+    let Identity { session_id, secret, worker, has_compiler, shares_memory, host, growth } = identity;
+    growth.over(&control);
     let compiler = Arc::new(CompileClient::new(Arc::clone(&control)));
     let store = ground.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
@@ -203,6 +209,8 @@ fn equip(
         store,
         shares_memory,
         owner: ground.owner,
+        limits_host: config.limits_host_memory(),
+        growth,
         is_reachable: device.capabilities().direct_writes && !observed,
         outbox: Arc::new(Outbox::new(Arc::clone(&device))),
         device,
@@ -233,7 +241,7 @@ fn equip(
     });
     let ender = Arc::clone(&shared);
     let farewell = Arc::new(move || ender.end("the client said goodbye"));
-    let dispatcher = Dispatcher::new(
+    let mut dispatcher = Dispatcher::new(
         Arc::clone(&shared.device),
         Arc::clone(&shared.outbox),
         compiler,
@@ -241,6 +249,7 @@ fn equip(
         Arc::clone(&shared.exchange),
         farewell,
     );
+    dispatcher.count_against(host);
     spawn("control", &shared, move |shared| shared.obey(&control));
     spawn("housekeeper", &shared, |shared| shared.keep_house());
     (shared, dispatcher)
@@ -312,6 +321,9 @@ struct Shared {
     shares_memory: bool,
     /// The user that the worker runs as.
     owner: u32,
+    /// Whether host memory may be refused that the machine has.
+    limits_host: bool,
+    growth: Arc<Growth>,
     /// Whether device memory is memory of this process, and nobody needs to know who writes it.
     is_reachable: bool,
     device: Arc<dyn Device>,
@@ -504,6 +516,9 @@ impl Shared {
         if self.shares_memory {
             capabilities |= capability::SHARED_MEMORY;
         }
+        if self.limits_host {
+            capabilities |= capability::HOST_LIMIT;
+        }
         if self.has_compiler {
             capabilities |= capability::COMPILE;
         }
@@ -677,6 +692,7 @@ impl Shared {
                     let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
                     self.ask_to_depart(Departure { link: Link::from_fd(fd), deadline });
                 }
+                Ok(Some((Order::Grown { ticket, granted }, _))) => self.growth.hear(ticket, granted),
                 Ok(Some((Order::Adopted, _))) => {
                     let _ = self.verdicts.0.lock().send(Ok(()));
                 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use backend::{Command, Device, DeviceError, EventId, Launch, StreamId, Tag};
 use hip_api::hipError_t;
 use hip_api::types::hipEventDisableTiming;
+use limits::{HostCharge, HostMemory};
 use wire::{Field, GraphNode, GraphStep, MAX_GRAPH_NODES, MAX_GRAPH_SLOTS, Reader, graph_launch};
 
 use crate::dispatch::deliver;
@@ -18,6 +19,9 @@ use crate::outbox::Outbox;
 /// Graphs of one session, and what their nodes may take together.
 const MAX_GRAPHS: usize = 1 << 16;
 const MAX_BYTES: usize = 256 << 20;
+/// What a graph and a node of one take in memory beyond what they take in a frame, roughly.
+const GRAPH_OVERHEAD: u64 = 512;
+const NODE_OVERHEAD: u64 = 256;
 /// Branches of a graph that run side by side; more take turns.
 const MAX_LANES: usize = 4;
 /// Streams and events of graphs have numbers that no client mints.
@@ -31,6 +35,8 @@ pub(crate) struct Graphs {
     next: u64,
     /// Turns of the program that were called off, and will be answered all the same.
     called_off: HashSet<u64>,
+    /// What graphs are counted against, and as how much.
+    host: Option<Arc<HostMemory>>,
 }
 
 /// What a launch needs of the session.
@@ -51,6 +57,7 @@ struct Graph {
     /// Recorded at the end of a launch: the next one comes after it, on whichever stream.
     done: Option<EventId>,
     last: Option<StreamId>,
+    charge: Option<HostCharge>,
 }
 
 /// Where nodes run.
@@ -67,6 +74,11 @@ struct Plan {
 }
 
 impl Graphs {
+    /// Counts graphs against the host memory of the session from now on.
+    pub(crate) fn count_against(&mut self, host: &Arc<HostMemory>) {
+        self.host = Some(Arc::clone(host));
+    }
+
     pub(crate) fn define(&mut self, id: u64) -> Result<(), DeviceError> {
         if self.graphs.len() >= MAX_GRAPHS {
             return Err(DeviceError::out_of_memory(format!("there are {MAX_GRAPHS} graphs already")));
@@ -74,7 +86,9 @@ impl Graphs {
         if self.graphs.contains_key(&id) {
             return Err(DeviceError::invalid_handle(format!("graph {id:#x} exists already")));
         }
-        self.graphs.insert(id, Graph::default());
+        let charge = self.host.as_ref().map(|host| host.charge(GRAPH_OVERHEAD)).transpose();
+        let charge = charge.map_err(|left| DeviceError::out_of_memory(format!("a graph: {left}")))?;
+        self.graphs.insert(id, Graph { charge, ..Graph::default() });
         Ok(())
     }
 
@@ -86,7 +100,7 @@ impl Graphs {
         let result = if over {
             Err(DeviceError::out_of_memory(format!("graphs of more than {MAX_BYTES} bytes")))
         } else {
-            graph.add(nodes)
+            graph.count(bytes as u64, nodes.len() as u64).and_then(|()| graph.add(nodes))
         };
         self.bytes = others + graph.bytes;
         if let Err(error) = &result {
@@ -106,6 +120,10 @@ impl Graphs {
             let (graphs, total) = (graph.bytes - before + after, self.bytes - before + after);
             if total > MAX_BYTES {
                 return Err(DeviceError::out_of_memory(format!("graphs of more than {MAX_BYTES} bytes")));
+            }
+            if let Some(charge) = graph.charge.as_mut().filter(|_| after > before) {
+                let more = charge.bytes().saturating_add((after - before) as u64);
+                charge.resize(more).map_err(|left| exhausted(after as u64, left))?;
             }
             (graph.bytes, self.bytes, graph.slots) = (graphs, total, slots);
             node.steps = update.steps;
@@ -191,7 +209,18 @@ impl Graphs {
     }
 }
 
+fn exhausted(bytes: u64, left: limits::Exhausted) -> DeviceError {
+    DeviceError::out_of_memory(format!("{bytes} bytes of a graph: {left} of the worker's host memory"))
+}
+
 impl Graph {
+    /// Counts nodes that are about to be added.
+    fn count(&mut self, bytes: u64, nodes: u64) -> Result<(), DeviceError> {
+        let Some(charge) = &mut self.charge else { return Ok(()) };
+        let more = bytes.saturating_add(nodes.saturating_mul(NODE_OVERHEAD));
+        charge.resize(charge.bytes().saturating_add(more)).map_err(|left| exhausted(bytes, left))
+    }
+
     fn add(&mut self, nodes: Vec<GraphNode>) -> Result<(), DeviceError> {
         if self.plan.is_some() {
             return Err(DeviceError::invalid_value("a graph that was launched cannot grow"));

@@ -5,11 +5,12 @@
 //! of the program, the client's change comes later: it takes no byte from here that a change of its own is on the way to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use backend::{Device, DeviceError, Scope};
 use hip_api::types::hipErrorOutOfMemory;
+use limits::{HostCharge, HostMemory};
 use mirror::{BODY_BYTES, Tracker, Twin};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub(crate) struct Mirrors {
     live: AtomicUsize,
     /// Work that may have changed some was queued, or was still running when they were last compared.
     worked: AtomicBool,
+    /// What mirrors are counted against, once that is known.
+    host: OnceLock<Arc<HostMemory>>,
     state: Mutex<State>,
 }
 
@@ -45,6 +48,7 @@ struct Mirror {
     owner: Option<u32>,
     /// Its bytes lie in this process.
     resident: bool,
+    _charge: Option<HostCharge>,
 }
 
 /// A mirror as it travels with its session.
@@ -56,6 +60,11 @@ pub(crate) struct MirrorRecord {
 }
 
 impl Mirrors {
+    /// Counts mirrors against the host memory of the session from now on.
+    pub(crate) fn count_against(&self, host: &Arc<HostMemory>) {
+        let _ = self.host.set(Arc::clone(host));
+    }
+
     /// A range that was just mapped is also the client's. Both begin with zeros.
     pub(crate) fn insert(
         &self,
@@ -64,6 +73,13 @@ impl Mirrors {
         address: u64,
         bytes: u64,
     ) -> Result<(), DeviceError> {
+        // The twin always is host memory; the mirror itself unless it is a device's, which counts as that.
+        let copies = if owner.is_some() { 1 } else { 2 };
+        let charge = self.host.get().map(|host| host.charge(bytes.saturating_mul(copies)));
+        let charge = charge.transpose().map_err(|left| {
+            let text = format!("{bytes} bytes of host memory in {copies} copies: {left}");
+            DeviceError::out_of_memory(text)
+        })?;
         let memory = device.resident(address, bytes);
         if memory.is_none() {
             // Memory of this process is zero when it is mapped; what a GPU gives may be anything.
@@ -79,7 +95,7 @@ impl Mirrors {
         // touched through the twin.
         let twin = unsafe { Twin::new(start, bytes as usize, tracker.as_ref().filter(|_| memory.is_some())) };
         let twin = twin.map_err(|error| DeviceError::new(hipErrorOutOfMemory, error.to_string()))?;
-        state.mirrors.insert(address, Mirror { twin, owner, resident: memory.is_some() });
+        state.mirrors.insert(address, Mirror { twin, owner, resident: memory.is_some(), _charge: charge });
         self.live.store(state.mirrors.len(), Ordering::Release);
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use limits::OutOfMemoryKills;
 use parking_lot::{Condvar, Mutex};
 use toolchain::Toolchain;
 use wire::{Field, Hello};
@@ -20,6 +21,7 @@ use crate::broker::Broker;
 use crate::compile_service::CompilerProcess;
 use crate::config::WorkerError;
 use crate::control::{Answer, CONTROL_FD, Control, Order};
+use crate::oom;
 use crate::status::{SessionReport, SessionStatus};
 use crate::tenants::{Tenant, Who};
 
@@ -391,6 +393,7 @@ impl Sessions {
                 Ok(())
             });
         }
+        oom::go_first(&mut command);
         command.spawn()
     }
 
@@ -428,6 +431,7 @@ impl Sessions {
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
         let mut compiler = None;
+        let kills = OutOfMemoryKills::now();
         while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
             match self.broker.serve(id, &tenant.name, control, answer, attached) {
                 None => {}
@@ -438,6 +442,10 @@ impl Sessions {
                     *report.0.lock() = (ticket, fresh);
                     report.1.notify_all();
                 }
+                Some(Answer::Grow { ticket, device, bytes }) => {
+                    let granted = tenant.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
+                    let _ = control.send(&Order::Grown { ticket, granted }, None);
+                }
                 Some(Answer::Left { endpoint }) => {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
                     if let Some(secret) = secret {
@@ -446,9 +454,8 @@ impl Sessions {
                             wire::SessionId(id),
                             endpoint.as_deref().unwrap_or("suspended")
                         );
-                        let tenant = tenant.name.clone();
-                        let asked = Instant::now();
-                        self.absent.insert(id, Absence { tenant, secret, endpoint, asked });
+                        let absence = Absence::new(tenant.name.clone(), secret, endpoint);
+                        self.absent.insert(id, absence);
                     }
                 }
                 Some(_) => break,
@@ -460,13 +467,21 @@ impl Sessions {
         let ended = child.wait();
         // What the process had of shared devices is free now, and not before.
         drop(seat);
-        let session = self.sessions.lock().remove(&id);
+        let killed = ended.as_ref().is_ok_and(|status| oom::was_killed(*status, &kills));
+        let mut sessions = self.sessions.lock();
+        let session = sessions.remove(&id);
+        if let Some(session) = session.as_ref().filter(|_| killed) {
+            // Before anybody can see that the session is gone.
+            self.absent.insert(id, Absence::killed(tenant.name.clone(), session.secret));
+        }
+        drop(sessions);
         self.gone.notify_all();
         let client = session.map(|session| session.client).unwrap_or_default();
         match ended {
             Ok(status) if status.success() => {
                 tracing::info!("session {} of {client} ended", wire::SessionId(id))
             }
+            Ok(_) if killed => tracing::error!("session {} of {client}: {}", wire::SessionId(id), oom::TEXT),
             Ok(status) => tracing::error!("session {} of {client} died: {status}", wire::SessionId(id)),
             Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
         }

@@ -38,6 +38,11 @@ pub struct DeviceLimits {
     pub throttled_ns: u64,
     /// Allocations that were refused because the limit was reached.
     pub refused: u64,
+    /// Bytes of host memory that all sessions together may use, and do use, of all devices together.
+    #[serde(default)]
+    pub host_memory: u64,
+    #[serde(default)]
+    pub host_memory_used: u64,
 }
 
 /// A GPU of the worker.

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
+use crate::absent::Absence;
 use crate::allowance;
 use crate::config::{WorkerConfig, WorkerError};
 use crate::confine;
 use crate::greeting::{self, Door, Guest, Refusal};
 use crate::handshakes::{Caps, Handshakes, Origin, Place};
+use crate::oom;
 use crate::probe::{DeviceSummary, probe};
 use crate::proxy;
 use crate::sessions::{Programs, Sessions};
@@ -46,6 +48,7 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         config.max_sessions as u32,
         config.tokens.clone(),
         config.tokens_file.clone(),
+        config.ledgers.as_ref(),
     )?);
     let server = config.tls.as_ref().map(tls::Identity::server_config).transpose()?;
     let mut listeners = Vec::new();
@@ -87,6 +90,8 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         supervisor.leave_token(listener);
         supervisor.announce(listener, asked)?;
     }
+    allowance::trim(Arc::clone(&supervisor.tenants))
+        .map_err(|source| WorkerError::Io { what: "no thread for the ledger", source })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
     supervisor.tenants.forget_local();
@@ -322,9 +327,10 @@ impl Supervisor {
         {
             return reject(RejectCode::Full, text);
         }
-        let gone = || match self.sessions.absent().ask(hello.session_id).map(|absence| absence.endpoint) {
-            Some(Some(endpoint)) => reject(RejectCode::Moved, endpoint),
-            Some(None) => reject(RejectCode::Away, "the session is suspended".to_owned()),
+        let gone = || match self.sessions.absent().ask(hello.session_id) {
+            Some(Absence { killed: true, .. }) => reject(RejectCode::OutOfMemory, oom::TEXT.to_owned()),
+            Some(Absence { endpoint: Some(endpoint), .. }) => reject(RejectCode::Moved, endpoint),
+            Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
         // A session that is here again comes before the word that it had left.

@@ -11,6 +11,7 @@ use transport::token::{self, LocalToken, TokenError};
 use crate::allowance::Allowance;
 use crate::compile_cache::CompileCache;
 use crate::config::{SessionConfig, WorkerError};
+use crate::growth::LedgerConfig;
 
 /// The name of the only tenant of a worker that has one token, or none.
 pub const DEFAULT_TENANT: &str = "default";
@@ -263,8 +264,9 @@ impl Tenants {
         seats: u32,
         fixed: Vec<TokenConfig>,
         file: Option<PathBuf>,
+        ledgers: Option<&LedgerConfig>,
     ) -> Result<Tenants, WorkerError> {
-        let shared = base.limits.map(|limits| allowance(limits, devices, seats)).transpose()?;
+        let shared = base.limits.map(|limits| allowance(limits, devices, seats, ledgers)).transpose()?;
         let tenants = Tenants { state: RwLock::default(), base, shared, devices, seats, fixed, file };
         tenants.load()?;
         Ok(tenants)
@@ -314,7 +316,7 @@ impl Tenants {
         let own = match (limits, before) {
             // Sessions that run keep their places on the page.
             (Some(limits), Some(before)) if before.limits == Some(limits) => before.allowance.clone(),
-            (Some(limits), _) => Some(allowance(limits, self.devices, self.seats)?),
+            (Some(limits), _) => Some(allowance(limits, self.devices, self.seats, None)?),
             (None, _) => self.shared.clone(),
         };
         config.limits = limits.or(config.limits);
@@ -406,9 +408,18 @@ impl Tenants {
     }
 }
 
-fn allowance(limits: LimitConfig, devices: u32, seats: u32) -> Result<Arc<Allowance>, WorkerError> {
-    let allowance = Allowance::new(limits, devices, seats);
-    Ok(Arc::new(allowance.map_err(|source| WorkerError::Io { what: "no page of limits", source })?))
+fn allowance(
+    limits: LimitConfig,
+    devices: u32,
+    seats: u32,
+    ledgers: Option<&LedgerConfig>,
+) -> Result<Arc<Allowance>, WorkerError> {
+    let allowance = Allowance::new(limits, devices, seats)
+        .map_err(|source| WorkerError::Io { what: "no page of limits", source })?;
+    Ok(Arc::new(match ledgers {
+        Some(ledgers) => allowance.within(ledgers)?,
+        None => allowance,
+    }))
 }
 
 #[cfg(test)]
@@ -478,7 +489,7 @@ mod tests {
     #[test]
     fn each_tenant_has_its_own_uploads_and_limits() {
         let folder = tempfile::tempdir().unwrap();
-        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(write(folder.path(), TWO))).unwrap();
+        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(write(folder.path(), TWO)), None).unwrap();
         let [(_, alice), (_, bob), (_, admin)] = &tenants.tokens()[..] else { panic!() };
         let folder_of = |who: &Who| who.tenant().unwrap().config.uploads.clone().unwrap().folder;
         assert_ne!(folder_of(alice), folder_of(bob));
@@ -493,7 +504,7 @@ mod tests {
     fn a_new_file_adds_and_removes_tenants_and_a_broken_one_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = write(folder.path(), TWO);
-        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(path)).unwrap();
+        let tenants = Tenants::new(base(), 1, 8, Vec::new(), Some(path), None).unwrap();
         let alice = tenants.heir(Some("alice")).ok().unwrap();
         write(folder.path(), "[[token]]\n");
         assert!(tenants.load().is_err());

@@ -20,7 +20,7 @@ use crate::provider::Provider;
 use crate::sample::Samples;
 use crate::state::{Folder, new_token};
 use crate::tokens::Tokens;
-use crate::worker;
+use crate::{vram, worker};
 
 /// Figures of the agent itself.
 #[derive(Debug, Default)]
@@ -84,6 +84,7 @@ impl Agent {
         let tokens = Tokens::read(&folder, &config)?;
         let certificate = Certificate::find(&folder, &config)?;
         let allocations = folder.read()?;
+        vram::settle(&folder, &gpus, &allocations)?;
         let agent = Arc::new(Agent {
             tokens,
             certificate,
@@ -165,12 +166,14 @@ impl Agent {
             lease,
             worker: WorkerRecord::default(),
         };
+        vram::reserve(&self.folder, &self.gpus.read(), &allocation)?;
         allocations.insert(id.clone(), allocation.clone());
         // The keeper is not to start what is being started.
         self.starting.lock().insert(id.clone());
         // Written before anything is started: whatever ends the agent now, nothing is promised twice.
         if let Err(error) = self.folder.write(&allocations) {
             allocations.remove(&id);
+            vram::release(&self.folder, &allocation);
             self.starting.lock().remove(&id);
             return Err(error);
         }
@@ -201,7 +204,9 @@ impl Agent {
             for (at, gpu) in gpus.iter().enumerate() {
                 if request.admits(gpu) && matches!(gpu.backing, Backing::Software { .. }) == software {
                     let capacity = book::capacity(gpu, &self.config.oversubscription);
-                    let used = Agent::promised(allocations, &gpu.uuid);
+                    let mut used = Agent::promised(allocations, &gpu.uuid);
+                    // What somebody uses beyond a request is not taken away.
+                    used.memory_request_bytes = used.memory_request_bytes.max(vram::taken(&self.folder, gpu));
                     candidates.push((at, capacity, used, request.share_of(gpu)?));
                 }
             }
@@ -305,6 +310,7 @@ impl Agent {
         if let Some(process) = again {
             worker::end(process);
         }
+        vram::release(&self.folder, &allocation);
         worker::forget(&self.folder, id);
         self.samples.forget(id);
         self.counters.released.fetch_add(1, Ordering::Relaxed);

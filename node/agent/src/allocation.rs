@@ -22,6 +22,8 @@ pub struct MemoryRequest {
     pub request: Option<u64>,
     /// What may be used.
     pub limit: Option<u64>,
+    /// Host memory that may be used for all GPUs together; by default 512 MiB more than the limits allow of the GPUs.
+    pub host: Option<u64>,
 }
 
 /// Compute of each GPU, in percent of it or in TFLOPs (half precision).

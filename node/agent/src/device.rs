@@ -45,6 +45,9 @@ impl Gpu {
     /// The software GPUs of a configuration; the name of one that does not exist is the error.
     pub fn software(wanted: &[SoftwareGpu], node: &str) -> Result<Vec<Gpu>, String> {
         let mut found: Vec<Gpu> = Vec::new();
+        // A model has no more memory than its part of the machine's, unless somebody says so.
+        let count: u64 = wanted.iter().map(|gpu| u64::from(gpu.count)).sum();
+        let part = limits::machine_memory() / count.max(1) >> 20 << 20;
         for gpu in wanted {
             let row = MODELS.iter().find(|row| row.0.eq_ignore_ascii_case(&gpu.model));
             let (key, name, gib, units, tflops) = *row.ok_or_else(|| gpu.model.clone())?;
@@ -57,7 +60,7 @@ impl Gpu {
                     driver: format!("remora {}", env!("CARGO_PKG_VERSION")),
                     index,
                     numa_node: -1,
-                    memory_bytes: gpu.memory.unwrap_or(gib << 30),
+                    memory_bytes: gpu.memory.unwrap_or_else(|| (gib << 30).min(part)),
                     compute_units: units,
                     tflops,
                     backing: Backing::Software { model: key.to_owned() },

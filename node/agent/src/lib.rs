@@ -9,6 +9,7 @@ mod agent;
 mod allocation;
 mod book;
 mod certificate;
+mod cgroup;
 mod client;
 mod config;
 mod device;
@@ -29,6 +30,7 @@ mod snapshot;
 mod spool;
 mod state;
 mod tokens;
+mod vram;
 mod worker;
 
 pub use agent::Agent;

@@ -6,11 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use limits::LimitConfig;
 use transport::Endpoint;
 use worker::Place;
 
 use crate::allocation::Allocation;
 use crate::certificate::Certificate;
+use crate::cgroup;
 use crate::config::Config;
 use crate::device::{Backing, Gpu};
 use crate::error::words;
@@ -18,7 +20,11 @@ use crate::hip_order::{self, HipOrder};
 use crate::orders;
 use crate::process::Identity;
 use crate::state::{Folder, private};
+use crate::vram;
 
+/// What a worker and each of its sessions may take of the host's memory beside what is counted: code, stacks, queues.
+const WORKER_BYTES: u64 = 1 << 30;
+const SESSION_BYTES: u64 = 32 << 20;
 /// Names the allocation in a worker's environment.
 pub(crate) const MARK: &str = "REMORA_ALLOCATION=";
 /// How long a worker may take until it listens; machines may be busy.
@@ -98,6 +104,7 @@ fn start_on(
     command.arg("--listen").arg(listen.to_string());
     let file = |error: std::io::Error| format!("{}: {error}", out.display());
     command.stdout(private(&out, true).map_err(file)?);
+    cgroup::groups().enter(&mut command, &allocation.id, bounds(config, allocation, gpus));
     let child = command.spawn().map_err(|error| error.to_string())?;
     let pid = child.id();
     let process = Identity::of(pid).ok_or_else(|| last_words(folder, &allocation.id))?;
@@ -119,6 +126,25 @@ fn start_on(
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// What the kernel holds a worker to: all that its own accounts allow, and what processes need besides.
+fn bounds(config: &Config, allocation: &Allocation, gpus: &[Gpu]) -> cgroup::Bounds {
+    let limits = LimitConfig {
+        memory: Some(allocation.share.memory_limit_bytes),
+        host_memory: allocation.request.memory.and_then(|memory| memory.host),
+        compute: Some(allocation.share.compute_limit_percent),
+        request: Some(allocation.share.compute_request_percent),
+        qos: allocation.qos,
+        ..LimitConfig::default()
+    };
+    // Memory of a software GPU is the host's.
+    let software = gpus.iter().filter(|gpu| matches!(gpu.backing, Backing::Software { .. })).count() as u64;
+    let devices = allocation.share.memory_limit_bytes.saturating_mul(software);
+    let sessions = SESSION_BYTES.saturating_mul(config.max_sessions.max(1) as u64);
+    let host = limits.host_limit(gpus.len() as u32);
+    let memory = devices.saturating_add(host).saturating_add(WORKER_BYTES).saturating_add(sessions);
+    cgroup::Bounds { memory, weight: limits.weight() }
 }
 
 fn command(
@@ -152,6 +178,14 @@ fn command(
     let share =
         gpus.iter().fold(allocation.share, |share, gpu| orders::apply(&orders, &names, &gpu.uuid, share));
     command.arg("--memory-limit").arg(share.memory_limit_bytes.to_string());
+    command.arg("--memory-request").arg(share.memory_request_bytes.to_string());
+    if let Some(host) = allocation.request.memory.and_then(|memory| memory.host) {
+        command.arg("--host-memory-limit").arg(host.to_string());
+    }
+    for gpu in gpus {
+        command.arg("--ledger").arg(vram::path(folder, &gpu.uuid));
+    }
+    command.arg("--ledger-owner").arg(&allocation.id);
     command.arg("--compute-limit").arg(share.compute_limit_percent.min(100.0).to_string());
     command.arg("--compute-request").arg(share.compute_request_percent.min(100.0).to_string());
     command.args(["--qos", allocation.qos.name()]);
@@ -224,6 +258,7 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
     let _ = std::fs::remove_dir_all(folder.of_worker(id, "sessions"));
+    cgroup::groups().remove(id);
 }
 
 /// Where the worker of an allocation is reached; nothing if it has none yet.

@@ -16,9 +16,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const LIMITS: &str = "Two clients of one software MI300X: use of the GPU over the run";
+const CONTENDED: &str = "Two clients with all of it between them while other threads want every processor";
 const ASKING: &str = "Asking an agent for a part of a GPU";
 const GONE: &str = "A client is killed: until what it had is free";
 const AGENT: &str = "The agent itself";
@@ -27,6 +30,9 @@ const LOOK: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What two clients are given, in percent.
 const PARTS: [f64; 2] = [25.0, 50.0];
+/// The same where other threads want all processors, so many for each.
+const FIRM: [f64; 2] = [25.0, 75.0];
+const CROWD: usize = 4;
 
 pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Report> {
     let mut report = Report::new(Machine::look());
@@ -43,6 +49,8 @@ pub fn measure(built: &Built, programs: &Programs, effort: Effort) -> Result<Rep
     agent.freeing(programs, if quick { 1 } else { 5 }, &mut report)?;
     step::say(&format!("two clients with 25 and 50 % of a software MI300X for {seconds} s"));
     agent.accuracy(programs, seconds, &mut report)?;
+    step::say(&format!("two clients with 25 and 75 % on busy processors for {seconds} s"));
+    agent.contention(programs, seconds, &mut report)?;
     report.close();
     Ok(report)
 }
@@ -174,16 +182,16 @@ impl Agent {
         Ok(())
     }
 
-    fn accuracy(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
-        let parts: Vec<(f64, Value)> =
-            PARTS.iter().map(|part| Ok((*part, self.allocate(*part)?))).collect::<Result<_>>()?;
+    /// What clients that want all they can get use of the GPU with these shares, in percent, and the agent's processor time a second.
+    fn use_of(&self, programs: &Programs, parts: &[f64], seconds: u64) -> Result<(Vec<f64>, f64)> {
+        let parts: Vec<Value> = parts.iter().map(|part| self.allocate(*part)).collect::<Result<_>>()?;
         let mut clients = Vec::new();
-        for (_, allocation) in &parts {
+        for allocation in &parts {
             clients.push(self.client(programs, allocation)?);
         }
         let (process, before) = (Process(self.child.id()), Instant::now());
         let agent_before = process.cpu_seconds()?;
-        let spent: Vec<f64> = parts.iter().map(|(_, it)| self.spent(it)).collect::<Result<_>>()?;
+        let spent: Vec<f64> = parts.iter().map(|it| self.spent(it)).collect::<Result<_>>()?;
         let start = Instant::now();
         let running: Vec<_> = clients
             .into_iter()
@@ -192,7 +200,7 @@ impl Agent {
             })
             .collect();
         std::thread::sleep(Duration::from_secs(seconds));
-        let after: Vec<f64> = parts.iter().map(|(_, it)| self.spent(it)).collect::<Result<_>>()?;
+        let after: Vec<f64> = parts.iter().map(|it| self.spent(it)).collect::<Result<_>>()?;
         let elapsed = start.elapsed().as_secs_f64() * 1e9;
         let agent = (process.cpu_seconds()? - agent_before) / before.elapsed().as_secs_f64();
         for client in running {
@@ -201,8 +209,17 @@ impl Agent {
                 Err(_) => bail!("a client's thread failed"),
             }
         }
-        for ((part, _), (before, after)) in parts.iter().zip(spent.iter().zip(&after)) {
-            let used = 100.0 * (after - before) / elapsed;
+        for allocation in &parts {
+            let id = allocation["id"].as_str().context("no id")?;
+            self.ask("DELETE", &format!("allocations/{id}"), "")?;
+        }
+        let used = spent.iter().zip(&after).map(|(before, after)| 100.0 * (after - before) / elapsed);
+        Ok((used.collect(), agent))
+    }
+
+    fn accuracy(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
+        let (used, agent) = self.use_of(programs, &PARTS, seconds)?;
+        for (part, used) in PARTS.iter().zip(used) {
             let row =
                 Row::plain(LIMITS, format!("used_{part}"), format!("used with a limit of {part} %"), "%");
             report.push(Row { best: used, median: used, ..row });
@@ -213,6 +230,33 @@ impl Agent {
         let row =
             Row::plain(AGENT, "cpu", "processor time a second, with two workers measured each second", "ms");
         report.push(Row { best: agent * 1e3, median: agent * 1e3, ..row });
+        Ok(())
+    }
+
+    /// Firm shares while others want every processor: each gets less than its limit, in the proportion of what was requested.
+    fn contention(&self, programs: &Programs, seconds: u64, report: &mut Report) -> Result<()> {
+        let over = Arc::new(AtomicBool::new(false));
+        let processors = std::thread::available_parallelism()?.get();
+        let others: Vec<_> = (0..processors * CROWD)
+            .map(|_| {
+                let over = Arc::clone(&over);
+                std::thread::spawn(move || while !over.load(Ordering::Relaxed) {})
+            })
+            .collect();
+        let used = self.use_of(programs, &FIRM, seconds);
+        over.store(true, Ordering::Relaxed);
+        for other in others {
+            let _ = other.join();
+        }
+        let (used, _) = used?;
+        for (part, used) in FIRM.iter().zip(&used) {
+            let name = format!("used with a limit and a request of {part} %");
+            let row = Row::plain(CONTENDED, format!("contended_{part}"), name, "%");
+            report.push(Row { best: *used, median: *used, ..row });
+        }
+        let off = 100.0 * (used[1] / used[0] / (FIRM[1] / FIRM[0]) - 1.0).abs();
+        let row = Row::plain(CONTENDED, "contended_off", "  off the proportion of the requests by", "%");
+        report.push(Row { best: off, median: off, aim: Some(Aim::AtMost(10.0)), ..row });
         Ok(())
     }
 }

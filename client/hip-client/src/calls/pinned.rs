@@ -62,8 +62,8 @@ impl Runtime {
         let device = self.devices[place.device].ordinal;
         let operation = wire::Allocate { device, kind, address: place.start, bytes: place.bytes };
         match place.kind {
-            Kind::Managed => self.take(&operation)?,
-            _ => self.post(&operation, &[])?,
+            Kind::Managed if self.shares_memory() => self.take(&operation)?,
+            _ => self.show(&operation)?,
         }
         let mirrors = self.connection.mirrors();
         // SAFETY: accessible until `forget_mirror`, which takes it out first.
@@ -155,13 +155,17 @@ impl Runtime {
         let adopt = wire::Adopt { device: ordinal, address, bytes };
         let view = match self.connection.call(&adopt, thread::current_call()) {
             Ok(_) => address,
+            // There is no room for it under another address either.
+            Err(failure) if failure.status == hipErrorOutOfMemory.0 as i32 => {
+                return Err(hipErrorOutOfMemory);
+            }
             Err(_) => {
                 // Distances within a page stay as they are: programs align by address.
                 let inside = address % PAGE as u64;
                 let room = bytes + inside;
                 let base = self.memory.reserve_view(room).ok_or(hipErrorOutOfMemory)?;
                 let operation = wire::Allocate { device: ordinal, kind: PINNED, address: base, bytes: room };
-                self.post(&operation, &[])?;
+                self.show(&operation).inspect_err(|_| self.memory.release_view(base, room))?;
                 base + inside
             }
         };
