@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use transport::{Address, DEFAULT_PORT, Endpoint, tls};
+use transport::{Address, DEFAULT_PORT, Endpoint, tls, token};
 
 /// What the environment says.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Environment {
     port: Option<String>,
     token: Option<String>,
     token_file: Option<PathBuf>,
+    admin_token: Option<String>,
+    admin_token_file: Option<PathBuf>,
     dstack_token: Option<String>,
     tls_ca: Option<String>,
     connect_timeout: Option<String>,
@@ -30,6 +32,7 @@ pub struct Environment {
     cache_home: Option<PathBuf>,
     data_home: Option<PathBuf>,
     state_home: Option<PathBuf>,
+    runtime_dir: Option<PathBuf>,
     home: Option<PathBuf>,
 }
 
@@ -49,6 +52,8 @@ impl Environment {
             port: text("TF_WORKER_PORT"),
             token: text("REMORA_TOKEN"),
             token_file: path("REMORA_TOKEN_FILE"),
+            admin_token: text("REMORA_ADMIN_TOKEN"),
+            admin_token_file: path("REMORA_ADMIN_TOKEN_FILE"),
             dstack_token: text("DSTACK_TOKEN"),
             tls_ca: text("REMORA_TLS_CA"),
             connect_timeout: text("REMORA_CONNECT_TIMEOUT"),
@@ -62,6 +67,7 @@ impl Environment {
             cache_home: path("XDG_CACHE_HOME"),
             data_home: path("XDG_DATA_HOME"),
             state_home: path("XDG_STATE_HOME"),
+            runtime_dir: path("XDG_RUNTIME_DIR"),
             home: path("HOME"),
         }
     }
@@ -135,13 +141,27 @@ impl Environment {
     /// The secret shared between clients and workers.
     pub fn token(&self, file: Option<&std::path::Path>) -> Result<Option<Vec<u8>>> {
         match (file, &self.token, &self.token_file) {
-            (Some(path), _, _) => read_token(path).map(Some),
+            (Some(path), _, _) => Ok(Some(token::read_file(path)?)),
             (None, Some(token), _) => Ok(Some(token.clone().into_bytes())),
-            (None, None, Some(path)) => read_token(path).map(Some),
+            (None, None, Some(path)) => Ok(Some(token::read_file(path)?)),
             (None, None, None) => {
                 Ok(self.address()?.and_then(|address| address.token).map(String::into_bytes))
             }
         }
+    }
+
+    /// The secret of the operator of a worker.
+    pub fn admin_token(&self) -> Result<Option<Vec<u8>>> {
+        match (&self.admin_token, &self.admin_token_file) {
+            (Some(token), _) => Ok(Some(token.clone().into_bytes())),
+            (None, Some(path)) => Ok(Some(token::read_file(path)?)),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Where workers without a token leave one for programs of the same user.
+    pub fn local_tokens(&self) -> Vec<PathBuf> {
+        token::local_folders(self.runtime_dir.clone(), self.state_home.clone(), self.home.clone())
     }
 
     /// The token of a dstack user.

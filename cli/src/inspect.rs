@@ -8,12 +8,13 @@ use crate::env::Environment;
 
 /// A worker, with what the environment says it takes to be let in.
 pub fn place(endpoint: Endpoint, environment: &Environment) -> Result<Place> {
-    Ok(Place {
-        endpoint,
-        token: environment.token(None)?,
-        trust: environment.trust()?,
-        connect_timeout: environment.connect_timeout(),
-    })
+    // The operator's token shows and moves the sessions of all tenants, a tenant's shows its own.
+    let token = match environment.admin_token()? {
+        Some(token) => Some(token),
+        None => environment.token(None)?,
+    };
+    let token = token.or_else(|| transport::token::find_local(&environment.local_tokens(), &endpoint));
+    Ok(Place { endpoint, token, trust: environment.trust()?, connect_timeout: environment.connect_timeout() })
 }
 
 /// The status of a worker.

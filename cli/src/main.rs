@@ -16,6 +16,7 @@ mod migrate;
 mod run;
 mod serve;
 mod submit;
+mod token;
 mod top;
 mod worker;
 
@@ -31,6 +32,7 @@ use clap::{Parser, Subcommand};
   REMORA_WORKER      the worker to use: host:port, tls://host:port, unix:/path or such a URL
   TF_WORKER_HOST     its host, and TF_WORKER_PORT its port (18515), if REMORA_WORKER is not set
   REMORA_TOKEN       the secret shared with the worker, or REMORA_TOKEN_FILE a file that holds it
+  REMORA_ADMIN_TOKEN the secret for administration of a worker, or REMORA_ADMIN_TOKEN_FILE a file that holds it
   REMORA_TLS_CA      whom to believe with tls://: a PEM file, or sha256:FINGERPRINT
   HIP_REMOTE_LIB_DIR where the client's libamdhip64.so.* are
   REMORA_TOOLCHAIN   where clang, HIP headers and device libraries for hiprtc are
@@ -51,6 +53,8 @@ enum Command {
     Emulate(emulate::Arguments),
     /// Offer GPUs to programs on this machine or others
     Worker(worker::Arguments),
+    /// Make tokens for workers
+    Token(token::Arguments),
     /// Share the GPUs of this machine: give parts of them away over HTTP, and run a limited worker for each
     Agent(agent::Arguments),
     /// Run the board: submit HIP kernels, have them checked and measured, in a browser or by HTTP
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments, &environment),
         Command::Emulate(arguments) => emulate::emulate(&arguments, &environment),
         Command::Worker(arguments) => worker::work(&arguments, &environment).map(|()| ExitCode::SUCCESS),
+        Command::Token(arguments) => token::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Agent(arguments) => agent::run(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Serve(arguments) => serve::serve(&arguments, &environment).map(|()| ExitCode::SUCCESS),
         Command::Submit(arguments) => submit::submit(&arguments, &environment),

@@ -37,6 +37,9 @@ pub struct ResumeArguments {
     /// The worker that shall have it (else REMORA_WORKER)
     #[arg(long, value_name = "ENDPOINT")]
     worker: Option<String>,
+    /// Whose it is there, if the worker has several tokens: the name of one
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
     /// The worker it was taken from, if that is another: it sends the program on
     #[arg(long, value_name = "ENDPOINT")]
     from: Option<String>,
@@ -56,6 +59,9 @@ pub struct MigrateArguments {
     /// The worker that shall have it
     #[arg(long, value_name = "ENDPOINT")]
     to: String,
+    /// Whose it is there, if that worker has several tokens; the tenant of the same name by default
+    #[arg(long, value_name = "NAME")]
+    tenant: Option<String>,
     /// Where the program finds that worker, if not by the same name
     #[arg(long, value_name = "ENDPOINT")]
     seen_at: Option<String>,
@@ -89,7 +95,8 @@ pub fn snapshot(arguments: &SnapshotArguments, environment: &Environment) -> Res
 pub fn resume(arguments: &ResumeArguments, environment: &Environment) -> Result<()> {
     let to = named(arguments.worker.as_deref(), environment)?;
     let file = File::open(&arguments.file).with_context(|| format!("{}", arguments.file.display()))?;
-    let session = ::worker::resume(&to, &mut BufReader::with_capacity(1 << 20, file))?;
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let session = ::worker::resume_for(&to, arguments.tenant.as_deref(), &mut file)?;
     if let Some(from) = &arguments.from {
         let from = place(from, environment)?;
         let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
@@ -103,7 +110,12 @@ pub fn migrate(arguments: &MigrateArguments, environment: &Environment) -> Resul
     let to = place(&arguments.to, environment)?;
     let session = find(&arguments.session, &from)?;
     let seen_at = seen_at(arguments.seen_at.as_deref(), &to)?;
-    ::worker::migrate(&from, &to, session, patience(arguments.patience)?, Some(&seen_at))?;
+    let tenant = match &arguments.tenant {
+        Some(tenant) => Some(tenant.clone()),
+        None => tenant_of(session, &from)?,
+    };
+    let patience = patience(arguments.patience)?;
+    ::worker::migrate(&from, &to, session, tenant.as_deref(), patience, Some(&seen_at))?;
     say(&format!("session {session:016x} moved to {seen_at}"))
 }
 
@@ -123,6 +135,13 @@ fn named(worker: Option<&str>, environment: &Environment) -> Result<Place> {
 
 fn place(text: &str, environment: &Environment) -> Result<Place> {
     named(Some(text), environment)
+}
+
+/// The tenant a session belongs to, if its worker has several.
+fn tenant_of(session: u64, from: &Place) -> Result<Option<String>> {
+    let status = from.inspect()?;
+    let found = status.sessions.into_iter().find(|it| it.id == session).map(|it| it.tenant);
+    Ok(found.filter(|tenant| !tenant.is_empty() && tenant != ::worker::DEFAULT_TENANT))
 }
 
 /// The number of a session that a person names.

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
-use worker::{BackendConfig, DeviceConfig, LimitConfig, Qos, SessionConfig, UploadConfig, WorkerConfig};
+pub use worker::parse_bytes;
+use worker::{
+    BackendConfig, DeviceConfig, LimitConfig, Qos, SessionConfig, TokenConfig, UploadConfig, WorkerConfig,
+};
 
 use crate::env::Environment;
 
@@ -55,9 +58,16 @@ pub struct Arguments {
     /// The libamdhip64 to load with --backend hip
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
-    /// A file with the secret that clients must prove to know (else REMORA_TOKEN)
+    /// A file with the token that clients must prove to know (else REMORA_TOKEN); `remora token new` makes one. Without a token, only
+    /// programs of the user who started the worker, and of root, are served
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// A file with several tokens, each with a name and limits of its own (docs/tokens.md). Read again on SIGHUP
+    #[arg(long, value_name = "FILE", conflicts_with = "token_file")]
+    tokens: Option<PathBuf>,
+    /// A file with the token for administration: list, snapshot, resume and migrate the sessions of all tenants
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
     /// A certificate chain (PEM) for TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -173,7 +183,9 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
     let program = std::env::current_exe().context("this program does not know where it is")?;
     worker::supervise(WorkerConfig {
         listen,
-        token: environment.token(arguments.token_file.as_deref())?,
+        tokens: tokens(arguments, environment)?,
+        tokens_file: arguments.tokens.clone(),
+        local_tokens: environment.local_tokens(),
         tls: identity,
         max_sessions: arguments.max_sessions.max(1),
         handshake_timeout: seconds(arguments.handshake_timeout, "--handshake-timeout")?,
@@ -186,6 +198,18 @@ pub fn work(arguments: &Arguments, environment: &Environment) -> Result<()> {
             .transpose()?,
     })?;
     Ok(())
+}
+
+/// Tokens that options and environment give.
+fn tokens(arguments: &Arguments, environment: &Environment) -> Result<Vec<TokenConfig>> {
+    let mut tokens = Vec::new();
+    if arguments.tokens.is_none() {
+        tokens.extend(environment.token(arguments.token_file.as_deref())?.map(TokenConfig::only));
+    }
+    if let Some(file) = &arguments.admin_token_file {
+        tokens.push(TokenConfig::admin(transport::token::read_file(file)?));
+    }
+    Ok(tokens)
 }
 
 /// Limits, if any of their options was given.
@@ -226,21 +250,6 @@ fn seconds(seconds: f64, option: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// `16G`, `512M`, `1024K` or plain bytes.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no size; write for example 16G");
-    let digits = text.trim_end_matches(['i', 'B', 'b']);
-    let (number, shift) = match digits.chars().last() {
-        Some('k' | 'K') => (&digits[..digits.len() - 1], 10),
-        Some('m' | 'M') => (&digits[..digits.len() - 1], 20),
-        Some('g' | 'G') => (&digits[..digits.len() - 1], 30),
-        Some('t' | 'T') => (&digits[..digits.len() - 1], 40),
-        _ => (digits, 0),
-    };
-    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
-}
-
 /// Asks for SIGTERM when the parent ends, and looks whether it has already.
 fn exit_with_parent() {
     // SAFETY: plain system calls; the signal is the one this process stops on.
@@ -249,22 +258,6 @@ fn exit_with_parent() {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
         if libc::getppid() != parent {
             libc::_exit(0);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(parse_bytes("16G"), Ok(16 << 30));
-        assert_eq!(parse_bytes("16GiB"), Ok(16 << 30));
-        assert_eq!(parse_bytes("512m"), Ok(512 << 20));
-        assert_eq!(parse_bytes("4096"), Ok(4096));
-        for wrong in ["", "G", "-1", "0", "9999999999T", "1X"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }
 }

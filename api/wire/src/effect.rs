@@ -53,6 +53,7 @@ impl Opcode {
             | Opcode::Decide
             | Opcode::Redirect
             | Opcode::Done
+            | Opcode::ResumeFor
             | Opcode::ReadClock
             | Opcode::RecordSpans
             | Opcode::Spans

@@ -125,7 +125,8 @@ pub fn prove(
     match token {
         Some(token) => proof.access = access_mac(token, hello, challenge).finalize().into_bytes().into(),
         None if challenge.requires_token => {
-            return Err(RejectCode::Access.reject("the worker wants a token and none is configured").into());
+            let text = "the worker wants a token and none is configured (a worker that was given none serves only its own user)";
+            return Err(RejectCode::Access.reject(text).into());
         }
         None => {}
     }
@@ -185,22 +186,39 @@ impl Greeting {
         token: Option<&[u8]>,
         secret: Option<&[u8; 32]>,
     ) -> Result<Hello, Reject> {
-        if self.challenge.requires_token {
-            // A worker that demands a token but has none must let nobody in.
-            let granted = token.is_some_and(|token| {
-                access_mac(token, &self.hello, &self.challenge).verify_slice(&proof.access).is_ok()
-            });
-            if !granted {
-                return Err(RejectCode::Access.reject("the token is missing or wrong"));
-            }
+        self.check_token(proof, token)?;
+        self.accept_session(proof, secret)
+    }
+
+    /// The first of the worker's tokens that the client has proved to know. The protocol carries no name of a token, so that clients
+    /// need none: the worker tries each, which costs about a microsecond. `None` if no token is required.
+    pub fn check_token<'t>(
+        &self,
+        proof: &Proof,
+        tokens: impl IntoIterator<Item = &'t [u8]>,
+    ) -> Result<Option<usize>, Reject> {
+        if !self.challenge.requires_token {
+            return Ok(None);
         }
+        let proves =
+            |token| access_mac(token, &self.hello, &self.challenge).verify_slice(&proof.access).is_ok();
+        // A worker that demands a token but has none must let nobody in.
+        match tokens.into_iter().position(proves) {
+            Some(place) => Ok(Some(place)),
+            None => Err(RejectCode::Access.reject("the token is missing or wrong")),
+        }
+    }
+
+    /// Checks the proof of the session that the Hello names, if it names one. Access must have been checked.
+    pub fn accept_session(self, proof: &Proof, secret: Option<&[u8; 32]>) -> Result<Hello, Reject> {
         if self.hello.session_id != 0 {
             let proved = secret.is_some_and(|secret| {
                 session_mac(secret, &self.hello, &self.challenge).verify_slice(&proof.session).is_ok()
             });
             if !proved {
+                let id = self.hello.session_id;
                 return Err(RejectCode::UnknownSession
-                    .reject(format!("session {} is not known here (any more)", self.hello.session_id)));
+                    .reject(format!("session {id:016x} is not known here (any more)")));
             }
         }
         Ok(self.hello)

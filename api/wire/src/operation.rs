@@ -230,6 +230,8 @@ macro_rules! for_each_operation {
             /// A session that is suspended, or has moved, is to be found there. Answered with Done.
             0x0825 Unsequenced Redirect { session: u64, endpoint: String } => {};
             0x0826 Unsequenced Done { session: u64 } => {};
+            /// As Resume, for a worker with several tokens: the session belongs to this tenant from then on.
+            0x0827 Unsequenced ResumeFor { tenant: String } => {};
 
             /// An executable graph, without nodes yet.
             0x0900 Post DefineGraph { graph: u64 } => {};

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use transport::tls::Trust;
-use transport::{Address, DEFAULT_PORT, Endpoint};
+use transport::{Address, DEFAULT_PORT, Endpoint, token};
 
 use crate::connection::Config;
 use crate::upload::When;
@@ -98,8 +98,9 @@ pub fn config() -> Result<Config, String> {
         Some(url) if Address::is_url(&url) => (Some(("REMORA_WORKER", url)), None),
         worker => (text("REMORA_URL").map(|url| ("REMORA_URL", url)), worker),
     };
-    let parse = |(name, url): (&str, String)| url.parse().map_err(|error| format!("{name}: {error}"));
-    let whole: Option<Address> = url.map(parse).transpose()?;
+    let parse =
+        |(name, url): (&str, String)| url.parse::<Address>().map_err(|error| format!("{name}: {error}"));
+    let whole = url.map(parse).transpose()?;
     let endpoint = match (worker, &whole) {
         (Some(worker), _) => worker.parse::<Endpoint>().map_err(|error| format!("REMORA_WORKER: {error}"))?,
         (None, Some(whole)) => whole.endpoint.clone(),
@@ -117,12 +118,11 @@ pub fn config() -> Result<Config, String> {
     let token = match (text("REMORA_TOKEN"), path("REMORA_TOKEN_FILE")) {
         (Some(token), _) => Some(token.into_bytes()),
         (None, Some(path)) => {
-            let bytes = std::fs::read(&path)
-                .map_err(|error| format!("REMORA_TOKEN_FILE {} cannot be read: {error}", path.display()))?;
-            Some(bytes.trim_ascii().to_vec())
+            Some(token::read_file(&path).map_err(|error| format!("REMORA_TOKEN_FILE: {error}"))?)
         }
         (None, None) => whole.as_ref().and_then(|whole| whole.token.clone()).map(String::into_bytes),
     };
+    let token = token.or_else(|| token::find_local(&local_tokens(), &endpoint));
     let trust = match text("REMORA_TLS_CA") {
         Some(value) => Some(
             Trust::parse(&value)
@@ -157,6 +157,11 @@ pub fn config() -> Result<Config, String> {
         links,
         ..Config::default()
     })
+}
+
+/// Where a worker without a token leaves one for programs of its own user.
+fn local_tokens() -> Vec<PathBuf> {
+    token::local_folders(path("XDG_RUNTIME_DIR"), path("XDG_STATE_HOME"), path("HOME"))
 }
 
 fn when(name: &str) -> Result<When, String> {

@@ -21,6 +21,25 @@ pub enum TransportError {
     NoTrust { endpoint: String },
     #[error("TLS failed: {0}")]
     Tls(#[from] rustls::Error),
+    #[error(
+        "the certificate is sha256:{found}, and sha256:{expected} is pinned: if the worker got a new certificate (--tls-self-signed makes \
+         one at every start), compare with what it logged and set REMORA_TLS_CA; if not, another machine answers in its place"
+    )]
+    Pin { expected: String, found: String },
+    #[error(
+        "the certificate is not signed by what REMORA_TLS_CA names, or is for another host name ({0}): set REMORA_TLS_CA to the \
+         worker's authority file, or to the sha256: fingerprint that the worker logged"
+    )]
+    Distrusted(rustls::CertificateError),
+    #[error(
+        "the other side does not speak TLS: use HOST:PORT without tls:// if that is a worker without TLS, or start the worker with \
+         --tls-self-signed or --tls-cert"
+    )]
+    NotTls,
+    #[error(
+        "the other side speaks TLS: name the worker tls://HOST:PORT and set REMORA_TLS_CA to the fingerprint it logged"
+    )]
+    SpeaksTls,
     #[error("no certificate could be made")]
     Certificate(#[from] rcgen::Error),
     #[error("the connection failed")]

@@ -19,10 +19,18 @@ pub fn send<O: Operation>(link: &Link, fields: &O) -> Result<(), TransportError>
 /// Reads one whole frame. `limit` bounds its payload below what the header may claim.
 pub fn receive(link: &Link, limit: u64) -> Result<Frame, TransportError> {
     let mut head = [0; Header::BYTES];
-    link.read_exact(&mut head).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => TransportError::Closed,
-        _ => TransportError::Io(error),
-    })?;
+    let mut filled = 0;
+    while filled < head.len() {
+        match link.read(&mut head[filled..])? {
+            // A TLS server answers a frame with an alert of seven bytes and closes.
+            0 if is_tls(&head[..filled]) => return Err(TransportError::SpeaksTls),
+            0 => return Err(TransportError::Closed),
+            bytes => filled += bytes,
+        }
+    }
+    if is_tls(&head) {
+        return Err(TransportError::SpeaksTls);
+    }
     let header = Header::decode(&head)?;
     if header.payload_len > limit {
         return Err(WireError::TooLarge { what: "handshake frame", bytes: header.payload_len, limit }.into());
@@ -30,6 +38,11 @@ pub fn receive(link: &Link, limit: u64) -> Result<Frame, TransportError> {
     let mut payload = vec![0; header.payload_len as usize];
     link.read_exact(&mut payload)?;
     Ok(Frame { header, payload })
+}
+
+/// Whether bytes in the place of a frame are a TLS record: an alert or a handshake, version 3.
+pub fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x15 | 0x16, 3, ..])
 }
 
 /// Reads one frame that must be this operation; a rejection in its place is an error that says why.

@@ -7,6 +7,7 @@
 pub mod greet;
 pub mod impair;
 pub mod tls;
+pub mod token;
 
 mod address;
 mod endpoint;
@@ -14,6 +15,7 @@ mod error;
 mod lane;
 mod link;
 mod listener;
+mod owner;
 
 pub use address::Address;
 pub use endpoint::{DEFAULT_PORT, Endpoint};

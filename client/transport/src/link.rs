@@ -220,6 +220,19 @@ impl Link {
         unsafe { libc::shutdown(self.raw_fd(), libc::SHUT_RDWR) };
     }
 
+    /// What the other side has sent and nobody has read yet, without taking it. Waits for the first byte; 0 at the end of the
+    /// stream. Of an encrypted link these are encrypted bytes.
+    pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the buffer is writable for its length.
+        let bytes =
+            unsafe { libc::recv(self.raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_PEEK) };
+        usize::try_from(bytes).map_err(|_| io::Error::last_os_error())
+    }
+
+    pub(crate) fn socket(&self) -> &OwnedFd {
+        &self.inner.socket
+    }
+
     pub fn raw_fd(&self) -> RawFd {
         self.inner.socket.as_raw_fd()
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -142,7 +142,7 @@ pub fn connect(
 ) -> Result<Link, TransportError> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|error| rustls::Error::General(format!("{host} is no name for TLS: {error}")))?;
-    shake(link, ClientConnection::new(config, name)?.into(), timeout)
+    shake(link, ClientConnection::new(config, name)?.into(), timeout).map_err(explain)
 }
 
 /// Speaks TLS on an accepted link, as the worker.
@@ -154,9 +154,25 @@ fn shake(link: Link, mut connection: Connection, timeout: Duration) -> Result<Li
     link.set_read_timeout(Some(timeout))?;
     link.set_write_timeout(Some(timeout))?;
     connection.set_buffer_limit(Some(BUFFER_LIMIT));
+    // The whole handshake has this much time, however slowly its bytes arrive.
+    let deadline = Instant::now() + timeout;
     while connection.is_handshaking() {
-        let mut stream = &link;
-        connection.complete_io(&mut stream)?;
+        while connection.wants_write() {
+            connection.write_tls(&mut &link)?;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        link.set_read_timeout(Some(left))?;
+        if connection.is_handshaking() && connection.read_tls(&mut &link)? == 0 {
+            return Err(TransportError::Closed);
+        }
+        if let Err(error) = connection.process_new_packets() {
+            // An alert that says what was wrong.
+            let _ = connection.write_tls(&mut &link);
+            return Err(error.into());
+        }
     }
     while connection.wants_write() {
         connection.write_tls(&mut &link)?;
@@ -164,6 +180,30 @@ fn shake(link: Link, mut connection: Connection, timeout: Duration) -> Result<Li
     link.set_read_timeout(None)?;
     link.set_write_timeout(None)?;
     Ok(link.with_tls(Session::new(connection))?)
+}
+
+/// Names the cause of a failed handshake where rustls has only a code for it.
+fn explain(error: TransportError) -> TransportError {
+    let TransportError::Tls(error) = error else { return error };
+    match error {
+        rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other)) => {
+            match other.0.downcast_ref::<WrongPin>() {
+                Some(pin) => TransportError::Pin { expected: hex(&pin.expected), found: hex(&pin.found) },
+                None => TransportError::Distrusted(rustls::CertificateError::Other(other)),
+            }
+        }
+        rustls::Error::InvalidCertificate(problem) => TransportError::Distrusted(problem),
+        rustls::Error::InvalidMessage(_) => TransportError::NotTls,
+        other => TransportError::Tls(other),
+    }
+}
+
+/// The certificate is not the pinned one.
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate is not the pinned one")]
+struct WrongPin {
+    expected: [u8; 32],
+    found: [u8; 32],
 }
 
 /// The TLS state of a link. Two locks, so that a reader waiting for the socket never holds up a writer:
@@ -314,11 +354,12 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if fingerprint(certificate) == self.expected {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(rustls::CertificateError::ApplicationVerificationFailure.into())
+        let found = fingerprint(certificate);
+        if found == self.expected {
+            return Ok(ServerCertVerified::assertion());
         }
+        let wrong = WrongPin { expected: self.expected, found };
+        Err(rustls::CertificateError::Other(rustls::OtherError(Arc::new(wrong))).into())
     }
 
     fn verify_tls12_signature(
@@ -348,6 +389,10 @@ impl ServerCertVerifier for Pinned {
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {

@@ -16,6 +16,8 @@ const ASKING: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Absence {
+    /// Whose it is.
+    pub(crate) tenant: String,
     pub(crate) secret: [u8; 32],
     /// Where it is; nowhere if it is suspended.
     pub(crate) endpoint: Option<String>,
@@ -89,7 +91,8 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_and_a_suspended_session_can_be_redirected() {
         let absent = Absent::default();
-        let absence = Absence { secret: [1; 32], endpoint: None, asked: Instant::now() };
+        let absence =
+            Absence { tenant: String::new(), secret: [1; 32], endpoint: None, asked: Instant::now() };
         for id in 0..=MOST as u64 {
             absent.insert(id, absence.clone());
         }

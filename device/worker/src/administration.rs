@@ -82,6 +82,14 @@ pub fn snapshot(
     Ok(Taken { place: from.clone(), link })
 }
 
+fn ask_to_resume(to: &Place, tenant: Option<&str>) -> Result<Link, MoveError> {
+    match tenant {
+        Some(tenant) => to.ask(&wire::ResumeFor { tenant: tenant.to_owned() }),
+        // Older workers know this one.
+        None => to.ask(&wire::Resume {}),
+    }
+}
+
 fn begin(from: &Place, session: u64, patience: Duration) -> Result<Link, MoveError> {
     let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
     let link = from.ask(&wire::Snapshot { session, patience_ms })?;
@@ -89,9 +97,14 @@ fn begin(from: &Place, session: u64, patience: Duration) -> Result<Link, MoveErr
     Ok(link)
 }
 
-/// Gives a session that was taken to a worker, which goes on with it. Returns its number.
+/// Gives a session that was taken to a worker with one tenant, which goes on with it. Returns its number.
 pub fn resume(to: &Place, file: &mut dyn Read) -> Result<u64, MoveError> {
-    let link = to.ask(&wire::Resume {})?;
+    resume_for(to, None, file)
+}
+
+/// The same for a tenant of a worker that has several.
+pub fn resume_for(to: &Place, tenant: Option<&str>, file: &mut dyn Read) -> Result<u64, MoveError> {
+    let link = ask_to_resume(to, tenant)?;
     link.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
     let mut pieces = PieceWriter::new(&link);
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -115,12 +128,13 @@ pub fn redirect(from: &Place, session: u64, endpoint: &Endpoint) -> Result<(), M
     Ok(())
 }
 
-/// Moves a session from a worker to another while its program runs. `seen_at` is where the program finds the new worker, if
-/// that is not where it is found from here.
+/// Moves a session from a worker to another while its program runs. `tenant` is whose it is there, if that worker has several;
+/// `seen_at` is where the program finds the new worker, if that is not where it is found from here.
 pub fn migrate(
     from: &Place,
     to: &Place,
     session: u64,
+    tenant: Option<&str>,
     patience: Duration,
     seen_at: Option<&Endpoint>,
 ) -> Result<(), MoveError> {
@@ -129,7 +143,7 @@ pub fn migrate(
     let mut buffer = vec![0; BUFFER_BYTES];
     // The other worker is asked when there is something to give.
     let mut bytes = taken.read(&mut buffer).map_err(from.failed())?;
-    let there = to.ask(&wire::Resume {})?;
+    let there = ask_to_resume(to, tenant)?;
     there.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
     let mut given = PieceWriter::new(&there);
     let sent = loop {

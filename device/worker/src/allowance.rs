@@ -10,8 +10,8 @@ use limits::{LimitConfig, Page, Seat};
 use parking_lot::Mutex;
 
 use crate::config::WorkerError;
-use crate::sessions::Sessions;
 use crate::status::DeviceLimits;
+use crate::tenants::Tenants;
 
 /// Between two looks at what was used.
 const LOOK: Duration = Duration::from_secs(1);
@@ -85,16 +85,14 @@ impl Allowance {
 }
 
 /// Looks once a second at what sessions have used, where that is limited.
-pub(crate) fn measure(sessions: Arc<Sessions>) -> io::Result<()> {
-    if sessions.allowance().is_none() {
+pub(crate) fn measure(tenants: Arc<Tenants>) -> io::Result<()> {
+    if !tenants.are_limited() {
         return Ok(());
     }
     let look = move || {
         loop {
             std::thread::sleep(LOOK);
-            if let Some(allowance) = sessions.allowance() {
-                allowance.look();
-            }
+            tenants.allowances().iter().for_each(|allowance| allowance.look());
         }
     };
     std::thread::Builder::new().name("measure".to_owned()).spawn(look).map(drop)

@@ -1,8 +1,8 @@
 //! Sharing between sessions: the supervisor keeps what one session offers until another asks for it by its token.
 //!
-//! A token is 32 random bytes that only the offering client is told, so who knows it was given it. Tokens are of one worker,
-//! whose clients all proved the same access token; another worker, with another, knows nothing of them. What a session offers
-//! can be asked for until the session takes it back or ends; what was handed out before stays with whom has it.
+//! A token is 32 random bytes that only the offering client is told, so who knows it was given it. Even so it opens nothing for
+//! another tenant of the worker, and another worker knows nothing of it. What a session offers can be asked for until the session takes
+//! it back or ends; what was handed out before stays with whom has it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -21,6 +21,7 @@ pub(crate) type Token = [u8; 32];
 
 struct Offer {
     session: u64,
+    tenant: String,
     file: OwnedFd,
     bytes: u64,
 }
@@ -36,13 +37,14 @@ impl Broker {
     pub(crate) fn serve(
         &self,
         session: u64,
+        tenant: &str,
         control: &Control,
         answer: Answer,
         attached: Option<OwnedFd>,
     ) -> Option<Answer> {
         match (answer, attached) {
             (Answer::Offer { ticket, bytes }, Some(file)) => {
-                let order = match self.offer(session, file, bytes) {
+                let order = match self.offer(session, tenant, file, bytes) {
                     Ok(token) => Order::Offered { ticket, token },
                     Err(text) => Order::Refused { ticket, text },
                 };
@@ -50,7 +52,7 @@ impl Broker {
             }
             (Answer::Ask { ticket, token }, _) => {
                 let offers = self.offers.lock();
-                match offers.get(&token) {
+                match offers.get(&token).filter(|it| it.tenant == tenant) {
                     Some(it) => {
                         let order = Order::Granted { ticket, bytes: it.bytes };
                         send(control, &order, Some(it.file.as_raw_fd()));
@@ -77,14 +79,14 @@ impl Broker {
         self.offers.lock().retain(|_, it| it.session != session);
     }
 
-    fn offer(&self, session: u64, file: OwnedFd, bytes: u64) -> Result<Token, String> {
+    fn offer(&self, session: u64, tenant: &str, file: OwnedFd, bytes: u64) -> Result<Token, String> {
         let mut token = [0; 32];
         getrandom::fill(&mut token).map_err(|error| format!("no randomness: {error}"))?;
         let mut offers = self.offers.lock();
         if offers.values().filter(|it| it.session == session).count() >= MAX_OFFERS {
             return Err(format!("{MAX_OFFERS} pieces of memory are shared already"));
         }
-        offers.insert(token, Offer { session, file, bytes });
+        offers.insert(token, Offer { session, tenant: tenant.to_owned(), file, bytes });
         Ok(token)
     }
 }
@@ -216,6 +218,7 @@ mod tests {
     /// A session's end of a broker: asks, lets the broker serve, hears.
     struct Session {
         id: u64,
+        tenant: &'static str,
         exchange: Exchange,
         near: Arc<Control>,
         far: Control,
@@ -223,16 +226,20 @@ mod tests {
 
     impl Session {
         fn new(id: u64) -> Session {
+            Session::of("one", id)
+        }
+
+        fn of(tenant: &'static str, id: u64) -> Session {
             let (near, far) = Control::pair().unwrap();
             let near = Arc::new(near);
-            Session { id, exchange: Exchange::new(Some(Arc::clone(&near))), near, far }
+            Session { id, tenant, exchange: Exchange::new(Some(Arc::clone(&near))), near, far }
         }
 
         /// What the session asked for reaches the broker, and the answer the session.
         fn step(&self, broker: &Broker) {
             let (answer, attached) = self.far.receive::<Answer>().unwrap().unwrap();
             let quiet = matches!(answer, Answer::Withdraw { .. });
-            assert!(broker.serve(self.id, &self.far, answer, attached).is_none());
+            assert!(broker.serve(self.id, self.tenant, &self.far, answer, attached).is_none());
             if !quiet {
                 let (order, attached) = self.near.receive::<Order>().unwrap().unwrap();
                 assert!(self.exchange.hear(order, attached).is_none());
@@ -276,6 +283,15 @@ mod tests {
         wrong[31] ^= 1;
         assert_eq!(other.open(&broker, wrong).unwrap_err().code, hipErrorInvalidResourceHandle);
         assert_ne!(token, owner.offer(&broker, &file(b"more")), "no two tokens are alike");
+    }
+
+    #[test]
+    fn the_handle_of_one_tenant_opens_nothing_for_another() {
+        let broker = Broker::default();
+        let (owner, friend, other) = (Session::new(1), Session::new(2), Session::of("two", 3));
+        let token = owner.offer(&broker, &file(b"bytes"));
+        assert_eq!(other.open(&broker, token).unwrap_err().code, hipErrorInvalidResourceHandle);
+        assert!(friend.open(&broker, token).is_ok());
     }
 
     #[test]

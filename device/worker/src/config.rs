@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use transport::{Endpoint, TransportError, tls};
 
 use crate::store::UploadConfig;
+use crate::tenants::{TokenConfig, TokensError};
 
 /// One emulated GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,8 +64,13 @@ pub struct SessionConfig {
 #[derive(Debug)]
 pub struct WorkerConfig {
     pub listen: Vec<Endpoint>,
-    /// Asked of every client; required for addresses that other machines can reach.
-    pub token: Option<Vec<u8>>,
+    /// Asked of clients; at least one is required for addresses that other machines can reach. Without any, only processes of the
+    /// worker's own user and of root are served.
+    pub tokens: Vec<TokenConfig>,
+    /// More tokens, read at the start and again on SIGHUP.
+    pub tokens_file: Option<PathBuf>,
+    /// Where a worker without tokens leaves one for its own user: the first of these that can be written.
+    pub local_tokens: Vec<PathBuf>,
     pub tls: Option<tls::Identity>,
     pub max_sessions: usize,
     /// A connection that has not proved itself after this long is closed.
@@ -82,13 +88,18 @@ pub struct WorkerConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     #[error(
-        "{endpoint} can be reached by other machines: give a token (--token-file or REMORA_TOKEN), or listen on 127.0.0.1"
+        "{endpoint} can be reached by other machines: give a token (`remora token new --out FILE` makes one for --token-file FILE), or \
+         listen on 127.0.0.1"
     )]
     TokenRequired { endpoint: String },
     #[error("there is no device model \"{model}\"; known are {known}")]
     UnknownModel { model: String, known: String },
     #[error("{endpoint} asks for TLS: give --tls-cert and --tls-key, or --tls-self-signed")]
     NoCertificate { endpoint: String },
+    #[error("--admin-token-file needs a token for tenants, too: give --token-file or --tokens")]
+    OnlyAdmin,
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
     #[error(transparent)]
     Limits(#[from] LimitError),
     #[error("{what}")]

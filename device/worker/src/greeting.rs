@@ -5,11 +5,29 @@ use std::time::{Duration, Instant};
 use transport::{Link, TransportError, greet};
 use wire::{Greeting, Hello, MAX_HANDSHAKE_BYTES, Proof, Reject, RejectCode, WireError};
 
+use crate::handshakes::{Place, Stage};
+use crate::sessions::Sessions;
+use crate::tenants::{Tenants, Who};
+
+/// The first byte of every TLS connection: a record of the handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// Why a connection was turned away.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the handshake took too long")]
     TooSlow,
+    #[error(
+        "the client speaks TLS and this address does not: the client should use HOST:PORT without tls://, or start this worker with \
+         --tls-self-signed or --tls-cert"
+    )]
+    SpeaksTls,
+    #[error(
+        "the client does not speak TLS and this address does: it should use tls://HOST:PORT and set REMORA_TLS_CA"
+    )]
+    SpeaksPlain,
+    #[error("{refusal} (user {found:?}; this worker was given no token and serves only its own user {own})")]
+    OtherUser { found: Option<u32>, own: u32, refusal: Box<Refusal> },
     #[error("{}", .0.text)]
     Rejected(Reject),
     #[error(transparent)]
@@ -20,63 +38,117 @@ pub(crate) enum Refusal {
 pub(crate) struct Guest {
     pub(crate) hello: Hello,
     pub(crate) version: u16,
+    pub(crate) who: Who,
 }
 
-/// Reads Hello, sends a challenge, checks the proof. A rejection has been sent when this returns it.
-pub(crate) fn welcome(
-    link: &Link,
-    timeout: Duration,
-    token: Option<&[u8]>,
-    secret_of: impl FnOnce(u64) -> Option<[u8; 32]>,
-) -> Result<Guest, Refusal> {
-    let deadline = Instant::now() + timeout;
-    let answer = exchange(link, deadline, token, secret_of);
-    if let Err(refusal) = &answer {
-        let reject = match refusal {
-            Refusal::Rejected(reject) => reject.clone(),
-            Refusal::TooSlow => RejectCode::BadRequest.reject("the handshake took too long"),
-            Refusal::Link(TransportError::Wire(error)) => RejectCode::BadRequest.reject(error.to_string()),
-            Refusal::Link(_) => return answer,
+/// What a handshake is held against.
+pub(crate) struct Door<'a> {
+    pub(crate) tenants: &'a Tenants,
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) place: &'a Place,
+    pub(crate) timeout: Duration,
+}
+
+impl Door<'_> {
+    /// Reads Hello, sends a challenge, checks the proof. A rejection has been sent when this returns it.
+    pub(crate) fn welcome(&self, link: &Link) -> Result<Guest, Refusal> {
+        let deadline = Instant::now() + self.timeout;
+        let owner = match self.tenants.have_tokens() {
+            true => None,
+            // SAFETY: takes nothing and cannot fail.
+            false => Some((link.peer_user(), unsafe { libc::geteuid() })),
         };
-        let _ = link.set_write_timeout(Some(Duration::from_millis(100)));
-        let _ = greet::send(link, &reject);
+        let trusted = owner.is_some_and(|(found, own)| found.is_some_and(|user| user == own || user == 0));
+        let answer = self.exchange(link, deadline, trusted);
+        if let Err(refusal) = &answer {
+            let reject = match refusal {
+                Refusal::Rejected(reject) => Some(reject.clone()),
+                Refusal::TooSlow => Some(RejectCode::BadRequest.reject("the handshake took too long")),
+                Refusal::Link(TransportError::Wire(error)) => {
+                    Some(RejectCode::BadRequest.reject(error.to_string()))
+                }
+                // A frame in the place of a TLS record is enough for the client to name the cause.
+                Refusal::SpeaksTls => Some(RejectCode::BadRequest.reject(refusal.to_string())),
+                _ => None,
+            };
+            if let Some(reject) = reject {
+                let _ = link.set_write_timeout(Some(Duration::from_millis(100)));
+                let _ = greet::send(link, &reject);
+            }
+        }
+        answer.map_err(|refusal| match owner {
+            Some((found, own)) if !trusted => Refusal::OtherUser { found, own, refusal: Box::new(refusal) },
+            _ => refusal,
+        })
     }
-    answer
+
+    fn exchange(&self, link: &Link, deadline: Instant, trusted: bool) -> Result<Guest, Refusal> {
+        link.set_write_timeout(Some(left(deadline)?)).map_err(TransportError::from)?;
+        let hello: Hello = receive(link, deadline)?;
+        if hello.session_id == 0 && hello.purpose == wire::Purpose::Session as u8 && !arena_is_sane(&hello) {
+            return Err(Refusal::Rejected(RejectCode::BadRequest.reject("the arena offered makes no sense")));
+        }
+        let returns = hello.session_id != 0 && self.sessions.knows(hello.session_id);
+        self.place.advance(if returns { Stage::Returning } else { Stage::Greeted });
+        let greeting = Greeting::new(hello, greet::nonce()?, !trusted).map_err(Refusal::Rejected)?;
+        greet::send(link, greeting.challenge())?;
+        let proof = match greeting.challenge().wants_proof {
+            true => receive(link, deadline)?,
+            // Nothing that a client could prove is asked for: no token, and no session of before.
+            false => Proof::default(),
+        };
+        let version = greeting.version();
+        let tokens = self.tenants.tokens();
+        let proved = greeting.check_token(&proof, tokens.iter().map(|(token, _)| token.as_slice()));
+        let who = match proved.map_err(Refusal::Rejected)? {
+            Some(place) => tokens.into_iter().nth(place).map(|(_, who)| who),
+            None => self.tenants.owner(),
+        };
+        let denied = || Refusal::Rejected(RejectCode::Access.reject("the token is missing or wrong"));
+        let who = who.ok_or_else(denied)?;
+        let secret = match greeting.hello().session_id {
+            0 => None,
+            id => self.sessions.secret_of(id, &who),
+        };
+        let hello = greeting.accept_session(&proof, secret.as_ref()).map_err(Refusal::Rejected)?;
+        if !self.place.advance(Stage::Admitted) {
+            let text = "too many connections are being answered; try again";
+            return Err(Refusal::Rejected(RejectCode::Full.reject(text)));
+        }
+        link.set_read_timeout(None).map_err(TransportError::from)?;
+        link.set_write_timeout(None).map_err(TransportError::from)?;
+        Ok(Guest { hello, version, who })
+    }
 }
 
-fn exchange(
-    link: &Link,
-    deadline: Instant,
-    token: Option<&[u8]>,
-    secret_of: impl FnOnce(u64) -> Option<[u8; 32]>,
-) -> Result<Guest, Refusal> {
-    link.set_write_timeout(Some(left(deadline)?)).map_err(TransportError::from)?;
-    let hello: Hello = receive(link, deadline)?;
-    if hello.session_id == 0 && hello.purpose == wire::Purpose::Session as u8 && !arena_is_sane(&hello) {
-        return Err(Refusal::Rejected(RejectCode::BadRequest.reject("the arena offered makes no sense")));
+/// Refuses a client that does not begin with TLS, in words that it understands.
+pub(crate) fn expect_tls(link: &Link, timeout: Duration) -> Result<(), Refusal> {
+    link.set_read_timeout(Some(timeout)).map_err(TransportError::from)?;
+    let mut first = [0];
+    match link.peek(&mut first) {
+        Ok(1) if first[0] != TLS_HANDSHAKE => {
+            let reject = RejectCode::BadRequest.reject(TransportError::SpeaksTls.to_string());
+            let _ = link.set_write_timeout(Some(Duration::from_millis(100)));
+            let _ = greet::send(link, &reject);
+            // What the client sent is read, so that closing does not destroy the answer on its way.
+            let mut rest = [0; 4096];
+            let _ = link.read(&mut rest);
+            Err(Refusal::SpeaksPlain)
+        }
+        Ok(1..) => Ok(()),
+        Ok(0) => Err(TransportError::Closed.into()),
+        Err(error) if is_timeout(&error) => Err(Refusal::TooSlow),
+        Err(error) => Err(TransportError::from(error).into()),
     }
-    let greeting = Greeting::new(hello, greet::nonce()?, token.is_some()).map_err(Refusal::Rejected)?;
-    greet::send(link, greeting.challenge())?;
-    let proof = match greeting.challenge().wants_proof {
-        true => receive(link, deadline)?,
-        // Nothing that a client could prove is asked for: no token, and no session of before.
-        false => Proof::default(),
-    };
-    let version = greeting.version();
-    let secret = match greeting.hello().session_id {
-        0 => None,
-        id => secret_of(id),
-    };
-    let hello = greeting.accept(&proof, token, secret.as_ref()).map_err(Refusal::Rejected)?;
-    link.set_read_timeout(None).map_err(TransportError::from)?;
-    link.set_write_timeout(None).map_err(TransportError::from)?;
-    Ok(Guest { hello, version })
 }
 
 /// Reads one frame by the deadline, however slowly its bytes trickle in.
 fn receive<O: wire::Operation>(link: &Link, deadline: Instant) -> Result<O, Refusal> {
     let mut head = [0; wire::Header::BYTES];
     read_by(link, &mut head, deadline)?;
+    if greet::is_tls(&head) {
+        return Err(Refusal::SpeaksTls);
+    }
     let header = wire::Header::decode(&head).map_err(TransportError::from)?;
     if !header.is(O::OPCODE) {
         let found = wire::name(header.opcode);

@@ -13,11 +13,12 @@ use parking_lot::{Condvar, Mutex};
 use wire::{Field, Hello};
 
 use crate::absent::{Absence, Absent};
-use crate::allowance::{Allowance, Taken};
+use crate::allowance::Taken;
 use crate::broker::Broker;
-use crate::config::{SessionConfig, WorkerError};
+use crate::config::WorkerError;
 use crate::control::{Answer, CONTROL_FD, Control, Order};
 use crate::status::{SessionReport, SessionStatus};
+use crate::tenants::{Tenant, Who};
 
 /// A session that does not report in this time is shown without numbers.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -25,6 +26,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 const LEAVING: Duration = Duration::from_secs(15);
 
 struct Session {
+    tenant: Arc<Tenant>,
     secret: [u8; 32],
     control: Arc<Control>,
     client: String,
@@ -44,39 +46,39 @@ pub(crate) struct Sessions {
     gone: Condvar,
     limit: usize,
     program: Vec<PathBuf>,
-    config: SessionConfig,
     worker: String,
     tickets: AtomicU64,
     broker: Broker,
     absent: Absent,
-    allowance: Option<Allowance>,
 }
 
 impl Sessions {
-    pub(crate) fn new(
-        limit: usize,
-        program: Vec<PathBuf>,
-        config: SessionConfig,
-        worker: String,
-        allowance: Option<Allowance>,
-    ) -> Sessions {
+    pub(crate) fn new(limit: usize, program: Vec<PathBuf>, worker: String) -> Sessions {
         Sessions {
             sessions: Mutex::new(HashMap::new()),
             gone: Condvar::new(),
             limit,
             program,
-            config,
             worker,
             tickets: AtomicU64::new(0),
             broker: Broker::default(),
             absent: Absent::default(),
-            allowance,
         }
     }
 
-    pub(crate) fn secret_of(&self, id: u64) -> Option<[u8; 32]> {
-        let here = self.sessions.lock().get(&id).map(|session| session.secret);
-        here.or_else(|| self.absent.find(id).map(|absence| absence.secret))
+    /// The secret of a session that is or was here, for the tenant it belongs to and nobody else.
+    pub(crate) fn secret_of(&self, id: u64, who: &Who) -> Option<[u8; 32]> {
+        let tenant = &who.tenant()?.name;
+        let sessions = self.sessions.lock();
+        let here = sessions.get(&id).map(|session| (session.tenant.name.clone(), session.secret));
+        drop(sessions);
+        let found = here.or_else(|| self.absent.find(id).map(|absence| (absence.tenant, absence.secret)));
+        found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
+    }
+
+    /// Whether a session is or was here.
+    pub(crate) fn knows(&self, id: u64) -> bool {
+        self.has(id) || self.absent.find(id).is_some()
     }
 
     pub(crate) fn has(&self, id: u64) -> bool {
@@ -95,21 +97,34 @@ impl Sessions {
         &self.absent
     }
 
-    pub(crate) fn allowance(&self) -> Option<&Allowance> {
-        self.allowance.as_ref()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.lock().is_empty() && !self.absent.has_suspended()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.sessions.lock().len() >= self.limit
+    /// The limit that keeps a tenant from starting another session.
+    pub(crate) fn full(&self, tenant: &Tenant) -> Option<String> {
+        let sessions = self.sessions.lock();
+        if sessions.len() >= self.limit {
+            return Some(format!("{} sessions are running, which is this worker's limit", self.limit));
+        }
+        let own = sessions.values().filter(|session| session.tenant.name == tenant.name).count();
+        let limit = tenant.max_sessions.filter(|limit| own >= *limit)?;
+        Some(format!("{own} sessions of {} are running, and its limit is {limit}", tenant.name))
+    }
+
+    /// Ends the sessions of a tenant that is no longer one.
+    pub(crate) fn end_of(&self, tenant: &str) {
+        for (id, session) in self.sessions.lock().iter().filter(|(_, it)| it.tenant.name == tenant) {
+            tracing::info!("session {id:016x} of {} is ended: tenant {tenant} was removed", session.client);
+            // SAFETY: the descriptor is open as long as the session is in the map.
+            unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
+        }
     }
 
     /// Starts a process for a new session and gives it the connection.
     pub(crate) fn start(
         self: &Arc<Sessions>,
+        tenant: &Arc<Tenant>,
         hello: &Hello,
         version: u16,
         peer: &str,
@@ -128,8 +143,8 @@ impl Sessions {
         let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
-        let config = Box::new(self.config.clone());
-        let seat = self.seat(&ours)?;
+        let config = Box::new(tenant.config.clone());
+        let seat = seat(tenant, &ours)?;
         let start = Order::Start { config, session_id: id, secret: key, worker: self.worker.clone() };
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
         sent.map_err(failed("the session's process took no orders"))?;
@@ -137,6 +152,7 @@ impl Sessions {
         let control = Arc::new(ours);
         let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
         let session = Session {
+            tenant: Arc::clone(tenant),
             secret: key,
             control: Arc::clone(&control),
             client: hello.client.clone(),
@@ -148,8 +164,8 @@ impl Sessions {
             seat: seat.as_ref().map(Taken::number),
         };
         self.sessions.lock().insert(id, session);
-        let sessions = Arc::clone(self);
-        let watch = move || sessions.watch(id, child, seat, &control, &report);
+        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
+        let watch = move || sessions.watch(id, &tenant, child, seat, &control, &report);
         std::thread::Builder::new()
             .name("session".to_owned())
             .spawn(watch)
@@ -157,42 +173,36 @@ impl Sessions {
         Ok(id)
     }
 
-    /// Gives a new process its place on the page of limits, if there is one.
-    fn seat(&self, control: &Control) -> Result<Option<Taken>, WorkerError> {
-        let failed = |what| move |source| WorkerError::Io { what, source };
-        let (Some(allowance), Some(limits)) = (&self.allowance, self.config.limits) else { return Ok(None) };
-        let seat = allowance.take_seat().map_err(failed("every place on the page of limits is taken"))?;
-        let order = Order::Sit { limits, seat: seat.number() };
-        let sent = control.send(&order, Some(seat.descriptor()));
-        sent.map_err(failed("the session's process took no orders"))?;
-        Ok(Some(seat))
-    }
-
     /// Starts a process for a session that comes over a link.
-    pub(crate) fn resume(self: &Arc<Sessions>, link: &OwnedFd) -> Result<(), WorkerError> {
+    pub(crate) fn resume(
+        self: &Arc<Sessions>,
+        tenant: &Arc<Tenant>,
+        link: &OwnedFd,
+    ) -> Result<(), WorkerError> {
         let failed = |what| move |source| WorkerError::Io { what, source };
         let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
         let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
         drop(theirs);
-        let seat = self.seat(&ours)?;
-        let order = Order::Resume { config: Box::new(self.config.clone()), worker: self.worker.clone() };
+        let seat = seat(tenant, &ours)?;
+        let order = Order::Resume { config: Box::new(tenant.config.clone()), worker: self.worker.clone() };
         ours.send(&order, Some(link.as_raw_fd())).map_err(failed("the session's process took no orders"))?;
-        let sessions = Arc::clone(self);
+        let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
         std::thread::Builder::new()
             .name("session".to_owned())
-            .spawn(move || sessions.adopt(child, seat, Arc::new(ours)))
+            .spawn(move || sessions.adopt(&tenant, child, seat, Arc::new(ours)))
             .map_err(failed("no thread for the session"))?;
         Ok(())
     }
 
     /// Follows a process that resumes a session, from before the session is known.
-    fn adopt(&self, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
+    fn adopt(&self, tenant: &Arc<Tenant>, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
         let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
             let _ = child.wait();
             return;
         };
         let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
         let session = Session {
+            tenant: Arc::clone(tenant),
             secret,
             control: Arc::clone(&control),
             client,
@@ -231,7 +241,9 @@ impl Sessions {
         drop(sessions);
         let sent = control.send(&order, None);
         match order {
-            Order::Adopted if sent.is_ok() => self.watch(session_id, child, seat, &control, &report),
+            Order::Adopted if sent.is_ok() => {
+                self.watch(session_id, tenant, child, seat, &control, &report);
+            }
             Order::Adopted => {
                 self.sessions.lock().remove(&session_id);
                 let _ = child.wait();
@@ -271,20 +283,24 @@ impl Sessions {
         session.control.send(&Order::Join { place }, Some(link.as_raw_fd())).is_ok()
     }
 
-    /// Asks every session how it is.
-    pub(crate) fn report(&self) -> Vec<(SessionStatus, SessionReport)> {
+    /// Asks every session how it is; of one tenant, if one is named.
+    pub(crate) fn report(&self, tenant: Option<&str>) -> Vec<(SessionStatus, SessionReport)> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let mut asked = Vec::new();
         for (id, session) in self.sessions.lock().iter() {
+            if tenant.is_some_and(|tenant| session.tenant.name != tenant) {
+                continue;
+            }
             let _ = session.control.send(&Order::Report { ticket }, None);
             let status = SessionStatus {
                 id: *id,
+                tenant: session.tenant.name.clone(),
                 client: session.client.clone(),
                 pid: session.pid,
                 peer: session.peer.clone(),
                 process: session.process,
                 age_s: session.since.elapsed().as_secs(),
-                spent_ns: match (&self.allowance, session.seat) {
+                spent_ns: match (&session.tenant.allowance, session.seat) {
                     (Some(allowance), Some(seat)) => allowance.spent_by(seat),
                     _ => Vec::new(),
                 },
@@ -355,13 +371,14 @@ impl Sessions {
     fn watch(
         &self,
         id: u64,
+        tenant: &Tenant,
         mut child: Child,
         seat: Option<Taken>,
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
     ) {
         while let Ok(Some((answer, attached))) = control.receive::<Answer>() {
-            match self.broker.serve(id, control, answer, attached) {
+            match self.broker.serve(id, &tenant.name, control, answer, attached) {
                 None => {}
                 Some(Answer::Report { ticket, report: fresh }) => {
                     *report.0.lock() = (ticket, fresh);
@@ -371,7 +388,9 @@ impl Sessions {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
                     if let Some(secret) = secret {
                         tracing::info!("session {id:016x} is {}", endpoint.as_deref().unwrap_or("suspended"));
-                        self.absent.insert(id, Absence { secret, endpoint, asked: Instant::now() });
+                        let tenant = tenant.name.clone();
+                        let asked = Instant::now();
+                        self.absent.insert(id, Absence { tenant, secret, endpoint, asked });
                     }
                 }
                 Some(_) => break,
@@ -390,6 +409,17 @@ impl Sessions {
             Err(error) => tracing::error!("session {id:016x} of {client}: {error}"),
         }
     }
+}
+
+/// Gives a new process its place on its tenant's page of limits, if there is one.
+fn seat(tenant: &Tenant, control: &Control) -> Result<Option<Taken>, WorkerError> {
+    let failed = |what| move |source| WorkerError::Io { what, source };
+    let (Some(allowance), Some(limits)) = (&tenant.allowance, tenant.config.limits) else { return Ok(None) };
+    let seat = allowance.take_seat().map_err(failed("every place on the page of limits is taken"))?;
+    let order = Order::Sit { limits, seat: seat.number() };
+    let sent = control.send(&order, Some(seat.descriptor()));
+    sent.map_err(failed("the session's process took no orders"))?;
+    Ok(Some(seat))
 }
 
 fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {

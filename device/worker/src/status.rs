@@ -64,6 +64,9 @@ pub struct DeviceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
     pub id: u64,
+    /// The name of the token that its client proved.
+    #[serde(default)]
+    pub tenant: String,
     /// The program's name and process, as the client gave them.
     pub client: String,
     pub pid: u32,

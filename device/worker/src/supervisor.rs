@@ -1,25 +1,25 @@
 //! The process that listens: accepts, checks who is there, and hands connections to sessions.
 //!
-//! It never touches a device. A connection that misbehaves costs one thread for at most the handshake's time limit.
+//! It never touches a device. A connection that misbehaves costs one thread for at most the handshake's time limit, or until others
+//! need its place (`handshakes.rs`).
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use transport::{Endpoint, Link, Listener, TransportError, greet, tls};
 use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_request};
 
-use crate::allowance::{self, Allowance};
-use crate::config::{SessionConfig, WorkerConfig, WorkerError};
-use crate::greeting::{self, Guest, Refusal};
+use crate::allowance;
+use crate::config::{WorkerConfig, WorkerError};
+use crate::greeting::{self, Door, Guest, Refusal};
+use crate::handshakes::{Caps, Handshakes, Origin, Place};
 use crate::probe::{DeviceSummary, probe};
 use crate::proxy;
 use crate::sessions::Sessions;
 use crate::status::{DeviceStatus, Status};
+use crate::tenants::{Role, Tenants, TokensError, Who};
 
-/// Connections that may be in their handshake at the same time.
-const MAX_HANDSHAKES: usize = 256;
 /// Between two looks whether anybody uses a worker that ends when nobody does.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 
@@ -31,50 +31,58 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         limits.check()?;
     }
     let devices = probe(&config.session)?;
-    let allowance = config.session.limits.map(|limits| {
-        Allowance::new(limits, devices.len() as u32, config.max_sessions as u32)
-            .map_err(|source| WorkerError::Io { what: "no page of limits", source })
-    });
-    let allowance = allowance.transpose()?;
+    for token in &config.tokens {
+        transport::token::check_strength(&token.label(), &token.token).map_err(TokensError::from)?;
+    }
+    let only_admins = config.tokens.iter().all(|token| token.role == Role::Admin);
+    if config.tokens_file.is_none() && only_admins && !config.tokens.is_empty() {
+        return Err(WorkerError::OnlyAdmin);
+    }
+    let tenants = Arc::new(Tenants::new(
+        config.session.clone(),
+        devices.len() as u32,
+        config.max_sessions as u32,
+        config.tokens.clone(),
+        config.tokens_file.clone(),
+    )?);
     let server = config.tls.as_ref().map(tls::Identity::server_config).transpose()?;
     let mut listeners = Vec::new();
     for endpoint in &config.listen {
         let listener = Listener::bind(endpoint)?;
-        if !listener.is_local() && config.token.is_none() {
+        if !listener.is_local() && !tenants.have_tokens() {
             return Err(WorkerError::TokenRequired { endpoint: endpoint.to_string() });
+        }
+        if !listener.is_local() && server.is_none() {
+            tracing::warn!(
+                "{endpoint} is plain TCP that other machines can reach: programs, their data and results cross the network \
+                 unencrypted; use --listen tls://HOST:PORT with --tls-self-signed or --tls-cert"
+            );
         }
         if matches!(endpoint, Endpoint::Tls { .. }) && server.is_none() {
             return Err(WorkerError::NoCertificate { endpoint: endpoint.to_string() });
         }
         listeners.push((listener, endpoint.clone()));
     }
-    let session = SessionConfig {
-        uploads: config.session.uploads.clone().map(|uploads| uploads.of_tenant(config.token.as_deref())),
-        ..config.session.clone()
-    };
     let worker = format!("remora {} ({})", env!("CARGO_PKG_VERSION"), config.session.backend.name());
     let supervisor = Arc::new(Supervisor {
-        sessions: Arc::new(Sessions::new(
-            config.max_sessions,
-            config.executor.clone(),
-            session,
-            worker.clone(),
-            allowance,
-        )),
+        sessions: Arc::new(Sessions::new(config.max_sessions, config.executor.clone(), worker.clone())),
+        tenants,
         tls: server,
         devices,
         worker,
         started: Instant::now(),
-        handshakes: AtomicUsize::new(0),
+        handshakes: Arc::new(Handshakes::new(Caps::default())),
         config,
     });
+    allowance::measure(Arc::clone(&supervisor.tenants))
+        .map_err(|source| WorkerError::Io { what: "no thread that measures", source })?;
     for (listener, asked) in &listeners {
+        supervisor.leave_token(listener);
         supervisor.announce(listener, asked)?;
     }
-    allowance::measure(Arc::clone(&supervisor.sessions))
-        .map_err(|source| WorkerError::Io { what: "no thread that measures", source })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
+    supervisor.tenants.forget_local();
     supervisor.sessions.end_all();
     result
 }
@@ -82,11 +90,12 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
 struct Supervisor {
     config: WorkerConfig,
     sessions: Arc<Sessions>,
+    tenants: Arc<Tenants>,
     tls: Option<Arc<rustls::ServerConfig>>,
     devices: Vec<DeviceSummary>,
     worker: String,
     started: Instant,
-    handshakes: AtomicUsize,
+    handshakes: Arc<Handshakes>,
 }
 
 impl Supervisor {
@@ -102,6 +111,31 @@ impl Supervisor {
             writeln!(out, "listening on {bound}").and_then(|()| out.flush()).map_err(io)?;
         }
         Ok(())
+    }
+
+    /// A worker without tokens leaves one for its own user, for where the kernel does not name the user of a TCP connection.
+    fn leave_token(&self, listener: &Listener) {
+        let Ok(Endpoint::Tcp { port, .. }) = listener.endpoint() else { return };
+        if self.tenants.have_tokens() {
+            return;
+        }
+        for folder in &self.config.local_tokens {
+            match self.tenants.add_local(folder, port) {
+                Ok(()) => return,
+                Err(error) => tracing::debug!("no token for programs of this user: {}", line(&error)),
+            }
+        }
+    }
+
+    /// Reads the file of tokens again. A file that is not understood changes nothing.
+    fn reload(&self) {
+        match self.tenants.load() {
+            Ok(gone) => {
+                tracing::info!("the tokens were read again; {} tenants were removed", gone.len());
+                gone.iter().for_each(|tenant| self.sessions.end_of(tenant));
+            }
+            Err(error) => tracing::error!("the tokens stay as they were: {}", line(&error)),
+        }
     }
 
     fn speaks_tls(&self, endpoint: &Endpoint) -> bool {
@@ -124,7 +158,7 @@ impl Supervisor {
             let patience = match self.config.exit_when_idle {
                 None => -1,
                 Some(limit) => {
-                    if !self.sessions.is_empty() || self.handshakes.load(Ordering::Relaxed) > 0 {
+                    if !self.sessions.is_empty() || self.handshakes.is_busy() {
                         used = Instant::now();
                     }
                     let left = limit.saturating_sub(used.elapsed());
@@ -145,6 +179,11 @@ impl Supervisor {
                 return Err(WorkerError::Io { what: "waiting for connections failed", source });
             }
             if polls[listeners.len()].revents != 0 {
+                // Without a file of tokens it means what it always meant: the terminal is gone.
+                if next_signal(signals) == Some(libc::SIGHUP) && self.config.tokens_file.is_some() {
+                    self.reload();
+                    continue;
+                }
                 tracing::info!("told to stop");
                 return Ok(());
             }
@@ -166,60 +205,68 @@ impl Supervisor {
 
     /// Greets a connection on a thread of its own.
     fn receive(self: &Arc<Supervisor>, link: Link, peer: String, encrypted: bool) {
-        if self.handshakes.fetch_add(1, Ordering::Relaxed) >= MAX_HANDSHAKES {
-            self.handshakes.fetch_sub(1, Ordering::Relaxed);
-            tracing::warn!("{peer} refused: {MAX_HANDSHAKES} handshakes are under way");
-            return;
-        }
+        let place = self.handshakes.enter(&link, Origin::of(&link));
         let supervisor = Arc::clone(self);
         let greet = move || {
-            let done = supervisor.greet(link, &peer, encrypted);
-            supervisor.handshakes.fetch_sub(1, Ordering::Relaxed);
+            let done = supervisor.greet(link, &peer, encrypted, &place);
             match done {
                 Ok(()) => {}
+                // Logged when it was closed for another.
+                Err(_) if place.was_closed() => {}
                 // No fault of anybody's, and a client that waits asks often.
                 Err(Refusal::Rejected(it))
                     if [RejectCode::Moved as u32, RejectCode::Away as u32].contains(&it.code) =>
                 {
                     tracing::debug!("{peer} sent on: {}", it.text);
                 }
-                Err(refusal) => tracing::warn!("{peer} refused: {}", line(&refusal)),
+                Err(refusal) => {
+                    supervisor.handshakes.warn(format_args!("{peer} refused: {}", line(&refusal)));
+                }
             }
         };
         if let Err(error) = std::thread::Builder::new().name("greeting".to_owned()).spawn(greet) {
-            self.handshakes.fetch_sub(1, Ordering::Relaxed);
-            tracing::error!("no thread for a connection: {error}");
+            self.handshakes.warn(format_args!("no thread for a connection: {error}"));
         }
     }
 
-    fn greet(&self, link: Link, peer: &str, encrypted: bool) -> Result<(), Refusal> {
+    fn greet(&self, link: Link, peer: &str, encrypted: bool, place: &Place) -> Result<(), Refusal> {
         let timeout = self.config.handshake_timeout;
         let link = match &self.tls {
-            Some(config) if encrypted => tls::accept(link, Arc::clone(config), timeout)?,
+            Some(config) if encrypted => {
+                greeting::expect_tls(&link, timeout)?;
+                tls::accept(link, Arc::clone(config), timeout)?
+            }
             _ => link,
         };
-        let token = self.config.token.as_deref();
-        let guest = greeting::welcome(&link, timeout, token, |id| self.sessions.secret_of(id))?;
+        let door = Door { tenants: &self.tenants, sessions: &self.sessions, place, timeout };
+        let guest = door.welcome(&link)?;
         if guest.hello.purpose == Purpose::Inspect as u8 {
-            let text = self.status().to_json();
+            let text = self.status(&guest.who).to_json();
             return Ok(greet::send(&link, &wire::Status { text })?);
         }
         if guest.hello.purpose == Purpose::Administer as u8 {
-            return self.administer(&link);
+            return self.administer(&link, &guest.who);
         }
         self.open(&link, peer, &guest)
     }
 
     /// Hands a link to the session that is to leave, or to the process of one that comes.
-    fn administer(&self, link: &Link) -> Result<(), Refusal> {
-        let reject = |text: String| {
-            let reject = RejectCode::BadRequest.reject(text);
+    fn administer(&self, link: &Link, who: &Who) -> Result<(), Refusal> {
+        let refuse = |code: RejectCode, text: String| {
+            let reject = code.reject(text);
             let _ = greet::send(link, &reject);
             Err(Refusal::Rejected(reject))
         };
+        let reject = |text: String| refuse(RejectCode::BadRequest, text);
         link.set_read_timeout(Some(self.config.handshake_timeout)).map_err(TransportError::from)?;
         let Frame { header, payload } = greet::receive(link, MAX_HANDSHAKE_BYTES)?;
         link.set_read_timeout(None).map_err(TransportError::from)?;
+        // Only now: a client reads the answer after its question.
+        if !who.may_administer() {
+            let text = "this token opens sessions and does not administer the worker: set REMORA_ADMIN_TOKEN_FILE to the token that the \
+                        worker was given with --admin-token-file";
+            return refuse(RejectCode::Access, text.to_owned());
+        }
         if header.is(Opcode::Redirect) {
             let (it, _) = decode_request::<wire::Redirect>(&payload).map_err(TransportError::from)?;
             return match self.sessions.absent().redirect(it.session, it.endpoint) {
@@ -236,23 +283,36 @@ impl Supervisor {
                 false => reject(format!("there is no session {:016x}", it.session)),
             };
         }
-        if header.is(Opcode::Resume) {
-            return self.sessions.resume(&fd).or_else(|error| reject(line(&error)));
+        if header.is(Opcode::Resume) || header.is(Opcode::ResumeFor) {
+            let named = match header.is(Opcode::ResumeFor) {
+                true => {
+                    Some(decode_request::<wire::ResumeFor>(&payload).map_err(TransportError::from)?.0.tenant)
+                }
+                false => None,
+            };
+            return match self.tenants.heir(named.as_deref()) {
+                Ok(tenant) => self.sessions.resume(&tenant, &fd).or_else(|error| reject(line(&error))),
+                Err(text) => reject(text),
+            };
         }
         reject(format!("{} is no question to a worker", wire::name(header.opcode)))
     }
 
     /// Gives a connection to a new session, or to the one it belongs to.
     fn open(&self, link: &Link, peer: &str, guest: &Guest) -> Result<(), Refusal> {
-        let Guest { hello, version } = guest;
+        let Guest { hello, version, who } = guest;
         let reject = |code: RejectCode, text: String| {
             let reject = code.reject(text);
             let _ = greet::send(link, &reject);
             Err(Refusal::Rejected(reject))
         };
-        if hello.session_id == 0 && self.sessions.is_full() {
-            let text =
-                format!("{} sessions are running, which is this worker's limit", self.config.max_sessions);
+        let Some(tenant) = who.tenant() else {
+            let text = "this token administers the worker and opens no session: use the token of a tenant";
+            return reject(RejectCode::Access, text.to_owned());
+        };
+        if hello.session_id == 0
+            && let Some(text) = self.sessions.full(tenant)
+        {
             return reject(RejectCode::Full, text);
         }
         let gone = || match self.sessions.absent().ask(hello.session_id).map(|absence| absence.endpoint) {
@@ -281,7 +341,7 @@ impl Supervisor {
             self.sessions.wait_until_gone(hello.session_id);
             return gone();
         }
-        match self.sessions.start(hello, *version, peer, connection) {
+        match self.sessions.start(tenant, hello, *version, peer, connection) {
             Ok(id) => {
                 tracing::info!("session {id:016x} of {} (pid {}) from {peer}", hello.client, hello.pid);
                 Ok(())
@@ -290,8 +350,13 @@ impl Supervisor {
         }
     }
 
-    fn status(&self) -> Status {
-        let reports = self.sessions.report();
+    /// The worker as this one may see it: a tenant sees its own sessions, and what they use.
+    fn status(&self, who: &Who) -> Status {
+        let reports = self.sessions.report(who.sees_only());
+        let allowance = match who {
+            Who::Tenant(tenant) => tenant.allowance.as_ref(),
+            Who::Admin | Who::Owner(_) => self.tenants.shared(),
+        };
         let devices = self.devices.iter().enumerate().map(|(at, device)| {
             let used =
                 |report: &crate::status::SessionReport| report.memory_used.get(at).copied().unwrap_or(0);
@@ -313,7 +378,7 @@ impl Supervisor {
                     .min(100.0),
                 sessions: reports.iter().filter(|(_, report)| used(report) > 0 || load(report) > 0.0).count()
                     as u32,
-                limits: self.sessions.allowance().map(|allowance| allowance.status(at as u32)),
+                limits: allowance.map(|allowance| allowance.status(at as u32)),
             }
         });
         Status {
@@ -336,6 +401,7 @@ fn block_signals() -> Result<libc::c_int, WorkerError> {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGTERM);
         libc::sigaddset(&raw mut set, libc::SIGINT);
+        libc::sigaddset(&raw mut set, libc::SIGHUP);
         libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
         libc::signalfd(-1, &set, libc::SFD_CLOEXEC)
     };
@@ -344,6 +410,17 @@ fn block_signals() -> Result<libc::c_int, WorkerError> {
         return Err(WorkerError::Io { what: "signals cannot be watched", source });
     }
     Ok(fd)
+}
+
+/// The signal that has come.
+fn next_signal(signals: libc::c_int) -> Option<libc::c_int> {
+    // SAFETY: all-zero is a valid value of the structure, and it is writable for the length passed.
+    unsafe {
+        let mut news: libc::signalfd_siginfo = std::mem::zeroed();
+        let bytes = size_of_val(&news);
+        let read = libc::read(signals, (&raw mut news).cast(), bytes);
+        (read == bytes as isize).then_some(news.ssi_signo as libc::c_int)
+    }
 }
 
 /// An error with its causes on one line.

@@ -150,7 +150,7 @@ impl Agent {
         request.check()?;
         let lease = self.lease(&request)?;
         let id = new_token()?[..12].to_owned();
-        let token = new_token()?;
+        let (token, admin_token) = (new_token()?, new_token()?);
         let mut allocations = self.allocations.lock();
         let (devices, share) = self.choose(&request, &allocations)?;
         let allocation = Allocation {
@@ -160,6 +160,7 @@ impl Agent {
             devices,
             share,
             token,
+            admin_token,
             created_ms: now_ms(),
             lease,
             worker: WorkerRecord::default(),

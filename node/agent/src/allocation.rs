@@ -201,6 +201,9 @@ pub struct Allocation {
     pub(crate) qos: Qos,
     /// What clients prove to know, and what the allocation is known by to its pod.
     pub(crate) token: String,
+    /// What the agent itself proves to list, take and bring sessions. Empty for workers of older agents, which ask for none.
+    #[serde(default)]
+    pub(crate) admin_token: String,
     pub(crate) created_ms: u64,
     #[serde(default)]
     pub(crate) lease: Lease,

@@ -117,6 +117,7 @@ mod tests {
             share: crate::book::Share::default(),
             qos: limits::Qos::High,
             token: "secret".to_owned(),
+            admin_token: String::new(),
             created_ms: 7,
             lease: Default::default(),
             worker: Default::default(),

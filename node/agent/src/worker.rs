@@ -128,10 +128,14 @@ fn command(
     gpus: &[Gpu],
 ) -> Result<Command, String> {
     let (program, arguments) = config.worker.split_first().ok_or("no program is configured for workers")?;
-    let token = folder.of_worker(&allocation.id, "token");
     let failed = |error: std::io::Error| error.to_string();
-    std::io::Write::write_all(&mut private(&token, true).map_err(failed)?, allocation.token.as_bytes())
-        .map_err(failed)?;
+    let secret = |kind: &str, text: &str| {
+        let path = folder.of_worker(&allocation.id, kind);
+        let file = private(&path, true);
+        file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes())).map_err(failed)?;
+        Ok::<_, String>(path)
+    };
+    let token = secret("token", &allocation.token)?;
     let log = folder.of_worker(&allocation.id, "log");
     if std::fs::metadata(&log).is_ok_and(|it| it.len() > LOG_BYTES) {
         let _ = std::fs::rename(&log, folder.of_worker(&allocation.id, "log.1"));
@@ -140,6 +144,9 @@ fn command(
     let mut command = Command::new(program);
     command.args(arguments).args(["--ready", "--no-upload-cache"]);
     command.arg("--token-file").arg(token);
+    if !allocation.admin_token.is_empty() {
+        command.arg("--admin-token-file").arg(secret("admin-token", &allocation.admin_token)?);
+    }
     let names = [allocation.name(), allocation.id.as_str()];
     let orders = config.limits.clone().unwrap_or_else(|| folder.path().join("limits"));
     let share =
@@ -215,7 +222,7 @@ pub(crate) fn end(process: Identity) {
 
 /// Removes what a worker left.
 pub(crate) fn forget(folder: &Folder, id: &str) {
-    for kind in ["out", "token", "log", "log.1"] {
+    for kind in ["out", "token", "admin-token", "log", "log.1"] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
     }
     let _ = std::fs::remove_dir_all(folder.of_worker(id, "sessions"));
@@ -223,9 +230,13 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
 
 /// Where the worker of an allocation is reached; nothing if it has none yet.
 pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
+    let token = match allocation.admin_token.as_str() {
+        "" => allocation.token.as_str(),
+        token => token,
+    };
     Some(Place {
         endpoint: allocation.worker.endpoint(config.worker_address())?,
-        token: Some(allocation.token.clone().into_bytes()),
+        token: Some(token.as_bytes().to_vec()),
         trust: allocation.worker.trust(),
         connect_timeout: CONNECT,
     })
