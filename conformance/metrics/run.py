@@ -76,6 +76,7 @@ class Agent:
         self.process = start("agent", command, folder)
         until("the agent answers", lambda: ask(f"http://{self.address}/healthz"))
         self.token = (self.data / "api-token").read_text().strip()
+        self.read_token = (self.data / "read-token").read_text().strip()
 
     def api(self, path, body=None):
         data = json.dumps(body).encode() if body is not None else None
@@ -122,11 +123,12 @@ def check(arguments, folder):
     client = dict(os.environ, REMORA_URL=allocation["url"], LD_LIBRARY_PATH=str(arguments.lib))
     start("busy", [arguments.busy, "seconds", "100000"], folder, env=client)
 
-    # Prometheus scrapes the agent.
+    # Prometheus scrapes the agent, with the token that may only read.
     prometheus = f"127.0.0.1:{free_port()}"
     (folder / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: remora, static_configs: [{{targets: ['{agent.address}']}}]}}]\n")
+        f"scrape_configs: [{{job_name: remora, authorization: {{credentials_file: '{agent.data / 'read-token'}'}}, "
+        f"static_configs: [{{targets: ['{agent.address}']}}]}}]\n")
     start("prometheus", [arguments.prometheus, f"--config.file={folder / 'prometheus.yml'}", f"--web.listen-address={prometheus}",
                          f"--storage.tsdb.path={folder / 'prometheus'}"], folder)
     for query in queries(arguments.page, "promql"):
@@ -144,7 +146,7 @@ def check(arguments, folder):
         return sorted({time for series in found for time in series["timestamps"]})
 
     def figure(name):
-        lines = ask(f"http://{agent.address}/metrics").splitlines()
+        lines = ask(f"http://{agent.address}/metrics", token=agent.read_token).splitlines()
         return float(next(line.split()[-1] for line in lines if line.startswith(name)))
 
     def none_is_missing(since, made):

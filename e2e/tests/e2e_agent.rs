@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use e2e::{Ended, Marker, Program, Running, eventually};
+use e2e::{Ended, Marker, Program, Running, Worker, WorkerOptions, eventually};
 use serde_json::{Value, json};
 use transport::tls::{self, Identity, Trust};
 use transport::{Address, Endpoint};
@@ -547,4 +547,39 @@ fn requests_that_cannot_be_met_are_refused_in_words() {
     agent.allocate(json!({"percent": 100}));
     let (_, refusal) = agent.ask("POST", "/api/v1/allocations", &agent.token, Some(json!({"gpus": 3})));
     assert!(text(&refusal, "error").contains("this machine has 2"), "{refusal}");
+}
+
+#[test]
+fn a_real_gpu_is_found_by_its_pci_address_and_not_by_its_place_in_the_list() {
+    // The HIP runtime is the client library, whose GPUs are those of this worker: an MI300X at c0:00 and an MI210 at c1:00.
+    let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
+    let socket = folder.path().join("worker");
+    let _behind = Worker::start_with(&WorkerOptions {
+        listen: format!("unix:{}", socket.display()),
+        ..WorkerOptions::with(&["--device", "mi210", "--memory", "2G"])
+    });
+    let provider = folder.path().join("provider.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/two_gpus.c");
+    let mut clang = Command::new("clang-19");
+    clang
+        .args(["-std=c11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&provider)
+        .arg(source);
+    Running::start(&mut clang).finish().expect_silent_success();
+    let library = e2e::library_folder().join("libamdhip64.so.7");
+    let config = folder.path().join("agent.toml");
+    std::fs::write(&config, format!("hip_library = {:?}\n", library.display().to_string())).unwrap();
+    let mut command = Agent::command(&folder.path().join("data"), &marker);
+    command.arg("--provider").arg(&provider).arg("--config").arg(config);
+    command.env("REMORA_URL", format!("remora+unix://{}", socket.display()));
+    let (process, address) = Agent::listening(&mut command);
+    let token = std::fs::read_to_string(folder.path().join("data/api-token")).unwrap().trim().to_owned();
+    let agent = Agent { process: Some(process), address, token, marker, folder };
+    for (device, name) in [("gpu-at-0000:c1", "MI210"), ("gpu-at-0000:c0", "MI300X")] {
+        let part = agent.allocate(json!({"device": device, "percent": 50}));
+        let worker = agent.get(&format!("/api/v1/workers/{}", text(&part, "id")));
+        let devices = worker["status"]["devices"].as_array().unwrap();
+        assert_eq!(devices.len(), 1, "{worker}");
+        assert!(text(&devices[0], "name").contains(name), "{device}: {}", devices[0]);
+    }
 }

@@ -99,8 +99,9 @@ pub fn config() -> Result<Config, String> {
         Some(url) if Address::is_url(&url) => (Some(("REMORA_WORKER", url)), None),
         worker => (text("REMORA_URL").map(|url| ("REMORA_URL", url)), worker),
     };
-    let parse = |(name, url): (&str, String)| url.parse().map_err(|error| format!("{name}: {error}"));
-    let whole: Option<Address> = url.map(parse).transpose()?;
+    let parse =
+        |(name, url): (&str, String)| url.parse::<Address>().map_err(|error| format!("{name}: {error}"));
+    let whole = url.map(parse).transpose()?;
     let endpoint = match (worker, &whole) {
         (Some(worker), _) => worker.parse::<Endpoint>().map_err(|error| format!("REMORA_WORKER: {error}"))?,
         (None, Some(whole)) => whole.endpoint.clone(),

@@ -23,13 +23,13 @@ pub enum AgentError {
     Short(Shortage),
     #[error("{0}")]
     NoDevice(String),
-    #[error("{asked} GPUs were requested, and {}", available(*matching, *all))]
+    #[error("{asked} GPUs were requested, and {}", available(*.matching, *.all))]
     TooFew { asked: usize, matching: usize, all: usize },
     #[error("{0}")]
     Forbidden(&'static str),
     #[error(transparent)]
     Certificate(#[from] transport::TransportError),
-    #[error("{}", words(.0))]
+    #[error(transparent)]
     TokenFile(#[from] transport::token::TokenError),
     #[error("token file {path}: {problem}")]
     Token { path: PathBuf, problem: String },

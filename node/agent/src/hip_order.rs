@@ -35,7 +35,9 @@ impl HipOrder {
         let mut command = Command::new(program);
         command.args(["probe-hip", "--addresses"]).args(&config.hip_library);
         command.env_remove("HIP_VISIBLE_DEVICES");
-        OTHER_FILTERS.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in OTHER_FILTERS {
+            command.env_remove(name);
+        }
         let failed = |error: std::io::Error| format!("the HIP runtime cannot be probed: {error}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;

@@ -210,7 +210,9 @@ fn command(
         command.arg("--memory").arg(gpus.first().map_or(0, |gpu| gpu.memory_bytes).to_string());
     } else {
         command.args(["--backend", "hip"]).env("HIP_VISIBLE_DEVICES", ordinals.join(","));
-        hip_order::OTHER_FILTERS.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in hip_order::OTHER_FILTERS {
+            command.env_remove(name);
+        }
         if let Some(library) = &config.hip_library {
             command.arg("--library").arg(library);
         }
@@ -264,7 +266,7 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
 /// Where the worker of an allocation is reached; nothing if it has none yet.
 pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
     let token = match allocation.admin_token.as_str() {
-        "" => &allocation.token,
+        "" => allocation.token.as_str(),
         token => token,
     };
     Some(Place {
