@@ -1,7 +1,8 @@
 // Its main thread ends by pthread_exit: `alone` with no other thread, `thread` while another works on, `callback` while a host
-// function runs.
+// function runs, `signal` while another waits for SIGTERM, whose handler exits with 42 if it runs on that thread.
 #include "check.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <pthread.h>
@@ -13,6 +14,7 @@ EXAMPLE("main_ends");
 __global__ void add(int *value, int amount) { *value += amount; }
 
 static int *value = nullptr;
+static pthread_t waiting;
 
 static void launch(const char *where, int expected) {
   add<<<1, 1>>>(value, 1);
@@ -30,18 +32,27 @@ int main(int argc, char **argv) {
   if (std::strcmp(how, "thread") == 0) {
     // Longer than it takes to notice that the main thread has ended.
     std::thread([] {
-      sleep(3);
+      sleep(2);
       launch("thread", 2);
     }).detach();
     std::atexit([] { launch("exit handler", 3); });
   } else if (std::strcmp(how, "callback") == 0) {
     auto function = [](void *) {
-      sleep(3);
+      sleep(2);
       std::printf("callback=right\n");
       std::fflush(stdout);
     };
     HIP_OK(hipLaunchHostFunc(nullptr, function, nullptr));
     std::atexit([] { launch("exit handler", 2); });
+  } else if (std::strcmp(how, "signal") == 0) {
+    std::signal(SIGTERM, [](int) { _exit(pthread_equal(pthread_self(), waiting) ? 42 : 43); });
+    std::thread([] {
+      waiting = pthread_self();
+      std::printf("waiting\n");
+      std::fflush(stdout);
+      for (;;)
+        pause();
+    }).detach();
   } else {
     std::atexit([] { launch("exit handler", 2); });
   }

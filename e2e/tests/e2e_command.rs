@@ -126,8 +126,8 @@ fn run_refuses_a_program_for_another_architecture_in_one_line() {
     };
     for (options, program, built_for) in [
         (&[][..], &other, "gfx1100"),
-        (&["--device", "mi300x"], &old, "gfx90a"),
-        (&["--worker", &endpoint], &other, "gfx1100"),
+        (&["--device", "mi300x"][..], &old, "gfx90a"),
+        (&["--worker", &endpoint][..], &other, "gfx1100"),
     ] {
         let ended = run(options, program);
         assert_eq!(ended.status.code(), Some(126), "{options:?} {ended:?}");
@@ -136,6 +136,14 @@ fn run_refuses_a_program_for_another_architecture_in_one_line() {
             assert!(ended.stderr.contains(part), "{part} in {}", ended.stderr);
         }
     }
+    // Without `remora run` the client library says it, once for all launches.
+    let many = Recipe::own("late_launch").for_architectures(&["gfx1100"]).build().run(&worker, &[]);
+    assert_eq!(many.stderr.lines().count(), 1, "{}", many.stderr);
+    assert!(
+        many.stderr.contains("gfx1100") && many.stderr.contains("--offload-arch=gfx942"),
+        "{}",
+        many.stderr
+    );
     // The old one runs where its architecture is.
     run(&["--device", "mi210"], &old).expect_silent_success();
 }

@@ -70,6 +70,11 @@ fn a_process_ends_with_the_last_thread_of_the_program_and_not_before() {
         // Its exit handlers run, as for any process that ends by itself.
         running.finish().expect_silent_success().expect_line(last).expect_line("exit handler=right");
     }
+    // Signals are for its threads, of which the library's are none.
+    let signalled = start("signal");
+    signalled.wait_for_line("waiting");
+    signalled.signal(libc::SIGTERM);
+    assert_eq!(signalled.finish().status.code(), Some(42));
     eventually("no session is left", || worker.status().sessions().is_empty());
 }
 

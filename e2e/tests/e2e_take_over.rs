@@ -69,13 +69,36 @@ fn programs_with_an_rpath_or_runpath_to_another_library_get_ours() {
 }
 
 #[test]
+fn a_program_with_an_rpath_to_a_library_without_a_number_gets_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let wheel = place_other(folder.path(), "libamdhip64.so", "libamdhip64.so");
+    let program = folder.path().join("linked");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/open_library.c");
+    compile(
+        Command::new("cc")
+            .args([
+                source,
+                "-ldl",
+                "-Wl,--no-as-needed",
+                "-Wl,--disable-new-dtags",
+                "-Wl,-rpath,$ORIGIN",
+                "-o",
+            ])
+            .args([&program, &wheel]),
+    );
+    let ended = run(&[], &program, &["call:libamdhip64.so.6"]);
+    ended.expect_silent_success().expect_line("devices=1 status=0");
+    assert!(!ended.stdout.contains("another library"), "{}", ended.stdout);
+}
+
+#[test]
 fn a_library_opened_by_its_path_is_ours_in_the_generation_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let program = opener(folder.path());
     let numbered = place_other(folder.path(), "libamdhip64.so.6", "libamdhip64.so.6");
     let wheel = place_other(&folder.path().join("wheel"), "libamdhip64.so", "libamdhip64.so.7");
-    let names = [&format!("call:{}", numbered.display()), &*wheel.to_string_lossy(), "libamdhip64.so.5"];
-    let ended = run(&[], &program, &names);
+    let (called, wheel) = (format!("call:{}", numbered.display()), wheel.to_string_lossy().into_owned());
+    let ended = run(&[], &program, &[&called, &wheel, "libamdhip64.so.5"]);
     ended.expect_silent_success().expect_line("devices=1 status=0");
     let ours = library_folder().canonicalize().unwrap();
     for (at, version) in [("1", 6), ("2", 7), ("3", 5)] {

@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_uint};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::take_over::{Libraries, is_foreign, replacement};
 use crate::{name, system};
@@ -18,6 +18,10 @@ struct Found(UnsafeCell<Libraries>);
 unsafe impl Sync for Found {}
 static FOUND: Found = Found(UnsafeCell::new(Libraries::NONE));
 static REPORTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Hashes of paths that were found in a searched folder and replaced. The dynamic linker keeps such a path as the name of what it
+/// loads in its place.
+static REPLACED: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 /// The public part of the dynamic linker's link_map.
 #[repr(C)]
@@ -68,7 +72,32 @@ pub unsafe extern "C" fn la_objsearch(asked: *const c_char, _: *mut usize, flag:
     let text = unsafe { CStr::from_ptr(asked) }.to_bytes();
     // SAFETY: as above.
     let generation = || unsafe { system::generation(asked) };
-    replacement(found, text, flag == LA_SER_ORIG, generation).map_or(asked, |path| path.as_ptr().cast())
+    let Some(path) = replacement(found, text, flag == LA_SER_ORIG, generation) else { return asked };
+    if flag != LA_SER_ORIG {
+        remember(text);
+    }
+    path.as_ptr().cast()
+}
+
+/// Keeps a path that was replaced. Beyond the table's size an earlier one is forgotten, and would be reported if it was loaded again.
+fn remember(path: &[u8]) {
+    let hash = hash(path);
+    if !was_replaced(path)
+        && let Some(place) = REPLACED.get(hash as usize % REPLACED.len())
+    {
+        place.store(hash, Ordering::Relaxed);
+    }
+}
+
+fn was_replaced(path: &[u8]) -> bool {
+    let hash = hash(path);
+    REPLACED.iter().any(|place| place.load(Ordering::Relaxed) == hash)
+}
+
+/// FNV-1a; never 0, which is an empty place.
+fn hash(path: &[u8]) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325u64;
+    path.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)) | 1
 }
 
 /// An object was loaded. Wants to know of no bindings to or from it.
@@ -84,6 +113,7 @@ pub unsafe extern "C" fn la_objopen(map: *const LinkMap, _: isize, _: *mut usize
     };
     // SAFETY: see `Found`.
     if is_foreign(unsafe { &*FOUND.0.get() }, path, soname.to_bytes())
+        && !was_replaced(path)
         && REPORTS.fetch_add(1, Ordering::Relaxed) < MOST_REPORTS
     {
         report(path);
