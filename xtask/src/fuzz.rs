@@ -121,6 +121,13 @@ fn seed(folder: &Path, programs: &Path) -> Result<()> {
     step::output(Command::new(programs.join("examples/seeds")).arg(folder.join("corpus"))).map(drop)
 }
 
+/// How a run of one target ended.
+struct Outcome {
+    count: Count,
+    status: ExitStatus,
+    log: PathBuf,
+}
+
 /// What a run of one target did.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
@@ -128,13 +135,7 @@ struct Count {
     new_inputs: u64,
 }
 
-fn fuzz(
-    repo: &Repo,
-    folder: &Path,
-    programs: &Path,
-    target: &str,
-    arguments: &Arguments,
-) -> Result<(Count, ExitStatus, PathBuf)> {
+fn fuzz(repo: &Repo, folder: &Path, programs: &Path, target: &str, arguments: &Arguments) -> Result<Outcome> {
     let (corpus, artifacts) = (folder.join("corpus").join(target), folder.join("artifacts").join(target));
     for needed in [&corpus, &artifacts] {
         fs::create_dir_all(needed).with_context(|| format!("cannot create {}", needed.display()))?;
@@ -151,14 +152,14 @@ fn fuzz(
     step::detail(&format!("{target} ..."));
     let status = program.status().with_context(|| format!("cannot start {}", step::shown(&program)))?;
     let said = fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
-    Ok((count(&String::from_utf8_lossy(&said)), status, log))
+    Ok(Outcome { count: count(&String::from_utf8_lossy(&said)), status, log })
 }
 
 /// In libFuzzer's final statistics, lines such as `stat::number_of_executed_units: 1024`.
 fn count(said: &str) -> Count {
     let number = |name: &str| {
-        let values = said.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        values.last().unwrap_or_default()
+        let mut values = said.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        values.next_back().unwrap_or_default()
     };
     Count {
         executions: number("stat::number_of_executed_units:"),
@@ -166,12 +167,12 @@ fn count(said: &str) -> Count {
     }
 }
 
-fn report(results: Vec<(String, Result<(Count, ExitStatus, PathBuf)>)>) -> Result<()> {
+fn report(results: Vec<(String, Result<Outcome>)>) -> Result<()> {
     let mut failures = Vec::new();
     println!("{:20}  {:>14}  {:>10}  result", "target", "executions", "new inputs");
     for (target, result) in results {
         match result {
-            Ok((count, status, log)) => {
+            Ok(Outcome { count, status, log }) => {
                 let word = if status.success() { "passed" } else { "FAILED" };
                 println!("{target:20}  {:>14}  {:>10}  {word}", count.executions, count.new_inputs);
                 if !status.success() {
