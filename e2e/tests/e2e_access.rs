@@ -1,15 +1,19 @@
-//! Who may use a worker: the token is proved, TLS is checked, and nothing but loopback is open without a token.
+//! Who may use a worker: the token is proved, TLS is checked, and a worker without a token serves its own user alone.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use e2e::{Ended, Program, Running, Status, Worker, WorkerOptions, remora};
 use transport::Endpoint;
 
+/// Long enough not to be guessed.
+const TOKEN: &str = "open sesame, said Ali Baba";
+
 fn with_token(token: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
-    fs::write(&path, format!("{token}\n")).unwrap();
+    transport::token::write_new(&path, token).unwrap();
     let path = path.to_str().unwrap().to_owned();
     (folder, path)
 }
@@ -28,7 +32,7 @@ fn expect_refusal(ended: &Ended, words: &[&str]) {
 
 #[test]
 fn only_the_right_token_opens_a_session() {
-    let (_folder, path) = with_token("open sesame");
+    let (_folder, path) = with_token(TOKEN);
     let worker = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
     let count = Program::own("device_count");
     expect_refusal(&run(&mut count.on(&worker)), &["token", "REMORA_TOKEN"]);
@@ -36,7 +40,7 @@ fn only_the_right_token_opens_a_session() {
     assert!(!worker.log().contains("open"), "no token is logged:\n{}", worker.log());
 
     let vector_add = Program::example("vector_add");
-    for (name, value) in [("REMORA_TOKEN", "open sesame"), ("REMORA_TOKEN_FILE", path.as_str())] {
+    for (name, value) in [("REMORA_TOKEN", TOKEN), ("REMORA_TOKEN_FILE", path.as_str())] {
         let ended = run(vector_add.on(&worker).env(name, value));
         ended.expect_silent_success().expect_line("PASS vector_add");
     }
@@ -50,7 +54,7 @@ fn only_the_right_token_opens_a_session() {
     };
     let refused = run(&mut devices());
     assert!(!refused.status.success() && refused.stderr.contains("token"), "{refused:?}");
-    let status = Status::ask(devices().env("REMORA_TOKEN", "open sesame"));
+    let status = Status::ask(devices().env("REMORA_TOKEN", TOKEN));
     assert_eq!(status.devices().len(), 1);
 }
 
@@ -65,7 +69,7 @@ fn an_address_that_others_can_reach_needs_a_token() {
 
 #[test]
 fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
-    let (_folder, path) = with_token("open sesame");
+    let (_folder, path) = with_token(TOKEN);
     let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed", "--token-file", &path]));
     assert!(matches!(worker.endpoint(), Endpoint::Tls { .. }), "{}", worker.endpoint());
     let shown = worker.said() + &worker.log();
@@ -74,7 +78,7 @@ fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
 
     let over_tls = |program: &Program, trust: Option<&str>| {
         let mut command = program.command();
-        command.env("REMORA_WORKER", worker.endpoint().to_string()).env("REMORA_TOKEN", "open sesame");
+        command.env("REMORA_WORKER", worker.endpoint().to_string()).env("REMORA_TOKEN", TOKEN);
         command.envs(trust.map(|trust| ("REMORA_TLS_CA", trust)));
         run(&mut command)
     };
@@ -84,13 +88,58 @@ fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
     }
     let count = Program::own("device_count");
     let other = format!("sha256:{}", "5a".repeat(32));
-    expect_refusal(&over_tls(&count, Some(&other)), &["certificate"]);
+    // A wrong pin: both fingerprints, and what to do.
+    expect_refusal(&over_tls(&count, Some(&other)), &["certificate", &other, fingerprint, "REMORA_TLS_CA"]);
     expect_refusal(&over_tls(&count, None), &["REMORA_TLS_CA"]);
-    // Without TLS there is nobody to talk to.
+    // Plain TCP to an address that speaks TLS.
     let mut plain = count.command();
-    plain.env("REMORA_WORKER", format!("127.0.0.1:{}", worker.port())).env("REMORA_TOKEN", "open sesame");
-    plain.env("REMORA_CONNECT_TIMEOUT", "1");
-    expect_refusal(&run(&mut plain), &[]);
+    plain.env("REMORA_WORKER", format!("127.0.0.1:{}", worker.port())).env("REMORA_TOKEN", TOKEN);
+    expect_refusal(&run(&mut plain), &["TLS", "tls://", "REMORA_TLS_CA"]);
+    // TLS to an address that does not speak it.
+    let open = Worker::start();
+    let mut tls = count.command();
+    tls.env("REMORA_WORKER", format!("tls://127.0.0.1:{}", open.port())).env("REMORA_TLS_CA", fingerprint);
+    expect_refusal(&run(&mut tls), &["does not speak TLS", "without tls://", "--tls-self-signed"]);
+    e2e::eventually("its log names the cause", || open.log().contains("the client speaks TLS"));
+}
+
+#[test]
+fn token_files_that_can_be_guessed_or_read_by_others_are_refused_and_say_how_to_fix_it() {
+    let refused = |path: &str| {
+        let ended = run(&mut WorkerOptions::with(&["--token-file", path]).command());
+        assert!(!ended.status.success() && !ended.stdout.contains("listening"), "{ended:?}");
+        ended.stderr
+    };
+    let (_folder, path) = with_token("x");
+    assert!(refused(&path).contains("remora token new"), "{}", refused(&path));
+    let (_folder, path) = with_token(TOKEN);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let text = refused(&path);
+    assert!(text.contains("chmod 600") && !text.contains("sesame"), "{text}");
+    // A client refuses it as well.
+    let mut count = Program::own("device_count").command();
+    expect_refusal(&run(count.env("REMORA_TOKEN_FILE", &path)), &["chmod 600"]);
+
+    let made = tempfile::tempdir().unwrap();
+    let path = made.path().join("token").to_str().unwrap().to_owned();
+    run(Command::new(remora()).args(["token", "new", "--out", &path])).expect_silent_success();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let worker = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
+    let mut devices = Command::new(remora());
+    devices.args(["devices", "--json", "--worker", &worker.endpoint().to_string()]);
+    assert_eq!(Status::ask(devices.env("REMORA_TOKEN_FILE", &path)).devices().len(), 1);
+    let printed = run(Command::new(remora()).args(["token", "new"]));
+    assert!(printed.stdout.trim().len() >= 32, "{printed:?}");
+}
+
+#[test]
+fn plain_tcp_that_other_machines_can_reach_is_warned_of() {
+    let (_folder, path) = with_token(TOKEN);
+    let options =
+        WorkerOptions { listen: "0.0.0.0:0".into(), ..WorkerOptions::with(&["--token-file", &path]) };
+    assert!(Worker::start_with(&options).log().contains("unencrypted"));
+    let local = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
+    assert!(!local.log().contains("unencrypted"), "{}", local.log());
 }
 
 #[test]

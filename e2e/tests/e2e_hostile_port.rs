@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::os::fd::FromRawFd;
+use std::time::{Duration, Instant};
 
 use e2e::{Program, Worker, WorkerOptions, eventually};
 use transport::greet::{self, Credentials};
-use transport::{Link, TransportError};
+use transport::{Link, TransportError, tls};
 use wire::{Flags, Header, Hello, Opcode, Operation, RejectCode, WireError};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -327,6 +328,131 @@ fn is_answered(link: &Link, number: u32) -> bool {
             Err(_) => return false,
         }
     }
+}
+
+/// Half-open connections in the tests below.
+const HALF_OPEN: usize = 1000;
+
+/// Lets this process hold so many connections; the system's default is about as many.
+fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid for both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_max.min(8192);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+    assert!(limit.rlim_cur > 2 * HALF_OPEN as u64, "this test needs {} descriptors", 2 * HALF_OPEN);
+}
+
+/// Connects from an address of the loopback network.
+fn connect_from(source: [u8; 4], worker: &Worker) -> TcpStream {
+    let address = |ip: [u8; 4], port: u16| libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(ip) },
+        sin_zero: [0; 8],
+    };
+    let (from, to) = (address(source, 0), address([127, 0, 0, 1], worker.port()));
+    let bytes = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the descriptor is owned at once, and both addresses are readable for the length passed.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        let stream = TcpStream::from(std::os::fd::OwnedFd::from_raw_fd(fd));
+        assert_eq!(libc::bind(fd, (&raw const from).cast(), bytes), 0, "{}", std::io::Error::last_os_error());
+        assert_eq!(
+            libc::connect(fd, (&raw const to).cast(), bytes),
+            0,
+            "{}",
+            std::io::Error::last_os_error()
+        );
+        stream
+    }
+}
+
+/// Asks the worker for its status over a new connection from 127.0.0.1, and says how long that took.
+fn login(worker: &Worker) -> Duration {
+    let start = Instant::now();
+    let link = Link::from_tcp(connect(worker)).unwrap();
+    let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
+    let status = greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), PATIENCE, PATIENCE);
+    status.expect("a login gets through");
+    start.elapsed()
+}
+
+#[test]
+fn a_login_takes_less_than_a_second_among_a_thousand_half_open_connections() {
+    raise_descriptor_limit();
+    let worker = Worker::start();
+    let mut crowd: Vec<TcpStream> = (0..HALF_OPEN).map(|_| connect(&worker)).collect();
+    let from_one_address = login(&worker);
+    assert!(from_one_address < Duration::from_secs(1), "{from_one_address:?}");
+    // Part of a Hello, from many addresses, of which each has a few.
+    let whole = frame(&hello());
+    crowd.clear();
+    for at in 0..HALF_OPEN {
+        let mut stream = connect_from([127, 0, 1, (at % 250) as u8 + 1], &worker);
+        let _ = stream.write_all(&whole[..whole.len() - 1]);
+        crowd.push(stream);
+    }
+    let from_many = login(&worker);
+    assert!(from_many < Duration::from_secs(1), "{from_many:?}");
+    expect_service(&worker);
+    let lines = worker.log().lines().count();
+    assert!(lines < 100, "{lines} lines are logged");
+    drop(crowd);
+}
+
+#[test]
+fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
+    raise_descriptor_limit();
+    let worker = Worker::start();
+    let link = Link::from_tcp(connect(&worker)).unwrap();
+    let credentials = Credentials::default();
+    let (welcome, _) = greet::open_session(&link, &hello(), &credentials, PATIENCE, PATIENCE).unwrap();
+    link.shutdown();
+    // Each waits for a proof that never comes: without the capability, the worker asks for one.
+    let whole = frame(&hello());
+    let flood: Vec<TcpStream> = (0..HALF_OPEN)
+        .map(|_| {
+            let mut stream = connect(&worker);
+            let _ = stream.write_all(&whole);
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    let again = Link::from_tcp(connect(&worker)).unwrap();
+    let hello = Hello { session_id: welcome.session_id, ..hello() };
+    let credentials = Credentials { token: None, secret: Some(&welcome.session_secret) };
+    let (found, _) = greet::open_session(&again, &hello, &credentials, PATIENCE, PATIENCE).unwrap();
+    assert_eq!(found.session_id, welcome.session_id);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    drop(flood);
+}
+
+#[test]
+fn a_tls_handshake_gets_through_among_a_thousand_half_open_ones() {
+    raise_descriptor_limit();
+    let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed"]));
+    let log = worker.log();
+    let pin = log.split("REMORA_TLS_CA=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+    // The first bytes of a TLS handshake, and nothing behind them.
+    let crowd: Vec<TcpStream> = (0..HALF_OPEN)
+        .map(|_| {
+            let mut stream = connect(&worker);
+            let _ = stream.write_all(&[0x16, 3, 1]);
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    let config = tls::client_config(&tls::Trust::parse(pin).unwrap()).unwrap();
+    let link =
+        tls::connect(Link::from_tcp(connect(&worker)).unwrap(), "127.0.0.1", config, PATIENCE).unwrap();
+    let hello = Hello { purpose: wire::Purpose::Inspect as u8, ..hello() };
+    greet::greet::<wire::Status>(&link, &hello, &Credentials::default(), PATIENCE, PATIENCE).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    drop(crowd);
 }
 
 #[test]

@@ -45,9 +45,9 @@ fn the_second_run_sends_hashes_even_to_a_worker_started_anew() {
 fn what_one_token_uploaded_no_other_token_has() {
     let folder = tempfile::tempdir().unwrap();
     let mut amounts = Vec::new();
-    for token in ["one", "two"] {
+    for token in ["one-0123456789-abcdef", "two-0123456789-abcdef"] {
         let file = folder.path().join(token);
-        std::fs::write(&file, token).unwrap();
+        transport::token::write_new(&file, token).unwrap();
         let worker = worker(&folder.path().join("store"), &["--token-file", file.to_str().unwrap()]);
         amounts.push(sent(&run(&worker, &[("REMORA_TOKEN", token)])));
     }

@@ -2,6 +2,7 @@
 //! makes for the programs of its own user.
 
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -48,12 +49,39 @@ pub fn read_private(path: &Path) -> Result<Vec<u8>, TokenError> {
     // Of the open file: the name may point elsewhere by now.
     let data = file.metadata().map_err(unreadable)?;
     let mode = data.permissions().mode() & 0o777;
-    if data.is_file() && mode & 0o077 != 0 {
+    if data.is_file() && mode & 0o077 != 0 && !is_ours_by_list(&file) {
         return Err(TokenError::Shared { path: path.to_owned(), mode });
     }
     let mut bytes = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(file, MAX_FILE_BYTES), &mut bytes).map_err(unreadable)?;
     Ok(bytes)
+}
+
+/// Whether an access control list names nobody but this process's user. systemd gives credentials to a service this way, and the group
+/// bits of the mode are then the list's mask.
+fn is_ours_by_list(file: &std::fs::File) -> bool {
+    // Tags of linux/posix_acl.h.
+    const USER: u16 = 2;
+    const GROUP_OBJ: u16 = 4;
+    const GROUP: u16 = 8;
+    const OTHER: u16 = 0x20;
+    let mut list = [0u8; 512];
+    // SAFETY: the name ends in zero and the buffer is writable for its length.
+    let bytes = unsafe {
+        let name = c"system.posix_acl_access";
+        libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), list.as_mut_ptr().cast(), list.len())
+    };
+    let Some(entries) = usize::try_from(bytes).ok().and_then(|bytes| list.get(4..bytes)) else {
+        return false;
+    };
+    // SAFETY: takes nothing and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    entries.chunks_exact(8).all(|entry| {
+        let tag = u16::from_le_bytes([entry[0], entry[1]]);
+        let may = u16::from_le_bytes([entry[2], entry[3]]) != 0;
+        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+        !(may && ([GROUP_OBJ, GROUP, OTHER].contains(&tag) || tag == USER && id != own))
+    })
 }
 
 /// Reads a token file. White space around the token does not count.

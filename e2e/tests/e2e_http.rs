@@ -1,0 +1,93 @@
+//! The HTTP servers of board and agent: clients that send half a request and wait keep nobody out.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use e2e::{Marker, Running, remora};
+
+const HALF_SENT: usize = 1100;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid for both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        limit.rlim_cur = limit.rlim_max.min(8192);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+    }
+    assert!(limit.rlim_cur > 2 * HALF_SENT as u64, "this test needs {} descriptors", 2 * HALF_SENT);
+}
+
+/// Starts a service with the number of descriptors that systems give by default.
+fn start(arguments: &[&str], marker: &Marker) -> (Running, String) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 1024; exec \"$0\" \"$@\""]).arg(remora()).args(arguments);
+    let process = Running::start(command.env(Marker::NAME, marker.value()));
+    let line = process.wait_for_line("listening on ");
+    (process, line.trim().strip_prefix("listening on http://").unwrap().to_owned())
+}
+
+fn healthz(address: &str) -> Duration {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("/healthz is answered");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    start.elapsed()
+}
+
+fn expect_health(address: &str) {
+    raise_descriptor_limit();
+    let halves = [
+        "GET /healthz HTTP/1.1\r\nhost: local",
+        "POST /api/v1/allocations HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
+        "",
+    ];
+    let mut crowd = Vec::new();
+    for half in halves.iter().cycle().take(HALF_SENT) {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = stream.write_all(half.as_bytes());
+        crowd.push(stream);
+    }
+    let time = healthz(address);
+    assert!(time < Duration::from_secs(1), "{time:?}");
+    drop(crowd);
+}
+
+#[test]
+fn half_sent_requests_do_not_stop_the_board() {
+    let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
+    let data = folder.path().to_str().unwrap();
+    let (process, address) =
+        start(&["serve", "--ready", "--listen", "127.0.0.1:0", "--no-software", "--data", data], &marker);
+    expect_health(&address);
+    drop(process);
+}
+
+#[test]
+fn half_sent_requests_do_not_stop_the_agent() {
+    let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
+    let data = folder.path().to_str().unwrap();
+    let (process, address) = start(
+        &[
+            "agent",
+            "--ready",
+            "--listen",
+            "127.0.0.1:0",
+            "--node",
+            "n",
+            "--data",
+            data,
+            "--software",
+            "mi300x=1G",
+        ],
+        &marker,
+    );
+    expect_health(&address);
+    drop(process);
+}
