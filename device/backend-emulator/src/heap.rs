@@ -356,7 +356,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn heap(quota: u64) -> (Arc<Memory>, Arc<DeviceHeap>) {
-        let memory = Arc::new(Memory::new(None, vec![quota], vec![quota], None).unwrap());
+        let memory = Arc::new(Memory::new(None, vec![quota], vec![quota], None, None).unwrap());
         (Arc::clone(&memory), Arc::new(DeviceHeap::new(0, quota, memory)))
     }
 

@@ -508,7 +508,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn memory() -> Memory {
-        Memory::new(None, vec![64 * MIB], vec![128 * MIB], None).unwrap()
+        Memory::new(None, vec![64 * MIB], vec![128 * MIB], None, None).unwrap()
     }
 
     #[test]
@@ -564,19 +564,19 @@ mod tests {
 
     #[test]
     fn the_offered_arena_is_taken_where_it_is_free() {
-        let first = Memory::new(None, vec![MIB], vec![MIB], None).unwrap();
+        let first = Memory::new(None, vec![MIB], vec![MIB], None, None).unwrap();
         let taken = first.arena();
-        let second = Memory::new(Some(taken), vec![MIB], vec![MIB], None).unwrap();
+        let second = Memory::new(Some(taken), vec![MIB], vec![MIB], None, None).unwrap();
         assert_ne!(second.arena().base, taken.base);
         assert_eq!(second.arena().bytes, taken.bytes);
         drop(first);
-        let third = Memory::new(Some(taken), vec![MIB], vec![MIB], None).unwrap();
+        let third = Memory::new(Some(taken), vec![MIB], vec![MIB], None, None).unwrap();
         assert_eq!(third.arena(), taken);
     }
 
     #[test]
     fn many_small_allocations_share_mappings() {
-        let memory = Memory::new(None, vec![1 << 40], vec![1 << 40], None).unwrap();
+        let memory = Memory::new(None, vec![1 << 40], vec![1 << 40], None, None).unwrap();
         let base = memory.arena().base;
         for at in 0..100_000u64 {
             if at % 1000 == 0 {

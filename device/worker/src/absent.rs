@@ -114,7 +114,7 @@ mod tests {
         absent.remove(7);
         assert!(absent.find(7).is_none());
         let absent = Absent::default();
-        absent.insert(1, Absence::killed([1; 32]));
+        absent.insert(1, Absence::killed(String::new(), [1; 32]));
         assert!(!absent.has_suspended() && absent.ask(1).is_some_and(|it| it.killed));
     }
 }
