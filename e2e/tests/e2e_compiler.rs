@@ -258,6 +258,10 @@ fn no_source_header_or_option_gets_a_file_of_the_machine() {
         let plain = compiler(level).compile(&request(SMALL));
         assert!(!plain.code.is_empty(), "{level:?}: {}", plain.log);
         assert_eq!(attack(level, &secret), Vec::<String>::new(), "{level:?}");
+        // Were the file in sight, there would be no complaint.
+        let dependency = format!("#pragma GCC dependency \"{}\"\n{SMALL}", secret.path);
+        let response = compiler(level).compile(&request(&dependency));
+        assert!(response.log.contains("not found"), "{level:?}: {}", response.log);
     }
 }
 

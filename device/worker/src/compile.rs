@@ -183,6 +183,13 @@ impl Compiler {
         Ok(self.toolchain.as_ref().map_err(Clone::clone)?)
     }
 
+    /// How this machine confines the compiler, or why it cannot.
+    pub fn confinement(&self) -> Result<&'static str, CompileError> {
+        let command = confined(self.toolchain()?).arguments(["--version"]);
+        let ended = command.limits(self.limits.clone()).apartness(self.apartness).run()?;
+        Ok(ended.level.name())
+    }
+
     /// Compiles, or finds what an equal request gave before.
     pub fn compile(&self, request: &Request) -> Response {
         self.try_compile(request)
