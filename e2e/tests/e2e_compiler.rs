@@ -275,6 +275,22 @@ fn the_same_attacks_work_on_a_compiler_that_is_not_confined() {
 }
 
 #[test]
+fn sources_compiled_apart_are_linked_in_the_sandbox() {
+    for level in [Level::Namespaces, Level::Restricted] {
+        let compiler = compiler(level);
+        let inputs = ["extern \"C\" __attribute__((device)) int f() { return 1; }", SMALL].map(|source| {
+            let mut request = request(source);
+            request.options.push("-fgpu-rdc".to_owned());
+            let response = compiler.compile(&request);
+            assert!(!response.bitcode.is_empty(), "{level:?}: {}", response.log);
+            ("input".to_owned(), wire::Bytes(response.bitcode))
+        });
+        let linked = compiler.link("gfx942", &inputs);
+        assert!(!linked.code.is_empty(), "{level:?}: {}", linked.log);
+    }
+}
+
+#[test]
 fn a_link_in_a_visible_folder_leads_nowhere() {
     let secret = Secret::new();
     let root = toolchain_with_a_link(&secret);

@@ -199,13 +199,14 @@ impl Compiler {
     fn try_compile(&self, request: &Request) -> Result<Response, CompileError> {
         let toolchain = self.toolchain()?;
         let options = Options::parse(&request.options, &request.isa)?;
-        let Some(cache) = &self.cache else { return self.build(toolchain, request, &options) };
         let key = CompileCache::key(toolchain, request);
-        if let Some(response) = cache.get(&key) {
+        if let Some(response) = self.cache.as_ref().and_then(|cache| cache.get(&key)) {
             return Ok(response);
         }
-        let response = self.build(toolchain, request, &options)?;
-        if response.status == HIPRTC_SUCCESS {
+        let response = self.build(toolchain, request, &options, &key)?;
+        if response.status == HIPRTC_SUCCESS
+            && let Some(cache) = &self.cache
+        {
             cache.keep(&key, &response);
         }
         Ok(response)
@@ -216,8 +217,12 @@ impl Compiler {
         toolchain: &Toolchain,
         request: &Request,
         options: &Options,
+        key: &str,
     ) -> Result<Response, CompileError> {
-        let result = self.run(command(toolchain, request, options)?)?;
+        // Symbols are named by an id of the source, which clang otherwise makes of its path. In the sandbox all paths are the
+        // same, and programs that are linked together would define the same symbol.
+        let id = format!("-cuid={}", &key[..16]);
+        let result = self.run(command(toolchain, request, options)?.arguments([id]))?;
         let (code, log) = match result {
             Ran { code: Some(code), log } => (code, log),
             Ran { code: None, log } => {
