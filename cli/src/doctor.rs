@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Result;
-use worker::Toolchain;
+use worker::{Compiler, CompilerConfig, Toolchain};
 
 use crate::env::Environment;
 use crate::inspect::inspect;
@@ -161,6 +161,15 @@ fn check_compiler(report: &mut Report, environment: &Environment) {
             report.add(Finding::Good, "hiprtc compiler", &found.clang.display().to_string(), "");
             report.add(Finding::Good, "HIP headers", &found.hip.join("include").display().to_string(), "");
             report.add(Finding::Good, "device libraries", &found.device_libs.display().to_string(), "");
+            let config =
+                CompilerConfig { toolchain: environment.toolchain.clone(), ..CompilerConfig::default() };
+            match Compiler::new(&config).confinement() {
+                Ok(level) => report.add(Finding::Good, "compiler confinement", level, ""),
+                Err(error) => {
+                    let error = format!("{:#}", anyhow::Error::from(error));
+                    report.add(Finding::Absent, "compiler confinement", &error, "");
+                }
+            }
         }
         Err(problem) => report.add(
             Finding::Absent,

