@@ -62,7 +62,8 @@ fn is_root() -> bool {
 
 /// Opens a file; the error number if that fails.
 fn open(intruder: &Intruder, path: &str, flags: i32) -> i64 {
-    intruder.with_text(path, |address| intruder.call(libc::SYS_openat, [-100, address, flags.into(), 0, 0, 0]))
+    intruder
+        .with_text(path, |address| intruder.call(libc::SYS_openat, [-100, address, flags.into(), 0, 0, 0]))
 }
 
 /// Everything a stranger could try. None of it may succeed.

@@ -105,8 +105,9 @@ impl Emulator {
         });
         let engines = engines.collect();
         let observation = options.observe.as_ref();
-        let observation =
-            observation.map(|config| Observation::open(config, options.observe_files.as_deref())).transpose()?;
+        let observation = observation
+            .map(|config| Observation::open(config, options.observe_files.as_deref()))
+            .transpose()?;
         let runner = Runner {
             memory: Arc::clone(&memory),
             modules: Arc::default(),

@@ -170,7 +170,9 @@ fn hip_files(library: Option<&Path>) -> Vec<(PathBuf, Grant)> {
     files.extend(each(HIP_READ, Grant::Read));
     files.extend(each(HIP_DEVICES, Grant::Use));
     // Its neighbours are the libraries it loads.
-    if let Some(folder) = library.and_then(|library| library.canonicalize().ok()?.parent().map(Path::to_owned)) {
+    if let Some(folder) =
+        library.and_then(|library| library.canonicalize().ok()?.parent().map(Path::to_owned))
+    {
         files.push((folder, Grant::Load));
     }
     files

@@ -123,7 +123,8 @@ impl Store {
     /// Opens the store of a tenant, and tidies it if no other session uses it.
     pub(crate) fn open(config: &UploadConfig) -> io::Result<Arc<Store>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
-        let lock = File::options().create(true).append(true).mode(FILE_MODE).open(config.folder.join("lock"))?;
+        let lock =
+            File::options().create(true).append(true).mode(FILE_MODE).open(config.folder.join("lock"))?;
         let alone = flock(&lock, libc::LOCK_EX | libc::LOCK_NB).is_ok();
         if !alone {
             flock(&lock, libc::LOCK_SH)?;

@@ -13,8 +13,8 @@ use wire::{Frame, MAX_HANDSHAKE_BYTES, Opcode, Purpose, RejectCode, decode_reque
 use crate::allowance::{self, Allowance};
 use crate::compile::CompilerConfig;
 use crate::compile_cache::CompileCache;
-use crate::confine;
 use crate::config::{SessionConfig, WorkerConfig, WorkerError};
+use crate::confine;
 use crate::greeting::{self, Guest, Refusal};
 use crate::probe::{DeviceSummary, probe};
 use crate::proxy;

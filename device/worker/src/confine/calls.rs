@@ -284,7 +284,10 @@ mod tests {
     #[test]
     fn threads_and_signals_stay_in_the_process() {
         let rows = |number| BASE.iter().chain(HIP).filter(move |call| call.number == number);
-        assert!(rows(libc::SYS_clone).all(|call| matches!(call.when, When::Has(0, flags) if flags == libc::CLONE_THREAD as u32)));
+        assert!(
+            rows(libc::SYS_clone)
+                .all(|call| matches!(call.when, When::Has(0, flags) if flags == libc::CLONE_THREAD as u32))
+        );
         assert!(rows(libc::SYS_tgkill).all(|call| matches!(call.when, When::Own(0))));
         assert!(rows(libc::SYS_prlimit64).all(|call| matches!(call.when, When::OwnOrZero(0))));
     }
