@@ -1,6 +1,6 @@
 //! The system calls that a session's process may make, in tables per back end.
 //!
-//! Collected from executors under strace, plus what the C library, threads and the allocator can call at any time. A call that is not
+//! Written from the calls in our sources, plus what the C library, threads and the allocator can call at any time. A call that is not
 //! here fails with EPERM. What starts a process, opens a connection, reaches another process or changes the kernel must never get a row.
 
 use sandbox::own::{Call, When};
