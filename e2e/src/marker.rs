@@ -1,6 +1,7 @@
 //! Finding every process that descends from one, however it was started: they inherit a mark in their environment.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A variable that no other process has. Whatever still carries it when this is dropped is killed.
@@ -31,15 +32,23 @@ impl Marker {
     /// The processes that carry the mark and have not ended, with their names.
     pub fn processes(&self) -> Vec<(u32, String)> {
         let wanted = format!("{}={}", Marker::NAME, self.value).into_bytes();
-        let mut found = Vec::new();
+        let mut found: Vec<(u32, String)> = Vec::new();
+        let mut hidden = Vec::new();
         for entry in fs::read_dir("/proc").expect("/proc lists processes").flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // A process that has ended, a zombie too, has no environment any more.
-            let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
-            if environment.split(|byte| *byte == 0).any(|variable| variable == wanted) {
-                let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                let command = String::from_utf8_lossy(&command).replace('\0', " ");
-                found.push((pid, command.trim_end().to_owned()));
+            match fs::read(entry.path().join("environ")) {
+                Ok(environment) if environment.split(|byte| *byte == 0).any(|it| it == wanted) => {
+                    found.push((pid, command_line(pid)));
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => hidden.push(pid),
+                _ => {}
+            }
+        }
+        // Processes of sessions are not dumpable: only root reads their environment. They are children of one that carries the mark.
+        for pid in hidden {
+            if parent(pid).is_some_and(|parent| found.iter().any(|(pid, _)| *pid == parent)) {
+                found.push((pid, command_line(pid)));
             }
         }
         found
@@ -55,6 +64,18 @@ impl Drop for Marker {
             }
         }
     }
+}
+
+fn command_line(pid: u32) -> String {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses and may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 mod intrusion;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use e2e::{Program, Running, Worker, WorkerOptions, eventually};
@@ -161,7 +161,6 @@ fn expect_confined(pid: u32) {
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
     // The files of a process that can be dumped belong to its user.
-    use std::os::unix::fs::MetadataExt;
     assert_eq!(fs::metadata(format!("/proc/{pid}/mem")).unwrap().uid(), 0, "not dumpable");
 }
 

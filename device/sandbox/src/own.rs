@@ -174,23 +174,39 @@ impl Confinement {
 /// What this machine lacks for a full confinement, in words for a log.
 pub fn missing() -> Vec<&'static str> {
     let mut missing = Vec::new();
-    let ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(NEWEST))
-        .and_then(Ruleset::create);
-    let landlock: Option<OwnedFd> = ruleset.ok().and_then(Into::into);
-    if landlock.is_none() {
+    if !has_landlock() {
         missing.push("Landlock (Linux 5.13 with CONFIG_SECURITY_LANDLOCK)");
     }
     // SAFETY: returns a number and cannot fail.
-    if unsafe { libc::geteuid() } == 0 && !has_high_users() {
-        missing.push("users for sessions: this user namespace does not map their numbers");
+    if unsafe { libc::geteuid() } == 0 && !can_change_user() {
+        missing.push(
+            "a user per session (root needs CAP_SETUID and CAP_SETGID, and a user namespace that maps their numbers)",
+        );
     }
     missing
 }
 
-/// Whether the user namespace has all numbers of users and groups up to the largest that we give.
-fn has_high_users() -> bool {
+/// Whether the kernel has Landlock.
+pub fn has_landlock() -> bool {
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))
+        .and_then(Ruleset::create);
+    ruleset.ok().and_then(Option::<OwnedFd>::from).is_some()
+}
+
+/// Whether this process may take the users and groups of sessions: it has the privilege, and the user namespace has their numbers.
+pub fn can_change_user() -> bool {
+    const CAP_SETGID: u32 = 6;
+    const CAP_SETUID: u32 = 7;
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let mut sets = [0_u32; 6];
+    // SAFETY: version 3 of the call, whose sets are six words.
+    let read = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) } == 0;
+    let wanted = 1 << CAP_SETUID | 1 << CAP_SETGID;
+    if !read || sets[0] & wanted != wanted {
+        return false;
+    }
     let covers = |file: &str| {
         let Ok(text) = std::fs::read_to_string(file) else { return false };
         text.lines().any(|line| {

@@ -73,10 +73,14 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
         threads: Some(MOST_THREADS),
         ..Confinement::default()
     };
-    let mut own_user = owner == 0;
+    let has_landlock = own::has_landlock();
+    let mut own_user = owner == 0 && own::can_change_user();
     match &config.backend {
         BackendConfig::Emulator { observe, .. } => {
             confinement.limits.push((libc::RLIMIT_MEMLOCK, 64 << 10));
+            if has_landlock {
+                confinement.calls.extend_from_slice(calls::FILES);
+            }
             let host = Host::look();
             if let Some(pages) = &host.pages {
                 PAGES.get_or_init(|| Arc::clone(pages));
@@ -88,6 +92,7 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
             }
         }
         BackendConfig::Hip { library } => {
+            confinement.calls.extend_from_slice(calls::FILES);
             confinement.calls.extend_from_slice(calls::HIP);
             confinement.files = hip_files(library.as_deref());
             match hip_groups() {
@@ -96,7 +101,8 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
             }
         }
     }
-    if let Some(uploads) = &config.uploads {
+    // Without Landlock the folder cannot be granted without granting all else.
+    if let Some(uploads) = config.uploads.as_ref().filter(|_| has_landlock) {
         match open_uploads(uploads, own_user.then_some(&mut identity)) {
             Ok(opened) => {
                 ground.uploads = Some(opened);
@@ -121,6 +127,9 @@ pub(crate) fn announce(config: &SessionConfig) {
     let missing = own::missing();
     if !missing.is_empty() {
         tracing::warn!("sessions are confined without {}", missing.join(", and without "));
+    }
+    if config.uploads.is_some() && !own::has_landlock() {
+        tracing::warn!("uploads are not kept: without Landlock a session's process gets no files at all");
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -219,9 +219,9 @@ impl Sessions {
     }
 
     /// Follows a process that resumes a session, from before the session is known.
-    fn adopt(&self, tenant: &Arc<Tenant>, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
+    fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<Taken>, control: Arc<Control>) {
         let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
-            let _ = child.wait();
+            let _ = reap(child);
             return;
         };
         let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
@@ -274,10 +274,10 @@ impl Sessions {
             }
             Order::Adopted => {
                 self.sessions.lock().remove(&session_id);
-                let _ = child.wait();
+                let _ = reap(child);
             }
             _ => {
-                let _ = child.wait();
+                let _ = reap(child);
             }
         }
     }
@@ -362,7 +362,8 @@ impl Sessions {
             // SAFETY: the descriptor is open as long as the session is in the map.
             unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
         }
-        let deadline = Instant::now() + Duration::from_secs(3);
+        // Longer than a process that does not end by itself is left alone.
+        let deadline = Instant::now() + LEAVING + Duration::from_secs(1);
         while !sessions.is_empty() && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
     }
 
@@ -425,7 +426,7 @@ impl Sessions {
         &self,
         id: u64,
         tenant: &Tenant,
-        mut child: Child,
+        child: Child,
         seat: Option<Taken>,
         control: &Control,
         report: &(Mutex<(u64, SessionReport)>, Condvar),
@@ -464,7 +465,7 @@ impl Sessions {
         self.broker.forget(id);
         // Ends every compiler of the session, before its place is free.
         drop(compiler);
-        let ended = child.wait();
+        let ended = reap(child);
         // What the process had of shared devices is free now, and not before.
         drop(seat);
         let killed = ended.as_ref().is_ok_and(|status| oom::was_killed(*status, &kills));
@@ -502,6 +503,21 @@ fn seat(tenant: &Tenant, control: &Control) -> Result<Option<Taken>, WorkerError
     let sent = control.send(&order, Some(seat.descriptor()));
     sent.map_err(failed("the session's process took no orders"))?;
     Ok(Some(seat))
+}
+
+/// Waits for a process whose control socket is closed. Hostile code may close the socket and stay: it is killed after a while.
+fn reap(mut child: Child) -> std::io::Result<ExitStatus> {
+    let deadline = Instant::now() + LEAVING;
+    let mut pause = Duration::from_millis(1);
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+    child.kill()?;
+    child.wait()
 }
 
 fn attach(control: &Control, hello: &Hello, version: u16, connection: &OwnedFd) -> std::io::Result<()> {

@@ -54,8 +54,8 @@ impl Intruder {
 
     /// Lends a text, at an address of the process.
     pub fn with_text<T>(&self, text: &str, lend: impl FnOnce(i64) -> T) -> T {
-        // Far below what the thread uses of its stack.
-        let address = (self.registers.rsp - (64 << 10)) & !7;
+        // Below what the thread uses of its stack now, above the lowest address it has used.
+        let address = (self.registers.rsp - 4096) & !7;
         let mut bytes = text.as_bytes().to_vec();
         bytes.resize(bytes.len() / 8 * 8 + 8, 0);
         for (word, at) in bytes.as_chunks::<8>().0.iter().zip((address..).step_by(8)) {
