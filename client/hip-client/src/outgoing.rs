@@ -320,7 +320,7 @@ impl Shared {
         while !self.over.load(Ordering::Acquire) {
             let generation = self.generation.load(Ordering::Acquire);
             let look = self.sender.look.swap(false, Ordering::AcqRel);
-            if look && self.link.lock().has_ended() || self.drain(u64::MAX).is_err() {
+            if (look && self.link.lock().has_ended()) || self.drain(u64::MAX).is_err() {
                 self.mend(generation);
                 continue;
             }

@@ -64,7 +64,7 @@ fn silence_in_the_middle_of_bulk_changes_no_byte() {
                 scope.spawn(move || {
                     let address = welcome.arena_base + index * (16 << 20);
                     for round in 0..2u8 {
-                        let sent: Vec<u8> = (0..5 << 20).map(|i| (i * 31 >> 7) as u8 ^ round).collect();
+                        let sent: Vec<u8> = (0..5 << 20).map(|i| ((i * 31) >> 7) as u8 ^ round).collect();
                         connection.write(0, address, &sent, 0).unwrap();
                         let mut later = vec![0; 1 << 20];
                         // SAFETY: the vector lives until after the synchronisation.
