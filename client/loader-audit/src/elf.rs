@@ -29,11 +29,6 @@ pub fn generation(file: &impl Source) -> Option<u32> {
     soname.or_else(|| dynamic.newest_version(file))
 }
 
-/// Whether a NUL-terminated name is that of HIP's runtime.
-pub fn is_runtime(soname: &[u8]) -> bool {
-    name::parse(soname).is_some_and(|name| name.kind == Kind::Runtime)
-}
-
 /// What is needed of the dynamic section.
 struct Dynamic {
     segments: [(u64, u64, u64); MAX_SEGMENTS as usize],

@@ -99,7 +99,8 @@ pub enum Generation {
 /// Whether a loaded object is a `libamdhip64` of somebody else, by its path or by its DT_SONAME.
 pub fn is_foreign(libraries: &Libraries, path: &[u8], soname: &[u8]) -> bool {
     let is_runtime = |text: &[u8]| name::parse(text).is_some_and(|name| name.kind == Kind::Runtime);
-    (is_runtime(path) || is_runtime(soname)) && !libraries.has(path)
+    // Without a folder of its own the library cannot tell which is which.
+    libraries.folder != 0 && (is_runtime(path) || is_runtime(soname)) && !libraries.has(path)
 }
 
 #[cfg(test)]
@@ -161,5 +162,6 @@ mod tests {
         assert!(is_foreign(&ours, b"/x/renamed.so", b"libamdhip64.so.6"));
         assert!(!is_foreign(&ours, b"/ours/libamdhip64.so.6", b"libamdhip64.so.6"));
         assert!(!is_foreign(&ours, b"/x/libhiprtc.so.6", b"libhiprtc.so.6"));
+        assert!(!is_foreign(&Libraries::NONE, b"/x/libamdhip64.so.6", b""));
     }
 }

@@ -145,7 +145,7 @@ mod spelling {
             Number(u64),
         }
         match Either::deserialize(deserializer)? {
-            Either::Text(text) => text.parse().map(|SessionId(id)| id).map_err(D::Error::custom),
+            Either::Text(text) => text.parse::<SessionId>().map(|SessionId(id)| id).map_err(D::Error::custom),
             Either::Number(id) => Ok(id),
         }
     }

@@ -240,7 +240,7 @@ fn saved(folder: &Path) -> Vec<Saved> {
         let name = path.file_name()?.to_str()?.strip_suffix(ENDING)?;
         let (session, process) = name.split_once('-')?;
         let process = process.parse().ok().filter(|process| *process != 0);
-        let SessionId(session) = session.parse().ok()?;
+        let SessionId(session) = session.parse::<SessionId>().ok()?;
         Some(Saved { session, process, path })
     };
     entries.flatten().filter_map(|entry| parse(entry.path())).collect()
