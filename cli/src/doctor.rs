@@ -1,9 +1,12 @@
 //! `remora doctor`: what is there, what is not, and what to do about it.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use worker::{Compiler, CompilerConfig, Toolchain};
 
 use crate::env::Environment;
@@ -202,10 +205,16 @@ fn check_rocm(report: &mut Report) {
 
 /// Loads AMD's runtime and prints its GPUs: their names, or one line with the PCI address of each, in the runtime's order.
 pub fn probe_hip(library: Option<&Path>, addresses: bool) -> Result<ExitCode> {
-    match backend_hip::Hip::open(library, None, None) {
-        Ok(hip) if addresses => hip.pci_addresses().iter().for_each(|address| outln!("gpu {address}")),
-        Ok(hip) => outln!("ready: {}", hip.names().join(", ")),
-        Err(error) => outln!("{} (status {})", error.text, error.code.0),
-    }
+    // The back end takes over standard output for what kernels print, so the answer goes to a copy of it.
+    let mut out =
+        File::from(std::io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
+    let text = match backend_hip::Hip::open(library, None, None) {
+        Ok(hip) if addresses => {
+            hip.pci_addresses().iter().map(|address| format!("gpu {address}\n")).collect()
+        }
+        Ok(hip) => format!("ready: {}\n", hip.names().join(", ")),
+        Err(error) => format!("{} (status {})\n", error.text, error.code.0),
+    };
+    out.write_all(text.as_bytes()).context("standard output cannot be written")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -102,7 +102,6 @@ impl Hip {
             answered: Condvar::new(),
             aside: Mutex::new(None),
         });
-        capture_output(&shared);
         if shared.pacer.is_some() {
             shared.time_commands();
         }
@@ -382,7 +381,11 @@ impl Device for Hip {
 
     fn notify(&self, notifier: Arc<dyn Notifier>) {
         // Set once per session; a second one would be a second session, which has its own process.
-        let _ = self.shared.notifier.set(notifier);
+        let is_first = self.shared.notifier.set(notifier).is_ok();
+        // Only a session's process gives its standard output away. A worker that probes its GPUs still has to announce its address there.
+        if is_first {
+            capture_output(&self.shared);
+        }
     }
 
     fn map(&self, device: u32, _kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError> {
