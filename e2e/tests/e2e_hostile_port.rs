@@ -407,7 +407,7 @@ fn a_login_takes_less_than_a_second_among_a_thousand_half_open_connections() {
 #[test]
 fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
     raise_descriptor_limit();
-    let worker = Worker::start();
+    let worker = Worker::start_with(&WorkerOptions::with(&["--grace-closed", "60"]));
     let link = Link::from_tcp(connect(&worker)).unwrap();
     let credentials = Credentials::default();
     let (welcome, _) = greet::open_session(&link, &hello(), &credentials, PATIENCE, PATIENCE).unwrap();

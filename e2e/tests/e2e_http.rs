@@ -64,7 +64,7 @@ fn half_sent_requests_do_not_stop_the_board() {
     let (folder, marker) = (tempfile::tempdir().unwrap(), Marker::new());
     let data = folder.path().to_str().unwrap();
     let (process, address) =
-        start(&["serve", "--ready", "--listen", "127.0.0.1:0", "--no-software", "--data", data], &marker);
+        start(&["serve", "--ready", "--listen", "127.0.0.1:0", "--device", "mi210", "--data", data], &marker);
     expect_health(&address);
     drop(process);
 }

@@ -26,8 +26,10 @@ pub(crate) enum Refusal {
         "the client does not speak TLS and this address does: it should use tls://HOST:PORT and set REMORA_TLS_CA"
     )]
     SpeaksPlain,
-    #[error("{refusal} (user {found:?}; this worker was given no token and serves only its own user {own})")]
-    OtherUser { found: Option<u32>, own: u32, refusal: Box<Refusal> },
+    #[error(
+        "{refusal} (the connection is of user {found}; this worker has no token and serves only its own user {own})"
+    )]
+    OtherUser { found: String, own: u32, refusal: Box<Refusal> },
     #[error("{}", .0.text)]
     Rejected(Reject),
     #[error(transparent)]
@@ -75,9 +77,15 @@ impl Door<'_> {
                 let _ = link.set_write_timeout(Some(Duration::from_millis(100)));
                 let _ = greet::send(link, &reject);
             }
+            if matches!(refusal, Refusal::SpeaksTls) {
+                drain(link);
+            }
         }
         answer.map_err(|refusal| match owner {
-            Some((found, own)) if !trusted => Refusal::OtherUser { found, own, refusal: Box::new(refusal) },
+            Some((found, own)) if !trusted => {
+                let found = found.map_or("unknown".to_owned(), |user| user.to_string());
+                Refusal::OtherUser { found, own, refusal: Box::new(refusal) }
+            }
             _ => refusal,
         })
     }
@@ -130,9 +138,7 @@ pub(crate) fn expect_tls(link: &Link, timeout: Duration) -> Result<(), Refusal> 
             let reject = RejectCode::BadRequest.reject(TransportError::SpeaksTls.to_string());
             let _ = link.set_write_timeout(Some(Duration::from_millis(100)));
             let _ = greet::send(link, &reject);
-            // What the client sent is read, so that closing does not destroy the answer on its way.
-            let mut rest = [0; 4096];
-            let _ = link.read(&mut rest);
+            drain(link);
             Err(Refusal::SpeaksPlain)
         }
         Ok(1..) => Ok(()),
@@ -140,6 +146,12 @@ pub(crate) fn expect_tls(link: &Link, timeout: Duration) -> Result<(), Refusal> 
         Err(error) if is_timeout(&error) => Err(Refusal::TooSlow),
         Err(error) => Err(TransportError::from(error).into()),
     }
+}
+
+/// Reads what the client has sent: with bytes unread, closing would destroy the answer on its way.
+fn drain(link: &Link) {
+    let _ = link.set_read_timeout(Some(Duration::from_millis(100)));
+    let _ = link.read(&mut [0; 4096]);
 }
 
 /// Reads one frame by the deadline, however slowly its bytes trickle in.

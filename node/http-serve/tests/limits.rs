@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::{get, post};
-use futures_util::StreamExt;
 use http_serve::{Bounds, serve_within};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,14 +25,14 @@ async fn tick() -> Body {
         tokio::time::sleep(Duration::from_millis(100)).await;
         (count < 10).then_some((Ok::<_, std::io::Error>(Bytes::from("tick\n")), count + 1))
     });
-    Body::from_stream(ticks.boxed())
+    Body::from_stream(ticks)
 }
 
 async fn start(bounds: Bounds, tls: Option<Arc<rustls::ServerConfig>>) -> SocketAddr {
     let router = Router::new()
-        .route("/healthz", get(async || "fine"))
+        .route("/healthz", get(|| async { "fine" }))
         .route("/ticks", get(tick))
-        .route("/echo", post(async |body: Bytes| body));
+        .route("/echo", post(|body: Bytes| async { body }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve_within(bounds, listener, router, tls, std::future::pending()));
