@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use transport::{DEFAULT_PORT, Endpoint, tls};
-use worker::{BackendConfig, DeviceConfig, LedgerConfig, LimitConfig, Qos, SessionConfig, UploadConfig, WorkerConfig};
+use worker::{
+    BackendConfig, DeviceConfig, LedgerConfig, LimitConfig, Qos, SessionConfig, UploadConfig, WorkerConfig,
+};
 
 use crate::env::Environment;
 

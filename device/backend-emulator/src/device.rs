@@ -84,7 +84,8 @@ impl Emulator {
             let allowed = options.seat.as_ref().and_then(|seat| seat.memory(ordinal));
             let allowed = allowed.map_or(u64::MAX, |(_, limit)| limit);
             // A model has no more memory than its part of the machine's, unless somebody says so.
-            let usual = model.memory_bytes.min(host / options.devices.len() as u64 / GRANULARITY * GRANULARITY);
+            let usual =
+                model.memory_bytes.min(host / options.devices.len() as u64 / GRANULARITY * GRANULARITY);
             let total = device.memory.unwrap_or(usual).min(allowed);
             info.push(model.describe(ordinal, total, total));
             archs.push(if model.processor == "gfx90a" { Arch::Gfx90a } else { Arch::Gfx942 });

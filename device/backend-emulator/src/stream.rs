@@ -90,7 +90,10 @@ impl<W: Work> Scheduler<W> {
             origin: Instant::now(),
             elapsed_before: AtomicU64::new(0),
             timed: AtomicBool::new(false),
-            held: ((host / 2).clamp(LEAST_HELD_BYTES, MAX_HELD_BYTES), host.clamp(LEAST_HELD_BYTES, HARD_HELD_BYTES)),
+            held: (
+                (host / 2).clamp(LEAST_HELD_BYTES, MAX_HELD_BYTES),
+                host.clamp(LEAST_HELD_BYTES, HARD_HELD_BYTES),
+            ),
             work,
         });
         let threads = (0..QUEUES)
@@ -177,8 +180,7 @@ impl<W: Work> Scheduler<W> {
             return refuse(command, error);
         }
         let held = command.held_bytes();
-        while state.queued > MAX_QUEUED || (state.held_bytes + held > shared.held.0 && state.held_bytes > 0)
-        {
+        while state.queued > MAX_QUEUED || (state.held_bytes + held > shared.held.0 && state.held_bytes > 0) {
             if state.queued > HARD_QUEUED || state.held_bytes + held > shared.held.1 {
                 let text = format!("{} commands are queued already", state.queued);
                 drop(state);

@@ -45,7 +45,8 @@ impl Ledgers {
         limits: &LimitConfig,
         page: &Page,
     ) -> Result<Ledgers, WorkerError> {
-        let failed = |error: LedgerError| WorkerError::Io { what: "no ledger", source: io::Error::other(error) };
+        let failed =
+            |error: LedgerError| WorkerError::Io { what: "no ledger", source: io::Error::other(error) };
         let ledgers = config.files.iter().map(|file| Ledger::open(file)).collect::<Result<Vec<_>, _>>();
         let ledgers = ledgers.map_err(failed)?;
         if ledgers.len() != page.devices() as usize {

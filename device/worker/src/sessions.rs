@@ -189,7 +189,16 @@ impl Sessions {
 
     /// Follows a process that resumes a session, from before the session is known.
     fn adopt(&self, mut child: Child, seat: Option<Taken>, control: Arc<Control>) {
-        let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
+        let first = loop {
+            match control.receive() {
+                // It takes memory before it is known.
+                Ok(Some((Answer::Grow { ticket, device, bytes }, _))) => {
+                    self.grow(&control, ticket, device, bytes);
+                }
+                other => break other,
+            }
+        };
+        let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = first else {
             let _ = child.wait();
             return;
         };
@@ -242,6 +251,12 @@ impl Sessions {
                 let _ = child.wait();
             }
         }
+    }
+
+    /// Answers a session that wants more memory of a device than was granted.
+    fn grow(&self, control: &Control, ticket: u64, device: u32, bytes: u64) {
+        let granted = self.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
+        let _ = control.send(&Order::Grown { ticket, granted }, None);
     }
 
     /// Lets a running session be taken away by whoever is at the other end of a link.
@@ -372,8 +387,7 @@ impl Sessions {
                     report.1.notify_all();
                 }
                 Some(Answer::Grow { ticket, device, bytes }) => {
-                    let granted = self.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
-                    let _ = control.send(&Order::Grown { ticket, granted }, None);
+                    self.grow(control, ticket, device, bytes);
                 }
                 Some(Answer::Left { endpoint }) => {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);

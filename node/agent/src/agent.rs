@@ -196,8 +196,7 @@ impl Agent {
                     let capacity = book::capacity(gpu, &self.config.oversubscription);
                     let mut used = Agent::promised(allocations, &gpu.uuid);
                     // What somebody uses beyond a request is not taken away.
-                    used.memory_request_bytes =
-                        used.memory_request_bytes.max(vram::taken(&self.folder, gpu));
+                    used.memory_request_bytes = used.memory_request_bytes.max(vram::taken(&self.folder, gpu));
                     candidates.push((at, capacity, used, request.share_of(gpu)?));
                 }
             }

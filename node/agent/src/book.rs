@@ -35,7 +35,9 @@ impl Share {
 /// What is missing.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Shortage {
-    #[error("{asked} bytes of memory were requested, {free} of {of} are not promised to others or used by them")]
+    #[error(
+        "{asked} bytes of memory were requested, {free} of {of} are not promised to others or used by them"
+    )]
     Memory { asked: u64, free: u64, of: u64 },
     #[error(
         "a memory limit of {asked} bytes was asked for, {free} of {of} are left under the oversubscription ratio"

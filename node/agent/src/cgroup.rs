@@ -106,15 +106,31 @@ impl Groups {
                     // SAFETY: one async-signal-safe call on an open descriptor and a constant between fork and exec.
                     unsafe {
                         command.pre_exec(move || {
-                            let written = libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1);
-                            if written == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+                            // A worker without a group is better than none; `check` says so.
+                            let _ = libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1);
+                            Ok(())
                         });
                     }
                 }
                 Err(error) => {
-                    tracing::warn!("worker {id} has no control group in {}: {error}", hierarchy.parent.display());
+                    tracing::warn!(
+                        "worker {id} has no control group in {}: {error}",
+                        hierarchy.parent.display()
+                    );
                 }
             }
+        }
+    }
+
+    /// Says so if a worker is not in the groups that were made for it.
+    pub(crate) fn check(&self, id: &str, pid: u32) {
+        let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let found = own.matches(&format!("/{PREFIX}{id}")).count();
+        if found < self.hierarchies.len() && !own.is_empty() {
+            let all = self.hierarchies.len();
+            tracing::warn!(
+                "worker {id} is in {found} of {all} control groups: the kernel does not hold it to all limits"
+            );
         }
     }
 
@@ -167,8 +183,10 @@ impl Hierarchy {
         let mut settings = Vec::new();
         match (self.memory, self.unified) {
             // Processes of sessions go first and one at a time, so that the supervisor can say why: no memory.oom.group.
-            (true, true) => settings
-                .extend([("memory.max", memory.to_string(), true), ("memory.swap.max", "0".to_owned(), false)]),
+            (true, true) => settings.extend([
+                ("memory.max", memory.to_string(), true),
+                ("memory.swap.max", "0".to_owned(), false),
+            ]),
             (true, false) => settings.extend([
                 // One may not be above the other, whichever way they change.
                 ("memory.limit_in_bytes", memory.to_string(), false),
@@ -284,7 +302,9 @@ mod tests {
         hierarchy.make("a1", Bounds { memory: 12_345, weight: 25.0 }).unwrap();
         let read = |name: &str| fs::read_to_string(own.join("remora-a1").join(name)).unwrap();
         assert_eq!((read("memory.max").as_str(), read("cpu.weight").as_str()), ("12345", "25"));
-        assert!(own_group(root.path(), mounts, "", "/system.slice/remora.service").is_some_and(|it| it == own));
+        assert!(
+            own_group(root.path(), mounts, "", "/system.slice/remora.service").is_some_and(|it| it == own)
+        );
     }
 
     #[test]

@@ -156,7 +156,9 @@ impl Runtime {
         let view = match self.connection.call(&adopt, thread::current_call()) {
             Ok(_) => address,
             // There is no room for it under another address either.
-            Err(failure) if failure.status == hipErrorOutOfMemory.0 as i32 => return Err(hipErrorOutOfMemory),
+            Err(failure) if failure.status == hipErrorOutOfMemory.0 as i32 => {
+                return Err(hipErrorOutOfMemory);
+            }
             Err(_) => {
                 // Distances within a page stay as they are: programs align by address.
                 let inside = address % PAGE as u64;
