@@ -275,6 +275,8 @@ fn delegate(parent: PathBuf) -> io::Result<Hierarchy> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     fn put(path: &Path, text: &str) {
@@ -330,7 +332,6 @@ mod tests {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         assert_eq!(own.matches(&format!("remora-{id}")).count(), groups.hierarchies.len(), "{own}");
         groups.remove(&id);
-        use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
         assert!(groups.hierarchies.iter().all(|it| !it.of(&id).exists()));
     }
