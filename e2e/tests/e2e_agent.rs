@@ -254,8 +254,8 @@ fn a_burster_never_takes_what_another_requested_and_weights_follow_requests() {
     let token = std::fs::read_to_string(folder.path().join("api-token")).unwrap().trim().to_owned();
     let agent = Agent { process: Some(process), address, token, marker, folder };
     let part = |request: u64, limit: u64, percent: u32| json!({"memory": {"request": request * MIB, "limit": limit * MIB}, "compute": {"limit_percent": percent}});
-    let [first, second] = [20, 20].map(|percent| agent.allocate(part(128, 640, percent)));
-    let third = agent.allocate(part(512, 512, 60));
+    let [first, second] = [19, 19].map(|percent| agent.allocate(part(128, 640, percent)));
+    let third = agent.allocate(part(512, 512, 57));
 
     // One uses what nobody has requested; for another as much is not there, but what it requested itself is.
     let burst = Running::start(on("hold_memory", &first).arg("340"));
