@@ -195,14 +195,15 @@ impl Hierarchy {
             ]),
             (false, _) => {}
         }
-        // A whole GPU weighs as much as an ordinary group.
+        // A whole GPU weighs as much as four ordinary groups: measured, small weights lose most of their part to waiting for a
+        // processor each time a kernel begins.
         match (self.cpu, self.unified) {
             (true, true) => {
-                let weight = weight.round().clamp(1.0, 10_000.0);
+                let weight = (weight * 4.0).round().clamp(1.0, 10_000.0);
                 settings.push(("cpu.weight", weight.to_string(), true));
             }
             (true, false) => {
-                let shares = (weight * 10.24).round().clamp(2.0, 262_144.0);
+                let shares = (weight * 40.96).round().clamp(2.0, 262_144.0);
                 settings.push(("cpu.shares", shares.to_string(), true));
             }
             (false, _) => {}
@@ -303,7 +304,7 @@ mod tests {
         }
         hierarchy.make("a1", Bounds { memory: 12_345, weight: 25.0 }).unwrap();
         let read = |name: &str| fs::read_to_string(own.join("remora-a1").join(name)).unwrap();
-        assert_eq!((read("memory.max").as_str(), read("cpu.weight").as_str()), ("12345", "25"));
+        assert_eq!((read("memory.max").as_str(), read("cpu.weight").as_str()), ("12345", "100"));
         assert!(
             own_group(root.path(), mounts, "", "/system.slice/remora.service").is_some_and(|it| it == own)
         );
@@ -313,8 +314,8 @@ mod tests {
     fn shares_of_the_first_generation_keep_the_proportion() {
         let cpu = Hierarchy { parent: PathBuf::new(), unified: false, memory: false, cpu: true };
         let shares = |weight| cpu.settings(Bounds { memory: 1, weight })[0].1.parse::<f64>().unwrap();
-        assert_eq!((shares(25.0), shares(75.0), shares(100.0)), (256.0, 768.0, 1024.0));
-        assert_eq!(shares(0.1), 2.0);
+        assert_eq!((shares(25.0), shares(75.0), shares(100.0)), (1024.0, 3072.0, 4096.0));
+        assert_eq!(shares(0.01), 2.0);
     }
 
     #[test]
