@@ -276,19 +276,14 @@ fn a_burster_never_takes_what_another_requested_and_weights_follow_requests() {
         agent.ask("POST", "/api/v1/allocations", &agent.token, Some(new.clone())).0 == 201
     });
 
-    // Processors go by what was requested.
-    let shares = |allocation: &Value| {
+    // Processors go by what was requested: three times as much is about five steps of niceness.
+    let niceness = |allocation: &Value| {
         let worker = agent.get(&format!("/api/v1/workers/{}", text(allocation, "id")));
-        let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", worker["pid"])).unwrap();
-        let own = groups.lines().find_map(|line| line.split_once(":cpu:")).map(|(_, path)| path.to_owned());
-        let own = own.filter(|path| path.contains("remora-"))?;
-        let shares = std::fs::read_to_string(format!("/sys/fs/cgroup/cpu{own}/cpu.shares")).unwrap();
-        shares.trim().parse::<f64>().ok()
+        let process = worker["status"]["sessions"][0]["process"].as_u64().unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse::<i32>().unwrap()
     };
-    match (shares(&first), shares(&third)) {
-        (Some(first), Some(third)) => assert!((third / first - 3.0).abs() < 0.05, "{third} to {first}"),
-        _ => println!("skipped: weights, for want of control groups of the first generation for processors"),
-    }
+    assert!((4..=5).contains(&(niceness(&second) - niceness(&third))));
 }
 
 #[test]
