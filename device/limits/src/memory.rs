@@ -115,7 +115,7 @@ impl Seat {
     pub fn shares_memory(&self) -> bool {
         let row = self.page().device(0);
         let limit = row.memory_limit.load(Ordering::Relaxed);
-        limit != u64::MAX && (self.page().seats() > 1 || row.granted.load(Ordering::Relaxed) < limit)
+        limit != u64::MAX && (self.page().seats() > 1 || row.request.load(Ordering::Relaxed) < limit)
     }
 
     /// Takes host memory, if that much is free.
@@ -160,7 +160,9 @@ mod tests {
 
     #[test]
     fn more_than_is_granted_is_asked_for_and_what_is_within_reach_is_shown_as_free() {
-        let page = page(Some(100 << 12));
+        let limits =
+            LimitConfig { memory: Some(100 << 12), memory_request: Some(40 << 12), ..LimitConfig::default() };
+        let page = Arc::new(Page::create(&limits, 1, 1).unwrap());
         page.grant(0, 40 << 12, 70 << 12);
         let seat = Seat::new(Arc::clone(&page), 0).unwrap();
         assert_eq!(seat.memory(0), Some((70 << 12, 100 << 12)));

@@ -33,6 +33,8 @@ pub(crate) struct DeviceRow {
     pub(crate) memory_limit: AtomicU64,
     /// Bytes that sessions may take without asking the supervisor for more, and what that could become at most.
     pub(crate) granted: AtomicU64,
+    /// Bytes that stay granted.
+    pub(crate) request: AtomicU64,
     pub(crate) within_reach: AtomicU64,
     /// Millionths of the time.
     pub(crate) share: AtomicU64,
@@ -120,6 +122,7 @@ impl Page {
             let memory = limits.memory.unwrap_or(u64::MAX);
             row.memory_limit.store(memory, Ordering::Relaxed);
             row.granted.store(memory, Ordering::Relaxed);
+            row.request.store(limits.memory_request.unwrap_or(memory), Ordering::Relaxed);
             row.within_reach.store(memory, Ordering::Relaxed);
             row.share.store(share, Ordering::Relaxed);
             row.paid_until.store(crate::now(), Ordering::Relaxed);

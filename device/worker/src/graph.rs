@@ -625,4 +625,21 @@ mod tests {
         assert!(graphs.update(1, vec![update]).is_err(), "a node that is not there");
         assert!(graphs.update(3, Vec::new()).is_err(), "a graph that is not there");
     }
+
+    #[test]
+    fn graphs_count_as_host_memory_and_give_it_back() {
+        let limits = limits::LimitConfig { host_memory: Some(1 << 20), ..limits::LimitConfig::default() };
+        let page = Arc::new(limits::Page::create(&limits, 1, 1).unwrap());
+        let host = HostMemory::new(limits::Seat::new(page, 0));
+        let mut graphs = Graphs::default();
+        graphs.count_against(&host);
+        graphs.define(1).unwrap();
+        let many = |count: usize| vec![node(Vec::new(), 0); count];
+        graphs.add(1, many(2000)).unwrap();
+        let error = graphs.add(1, many(4000)).unwrap_err();
+        assert_eq!(error.code, hip_api::types::hipErrorOutOfMemory);
+        assert!(graphs.graphs[&1].broken.is_some());
+        graphs.graphs.remove(&1);
+        assert_eq!(host.used(), 0);
+    }
 }

@@ -220,7 +220,16 @@ impl Sessions {
 
     /// Follows a process that resumes a session, from before the session is known.
     fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<Taken>, control: Arc<Control>) {
-        let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = control.receive() else {
+        let first = loop {
+            match control.receive() {
+                // It takes memory before it is known.
+                Ok(Some((Answer::Grow { ticket, device, bytes }, _))) => {
+                    grow(tenant, &control, ticket, device, bytes);
+                }
+                other => break other,
+            }
+        };
+        let Ok(Some((Answer::Arrived { session_id, secret, client, pid }, _))) = first else {
             let _ = reap(child);
             return;
         };
@@ -444,8 +453,7 @@ impl Sessions {
                     report.1.notify_all();
                 }
                 Some(Answer::Grow { ticket, device, bytes }) => {
-                    let granted = tenant.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
-                    let _ = control.send(&Order::Grown { ticket, granted }, None);
+                    grow(tenant, control, ticket, device, bytes);
                 }
                 Some(Answer::Left { endpoint }) => {
                     let secret = self.sessions.lock().get(&id).map(|session| session.secret);
@@ -487,6 +495,12 @@ impl Sessions {
             Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
         }
     }
+}
+
+/// Answers a session that wants more memory of a device than was granted.
+fn grow(tenant: &Tenant, control: &Control, ticket: u64, device: u32, bytes: u64) {
+    let granted = tenant.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
+    let _ = control.send(&Order::Grown { ticket, granted }, None);
 }
 
 /// Whether sessions can compile. Looked up for each, because a toolchain may be installed at any time.

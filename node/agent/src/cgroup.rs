@@ -1,4 +1,6 @@
-//! Control groups of workers: memory that the kernel holds them to, and processor time in proportion to what they requested.
+//! Control groups of workers: memory that the kernel holds them to.
+//!
+//! Niceness divides processor time, see `LimitConfig::niceness`; `cargo xtask bench agent` measures how well. The cpu controller is not used.
 //!
 //! One group for each allocation, beside the agent, in both generations of the interface; compilers and all else that a worker starts
 //! are in it too. Where the agent may not make groups workers go on without: their own accounts and their niceness stay.
@@ -47,15 +49,11 @@ pub(crate) fn groups() -> &'static Groups {
     static FOUND: OnceLock<Groups> = OnceLock::new();
     FOUND.get_or_init(|| {
         let groups = Groups::find(Path::new("/"));
-        let has = |what: fn(&Hierarchy) -> bool| groups.hierarchies.iter().any(what);
-        for (name, is_there, without) in [
-            ("memory", has(|it| it.memory), "host memory is limited by the workers' own accounts alone"),
-            ("cpu", has(|it| it.cpu), "processors are divided by niceness"),
-        ] {
-            match is_there {
-                true => tracing::info!("every worker has a control group for {name}"),
-                false => tracing::warn!("no control groups for {name} can be made here: {without}"),
-            }
+        match groups.hierarchies.iter().any(|it| it.memory) {
+            true => tracing::info!("every worker has a control group for memory"),
+            false => tracing::warn!(
+                "no control groups for memory can be made here: host memory is limited by the workers' own accounts alone"
+            ),
         }
         groups
     })
@@ -74,7 +72,7 @@ impl Groups {
             };
             let unified = number == "0" && names.is_empty();
             let has = |name: &str| names.split(',').any(|it| it == name);
-            if !unified && !has("memory") && !has("cpu") {
+            if !unified && !has("memory") {
                 continue;
             }
             let Some(folder) = mounts.lines().find_map(|line| own_group(root, line, names, path)) else {
@@ -85,7 +83,7 @@ impl Groups {
                 _ => folder,
             };
             let hierarchy = match unified {
-                false => Ok(Hierarchy { parent, unified, memory: has("memory"), cpu: has("cpu") }),
+                false => Ok(Hierarchy { parent, unified, memory: has("memory"), cpu: false }),
                 true => delegate(parent),
             };
             match hierarchy.and_then(|it| it.try_out().map(|()| it)) {
@@ -106,8 +104,9 @@ impl Groups {
                     // SAFETY: one async-signal-safe call on an open descriptor and a constant between fork and exec.
                     unsafe {
                         command.pre_exec(move || {
-                            let written = libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1);
-                            if written == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+                            // A worker without a group is better than none; `check` says so.
+                            let _ = libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1);
+                            Ok(())
                         });
                     }
                 }
@@ -118,6 +117,18 @@ impl Groups {
                     );
                 }
             }
+        }
+    }
+
+    /// Says so if a worker is not in the groups that were made for it.
+    pub(crate) fn check(&self, id: &str, pid: u32) {
+        let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let found = own.matches(&format!("/{PREFIX}{id}")).count();
+        if found < self.hierarchies.len() && !own.is_empty() {
+            let all = self.hierarchies.len();
+            tracing::warn!(
+                "worker {id} is in {found} of {all} control groups: the kernel does not hold it to all limits"
+            );
         }
     }
 
@@ -182,14 +193,15 @@ impl Hierarchy {
             ]),
             (false, _) => {}
         }
-        // A whole GPU weighs as much as an ordinary group.
+        // A whole GPU weighs as much as four ordinary groups: measured, small weights lose most of their part to waiting for a
+        // processor each time a kernel begins.
         match (self.cpu, self.unified) {
             (true, true) => {
-                let weight = weight.round().clamp(1.0, 10_000.0);
+                let weight = (weight * 4.0).round().clamp(1.0, 10_000.0);
                 settings.push(("cpu.weight", weight.to_string(), true));
             }
             (true, false) => {
-                let shares = (weight * 10.24).round().clamp(2.0, 262_144.0);
+                let shares = (weight * 40.96).round().clamp(2.0, 262_144.0);
                 settings.push(("cpu.shares", shares.to_string(), true));
             }
             (false, _) => {}
@@ -241,9 +253,9 @@ fn delegate(parent: PathBuf) -> io::Result<Hierarchy> {
         let text = fs::read_to_string(parent.join(file)).unwrap_or_default();
         text.split_ascii_whitespace().any(|it| it == name)
     };
-    let (mut memory, mut cpu) = (has("cgroup.controllers", "memory"), has("cgroup.controllers", "cpu"));
-    if !memory && !cpu {
-        return Err(io::Error::other("neither memory nor cpu is delegated"));
+    let mut memory = has("cgroup.controllers", "memory");
+    if !memory {
+        return Err(io::Error::other("the controller memory is not delegated"));
     }
     let leaf = parent.join(LEAF);
     match fs::create_dir(&leaf) {
@@ -251,17 +263,15 @@ fn delegate(parent: PathBuf) -> io::Result<Hierarchy> {
         _ => {}
     }
     write(&leaf.join("cgroup.procs"), "0")?;
-    for (name, wanted) in [("memory", &mut memory), ("cpu", &mut cpu)] {
-        if *wanted {
-            let enabled = write(&parent.join("cgroup.subtree_control"), &format!("+{name}"));
-            *wanted = enabled.is_ok() || has("cgroup.subtree_control", name);
-        }
-    }
-    Ok(Hierarchy { parent, unified: true, memory, cpu })
+    let enabled = write(&parent.join("cgroup.subtree_control"), "+memory");
+    memory = enabled.is_ok() || has("cgroup.subtree_control", "memory");
+    Ok(Hierarchy { parent, unified: true, memory, cpu: false })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     fn put(path: &Path, text: &str) {
@@ -270,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delegated_group_is_divided_and_weights_are_in_proportion_to_requests() {
+    fn a_delegated_group_is_divided_and_bounds_memory() {
         let root = tempfile::tempdir().unwrap();
         put(&root.path().join("proc/self/cgroup"), "0::/system.slice/remora.service\n");
         let mounts = "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
@@ -280,7 +290,7 @@ mod tests {
         put(&own.join("cgroup.subtree_control"), "");
         put(&own.join(LEAF).join("cgroup.procs"), "");
         let hierarchy = delegate(own.clone()).unwrap();
-        assert_eq!(hierarchy, Hierarchy { parent: own.clone(), unified: true, memory: true, cpu: true });
+        assert_eq!(hierarchy, Hierarchy { parent: own.clone(), unified: true, memory: true, cpu: false });
         assert_eq!(fs::read_to_string(own.join(LEAF).join("cgroup.procs")).unwrap(), "0");
         // A plain folder has no such files by itself.
         for name in ["memory.max", "memory.swap.max", "cpu.weight", "cgroup.procs"] {
@@ -288,7 +298,7 @@ mod tests {
         }
         hierarchy.make("a1", Bounds { memory: 12_345, weight: 25.0 }).unwrap();
         let read = |name: &str| fs::read_to_string(own.join("remora-a1").join(name)).unwrap();
-        assert_eq!((read("memory.max").as_str(), read("cpu.weight").as_str()), ("12345", "25"));
+        assert_eq!(read("memory.max"), "12345");
         assert!(
             own_group(root.path(), mounts, "", "/system.slice/remora.service").is_some_and(|it| it == own)
         );
@@ -298,8 +308,8 @@ mod tests {
     fn shares_of_the_first_generation_keep_the_proportion() {
         let cpu = Hierarchy { parent: PathBuf::new(), unified: false, memory: false, cpu: true };
         let shares = |weight| cpu.settings(Bounds { memory: 1, weight })[0].1.parse::<f64>().unwrap();
-        assert_eq!((shares(25.0), shares(75.0), shares(100.0)), (256.0, 768.0, 1024.0));
-        assert_eq!(shares(0.1), 2.0);
+        assert_eq!((shares(25.0), shares(75.0), shares(100.0)), (1024.0, 3072.0, 4096.0));
+        assert_eq!(shares(0.01), 2.0);
     }
 
     #[test]
@@ -317,7 +327,6 @@ mod tests {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         assert_eq!(own.matches(&format!("remora-{id}")).count(), groups.hierarchies.len(), "{own}");
         groups.remove(&id);
-        use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
         assert!(groups.hierarchies.iter().all(|it| !it.of(&id).exists()));
     }

@@ -163,7 +163,11 @@ impl Provider {
                 driver: text(&device.driver_version),
                 index: u32::try_from(device.index).unwrap_or(at),
                 numa_node: device.numa_node,
-                memory_bytes: device.total_memory_bytes,
+                memory_bytes: match backing {
+                    // Which has no more than the machine it is made of.
+                    Backing::Software { .. } => device.total_memory_bytes.min(limits::machine_memory()),
+                    Backing::Hip { .. } => device.total_memory_bytes,
+                },
                 compute_units: device.total_compute_units,
                 tflops: if device.max_tflops.is_finite() { device.max_tflops.max(0.0) } else { 0.0 },
                 backing,

@@ -107,6 +107,7 @@ fn start_on(
     cgroup::groups().enter(&mut command, &allocation.id, bounds(config, allocation, gpus));
     let child = command.spawn().map_err(|error| error.to_string())?;
     let pid = child.id();
+    cgroup::groups().check(&allocation.id, pid);
     let process = Identity::of(pid).ok_or_else(|| last_words(folder, &allocation.id))?;
     let began = Instant::now();
     loop {
