@@ -103,12 +103,12 @@ impl LimitConfig {
 
     /// The weight of a worker among those that want the processors at the same time: the percent that it requested, reduced by its
     /// class. Two firm shares of 25 % and 75 % weigh 1 to 3.
-    pub fn weight(&self) -> f64 {
+    fn weight(&self) -> f64 {
         let request = self.request.or(self.compute).unwrap_or(100.0).clamp(0.1, 100.0);
         request * 1.25f64.powi(-self.qos.steps())
     }
 
-    /// The niceness with that weight, where no control group can be given it. A step of niceness is worth a quarter.
+    /// The niceness with that weight. A step of niceness is worth a quarter.
     pub fn niceness(&self) -> i32 {
         let steps = (100.0 / self.weight()).ln() / 1.25f64.ln();
         (steps.round() as i32).clamp(0, 19)

@@ -21,21 +21,12 @@ const PREFIX: &str = "remora-";
 const STALE: Duration = Duration::from_secs(60);
 const REMOVAL: (u32, Duration) = (50, Duration::from_millis(10));
 
-/// What a worker is held to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bounds {
-    pub(crate) memory: u64,
-    /// Percent of a machine, among those that want it at the same time.
-    pub(crate) weight: f64,
-}
-
-/// A hierarchy with a controller that workers are put under.
+/// A hierarchy with the memory controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hierarchy {
     parent: PathBuf,
     unified: bool,
     memory: bool,
-    cpu: bool,
 }
 
 /// All of them.
@@ -83,11 +74,11 @@ impl Groups {
                 _ => folder,
             };
             let hierarchy = match unified {
-                false => Ok(Hierarchy { parent, unified, memory: has("memory"), cpu: false }),
+                false => Ok(Hierarchy { parent, unified, memory: has("memory") }),
                 true => delegate(parent),
             };
             match hierarchy.and_then(|it| it.try_out().map(|()| it)) {
-                Ok(hierarchy) if hierarchy.memory || hierarchy.cpu => hierarchies.push(hierarchy),
+                Ok(hierarchy) if hierarchy.memory => hierarchies.push(hierarchy),
                 Ok(_) => {}
                 Err(error) => tracing::debug!("no control groups below {path} ({names}): {error}"),
             }
@@ -97,9 +88,9 @@ impl Groups {
     }
 
     /// Has the process that a command starts, and all it starts itself, be in a group of its own.
-    pub(crate) fn enter(&self, command: &mut Command, id: &str, bounds: Bounds) {
+    pub(crate) fn enter(&self, command: &mut Command, id: &str, memory: u64) {
         for hierarchy in &self.hierarchies {
-            match hierarchy.make(id, bounds) {
+            match hierarchy.make(id, memory) {
                 Ok(door) => {
                     // SAFETY: one async-signal-safe call on an open descriptor and a constant between fork and exec.
                     unsafe {
@@ -161,13 +152,13 @@ impl Hierarchy {
     }
 
     /// Makes a group, or takes one that is there, and returns where processes enter it.
-    fn make(&self, id: &str, bounds: Bounds) -> io::Result<OwnedFd> {
+    fn make(&self, id: &str, memory: u64) -> io::Result<OwnedFd> {
         let folder = self.of(id);
         match fs::create_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        for (name, value, needed) in self.settings(bounds) {
+        for (name, value, needed) in self.settings(memory) {
             let written = write(&folder.join(name), &value);
             if needed {
                 written?;
@@ -177,7 +168,7 @@ impl Hierarchy {
     }
 
     /// Files, what is written to them, and whether a group is worth nothing without.
-    fn settings(&self, Bounds { memory, weight }: Bounds) -> Vec<(&'static str, String, bool)> {
+    fn settings(&self, memory: u64) -> Vec<(&'static str, String, bool)> {
         let mut settings = Vec::new();
         match (self.memory, self.unified) {
             // Processes of sessions go first and one at a time, so that the supervisor can say why: no memory.oom.group.
@@ -193,25 +184,12 @@ impl Hierarchy {
             ]),
             (false, _) => {}
         }
-        // A whole GPU weighs as much as four ordinary groups: measured, small weights lose most of their part to waiting for a
-        // processor each time a kernel begins.
-        match (self.cpu, self.unified) {
-            (true, true) => {
-                let weight = (weight * 4.0).round().clamp(1.0, 10_000.0);
-                settings.push(("cpu.weight", weight.to_string(), true));
-            }
-            (true, false) => {
-                let shares = (weight * 40.96).round().clamp(2.0, 262_144.0);
-                settings.push(("cpu.shares", shares.to_string(), true));
-            }
-            (false, _) => {}
-        }
         settings
     }
 
     fn try_out(&self) -> io::Result<()> {
         let id = format!("try-{}", std::process::id());
-        let made = self.make(&id, Bounds { memory: 1 << 30, weight: 100.0 }).map(drop);
+        let made = self.make(&id, 1 << 30).map(drop);
         let _ = fs::remove_dir(self.of(&id));
         made
     }
@@ -265,7 +243,7 @@ fn delegate(parent: PathBuf) -> io::Result<Hierarchy> {
     write(&leaf.join("cgroup.procs"), "0")?;
     let enabled = write(&parent.join("cgroup.subtree_control"), "+memory");
     memory = enabled.is_ok() || has("cgroup.subtree_control", "memory");
-    Ok(Hierarchy { parent, unified: true, memory, cpu: false })
+    Ok(Hierarchy { parent, unified: true, memory })
 }
 
 #[cfg(test)]
@@ -290,26 +268,18 @@ mod tests {
         put(&own.join("cgroup.subtree_control"), "");
         put(&own.join(LEAF).join("cgroup.procs"), "");
         let hierarchy = delegate(own.clone()).unwrap();
-        assert_eq!(hierarchy, Hierarchy { parent: own.clone(), unified: true, memory: true, cpu: false });
+        assert_eq!(hierarchy, Hierarchy { parent: own.clone(), unified: true, memory: true });
         assert_eq!(fs::read_to_string(own.join(LEAF).join("cgroup.procs")).unwrap(), "0");
         // A plain folder has no such files by itself.
-        for name in ["memory.max", "memory.swap.max", "cpu.weight", "cgroup.procs"] {
+        for name in ["memory.max", "memory.swap.max", "cgroup.procs"] {
             put(&own.join("remora-a1").join(name), "");
         }
-        hierarchy.make("a1", Bounds { memory: 12_345, weight: 25.0 }).unwrap();
+        hierarchy.make("a1", 12_345).unwrap();
         let read = |name: &str| fs::read_to_string(own.join("remora-a1").join(name)).unwrap();
         assert_eq!(read("memory.max"), "12345");
         assert!(
             own_group(root.path(), mounts, "", "/system.slice/remora.service").is_some_and(|it| it == own)
         );
-    }
-
-    #[test]
-    fn shares_of_the_first_generation_keep_the_proportion() {
-        let cpu = Hierarchy { parent: PathBuf::new(), unified: false, memory: false, cpu: true };
-        let shares = |weight| cpu.settings(Bounds { memory: 1, weight })[0].1.parse::<f64>().unwrap();
-        assert_eq!((shares(25.0), shares(75.0), shares(100.0)), (1024.0, 3072.0, 4096.0));
-        assert_eq!(shares(0.01), 2.0);
     }
 
     #[test]
@@ -322,7 +292,7 @@ mod tests {
         let id = format!("test-{}", std::process::id());
         let mut command = Command::new("sleep");
         command.arg("1000");
-        groups.enter(&mut command, &id, Bounds { memory: 64 << 20, weight: 50.0 });
+        groups.enter(&mut command, &id, 64 << 20);
         let mut child = command.spawn().unwrap();
         let own = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
         assert_eq!(own.matches(&format!("remora-{id}")).count(), groups.hierarchies.len(), "{own}");

@@ -47,7 +47,7 @@ impl Gpu {
         let mut found: Vec<Gpu> = Vec::new();
         // A model has no more memory than its part of the machine's, unless somebody says so.
         let count: u64 = wanted.iter().map(|gpu| u64::from(gpu.count)).sum();
-        let part = limits::machine_memory() / count.max(1) >> 20 << 20;
+        let part = (limits::machine_memory() / count.max(1)) >> 20 << 20;
         for gpu in wanted {
             let row = MODELS.iter().find(|row| row.0.eq_ignore_ascii_case(&gpu.model));
             let (key, name, gib, units, tflops) = *row.ok_or_else(|| gpu.model.clone())?;

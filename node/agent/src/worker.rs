@@ -104,7 +104,7 @@ fn start_on(
     command.arg("--listen").arg(listen.to_string());
     let file = |error: std::io::Error| format!("{}: {error}", out.display());
     command.stdout(private(&out, true).map_err(file)?);
-    cgroup::groups().enter(&mut command, &allocation.id, bounds(config, allocation, gpus));
+    cgroup::groups().enter(&mut command, &allocation.id, memory_bound(config, allocation, gpus));
     let child = command.spawn().map_err(|error| error.to_string())?;
     let pid = child.id();
     cgroup::groups().check(&allocation.id, pid);
@@ -129,14 +129,11 @@ fn start_on(
     }
 }
 
-/// What the kernel holds a worker to: all that its own accounts allow, and what processes need besides.
-fn bounds(config: &Config, allocation: &Allocation, gpus: &[Gpu]) -> cgroup::Bounds {
+/// The memory limit of a worker's control group: all that its own accounts allow, and what processes need besides.
+fn memory_bound(config: &Config, allocation: &Allocation, gpus: &[Gpu]) -> u64 {
     let limits = LimitConfig {
         memory: Some(allocation.share.memory_limit_bytes),
         host_memory: allocation.request.memory.and_then(|memory| memory.host),
-        compute: Some(allocation.share.compute_limit_percent),
-        request: Some(allocation.share.compute_request_percent),
-        qos: allocation.qos,
         ..LimitConfig::default()
     };
     // Memory of a software GPU is the host's.
@@ -144,8 +141,7 @@ fn bounds(config: &Config, allocation: &Allocation, gpus: &[Gpu]) -> cgroup::Bou
     let devices = allocation.share.memory_limit_bytes.saturating_mul(software);
     let sessions = SESSION_BYTES.saturating_mul(config.max_sessions.max(1) as u64);
     let host = limits.host_limit(gpus.len() as u32);
-    let memory = devices.saturating_add(host).saturating_add(WORKER_BYTES).saturating_add(sessions);
-    cgroup::Bounds { memory, weight: limits.weight() }
+    devices.saturating_add(host).saturating_add(WORKER_BYTES).saturating_add(sessions)
 }
 
 fn command(
