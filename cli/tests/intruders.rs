@@ -157,15 +157,16 @@ fn another_version_is_told_which_ones_there_are() {
 fn a_token_is_proved_or_the_connection_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
-    std::fs::write(&file, "correct horse\n").unwrap();
+    const TOKEN: &str = "correct horse battery staple";
+    transport::token::write_new(&file, TOKEN).unwrap();
     let worker = Worker::start(&["--token-file", file.to_str().unwrap()]);
     let error = Client::open(worker.connect(), Some(b"wrong")).err().unwrap();
     assert_eq!(reject_code(&error), Some(RejectCode::Access));
     let error = Client::open(worker.connect(), None).err().unwrap();
     assert_eq!(reject_code(&error), Some(RejectCode::Access));
-    let mut client = Client::open(worker.connect(), Some(b"correct horse")).unwrap();
+    let mut client = Client::open(worker.connect(), Some(TOKEN.as_bytes())).unwrap();
     client.synchronize().unwrap();
-    assert_eq!(worker.status_with(Some(b"correct horse")).sessions.len(), 1);
+    assert_eq!(worker.status_with(Some(TOKEN.as_bytes())).sessions.len(), 1);
 }
 
 #[test]

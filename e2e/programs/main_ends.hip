@@ -45,9 +45,15 @@ int main(int argc, char **argv) {
     HIP_OK(hipLaunchHostFunc(nullptr, function, nullptr));
     std::atexit([] { launch("exit handler", 2); });
   } else if (std::strcmp(how, "signal") == 0) {
+    // Blocked for the main thread, which may not have ended yet when the signal comes.
+    sigset_t terminate;
+    sigemptyset(&terminate);
+    sigaddset(&terminate, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &terminate, nullptr);
     std::signal(SIGTERM, [](int) { _exit(pthread_equal(pthread_self(), waiting) ? 42 : 43); });
-    std::thread([] {
+    std::thread([terminate] {
       waiting = pthread_self();
+      pthread_sigmask(SIG_UNBLOCK, &terminate, nullptr);
       std::printf("waiting\n");
       std::fflush(stdout);
       for (;;)

@@ -120,7 +120,7 @@ fn a_tenant_sees_and_reaches_only_its_own_sessions_and_administers_none() {
     assert_eq!(all.json["sessions"][0]["tenant"], "bob");
 
     // Neither a stranger nor the owner of a session may take it; the operator may.
-    let id = format!("{:016x}", all.json["sessions"][0]["id"].as_u64().unwrap());
+    let id = all.json["sessions"][0]["id"].as_str().unwrap().to_owned();
     let out = shared.folder.path().join("snapshot");
     let arguments = ["snapshot", &id, "--keep", "--out", out.to_str().unwrap()];
     for token in [ALICE, BOB] {

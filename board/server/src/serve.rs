@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -16,6 +17,9 @@ use crate::http;
 use crate::places::Device;
 use crate::scheduler;
 use crate::store::{Store, StoreError};
+
+/// How long the lock of a data folder is tried.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a server does not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +90,7 @@ impl Server {
             device.stop().await;
         }
         // Connections that stay open longer than this are cut.
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), self.http).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.http).await;
     }
 }
 
@@ -107,7 +111,7 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         Ok(())
     });
     // Judges are ended when their tasks are dropped.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    runtime.shutdown_timeout(Duration::from_secs(2));
     done
 }
 
@@ -121,9 +125,16 @@ fn take_folder(path: &Path) -> Result<File, ServeError> {
         .write(true)
         .open(path.join("server.lock"))
         .map_err(wrong)?;
-    // SAFETY: a plain system call on a descriptor we own.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
-        0 => Ok(file),
-        _ => Err(ServeError::InUse(path.to_owned())),
+    // A process that a server before this one started holds a copy of the lock until it executes its program.
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        // SAFETY: a plain system call on a descriptor we own.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return Ok(file);
+        }
+        if Instant::now() >= deadline {
+            return Err(ServeError::InUse(path.to_owned()));
+        }
+        std::thread::sleep(LOCK_PATIENCE / 20);
     }
 }

@@ -474,6 +474,7 @@ mod tests {
         short.call(1, "hipMalloc", [1, 2], "");
         let error = short.finish().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        drop(short);
         // So many events that a call of the program writes them, and not the thread that looks for errors.
         let long = full();
         for _ in 0..BUFFER / 32 {

@@ -317,10 +317,15 @@ fn a_caller_that_is_killed_leaves_neither_processes_nor_files() {
     let files = || std::fs::read_dir(temporary.path()).unwrap().flatten();
     let private =
         || files().filter(|file| file.file_name().to_string_lossy().starts_with("sandbox-")).count();
-    assert_eq!((processes_with(&mark).len(), private()), (2, 1));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // They are started, but may not have executed their program yet.
+    let mut seen = (0, 0);
+    while seen != (2, 1) && Instant::now() < deadline {
+        seen = (processes_with(&mark).len(), private());
+    }
     caller.kill().unwrap();
     caller.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
+    assert_eq!(seen, (2, 1));
     while processes_with(&mark).len() + private() > 0 {
         assert!(Instant::now() < deadline, "{:?} {:?}", processes_with(&mark), files().collect::<Vec<_>>());
         std::thread::sleep(Duration::from_millis(5));

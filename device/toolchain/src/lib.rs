@@ -40,7 +40,8 @@ impl Toolchain {
     pub fn find(root: Option<&Path>) -> Result<Toolchain, ToolchainProblem> {
         let mut roots: Vec<PathBuf> = Vec::new();
         match root {
-            Some(root) => roots.push(root.to_owned()),
+            // Without `..`, which a sandbox does not take.
+            Some(root) => roots.push(root.canonicalize().unwrap_or_else(|_| root.to_owned())),
             None => {
                 if let Ok(program) = std::env::current_exe() {
                     roots.extend(program.ancestors().skip(1).take(3).map(|dir| dir.join("toolchain")));

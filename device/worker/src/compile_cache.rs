@@ -21,7 +21,7 @@ const MAX_TENANT_BYTES: u64 = 256 << 20;
 /// When those of all tenants exceed this, the oldest of all go.
 const MAX_BYTES: u64 = 1 << 30;
 /// Part of every hash: results of an older layout are not found.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 
 /// The cache of one tenant.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 mod calls;
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -141,8 +141,8 @@ pub(crate) fn open_tracker() -> Option<Tracker> {
     }
 }
 
-/// Opens the upload folder, and adds its group to a process that gets a user of its own. The name of the result goes through the
-/// descriptor: that user may not enter the folders on the way.
+/// Makes the upload folder the working directory, and adds its group to a process that gets a user of its own. The result is named
+/// relative to it: that user may not enter the folders on the way, and a process that is not dumpable cannot open `/proc/self/fd`.
 fn open_uploads(uploads: &UploadConfig, identity: Option<&mut Identity>) -> std::io::Result<UploadConfig> {
     let folder = match identity {
         None => store::open_folder(&uploads.folder, None)?,
@@ -152,14 +152,11 @@ fn open_uploads(uploads: &UploadConfig, identity: Option<&mut Identity>) -> std:
             store::open_folder(&uploads.folder, Some(group))?
         }
     };
-    let name = format!("/proc/self/fd/{}", folder.as_raw_fd());
-    keep(folder);
-    Ok(UploadConfig { folder: name.into(), limit: uploads.limit })
-}
-
-/// Keeps a descriptor open until the process ends.
-fn keep(descriptor: OwnedFd) {
-    std::mem::forget(descriptor);
+    // SAFETY: takes the number of an open descriptor and touches no memory.
+    if unsafe { libc::fchdir(folder.as_raw_fd()) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(UploadConfig { folder: ".".into(), limit: uploads.limit })
 }
 
 fn hip_files(library: Option<&Path>) -> Vec<(PathBuf, Grant)> {
