@@ -122,7 +122,10 @@ struct Entry {
 impl Store {
     /// Opens the store of a tenant, and tidies it if no other session uses it.
     pub(crate) fn open(config: &UploadConfig) -> io::Result<Arc<Store>> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
+        // A confined process finds it, and may create none.
+        if !config.folder.is_dir() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
+        }
         let lock =
             File::options().create(true).append(true).mode(FILE_MODE).open(config.folder.join("lock"))?;
         let alone = flock(&lock, libc::LOCK_EX | libc::LOCK_NB).is_ok();
