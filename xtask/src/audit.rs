@@ -1,8 +1,8 @@
 //! `cargo xtask audit`: checks the dependencies of the workspace and of `fuzz/` against the policy in `deny.toml`.
 //!
 //! Licences, bans and sources are decided here, from what cargo reports about the crates that are compiled, without a network.
-//! Published vulnerabilities are cargo-audit's work; they need a copy of the RustSec advisory database. Where there is none and none can
-//! be fetched, that part is skipped, and the result says so.
+//! Published vulnerabilities are cargo-audit's work; they need a copy of the RustSec advisory database. Without one that part
+//! is skipped, and the result says so. Only `--fetch` uses the network.
 
 mod advisories;
 mod graph;
@@ -18,10 +18,12 @@ use std::path::PathBuf;
 
 #[derive(Debug, Default, clap::Args)]
 pub struct Arguments {
-    /// Folder with a copy of the RustSec advisory database; by default $CARGO_HOME/advisory-db, else a copy that is fetched
-    /// to target/advisory-db
+    /// Folder with a copy of the RustSec advisory database; by default $CARGO_HOME/advisory-db, else the copy that --fetch left
     #[arg(long, value_name = "FOLDER")]
     db: Option<PathBuf>,
+    /// Fetch the advisory database if there is no copy of the last day
+    #[arg(long, conflicts_with = "db")]
+    fetch: bool,
 }
 
 /// What was checked, in one line.
@@ -47,7 +49,7 @@ pub fn run(repo: &Repo, arguments: &Arguments) -> Result<String> {
     }
     let locks = ["Cargo.lock", "fuzz/Cargo.lock"].map(|name| repo.root.join(name));
     let ignored: Vec<&str> = policy.advisories.ignore.iter().map(|entry| entry.id.as_str()).collect();
-    match advisories::database(repo, arguments.db.as_deref())? {
+    match advisories::database(repo, arguments.db.as_deref(), arguments.fetch)? {
         Ok(database) => {
             complaints.extend(advisories::check(repo, &database, &locks, &ignored)?);
             notes.push(format!("advisories of {}", database.display()));

@@ -22,7 +22,7 @@ const PACKAGES: &[Package] =
     &[Package::whole("cargo-audit"), Package::whole("libc6"), Package::whole("libgcc-s1")];
 
 /// The folder of a database, or the reason why there is none.
-pub fn database(repo: &Repo, given: Option<&Path>) -> Result<Result<PathBuf, String>> {
+pub fn database(repo: &Repo, given: Option<&Path>, may_fetch: bool) -> Result<Result<PathBuf, String>> {
     if let Some(folder) = given {
         if !is_database(folder) {
             bail!(
@@ -40,13 +40,13 @@ pub fn database(repo: &Repo, given: Option<&Path>) -> Result<Result<PathBuf, Str
     let age = fs::metadata(folder.join("crates")).and_then(|it| it.modified()).ok();
     let is_fresh =
         age.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age < FRESH);
-    if !is_fresh
-        && let Err(error) = fetch(&folder)
-        && !is_database(&folder)
-    {
-        return Ok(Err(format!("no advisory database, and it cannot be fetched ({error:#})")));
+    if may_fetch && !is_fresh {
+        fetch(&folder)?;
     }
-    Ok(Ok(folder))
+    Ok(match is_database(&folder) {
+        true => Ok(folder),
+        false => Err("no advisory database; `cargo xtask audit --fetch` fetches it".to_owned()),
+    })
 }
 
 /// What cargo-audit finds in each lock file.
