@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_no_database_is_refused_by_name() {
         let repo = Repo::find().unwrap();
-        let error = database(&repo, Some(Path::new("/nonexistent/db"))).unwrap_err().to_string();
+        let error = database(&repo, Some(Path::new("/nonexistent/db")), false).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/db") && error.contains("crates"), "{error}");
     }
 }
