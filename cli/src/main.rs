@@ -75,7 +75,7 @@ enum Command {
     Resume(migrate::ResumeArguments),
     /// Move a session to another worker while its program runs
     Migrate(migrate::MigrateArguments),
-    /// Say what is installed, reachable and missing, and how to mend it
+    /// Report what is installed, reachable or missing, and how to fix it
     Doctor(doctor::Arguments),
     /// Print a stand-alone HIP program that checks and measures a solution of one of the board's problems
     Harness(harness::Arguments),

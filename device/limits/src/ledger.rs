@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// Why memory of a GPU cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    #[error("{asked} bytes were asked for, {free} of {total} are neither requested nor used by others")]
+    #[error("{asked} bytes requested; {free} of {total} are neither requested nor used by others")]
     Short { asked: u64, free: u64, total: u64 },
     #[error("the ledger has no row for {owner}")]
     Unknown { owner: String },
