@@ -2,6 +2,7 @@
 //! missing is sent again.
 
 use e2e::{Ended, Program, Running, Worker, WorkerOptions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use transport::impair::{Impair, Impairment};
 
@@ -30,6 +31,8 @@ fn sent(ended: &Ended) -> u64 {
 #[test]
 fn the_second_run_sends_hashes_even_to_a_worker_started_anew() {
     let folder = tempfile::tempdir().unwrap();
+    // As in a home folder, which the users of sessions may not enter.
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let first_worker = worker(folder.path(), &[]);
     let first = sent(&run(&first_worker, &[]));
     assert!(first > 14 << 20, "the first run sends its tensors: {first}");

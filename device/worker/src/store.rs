@@ -242,12 +242,16 @@ impl Store {
         if *blake3::hash(content).as_bytes() != *hash {
             return Err(io::Error::other("the content does not have the hash it came with"));
         }
-        let mut file = tempfile::Builder::new()
-            .permissions(fs::Permissions::from_mode(FILE_MODE))
-            .tempfile_in(&self.folder)?;
-        file.write_all(content)?;
-        file.persist(self.folder.join(name(hash))).map_err(|error| error.error)?;
-        Ok(())
+        // Named relative to the folder: a confined process may not enter the folders on the way to it, and crates that make names of
+        // temporary files make them absolute. One thread of one process writes at a time, so the process's number is enough.
+        let part = self.folder.join(format!("{}.part", std::process::id()));
+        let _ = fs::remove_file(&part);
+        let mut options = File::options();
+        let opened = options.write(true).create_new(true).mode(FILE_MODE).open(&part);
+        let written = opened.and_then(|mut file| file.write_all(content));
+        written.and_then(|()| fs::rename(&part, self.folder.join(name(hash)))).inspect_err(|_| {
+            let _ = fs::remove_file(&part);
+        })
     }
 }
 
