@@ -27,7 +27,8 @@ const FLAGS: &[&str] = &[
     "-Ccodegen-units=1",
 ];
 
-/// Targets that start threads. LeakSanitizer reports records of a thread that is just ending as leaks, so these run without it.
+/// Targets that start threads. LeakSanitizer once reported 32-byte records that did not recur, presumably of threads that were just
+/// ending, so these run without it.
 const THREADED: &[&str] = &["arrival", "requests"];
 
 #[derive(Debug, clap::Args)]

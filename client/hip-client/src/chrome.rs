@@ -46,7 +46,7 @@ struct State {
     is_first: bool,
     /// Finished, or the file cannot be written.
     closed: bool,
-    /// Why the file could not be written, until somebody is told.
+    /// The write error, until it is reported.
     failure: Option<io::Error>,
     clock: Clock,
     streams: HashMap<(u32, u64), Row>,

@@ -339,7 +339,7 @@ fn is_worth_another_attempt(error: &TransportError) -> bool {
         TransportError::Connect { source, .. } => {
             !matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput)
         }
-        // What a proxy does whose target is not there yet.
+        // A proxy closes the connection like this while its target is not up yet.
         TransportError::Closed => true,
         TransportError::Io(source) => {
             matches!(source.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)

@@ -1,6 +1,6 @@
 //! Sharing between sessions: the supervisor keeps what one session offers until another asks for it by its token.
 //!
-//! A token is 32 random bytes that only the offering client is told, so who knows it was given it. Even so it opens nothing for
+//! A token is 32 random bytes that only the offering client receives, so a client that knows it was given it. It opens nothing for
 //! another tenant of the worker, and another worker knows nothing of it. What a session offers can be asked for until the session takes
 //! it back or ends; what was handed out before stays with whom has it.
 

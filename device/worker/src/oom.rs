@@ -8,7 +8,7 @@ use limits::OutOfMemoryKills;
 /// Far above what a service or a shell has, and below what somebody may choose for a process that is to go first.
 const SCORE: &[u8] = b"500";
 
-/// What a client is told whose session ended so.
+/// The reason that the client of such a session receives.
 pub(crate) const TEXT: &str = "the session's process was ended by the kernel's out-of-memory killer";
 
 /// Has the process that a command starts, and all it starts itself, be the first to go when memory runs out.

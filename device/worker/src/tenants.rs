@@ -197,7 +197,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 pub(crate) struct Tenant {
     pub(crate) name: String,
     pub(crate) max_sessions: Option<usize>,
-    /// What the processes of its sessions are told.
+    /// The configuration that the processes of its sessions receive.
     pub(crate) config: SessionConfig,
     pub(crate) allowance: Option<Arc<Allowance>>,
     token: Option<Vec<u8>>,

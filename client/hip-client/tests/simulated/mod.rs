@@ -78,7 +78,7 @@ impl Simulated {
         Simulated::serve_at(&Endpoint::tcp("127.0.0.1", 0), token, tls, grace)
     }
 
-    /// Listens where it is told to.
+    /// Listens on the configured address.
     pub fn start_at(endpoint: &Endpoint, token: Option<&str>) -> Simulated {
         Simulated::serve_at(endpoint, token, None, Duration::from_secs(20))
     }
