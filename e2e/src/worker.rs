@@ -111,14 +111,16 @@ impl Worker {
         Status::of(&self.endpoint.to_string())
     }
 
-    /// What it printed on standard output so far.
-    pub fn said(&self) -> String {
-        self.process().stdout_so_far()
-    }
-
     /// Its log so far.
     pub fn log(&self) -> String {
         self.process().stderr_so_far()
+    }
+
+    /// Waits until its log contains a text. The log is written by a thread of its own, later than what the log is about.
+    #[track_caller]
+    pub fn expect_log(&self, text: &str) -> String {
+        crate::eventually(&format!("the worker's log contains {text:?}"), || self.log().contains(text));
+        self.log()
     }
 
     /// Its own process and those of its sessions.

@@ -72,9 +72,11 @@ fn tls_with_a_pinned_certificate_works_and_with_another_does_not() {
     let (_folder, path) = with_token(TOKEN);
     let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed", "--token-file", &path]));
     assert!(matches!(worker.endpoint(), Endpoint::Tls { .. }), "{}", worker.endpoint());
-    let shown = worker.said() + &worker.log();
-    let start = shown.find("sha256:").expect("the worker shows the fingerprint to pin");
-    let fingerprint = &shown[start..start + "sha256:".len() + 64];
+    let pinned = "REMORA_TLS_CA=";
+    let log = worker.expect_log(pinned);
+    let shown = log.split(pinned).nth(1).unwrap();
+    let fingerprint = &shown[..shown.find(char::is_whitespace).unwrap_or(shown.len())];
+    assert!(fingerprint.starts_with("sha256:") && fingerprint.len() == "sha256:".len() + 64, "{fingerprint}");
 
     let over_tls = |program: &Program, trust: Option<&str>| {
         let mut command = program.command();
@@ -137,7 +139,7 @@ fn plain_tcp_that_other_machines_can_reach_is_warned_of() {
     let (_folder, path) = with_token(TOKEN);
     let options =
         WorkerOptions { listen: "0.0.0.0:0".into(), ..WorkerOptions::with(&["--token-file", &path]) };
-    assert!(Worker::start_with(&options).log().contains("unencrypted"));
+    Worker::start_with(&options).expect_log("unencrypted");
     let local = Worker::start_with(&WorkerOptions::with(&["--token-file", &path]));
     assert!(!local.log().contains("unencrypted"), "{}", local.log());
 }

@@ -177,7 +177,7 @@ fn run_uses_the_worker_it_is_given() {
     let ended = Running::start(&mut command).finish();
     ended.expect_silent_success();
     assert!(ended.value("architecture").starts_with("gfx90a"), "{}", ended.stdout);
-    assert!(worker.log().contains("outcome"), "the worker saw it:\n{}", worker.log());
+    worker.expect_log("outcome");
 }
 
 #[test]

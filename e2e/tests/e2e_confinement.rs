@@ -226,7 +226,7 @@ fn without_confinement_the_same_attacks_succeed_and_the_worker_warns() {
     }
     let folder = tempfile::tempdir().unwrap();
     let worker = worker(folder.path(), None, &["--unconfined-executors"]);
-    assert!(worker.log().contains("--unconfined-executors"), "{}", worker.log());
+    worker.expect_log("--unconfined-executors");
     let held = Held::on(&worker);
     assert_eq!(status(held.executor, "Seccomp"), "0");
     let intruder = Intruder::new(held.executor);

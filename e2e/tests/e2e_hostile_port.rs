@@ -109,7 +109,7 @@ fn garbage_instead_of_a_greeting_is_closed() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     everything(&mut stream);
     expect_service(&worker);
-    assert!(worker.log().contains("refused"), "it is logged:\n{}", worker.log());
+    worker.expect_log("refused");
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn a_session_is_reattached_among_connections_that_all_sent_a_hello() {
 fn a_tls_handshake_gets_through_among_a_thousand_half_open_ones() {
     raise_descriptor_limit();
     let worker = Worker::start_with(&WorkerOptions::with(&["--tls-self-signed"]));
-    let log = worker.log();
+    let log = worker.expect_log("REMORA_TLS_CA=");
     let pin = log.split("REMORA_TLS_CA=").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
     // The first bytes of a TLS handshake, and nothing behind them.
     let crowd: Vec<TcpStream> = (0..HALF_OPEN)

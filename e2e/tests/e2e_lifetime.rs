@@ -86,7 +86,7 @@ fn a_session_has_the_same_sixteen_digits_in_json_and_in_the_log() {
     let status = worker.status();
     let id = status.json["sessions"][0]["id"].as_str().expect("an id is a text").to_owned();
     assert!(id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
-    assert!(worker.log().contains(&id), "{id} in\n{}", worker.log());
+    worker.expect_log(&id);
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn a_software_gpu_has_no_more_memory_than_its_control_group_and_a_session_that_r
         let ended = program.run(&worker, &["1024"]);
         assert_eq!(ended.value("outcome"), "hipErrorOutOfMemory", "{ended:?}");
         assert!(ended.stderr.contains("out-of-memory killer"), "{ended:?}");
-        assert!(worker.log().contains("out-of-memory killer"), "{}", worker.log());
+        worker.expect_log("out-of-memory killer");
         // The worker goes on.
         program.run(&worker, &["16"]).expect_silent_success();
     }

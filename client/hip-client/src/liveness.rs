@@ -4,7 +4,8 @@
 //! packets. One thread looks at the connection several times per timeout. It takes only what has arrived and leaves sending to the
 //! sender, so no state of the socket blocks it.
 //!
-//! * Any received byte is a sign of life. So is a send queue that the kernel is emptying: a slow link is not a dead one.
+//! * Any received byte is a sign of life. So are send queues that the kernel is emptying: a slow link is not a dead one. Where
+//!   several links share the stream, all that have a queue must move: a Ping that leaves over one of them says nothing of another.
 //! * Without a sign of life a Ping is sent. The worker's reader answers it and never waits for the device, so a long kernel does not
 //!   look like a dead link.
 //! * After the silence timeout the sockets are shut down. The thread that reads, or the sender, finds that out and reattaches.
@@ -19,6 +20,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use transport::Link;
 
 use crate::alone;
 use crate::connection::Shared;
@@ -144,9 +146,24 @@ struct Seen {
     when: Instant,
     heard: u64,
     generation: u64,
-    /// Bytes sent, and how many of them were unacknowledged.
-    sent: u64,
-    queued: u64,
+    /// Of each link of the connection.
+    queues: Vec<Queue>,
+}
+
+/// The bytes that a link has yet to deliver, and those that it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Queue {
+    waiting: u64,
+    delivered: u64,
+}
+
+/// Whether bytes waited at both looks, and every link where they did has delivered some meanwhile. What the kernel of a proxy takes
+/// at once says nothing.
+fn are_draining(before: &[Queue], now: &[Queue]) -> bool {
+    let full = || before.iter().zip(now).filter(|(before, now)| before.waiting > 0 && now.waiting > 0);
+    before.len() == now.len()
+        && full().next().is_some()
+        && full().all(|(before, now)| now.delivered > before.delivered)
 }
 
 impl Liveness {
@@ -214,7 +231,7 @@ impl Shared {
 
     fn watch_link(&self) {
         let timing = self.liveness.timing;
-        let mut seen = Seen { when: Instant::now(), heard: 0, generation: 0, sent: 0, queued: 0 };
+        let mut seen = Seen { when: Instant::now(), heard: 0, generation: 0, queues: Vec::new() };
         let mut counted = Instant::now();
         while !self.over.load(Ordering::Acquire) {
             std::thread::park_timeout(timing.tick);
@@ -233,7 +250,8 @@ impl Shared {
     fn listen(&self, seen: &mut Seen) -> Sign {
         let heard = self.liveness.heard.bytes();
         if heard != seen.heard {
-            (seen.heard, seen.queued) = (heard, 0);
+            seen.heard = heard;
+            seen.queues.clear();
             return Sign::Alive;
         }
         if self.is_draining(seen) {
@@ -258,18 +276,21 @@ impl Shared {
         }
     }
 
-    /// Whether bytes that wait in the kernel get fewer. What the kernel of a proxy takes at once says nothing, so they must have
-    /// been waiting at both looks.
     fn is_draining(&self, seen: &mut Seen) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
         let sent = self.counters.bytes_sent.load(Ordering::Relaxed);
-        let queued = self.link.lock().unacknowledged() + self.strands.unacknowledged();
-        let draining = seen.generation == generation
-            && seen.queued > 0
-            && queued > 0
-            && sent.saturating_sub(seen.sent) + seen.queued > queued;
-        (seen.generation, seen.sent, seen.queued) = (generation, sent, queued);
-        draining
+        let first = self.link.lock().clone();
+        let queue = |link: &Link| {
+            let waiting = link.unacknowledged();
+            // A connection over anything but TCP has one link, so that all bytes went there.
+            let delivered = link.acknowledged().unwrap_or_else(|| sent.saturating_sub(waiting));
+            Queue { waiting, delivered }
+        };
+        let queues: Vec<Queue> =
+            std::iter::once(first).chain(self.strands.links()).map(|it| queue(&it)).collect();
+        let same = std::mem::replace(&mut seen.generation, generation) == generation;
+        let before = std::mem::replace(&mut seen.queues, queues);
+        same && are_draining(&before, &seen.queues)
     }
 
     fn judge(&self, sign: Sign, elapsed: Duration) {
@@ -343,6 +364,21 @@ impl fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_is_stuck_is_not_excused_by_a_ping_that_left_over_another() {
+        let queue = |waiting, delivered| Queue { waiting, delivered };
+        let stuck = queue(1_473_801, 2_000_003);
+        assert!(!are_draining(&[queue(0, 100), stuck], &[queue(0, 116), stuck]));
+        assert!(!are_draining(&[queue(16, 100), stuck], &[queue(16, 116), stuck]));
+        let slow = queue(1_400_000, 2_073_804);
+        assert!(are_draining(&[queue(0, 100), stuck], &[queue(0, 100), slow]));
+        assert!(are_draining(&[queue(16, 100), stuck], &[queue(16, 116), slow]));
+        // Bytes that wait at one of the looks only, and links that were added meanwhile.
+        assert!(!are_draining(&[queue(0, 100)], &[queue(50, 150)]));
+        assert!(!are_draining(&[queue(50, 100)], &[queue(0, 150)]));
+        assert!(!are_draining(&[stuck], &[slow, slow]));
+    }
 
     #[test]
     fn a_worker_that_answers_is_heard_before_anybody_complains() {

@@ -111,9 +111,9 @@ impl Strands {
         joined.links.drain(..).for_each(|link| link.shutdown());
     }
 
-    /// Bytes given to the kernel that the worker's kernel has not acknowledged.
-    pub fn unacknowledged(&self) -> u64 {
-        self.joined.lock().links.iter().map(Link::unacknowledged).sum()
+    /// The links that the worker has.
+    pub fn links(&self) -> Vec<Link> {
+        self.joined.lock().links.clone()
     }
 
     /// Wakes whoever reads or writes them.
@@ -187,7 +187,9 @@ impl Shared {
         let links = links?;
         let count = links.len();
         let mut joined = self.strands.joined.lock();
-        if self.over.load(Ordering::Acquire) {
+        // Their connection may have been replaced meanwhile, and the next one have links of its own.
+        if self.over.load(Ordering::Acquire) || self.generation.load(Ordering::Acquire) != generation {
+            links.iter().for_each(Link::shutdown);
             return Ok(0);
         }
         *joined = Joined { links, generation };

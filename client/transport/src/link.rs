@@ -222,6 +222,29 @@ impl Link {
         if failed == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 
+    /// Bytes that the other side's kernel has acknowledged since the connection began; `None` if the kernel does not report it,
+    /// as for anything but TCP.
+    pub fn acknowledged(&self) -> Option<u64> {
+        // `tcpi_bytes_acked` of the kernel's `struct tcp_info`, which only grows at its end: 8 bytes, 24 numbers of 4 and two of 8
+        // come before it.
+        const OFFSET: usize = 8 + 24 * 4 + 2 * 8;
+        const END: usize = OFFSET + size_of::<u64>();
+        let mut info = [0u8; END];
+        let mut length = END as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes, which the array has.
+        let failed = unsafe {
+            libc::getsockopt(
+                self.raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        let bytes = info.last_chunk().filter(|_| failed == 0 && length as usize == END)?;
+        Some(u64::from_ne_bytes(*bytes))
+    }
+
     /// Whether the kernel takes a small write at once.
     pub fn has_room(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLOUT, revents: 0 };
@@ -440,6 +463,29 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let link = Link::from_tcp(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
         assert_eq!(link.unix_peer(), None);
+    }
+
+    #[test]
+    fn bytes_that_the_other_side_has_not_read_are_unacknowledged_once_its_buffer_is_full() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = Link::from_tcp(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let far = Link::from_tcp(listener.accept().unwrap().0).unwrap();
+        let start = near.acknowledged().unwrap();
+        let block = vec![7; 1 << 16];
+        let mut written = 0;
+        while let Ok(bytes) = near.try_write_vectored(&[IoSlice::new(&block)]) {
+            written += bytes as u64;
+        }
+        let before = near.acknowledged().unwrap();
+        assert!(near.unacknowledged() > 0 && before - start < written);
+        far.read_exact(&mut vec![0; written as usize]).unwrap();
+        let patience = std::time::Instant::now();
+        while near.unacknowledged() > 0 {
+            assert!(patience.elapsed() < Duration::from_secs(20), "the kernel acknowledges what was read");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(near.acknowledged().unwrap() - start, written);
+        assert_eq!(Link::pair().unwrap().0.acknowledged(), None);
     }
 
     #[test]
