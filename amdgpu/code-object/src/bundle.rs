@@ -1,6 +1,6 @@
-//! Plain offload bundles: a table of (offset, size, id) behind a magic, then the entries.
+//! Plain offload bundles: a magic, a table of (offset, size, ID), then the entries.
 //!
-//! Borrows from the input; copying and choosing entries is [`crate::FatBinary`]'s part.
+//! Borrows from the input; [`crate::FatBinary`] copies and selects entries.
 
 use crate::{Error, limits};
 
@@ -10,13 +10,13 @@ pub(crate) const MAGIC: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
 /// One entry of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleEntry<'a> {
-    /// Such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`.
+    /// Entry ID, such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`.
     pub id: &'a str,
-    /// The entry's content; empty for the host's.
+    /// Content of the entry; empty for the host.
     pub bytes: &'a [u8],
 }
 
-/// Parses a plain bundle that starts at the first byte. Bytes behind its last entry are not looked at.
+/// Parses a plain bundle that starts at the first byte. Data after its last entry is ignored.
 pub fn parse_bundle(bytes: &[u8]) -> Result<Vec<BundleEntry<'_>>, Error> {
     let mut table = Table::new(slice_reader(bytes))?;
     let mut entries = Vec::new();
@@ -36,16 +36,16 @@ pub fn parse_bundle(bytes: &[u8]) -> Result<Vec<BundleEntry<'_>>, Error> {
 
 /// One row of a bundle's table.
 pub(crate) struct Record {
-    /// Where the content starts, counted from the magic.
+    /// Offset of the content, from the magic.
     pub offset: u64,
-    /// Length of the content.
+    /// Size of the content.
     pub size: u64,
-    /// Where the id's text lies, counted from the magic.
+    /// Position of the ID's text, from the magic.
     pub id: std::ops::Range<usize>,
 }
 
-/// Walks the table of a bundle through a reader of (offset, bytes), so that the same walk serves slices,
-/// bare pointers and streams that are still being expanded.
+/// Walks the table of a bundle through a reader of (offset, bytes), so that the same code works on slices, bare pointers and
+/// streams that are still being decompressed.
 pub(crate) struct Table<R> {
     read: R,
     left: u64,
@@ -70,7 +70,7 @@ impl<R: FnMut(usize, &mut [u8]) -> Result<(), Error>> Table<R> {
         Ok(Table { read, left: count, position: 32 })
     }
 
-    /// The next row; `None` behind the last.
+    /// Returns the next row, or `None` after the last.
     pub(crate) fn next_record(&mut self) -> Result<Option<Record>, Error> {
         if self.left == 0 {
             return Ok(None);
@@ -82,27 +82,27 @@ impl<R: FnMut(usize, &mut [u8]) -> Result<(), Error>> Table<R> {
         if id_len > limits::ID_BYTES {
             return Err(Error::TooLarge { what: "bundle entry id", value: id_len, limit: limits::ID_BYTES });
         }
-        // At most 4096 rows of at most 4120 bytes: the position cannot overflow.
+        // At most 4096 rows of at most 4120 bytes, so the position cannot overflow.
         let start = self.position + 24;
         let end = start + id_len as usize;
         self.position = end;
         Ok(Some(Record { offset: u64_at(&row, 0), size: u64_at(&row, 8), id: start..end }))
     }
 
-    /// The text of a row's id.
+    /// Reads the text of a row's ID.
     pub(crate) fn id(&mut self, record: &Record) -> Result<String, Error> {
         let mut id = vec![0u8; record.id.len()];
         (self.read)(record.id.start, &mut id)?;
         String::from_utf8(id).map_err(|_| Error::Malformed { what: "bundle entry id" })
     }
 
-    /// End of the table so far.
+    /// End of the part of the table read so far.
     pub(crate) fn position(&self) -> usize {
         self.position
     }
 }
 
-/// Reads header fields out of a slice.
+/// Creates a reader of header fields from a slice.
 pub(crate) fn slice_reader(bytes: &[u8]) -> impl FnMut(usize, &mut [u8]) -> Result<(), Error> + '_ {
     move |offset, into| {
         let source = offset.checked_add(into.len()).and_then(|end| bytes.get(offset..end));

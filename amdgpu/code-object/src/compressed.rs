@@ -1,7 +1,6 @@
-//! Compressed bundles (`CCOB`): a header of three known versions, then a zlib or zstd stream that expands
-//! to a plain bundle.
+//! Compressed bundles (`CCOB`): a header in one of three versions, then a zlib or zstd stream that expands to a plain bundle.
 //!
-//! The stored hash is a truncated MD5 that the compilers' own readers do not check either; it is ignored.
+//! The stored hash is a truncated MD5. It is ignored, as in the compilers' own readers.
 
 use std::io::Read;
 
@@ -10,7 +9,7 @@ use crate::{Error, limits};
 /// First bytes of a compressed bundle.
 pub(crate) const MAGIC: &[u8; 4] = b"CCOB";
 
-/// The stream format of the payload.
+/// Compression method of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Zlib,
@@ -21,11 +20,11 @@ pub(crate) enum Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub method: Method,
-    /// Where the payload starts.
+    /// Offset of the payload.
     pub payload: usize,
-    /// Bytes from the magic to the end of the payload; version 1 does not say.
+    /// Bytes from the magic to the end of the payload; not recorded in version 1.
     pub file_size: Option<usize>,
-    /// Bytes the payload expands to.
+    /// Size of the decompressed payload.
     pub expanded: u64,
 }
 
@@ -79,7 +78,7 @@ impl Header {
         Ok(Header { method, payload, file_size: file_size.map(|size| size as usize), expanded })
     }
 
-    /// Expands the whole payload. Memory grows with what really comes out, never by claim.
+    /// Decompresses the whole payload. Memory grows with the actual output, not with the claimed size.
     pub(crate) fn expand(&self, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let mut out = Vec::new();
         let limit = self.expanded.saturating_add(1);
@@ -90,7 +89,7 @@ impl Header {
         Ok(out)
     }
 
-    /// The expanding stream, for callers that need only its beginning.
+    /// Returns the decompressing stream, for callers that need only its beginning.
     pub(crate) fn reader<'a>(&self, payload: &'a [u8]) -> Result<Box<dyn Read + 'a>, Error> {
         Ok(match self.method {
             Method::Zlib => Box::new(flate2::read::ZlibDecoder::new(payload)),

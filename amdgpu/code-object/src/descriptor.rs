@@ -1,7 +1,7 @@
 //! Kernel descriptors: the 64 bytes that tell the hardware how to start a wave.
 //!
-//! Register counts are decoded with the granules of gfx90a and gfx942 (eight VGPRs, four accumulation-offset
-//! registers); other processors use other granules, and the raw words are kept for them.
+//! Register counts are decoded with the granules of gfx90a and gfx942 (eight VGPRs, four registers for the accumulation offset).
+//! Other processors have other granules; for them the raw words are kept.
 
 /// A decoded kernel descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub struct Descriptor {
     pub group_segment_size: u32,
     /// Scratch bytes per lane.
     pub private_segment_size: u32,
-    /// Bytes of the kernel argument block.
+    /// Size of the kernel argument block in bytes.
     pub kernarg_size: u32,
-    /// Where the code starts, relative to the descriptor.
+    /// Offset of the code, relative to the descriptor.
     pub entry_offset: i64,
     /// `COMPUTE_PGM_RSRC1` as stored.
     pub rsrc1: u32,
@@ -23,11 +23,11 @@ pub struct Descriptor {
     /// Kernel code properties as stored.
     pub properties: u16,
 
-    /// VGPRs per lane, accumulation registers included.
+    /// VGPRs per lane, including accumulation registers.
     pub vgpr_count: u32,
     /// SGPRs in units of the hardware's granule, as stored.
     pub sgpr_granule: u32,
-    /// Where accumulation registers start among the VGPRs.
+    /// Index of the first accumulation register among the VGPRs.
     pub accum_offset: u32,
     /// Waves of one workgroup may run on different compute units.
     pub tg_split: bool,
@@ -44,24 +44,24 @@ pub struct Descriptor {
     pub dx10_clamp: bool,
     /// IEEE handling of signalling NaNs.
     pub ieee_mode: bool,
-    /// Half-precision overflow clamps instead of giving infinity.
+    /// Half-precision overflow clamps instead of producing infinity.
     pub fp16_overflow: bool,
 
     /// The wave uses scratch memory.
     pub private_segment: bool,
-    /// SGPRs set up before the wave starts.
+    /// Number of SGPRs initialised before the wave starts.
     pub user_sgpr_count: u32,
-    /// The workgroup id's x follows the user SGPRs.
+    /// The x component of the workgroup ID follows the user SGPRs.
     pub workgroup_id_x: bool,
-    /// The workgroup id's y follows.
+    /// The y component of the workgroup ID follows.
     pub workgroup_id_y: bool,
-    /// The workgroup id's z follows.
+    /// The z component of the workgroup ID follows.
     pub workgroup_id_z: bool,
     /// Workgroup information follows.
     pub workgroup_info: bool,
-    /// Dimensions of the work-item id handed over in VGPRs: 1, 2 or 3.
+    /// Dimensions of the work-item ID that is passed in VGPRs: 1, 2 or 3.
     pub workitem_id_dims: u8,
-    /// Exceptions that start the trap handler, as the seven bits from 24 of `rsrc2`.
+    /// Exceptions that start the trap handler: the seven bits of `rsrc2` from bit 24.
     pub exceptions: u8,
 
     /// User SGPRs hold the scratch buffer resource (4 registers).
@@ -80,20 +80,20 @@ pub struct Descriptor {
     pub private_segment_size_sgpr: bool,
     /// 32 lanes per wave instead of 64.
     pub wave32: bool,
-    /// The stack has no size known to the compiler.
+    /// The compiler could not determine the stack size.
     pub dynamic_stack: bool,
 
-    /// Kernel argument dwords preloaded into user SGPRs.
+    /// Number of kernel argument dwords preloaded into user SGPRs.
     pub kernarg_preload_length: u32,
     /// First preloaded dword.
     pub kernarg_preload_offset: u32,
 }
 
 impl Descriptor {
-    /// Bytes of a descriptor.
+    /// Size of a descriptor in bytes.
     pub const SIZE: usize = 64;
 
-    /// Decodes a descriptor. Every bit pattern is a descriptor; reserved bits are not looked at.
+    /// Decodes a descriptor. Every bit pattern is valid; reserved bits are ignored.
     pub fn parse(bytes: &[u8; Descriptor::SIZE]) -> Descriptor {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;

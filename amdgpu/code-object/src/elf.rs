@@ -1,6 +1,6 @@
-//! The ELF side of a code object: header, segments, symbols, relocations and the metadata note.
+//! ELF part of a code object: header, segments, symbols, relocations and metadata notes.
 //!
-//! Everything is checked here once, so that the addresses handed out lie inside the loaded range.
+//! Validates everything once, so that all returned addresses are inside the load range.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::{Error, TargetId, limits};
 const ELFOSABI_AMDGPU_HSA: u8 = 64;
 const NT_AMDGPU_METADATA: u32 = 32;
 
-/// A part of the image, shared with the code object it came from.
+/// A part of the image, which shares its memory with the code object.
 #[derive(Clone)]
 pub struct ImageBytes {
     image: Arc<[u8]>,
@@ -29,7 +29,7 @@ impl Deref for ImageBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // The range was checked when it was made.
+        // The range was checked when it was created.
         &self.image[self.range.clone()]
     }
 }
@@ -40,33 +40,33 @@ impl fmt::Debug for ImageBytes {
     }
 }
 
-/// A range to load.
+/// A loadable segment.
 #[derive(Debug, Clone)]
 pub struct Segment {
     /// Address relative to the load base.
     pub vaddr: u64,
-    /// Bytes it occupies; what `bytes` does not cover is zero.
+    /// Size in memory; the part not covered by `bytes` is zero.
     pub memsz: u64,
     /// Alignment of the address.
     pub align: u64,
     /// ELF flags: 1 execute, 2 write, 4 read.
     pub flags: u32,
-    /// Content of its beginning.
+    /// File content, placed at the start of the segment.
     pub bytes: ImageBytes,
 }
 
 impl Segment {
-    /// Whether it holds code.
+    /// Whether it contains code.
     pub fn is_executable(&self) -> bool {
         self.flags & elf::PF_X != 0
     }
 
-    /// Whether programs may write it.
+    /// Whether programs may write to it.
     pub fn is_writable(&self) -> bool {
         self.flags & elf::PF_W != 0
     }
 
-    /// Whether the whole range lies inside.
+    /// Whether the whole range is inside the segment.
     pub fn contains(&self, address: u64, size: u64) -> bool {
         address
             .checked_sub(self.vaddr)
@@ -78,20 +78,19 @@ impl Segment {
 /// A word to adjust after loading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relocation {
-    /// Where, relative to the load base.
+    /// Address of the word, relative to the load base.
     pub address: u64,
-    /// How.
+    /// How the value is computed.
     pub kind: RelocationKind,
-    /// What it refers to.
+    /// Symbol or base that it refers to.
     pub target: RelocationTarget,
     /// Added to the target.
     pub addend: i64,
 }
 
 impl Relocation {
-    /// The value to store when the image is loaded at `base`, and its size in bytes; `None` when the target
-    /// is not in this code object or the kind stores nothing. Kinds that are relative to their own place
-    /// depend on nothing but the image.
+    /// Value to store when the image is loaded at `base`, and its size in bytes; `None` if the target is not in this code object
+    /// or the kind stores nothing. PC-relative kinds depend only on the image, not on `base`.
     pub fn value(&self, base: u64) -> Option<(u64, usize)> {
         let offset = match &self.target {
             RelocationTarget::Base => 0,
@@ -127,19 +126,19 @@ pub enum RelocationKind {
     Abs32Low,
     /// High half of symbol plus addend.
     Abs32High,
-    /// Symbol plus addend minus the place, 64 bits.
+    /// Symbol plus addend minus the relocated address, 64 bits.
     Rel64,
-    /// Symbol plus addend minus the place, 32 bits.
+    /// Symbol plus addend minus the relocated address, 32 bits.
     Rel32,
-    /// Low half of the same.
+    /// Low half of symbol plus addend minus the relocated address.
     Rel32Low,
-    /// High half of the same.
+    /// High half of symbol plus addend minus the relocated address.
     Rel32High,
-    /// A number this crate does not know.
+    /// An unknown relocation type.
     Other(u32),
 }
 
-/// What a relocation refers to.
+/// Target of a relocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RelocationTarget {
     /// The load base.
@@ -157,13 +156,13 @@ pub struct Symbol {
     pub name: String,
     /// Address relative to the load base.
     pub value: u64,
-    /// Bytes, as stated.
+    /// Size in bytes, as specified in the symbol table.
     pub size: u64,
-    /// What it names.
+    /// Kind of the symbol.
     pub kind: SymbolKind,
 }
 
-/// What a symbol names.
+/// Kind of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymbolKind {
     /// Code.
@@ -176,7 +175,7 @@ pub enum SymbolKind {
     Other,
 }
 
-/// Everything read from the ELF file.
+/// Contents of the ELF file.
 pub(crate) struct Parsed {
     pub target: TargetId,
     pub abi_version: u8,
@@ -184,11 +183,11 @@ pub(crate) struct Parsed {
     pub load_size: u64,
     pub symbols: Vec<Symbol>,
     pub relocations: Vec<Relocation>,
-    /// Where the metadata notes' contents lie.
+    /// File ranges of the metadata notes' contents.
     pub metadata: Vec<Range<usize>>,
 }
 
-/// The target of a raw code object, from its header alone.
+/// Target of a raw code object, read from its header only.
 pub(crate) fn target_of(image: &[u8]) -> Result<TargetId, Error> {
     check_header(image).map(|(_, target, _)| target)
 }
@@ -211,7 +210,7 @@ pub(crate) fn parse(image: &Arc<[u8]>) -> Result<Parsed, Error> {
     let mut symbols = Vec::new();
     let mut known = HashSet::new();
     read_symbols(&dynamic, load_size, false, &mut known, &mut symbols)?;
-    // Files that were not stripped may name more, such as descriptors of hidden visibility.
+    // Files that were not stripped may have more symbols, such as descriptors of hidden visibility.
     let full = sections.symbols(LE, data, elf::SHT_SYMTAB)?;
     read_symbols(&full, load_size, true, &mut known, &mut symbols)?;
     let relocations = read_relocations(&sections, data, &dynamic, load_size)?;
@@ -221,7 +220,7 @@ pub(crate) fn parse(image: &Arc<[u8]>) -> Result<Parsed, Error> {
 
 fn check_header(image: &[u8]) -> Result<(&FileHeader64<LE>, TargetId, u8), Error> {
     let header = FileHeader64::<LE>::parse(image)?;
-    // A big-endian file is no code object; the endianness argument would otherwise lie about it.
+    // A big-endian file is not a code object, and all later reads assume little-endian.
     if !header.is_little_endian() {
         return Err(Error::Malformed { what: "ELF byte order" });
     }
@@ -243,7 +242,7 @@ fn check_header(image: &[u8]) -> Result<(&FileHeader64<LE>, TargetId, u8), Error
     Ok((header, target, ident.abi_version))
 }
 
-/// The loadable segments, ascending and without overlap.
+/// Loadable segments, in ascending order and without overlap.
 fn read_segments(image: &Arc<[u8]>, headers: &[ProgramHeader64<LE>]) -> Result<Vec<Segment>, Error> {
     let mut segments: Vec<Segment> = Vec::new();
     for header in headers.iter().filter(|header| header.p_type(LE) == elf::PT_LOAD) {
@@ -280,7 +279,7 @@ fn read_symbols(
     for symbol in table.iter() {
         let section = symbol.st_shndx(LE);
         let kind = symbol.st_type();
-        // Undefined symbols belong to relocations; absolute ones carry numbers, not addresses.
+        // Undefined symbols are handled with relocations; absolute symbols are numbers, not addresses.
         let wanted = section != elf::SHN_UNDEF
             && (section < elf::SHN_LORESERVE || section == elf::SHN_XINDEX)
             && !matches!(kind, elf::STT_SECTION | elf::STT_FILE | elf::STT_TLS)
@@ -308,7 +307,7 @@ fn read_symbols(
     Ok(())
 }
 
-/// Names are bytes in ELF; every compiler writes UTF-8, anything else is a broken file.
+/// Returns a symbol's name. ELF names are bytes, but compilers write UTF-8; anything else is a malformed file.
 fn name_of(table: &SymbolTable<'_, FileHeader64<LE>>, symbol: &elf::Sym64<LE>) -> Result<String, Error> {
     let name = table.symbol_name(LE, symbol)?;
     let name = std::str::from_utf8(name).map_err(|_| Error::Malformed { what: "symbol name" })?;
@@ -323,7 +322,7 @@ fn read_relocations(
 ) -> Result<Vec<Relocation>, Error> {
     let mut relocations = Vec::new();
     for section in sections.iter() {
-        // Sections that are not loaded hold the linker's leftovers, already applied.
+        // Relocations in sections that are not loaded are leftovers of the linker, already applied.
         if section.sh_flags(LE) & u64::from(elf::SHF_ALLOC) == 0 {
             continue;
         }
@@ -332,7 +331,7 @@ fn read_relocations(
         for entry in entries {
             let kind = relocation_kind(entry.r_type(LE, false));
             let address = entry.r_offset(LE);
-            // The widest kind stores eight bytes; the place must exist whatever the kind.
+            // The relocated word must be inside the load range, whatever the kind.
             let width = match kind {
                 RelocationKind::None => continue,
                 RelocationKind::Relative64 | RelocationKind::Abs64 | RelocationKind::Rel64 => 8,
@@ -374,8 +373,8 @@ fn relocation_kind(number: u32) -> RelocationKind {
     }
 }
 
-/// The metadata notes, in the note segments or, failing that, the note sections. A file linked from several
-/// objects has one of each.
+/// Finds the metadata notes, in the note segments or else in the note sections. A file linked from several objects has one note
+/// per object.
 fn find_metadata(
     data: &[u8],
     headers: &[ProgramHeader64<LE>],
@@ -409,11 +408,11 @@ impl FoundNotes {
             }
             let content = note.desc();
             let start = content.as_ptr() as usize - data.as_ptr() as usize;
-            // Two segments may cover one note.
+            // Two segments may cover the same note.
             if !self.starts.insert(start) {
                 continue;
             }
-            // The sum is bounded, so segments that overlap in odd ways cannot multiply the work.
+            // Limit the sum, so that overlapping segments cannot multiply the work.
             self.bytes = self.bytes.saturating_add(content.len());
             if self.bytes > limits::METADATA_BYTES {
                 return Err(Error::TooLarge {

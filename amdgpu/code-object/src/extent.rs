@@ -1,19 +1,19 @@
-//! How long a container is, from its own headers.
+//! Determines the length of a container from its headers.
 //!
-//! Runtimes are handed fat binaries as a bare pointer. This file measures them by reading header fields
-//! only, with one exception: the oldest compressed bundles do not state their length, so their stream's own
-//! block structure is followed (zstd) or the stream is expanded in pieces and thrown away (zlib).
+//! Runtimes receive fat binaries as a bare pointer without a length. This file reads header fields only, with one exception: the
+//! oldest compressed bundles do not record their length. For these it walks the block headers of the stream (zstd), or
+//! decompresses the stream in pieces and discards the output (zlib).
 
 use crate::bundle::{Table, slice_reader, u64_at};
 use crate::compressed::{Header, Method};
 use crate::{Error, bundle, compressed, limits};
 
-/// The number of bytes behind `ptr`: one raw code object, one plain bundle or one compressed bundle.
+/// Size in bytes of the container at `ptr`: a raw code object, a plain bundle or a compressed bundle.
 ///
 /// # Safety
-/// `ptr` must point to a container of one of these kinds that is readable in full, and to the end of
-/// the memory page that holds its last byte (every loaded file image is). Nothing may write it meanwhile.
-/// Memory whose first four bytes match no container is refused without reading more.
+/// `ptr` must point to a container of one of these kinds. The whole container must be readable, up to the end of the memory page
+/// that holds its last byte (true for every loaded file image). Nothing may write to it meanwhile. If the first four bytes match
+/// no container, nothing more is read and an error is returned.
 pub unsafe fn fat_binary_size(ptr: *const u8) -> Result<usize, Error> {
     if ptr.is_null() {
         return Err(Error::UnknownContainer);
@@ -21,18 +21,18 @@ pub unsafe fn fat_binary_size(ptr: *const u8) -> Result<usize, Error> {
     measure(&mut Memory { ptr })
 }
 
-/// The number of bytes of the container at the start of `bytes`, which may be followed by others.
+/// Size in bytes of the container at the start of `bytes`; more data may follow it.
 pub fn container_size(bytes: &[u8]) -> Result<usize, Error> {
     let size = measure(&mut Slice { bytes })?;
     if size > bytes.len() { Err(Error::Truncated { what: "container" }) } else { Ok(size) }
 }
 
-/// Where header fields come from.
+/// Source of header fields.
 trait Source {
     fn read(&mut self, offset: usize, into: &mut [u8]) -> Result<(), Error>;
 
-    /// Reads at least one byte (or fails) and at most `into`, without leaving what must be readable once
-    /// the byte at `offset` is.
+    /// Reads at least one byte (or fails) and at most `into.len()`. Does not read beyond what is known to be readable if the byte
+    /// at `offset` is.
     fn read_some(&mut self, offset: usize, into: &mut [u8]) -> Result<usize, Error>;
 }
 
@@ -54,7 +54,7 @@ impl Source for Slice<'_> {
     }
 }
 
-/// A container whose length is not known yet. Only [`fat_binary_size`] makes one, under its contract.
+/// A container of unknown length. Created only by [`fat_binary_size`], under its safety contract.
 struct Memory {
     ptr: *const u8,
 }
@@ -64,14 +64,14 @@ impl Source for Memory {
         if (self.ptr as usize).checked_add(offset).and_then(|at| at.checked_add(into.len())).is_none() {
             return Err(Error::Truncated { what: "container header" });
         }
-        // SAFETY: `measure` asks only for header fields that the preceding fields say exist, and the caller
-        // of `fat_binary_size` promised that the whole container is readable. `into` is our own memory.
+        // SAFETY: `measure` reads only header fields whose existence follows from the preceding fields, and the caller of
+        // `fat_binary_size` guarantees that the whole container is readable. `into` is a separate local buffer.
         unsafe { std::ptr::copy_nonoverlapping(self.ptr.add(offset), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
     fn read_some(&mut self, offset: usize, into: &mut [u8]) -> Result<usize, Error> {
-        // The byte at `offset` belongs to the container, so its page is readable; the next one may not be.
+        // The byte at `offset` belongs to the container, so its page is readable; the next page may not be.
         const SMALLEST_PAGE: usize = 4096;
         let at = (self.ptr as usize).wrapping_add(offset);
         let count = into.len().min(SMALLEST_PAGE - at % SMALLEST_PAGE);
@@ -117,7 +117,7 @@ fn compressed_size(source: &mut dyn Source) -> Result<u64, Error> {
     }
 }
 
-/// Follows the block headers of one zstd frame, which give each block's length.
+/// Walks the block headers of one zstd frame, which contain each block's length.
 fn zstd_end(source: &mut dyn Source, header: &Header) -> Result<u64, Error> {
     let malformed = Error::Malformed { what: "zstd frame" };
     let mut at = header.payload;
@@ -147,8 +147,8 @@ fn zstd_end(source: &mut dyn Source, header: &Header) -> Result<u64, Error> {
             _ => return Err(malformed),
         };
         at += 3 + length;
-        // zstd never expands by more than a few bytes per block; a frame far longer than what it claims
-        // to hold is not one, and following it further would leave the container.
+        // zstd never expands data by more than a few bytes per block. A frame much longer than its declared content is invalid,
+        // and following it further would leave the container.
         if at as u64 > header.expanded.saturating_mul(2).saturating_add(4096) {
             return Err(malformed);
         }
@@ -160,7 +160,7 @@ fn zstd_end(source: &mut dyn Source, header: &Header) -> Result<u64, Error> {
     Ok((at + checksum) as u64)
 }
 
-/// Expands a zlib stream until it ends, keeping nothing.
+/// Decompresses a zlib stream to find its end; the output is discarded.
 fn zlib_end(source: &mut dyn Source, header: &Header) -> Result<u64, Error> {
     let mut inflate = flate2::Decompress::new(true);
     let mut input = [0u8; 4096];

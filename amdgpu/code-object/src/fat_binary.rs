@@ -1,7 +1,7 @@
-//! Fat binaries: every device image in a file section or memory block, however it was wrapped.
+//! Fat binaries: all device images in a file section or memory block, in any kind of container.
 //!
-//! Owns copies of the entries, so the input may go away. Does not look inside the images beyond the header
-//! that names a raw code object's target.
+//! Copies the entries, so the input can be freed. Does not look inside the images, except for the header that contains a raw code
+//! object's target.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::bundle::{parse_bundle, slice_reader};
 use crate::compressed::Header;
 use crate::{Error, Feature, TargetId, bundle, compressed, elf, extent, limits};
 
-/// Everything in a fat binary: a raw code object, or bundles one after another, compressed or not.
+/// Contents of a fat binary: a raw code object, or a sequence of bundles, compressed or not.
 #[derive(Debug, Clone, Default)]
 pub struct FatBinary {
     entries: Vec<Entry>,
@@ -20,17 +20,17 @@ pub struct FatBinary {
 /// One image of a fat binary.
 #[derive(Clone)]
 pub struct Entry {
-    /// What the image was built for; `None` when it is not for an AMD GPU (the host's entry, SPIR-V).
+    /// Target of the image; `None` if it is not for an AMD GPU (the host entry, SPIR-V).
     pub target: Option<TargetId>,
-    /// The bundle's name for it, or the ISA name of a raw code object.
+    /// Entry ID in the bundle, or the ISA name of a raw code object.
     pub id: String,
     /// The image.
     pub image: Arc<[u8]>,
 }
 
 impl FatBinary {
-    /// Reads every container in `bytes`. The first must start at the first byte; between and behind them
-    /// anything that is not a container (padding) is passed over.
+    /// Reads every container in `bytes`. The first one must start at the first byte. Data between and after containers (padding)
+    /// is skipped.
     pub fn parse(bytes: &[u8]) -> Result<FatBinary, Error> {
         let mut binary = FatBinary::default();
         let mut budget = limits::EXPANDED_BYTES;
@@ -52,8 +52,8 @@ impl FatBinary {
         &self.entries
     }
 
-    /// The image to load on a device of this kind: the most specific that runs there, the first of equals.
-    /// Where the device leaves `xnack` open, images built without it win, as that is the usual mode.
+    /// Selects the image to load on a device: the most specific compatible one, the first if several are equal. If the device
+    /// does not specify `xnack`, images built without it are preferred, since that is the usual mode.
     pub fn select(&self, isa: &TargetId) -> Option<&Entry> {
         let candidates = self.entries.iter().filter_map(|entry| Some((entry, entry.target.as_ref()?)));
         candidates
@@ -76,7 +76,7 @@ impl FatBinary {
             let header = Header::read(slice_reader(container))?;
             let payload =
                 container.get(header.payload..).ok_or(Error::Truncated { what: "compressed bundle" })?;
-            // Twice: once expanded, once more as entries.
+            // The size counts twice: once for the expanded bundle, once for its entries.
             take(budget, header.expanded)?;
             let plain = header.expand(payload)?;
             self.add_bundle(&plain, budget)
@@ -86,8 +86,8 @@ impl FatBinary {
     }
 
     fn add_bundle(&mut self, bytes: &[u8], budget: &mut u64) -> Result<(), Error> {
-        // Entries may name the same bytes (they then share one copy), but must not otherwise overlap:
-        // a small file could claim any amount of memory that way.
+        // Entries may refer to the same bytes (they then share one copy), but must not overlap otherwise: a small file could
+        // claim any amount of memory that way.
         let mut copies: HashMap<(usize, usize), Arc<[u8]>> = HashMap::new();
         let mut unclaimed = bytes.len();
         for entry in parse_bundle(bytes)? {
@@ -114,7 +114,7 @@ impl FatBinary {
     }
 }
 
-/// Leaves the image's bytes out.
+/// Omits the image's bytes.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut entry = f.debug_struct("Entry");
@@ -123,7 +123,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The containers in a block of bytes, one slice each.
+/// Iterator over the containers in a block of bytes.
 pub(crate) struct Containers<'a> {
     rest: &'a [u8],
     first: bool,
@@ -161,11 +161,11 @@ impl<'a> Iterator for Containers<'a> {
     }
 }
 
-/// Where the next bundle starts. Raw code objects stand alone, so they are not looked for.
+/// Finds the start of the next bundle. Raw code objects are not searched for, since they are never part of a sequence.
 fn find_container(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
-        // Padding is zeros: skip it in words, it may be long.
+        // Padding is zeros and may be long, so skip it 16 bytes at a time.
         while let Some(word) = bytes.get(at..at + 16)
             && word == [0; 16]
         {

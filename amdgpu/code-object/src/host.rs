@@ -1,7 +1,7 @@
-//! Host programs that carry device images.
+//! Host programs with embedded device images.
 //!
-//! Finds the fat binaries embedded in an executable or shared library and lists their targets, without
-//! expanding more of a compressed bundle than its table.
+//! Finds the fat binaries in an executable or shared library and lists their targets. Decompresses no more of a compressed bundle
+//! than its table.
 
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
@@ -12,8 +12,8 @@ use crate::compressed::Header;
 use crate::fat_binary::Containers;
 use crate::{Error, TargetId, compressed, limits};
 
-/// The device targets embedded in a host ELF file, each once, in file order. None embedded is an empty
-/// list; a file that is not an ELF file is an error.
+/// Device targets embedded in a host ELF file, without duplicates, in file order. The list is empty if there are none; a file
+/// that is not ELF is an error.
 pub fn embedded_targets(elf: &[u8]) -> Result<Vec<TargetId>, Error> {
     let header = FileHeader64::<LE>::parse(elf)?;
     let sections = header.sections(LE, elf)?;
@@ -30,7 +30,7 @@ pub fn embedded_targets(elf: &[u8]) -> Result<Vec<TargetId>, Error> {
     if targets.is_empty() {
         for address in wrapped_addresses(header, &sections, elf)? {
             let bytes = file_bytes(header, elf, address)?;
-            // One wrapper, one container: what follows it belongs to something else.
+            // A wrapper refers to one container; data after it is unrelated.
             if let Some(container) = Containers::new(bytes).next() {
                 add_targets(container?, &mut targets)?;
             }
@@ -53,7 +53,7 @@ fn add_targets(container: &[u8], targets: &mut Vec<TargetId>) -> Result<(), Erro
         let payload =
             container.get(header.payload..).ok_or(Error::Truncated { what: "compressed bundle" })?;
         let mut stream = header.reader(payload)?;
-        // The table is at the beginning, so the stream is expanded only as far as the table asks for.
+        // The table is at the beginning, so the stream is decompressed only as far as the table requires.
         let mut expanded = Vec::new();
         let table = Table::new(move |offset: usize, into: &mut [u8]| {
             let end = offset.saturating_add(into.len());
@@ -87,8 +87,8 @@ fn each_target<R: FnMut(usize, &mut [u8]) -> Result<(), Error>>(
     Ok(())
 }
 
-/// The addresses that the registration wrappers of `.hipFatBinSegment` point to: {magic, version, pointer,
-/// unused} each. In a position-independent file the pointer is in the relocation, not in the section.
+/// Addresses to which the registration wrappers in `.hipFatBinSegment` point. A wrapper is {magic, version, pointer, unused}. In
+/// a position-independent file the pointer is in the relocation, not in the section.
 fn wrapped_addresses(
     header: &FileHeader64<LE>,
     sections: &SectionTable<'_, FileHeader64<LE>>,
@@ -118,7 +118,7 @@ fn wrapped_addresses(
     Ok(addresses)
 }
 
-/// The addend of the relative relocation at `field`, if there is one.
+/// Addend of the relative relocation at `field`, if there is one.
 fn relocated_value(
     header: &FileHeader64<LE>,
     sections: &SectionTable<'_, FileHeader64<LE>>,

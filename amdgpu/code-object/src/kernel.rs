@@ -1,25 +1,25 @@
-//! Kernels and their arguments, as a launch needs to know them.
+//! Kernels and their arguments, as needed for a launch.
 
 use crate::Descriptor;
 
 /// A kernel of a code object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// The name programs ask for.
+    /// Name by which programs look it up.
     pub name: String,
-    /// The descriptor's symbol, normally the name with `.kd` behind it.
+    /// Symbol of the descriptor, normally the name plus `.kd`.
     pub symbol: String,
-    /// The descriptor's address before relocation.
+    /// Address of the descriptor before relocation.
     pub descriptor_address: u64,
-    /// The first instruction's address before relocation.
+    /// Address of the first instruction before relocation.
     pub entry_address: u64,
     /// The decoded descriptor.
     pub descriptor: Descriptor,
-    /// The arguments in order; empty when the metadata does not list them (hand-written assembly).
+    /// Arguments in order; empty if the metadata does not list them (hand-written assembly).
     pub args: Vec<Arg>,
-    /// How many of `args` the caller passes: those before the first hidden one.
+    /// Number of `args` that the caller passes: those before the first hidden one.
     pub explicit_args: usize,
-    /// Bytes of the kernel argument block.
+    /// Size of the kernel argument block in bytes.
     pub kernarg_size: u32,
     /// Alignment of the kernel argument block.
     pub kernarg_align: u32,
@@ -29,7 +29,7 @@ pub struct Kernel {
     pub private_size: u32,
     /// SGPRs used.
     pub sgpr_count: u32,
-    /// VGPRs used, accumulation registers included where they share one file.
+    /// VGPRs used, including accumulation registers if they share one register file.
     pub vgpr_count: u32,
     /// Accumulation registers used.
     pub agpr_count: u32,
@@ -37,15 +37,15 @@ pub struct Kernel {
     pub sgpr_spill_count: u32,
     /// Vector registers spilled to memory.
     pub vgpr_spill_count: u32,
-    /// The largest workgroup the kernel was compiled for.
+    /// Maximum workgroup size that the kernel was compiled for.
     pub max_flat_workgroup_size: u32,
-    /// The only workgroup shape it may be launched with, if it asks for one.
+    /// Required workgroup shape, if any.
     pub reqd_workgroup_size: Option<[u32; 3]>,
     /// Lanes per wave.
     pub wavefront_size: u32,
-    /// The stack has no size known to the compiler.
+    /// The compiler could not determine the stack size.
     pub uses_dynamic_stack: bool,
-    /// The grid must be a whole number of workgroups.
+    /// The grid size must be a multiple of the workgroup size.
     pub uniform_workgroup_size: bool,
     /// Source language, such as `OpenCL C`.
     pub language: Option<String>,
@@ -56,12 +56,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The arguments the caller passes.
+    /// Arguments that the caller passes.
     pub fn explicit(&self) -> &[Arg] {
         &self.args[..self.explicit_args]
     }
 
-    /// The arguments the runtime fills in.
+    /// Arguments that the runtime fills in.
     pub fn hidden(&self) -> impl Iterator<Item = &Arg> {
         self.args.iter().filter(|arg| arg.kind.is_hidden())
     }
@@ -75,21 +75,21 @@ impl Kernel {
 /// One argument of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arg {
-    /// The source name, or empty.
+    /// Name in the source, or empty.
     pub name: String,
-    /// Where its bytes start in the argument block.
+    /// Offset in the argument block.
     pub offset: u32,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u32,
-    /// What it is.
+    /// Kind of the argument.
     pub kind: ArgKind,
-    /// What a pointer points into, where stated.
+    /// Address space that a pointer points into, if specified.
     pub address_space: Option<AddressSpace>,
-    /// The source type's name, where stated.
+    /// Name of the source type, if specified.
     pub type_name: Option<String>,
-    /// `read_only`, `write_only` or `read_write`, where stated; what the code really does if known.
+    /// `read_only`, `write_only` or `read_write`, if specified; the actual access of the code if known, else the declared one.
     pub access: Option<String>,
-    /// Alignment of what a `dynamic_shared_pointer` points to.
+    /// Alignment of the memory that a `dynamic_shared_pointer` points to.
     pub pointee_align: Option<u32>,
     /// A pointer to constant data.
     pub is_const: bool,
@@ -97,7 +97,7 @@ pub struct Arg {
     pub is_restrict: bool,
 }
 
-/// The memory a pointer argument points into.
+/// Address space of a pointer argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressSpace {
     /// Scratch.
@@ -108,11 +108,11 @@ pub enum AddressSpace {
     Constant,
     /// LDS.
     Local,
-    /// Any of them.
+    /// Any of them (flat addressing).
     Generic,
     /// Region (GDS).
     Region,
-    /// A word this crate does not know.
+    /// An unknown name.
     Other(String),
 }
 
@@ -132,16 +132,16 @@ impl AddressSpace {
 
 macro_rules! arg_kinds {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// What an argument is. Kinds unknown to this crate survive as [`ArgKind::Other`].
+        /// Kind of an argument. Unknown kinds are kept as [`ArgKind::Other`].
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum ArgKind {
             $($(#[$doc])* $variant,)*
-            /// A word this crate does not know.
+            /// An unknown name.
             Other(String),
         }
 
         impl ArgKind {
-            /// The kind of a metadata word.
+            /// Kind for a name in the metadata.
             pub fn from_name(name: &str) -> ArgKind {
                 match name {
                     $($name => ArgKind::$variant,)*
@@ -149,7 +149,7 @@ macro_rules! arg_kinds {
                 }
             }
 
-            /// The metadata word.
+            /// Name in the metadata.
             pub fn name(&self) -> &str {
                 match self {
                     $(ArgKind::$variant => $name,)*
@@ -161,11 +161,11 @@ macro_rules! arg_kinds {
 }
 
 arg_kinds! {
-    /// The bytes themselves.
+    /// The value itself.
     ByValue = "by_value",
     /// A pointer to device memory.
     GlobalBuffer = "global_buffer",
-    /// A pointer to LDS that the launch sizes.
+    /// A pointer to dynamic LDS, whose size the launch specifies.
     DynamicSharedPointer = "dynamic_shared_pointer",
     /// A sampler's address.
     Sampler = "sampler",
@@ -181,17 +181,17 @@ arg_kinds! {
     HiddenGlobalOffsetY = "hidden_global_offset_y",
     /// Grid offset z.
     HiddenGlobalOffsetZ = "hidden_global_offset_z",
-    /// Unused space.
+    /// Unused padding.
     HiddenNone = "hidden_none",
-    /// Buffer for formatted output.
+    /// `printf` buffer.
     HiddenPrintfBuffer = "hidden_printf_buffer",
-    /// Buffer for calls to the host.
+    /// Hostcall buffer.
     HiddenHostcallBuffer = "hidden_hostcall_buffer",
     /// Default device queue.
     HiddenDefaultQueue = "hidden_default_queue",
     /// Completion action of device enqueue.
     HiddenCompletionAction = "hidden_completion_action",
-    /// State of a barrier across grids.
+    /// State of a multi-grid barrier.
     HiddenMultigridSyncArg = "hidden_multigrid_sync_arg",
     /// Workgroups in x.
     HiddenBlockCountX = "hidden_block_count_x",
@@ -215,7 +215,7 @@ arg_kinds! {
     HiddenGridDims = "hidden_grid_dims",
     /// The device heap.
     HiddenHeapV1 = "hidden_heap_v1",
-    /// LDS bytes given by the launch.
+    /// Dynamic LDS bytes of the launch.
     HiddenDynamicLdsSize = "hidden_dynamic_lds_size",
     /// High half of scratch addresses.
     HiddenPrivateBase = "hidden_private_base",
@@ -226,7 +226,7 @@ arg_kinds! {
 }
 
 impl ArgKind {
-    /// Whether the runtime, not the caller, provides it.
+    /// Whether the runtime provides it instead of the caller.
     pub fn is_hidden(&self) -> bool {
         self.name().starts_with("hidden_")
     }

@@ -1,10 +1,9 @@
-//! AMD GPU program containers: offload bundles (plain and compressed), code-object ELF files, kernel
-//! descriptors and the MessagePack metadata that describes kernel arguments.
+//! Parser for AMD GPU program containers: offload bundles (plain and compressed), code object ELF files, kernel descriptors and
+//! the MessagePack metadata that describes kernel arguments.
 //!
-//! It owns the bytes-to-facts step and nothing more: it does not load, relocate or run anything, and it
-//! does not know which runtime asks. Every input is taken as hostile: offsets are checked, sizes have the
-//! [`limits`] below, and a bad file is an [`Error`], never a panic. Refused outright: ELF files of other
-//! machines, relocatable objects, and code objects older than version 3.
+//! It only parses: it does not load, relocate or run anything, and it is independent of the runtime. All input is untrusted:
+//! offsets are checked, sizes are subject to the [`limits`] below, and an invalid file is an [`Error`], never a panic. ELF files
+//! of other machines, relocatable objects, and code objects older than version 3 are rejected.
 
 mod bundle;
 mod compressed;

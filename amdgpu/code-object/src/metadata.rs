@@ -1,23 +1,23 @@
-//! The metadata notes: MessagePack maps that describe kernels and their arguments.
+//! Parser of metadata notes: MessagePack maps that describe kernels and their arguments.
 //!
-//! Reads the keys a launch needs and passes over all others, so newer compilers stay readable. What the
-//! keys mean together with the descriptor is decided in [`crate::module`].
+//! Reads the keys that a launch needs and ignores all others, so that output of newer compilers remains readable.
+//! [`crate::module`] combines them with the descriptor.
 
 use rmpv::ValueRef;
 
 use crate::kernel::{AddressSpace, Arg, ArgKind};
 use crate::{Error, limits};
 
-/// What the notes of one code object say together.
+/// Combined contents of a code object's notes.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata {
     pub kernels: Vec<KernelMetadata>,
     pub printf: Vec<String>,
-    /// `amdhsa.target`; for display only, compilers spell it differently.
+    /// `amdhsa.target`; for display only, since compilers spell it differently.
     pub target: Option<String>,
 }
 
-/// One kernel's map.
+/// Metadata map of one kernel.
 #[derive(Debug, Default)]
 pub(crate) struct KernelMetadata {
     pub name: String,
@@ -43,7 +43,7 @@ pub(crate) struct KernelMetadata {
 }
 
 impl Metadata {
-    /// Adds what one note says.
+    /// Adds the contents of one note.
     pub(crate) fn add(&mut self, mut note: &[u8]) -> Result<(), Error> {
         let root = rmpv::decode::read_value_ref_with_max_depth(&mut note, limits::METADATA_DEPTH)
             .map_err(Error::Metadata)?;
@@ -176,7 +176,7 @@ fn number(value: &ValueRef<'_>, field: &'static str) -> Result<u32, Error> {
     number.ok_or(Error::MetadataField { field })
 }
 
-/// A truth value; compilers write some of them as a number.
+/// Parses a boolean; compilers write some of them as a number.
 fn truth(value: &ValueRef<'_>, field: &'static str) -> Result<bool, Error> {
     match value {
         ValueRef::Boolean(truth) => Ok(*truth),

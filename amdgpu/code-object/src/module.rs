@@ -1,7 +1,7 @@
-//! Code objects: one linked device image with its kernels, globals and load instructions.
+//! Code objects: one linked device image with its kernels, globals and loading information.
 //!
-//! Joins the ELF side with the metadata. Does not load: segments and relocations are handed out for a
-//! loader to apply at a base of its choice.
+//! Combines the ELF part with the metadata. Does not load the image: a loader applies the segments and relocations at a base of
+//! its choice.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -58,7 +58,7 @@ impl CodeObject {
         Ok(object)
     }
 
-    /// What the image runs on, from the ELF header.
+    /// Target on which the image runs, from the ELF header.
     pub fn target(&self) -> &TargetId {
         &self.target
     }
@@ -68,7 +68,7 @@ impl CodeObject {
         self.target.isa_name()
     }
 
-    /// The target as the metadata words it, which need not be canonical. For display.
+    /// Target as written in the metadata, which may not be canonical. For display only.
     pub fn stated_target(&self) -> Option<&str> {
         self.stated_target.as_deref()
     }
@@ -78,22 +78,22 @@ impl CodeObject {
         self.abi_version
     }
 
-    /// The file.
+    /// Bytes of the ELF file.
     pub fn image(&self) -> &Arc<[u8]> {
         &self.image
     }
 
-    /// The kernels: those of the metadata in its order, then those known only by their descriptor.
+    /// Kernels listed in the metadata, in its order, then kernels that have only a descriptor.
     pub fn kernels(&self) -> &[Kernel] {
         &self.kernels
     }
 
-    /// The kernel of this name.
+    /// Returns the kernel named `name`.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernel_index.get(name).map(|&index| &self.kernels[index])
     }
 
-    /// The ranges to load, ascending and without overlap.
+    /// Segments to load, in ascending order and without overlap.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -103,27 +103,27 @@ impl CodeObject {
         self.load_size
     }
 
-    /// The words to adjust after loading. All lie inside the load range.
+    /// Relocations to apply after loading. All are inside the load range.
     pub fn relocations(&self) -> &[Relocation] {
         &self.relocations
     }
 
-    /// The defined symbols. All lie inside the load range.
+    /// Defined symbols. All are inside the load range.
     pub fn symbols(&self) -> &[Symbol] {
         &self.symbols
     }
 
-    /// The symbol of this name.
+    /// Returns the symbol named `name`.
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbol_index.get(name).map(|&index| &self.symbols[index])
     }
 
-    /// The formats of buffered device output, each `id:argument count:sizes...:format`.
+    /// Format strings of buffered `printf`, each `id:argument count:sizes...:format`.
     pub fn printf_formats(&self) -> &[String] {
         &self.printf
     }
 
-    /// File content at an unrelocated address; `None` unless one segment's file part holds all of it.
+    /// File content at an unrelocated address; `None` unless it is entirely in the file content of one segment.
     pub fn bytes_at(&self, address: u64, size: usize) -> Option<&[u8]> {
         let after = self.segments.partition_point(|segment| segment.vaddr <= address);
         let segment = &self.segments[after.checked_sub(1)?];
@@ -156,7 +156,7 @@ impl CodeObject {
         Ok(())
     }
 
-    /// Descriptors that the metadata does not mention are kernels too, only less is known about them.
+    /// Adds kernels for descriptors that the metadata does not list; less is known about them.
     fn add_undescribed_kernels(&mut self) -> Result<(), Error> {
         let known: HashSet<&str> = self.kernels.iter().map(|kernel| kernel.symbol.as_str()).collect();
         let missing: Vec<KernelMetadata> = self
@@ -175,7 +175,7 @@ impl CodeObject {
     }
 }
 
-/// Leaves the image's bytes and the lookup tables out.
+/// Omits the image's bytes and the lookup tables.
 impl fmt::Debug for CodeObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CodeObject")
@@ -189,10 +189,10 @@ impl fmt::Debug for CodeObject {
     }
 }
 
-/// The largest kernel argument block accepted; the runtimes themselves stop at a few kilobytes.
+/// Maximum size of a kernel argument block; the runtimes' own limits are a few kilobytes.
 const KERNARG_BYTES: u64 = 1 << 20;
 
-/// Joins metadata and descriptor. The metadata wins where both speak; the descriptor fills its gaps.
+/// Combines metadata and descriptor. The metadata takes precedence; the descriptor supplies missing values.
 fn join(
     metadata: KernelMetadata,
     symbol: String,
@@ -204,7 +204,7 @@ fn join(
     let explicit_args = args.iter().take_while(|arg| !arg.kind.is_hidden()).count();
     let args_end = args.iter().map(|arg| u64::from(arg.offset) + u64::from(arg.size)).max().unwrap_or(0);
     let stated = metadata.kernarg_size.unwrap_or(descriptor.kernarg_size);
-    // Every argument must fit the block that launches allocate, whatever size was stated.
+    // Every argument must fit into the block that a launch allocates, whatever size the metadata specifies.
     let kernarg_size = args_end.max(stated.into());
     if kernarg_size > KERNARG_BYTES {
         return Err(Error::TooLarge {

@@ -1,7 +1,7 @@
-//! Source lines: which line of which file an instruction was compiled from, when the compiler was asked for debug information.
+//! Source line information of instructions, for code compiled with debug information.
 //!
-//! Reads the line tables of DWARF and nothing else of it. A file without them, or with tables that make no sense, has no lines:
-//! they are for people to read, so nothing fails for want of them.
+//! Reads only the line tables of DWARF. A file without them, or with invalid ones, has no line information; this is not an error,
+//! since the lines are for display only.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::limits;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// A place in a source file.
+/// A line in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
     pub file: Arc<str>,
@@ -21,7 +21,7 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// The file without its folders.
+    /// File name without folders.
     pub fn file_name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or(&self.file)
     }
@@ -31,7 +31,7 @@ impl SourceLine {
 #[derive(Clone, Debug, Default)]
 pub struct SourceLines {
     files: Vec<Arc<str>>,
-    /// By address, relative to the load base. An entry holds until the next one.
+    /// Sorted by address, relative to the load base. A row applies until the next one.
     rows: Vec<Row>,
 }
 
@@ -39,17 +39,17 @@ pub struct SourceLines {
 struct Row {
     address: u64,
     file: u32,
-    /// 0 where no line is known, such as behind the last instruction of a function.
+    /// 0 if no line is known, for example after the last instruction of a function.
     line: u32,
 }
 
 impl SourceLines {
-    /// The lines of a code object (an ELF file).
+    /// Parses the line tables of a code object (an ELF file).
     pub fn parse(image: &[u8]) -> SourceLines {
         let mut lines = SourceLines::default();
-        // What was read before the tables turned bad is still good.
+        // Rows read before an error are still valid.
         let _ = lines.read(image);
-        // Where one function ends another may begin: the end comes first.
+        // Where one function ends another may begin: the end row is sorted first.
         lines.rows.sort_by_key(|row| (row.address, row.line > 0));
         lines
     }
@@ -58,7 +58,7 @@ impl SourceLines {
         self.rows.is_empty()
     }
 
-    /// The line of the instruction at `address`, which is relative to the load base.
+    /// Source line of the instruction at `address`, which is relative to the load base.
     pub fn find(&self, address: u64) -> Option<SourceLine> {
         let after = self.rows.partition_point(|row| row.address <= address);
         let row = self.rows.get(after.checked_sub(1)?)?;
@@ -70,7 +70,7 @@ impl SourceLines {
         let file = ElfFile64::<ElfLittleEndian>::parse(image).ok()?;
         let section = |id: SectionId| -> Result<Bytes, gimli::Error> {
             let section = file.section_by_name(id.name());
-            // Compressed sections are not unpacked.
+            // Compressed sections are not supported.
             let data = section
                 .filter(|section| {
                     section.compressed_file_range().is_ok_and(|range| {
@@ -90,12 +90,12 @@ impl SourceLines {
         Some(())
     }
 
-    /// Adds the rows of one compilation unit; `None` when there are too many.
+    /// Adds the rows of one compilation unit; `None` if there are too many.
     fn read_unit(&mut self, dwarf: &Dwarf<Bytes>, unit: &gimli::Unit<Bytes>) -> Option<()> {
         let Some(program) = unit.line_program.clone() else { return Some(()) };
         let first = self.files.len() as u32;
         let header = program.header().clone();
-        // Files count from 1 up to version 4, and from 0 since.
+        // File numbers start at 1 up to DWARF version 4, and at 0 since version 5.
         let base = u64::from(header.version() < 5);
         for file in header.file_names().iter().take(limits::TABLE_ENTRIES) {
             self.files.push(path(dwarf, unit, &header, file).into());
@@ -119,7 +119,7 @@ impl SourceLines {
     }
 }
 
-/// The path of a file, from the root where the compiler told enough.
+/// Path of a file, absolute if the compiler provided enough information.
 fn path(
     dwarf: &Dwarf<Bytes>,
     unit: &gimli::Unit<Bytes>,
@@ -133,7 +133,7 @@ fn path(
     };
     let folder = file.directory(header).map(text).unwrap_or_default();
     let compiled_in = unit.comp_dir.map_or(String::new(), |folder| cut(&folder.to_string_lossy()));
-    // Each is relative to the one before, unless it is absolute.
+    // Each part is relative to the previous one, unless it is absolute.
     let join = |base: String, rest: String| match (base.as_str(), rest.as_str()) {
         (_, "") => base,
         ("", _) => rest,

@@ -1,17 +1,17 @@
-//! Target ids: a processor and the two features a code object can be specialised for.
+//! Target IDs: a processor and the two features that a code object can be specialised for.
 //!
-//! Knows the processor numbers of ELF flags and which processors a generic one covers; does not know what
-//! any processor can do.
+//! Contains the processor numbers of ELF flags and the members of generic processors, but nothing about the capabilities of a
+//! processor.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// A setting a code object may require of the device.
+/// Setting of a feature that a code object may require of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Feature {
-    /// Not stated: works with the feature on or off (or the processor has no such feature).
+    /// Not specified: works with the feature on or off, or the processor does not have it.
     #[default]
     Any,
     /// `+`
@@ -25,31 +25,31 @@ pub enum Feature {
 pub struct TargetId {
     /// `gfx90a`, `gfx9-4-generic`, ...
     pub processor: String,
-    /// Retry of faulting memory accesses.
+    /// XNACK: retry of faulting memory accesses.
     pub xnack: Feature,
-    /// Error correction of the on-chip memories.
+    /// SRAM ECC: error correction of the on-chip memories.
     pub sramecc: Feature,
 }
 
-/// Why a text is not a target id.
+/// Error of parsing a target ID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetIdError {
-    /// No `gfx...` processor in it.
-    #[error("{0:?} names no gfx processor")]
+    /// The text contains no `gfx...` processor.
+    #[error("{0:?} contains no gfx processor")]
     Processor(String),
-    /// A feature other than `xnack+`, `xnack-`, `sramecc+`, `sramecc-`, or one of them twice.
-    #[error("{0:?} is not a target feature or is stated twice")]
+    /// A feature other than `xnack+`, `xnack-`, `sramecc+`, `sramecc-`, or a repeated feature.
+    #[error("{0:?} is not a target feature or is repeated")]
     Feature(String),
 }
 
 impl TargetId {
-    /// A processor with no feature stated.
+    /// Creates the target ID of a processor without feature settings.
     pub fn new(processor: impl Into<String>) -> TargetId {
         TargetId { processor: processor.into(), xnack: Feature::Any, sramecc: Feature::Any }
     }
 
-    /// Whether an image built for `self` runs on `device`. A device that does not state a feature is taken
-    /// to run with either setting.
+    /// Whether an image built for `self` runs on `device`. A device that does not specify a feature is assumed to support either
+    /// setting.
     pub fn compatible(&self, device: &TargetId) -> bool {
         let feature = |image: Feature, device: Feature| {
             image == Feature::Any || device == Feature::Any || image == device
@@ -59,8 +59,8 @@ impl TargetId {
         processor && feature(self.xnack, device.xnack) && feature(self.sramecc, device.sramecc)
     }
 
-    /// Orders compatible images: the exact processor before a generic one, then the number of features
-    /// stated. Larger is better.
+    /// Ranks compatible images: an exact processor before a generic one, then by the number of specified features. Larger is
+    /// better.
     pub fn specificity(&self) -> u32 {
         let exact = !self.is_generic() as u32;
         exact * 4 + (self.xnack != Feature::Any) as u32 + (self.sramecc != Feature::Any) as u32
@@ -76,21 +76,21 @@ impl TargetId {
         format!("amdgcn-amd-amdhsa--{self}")
     }
 
-    /// The target of a bundle id such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`, or `None` for entries
-    /// of other machines (the host's, SPIR-V).
+    /// Target of a bundle entry ID such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`, or `None` for entries of other machines (the
+    /// host, SPIR-V).
     pub fn from_bundle_id(id: &str) -> Option<TargetId> {
         let is_device = id.contains("amdgcn") || id.contains("amdhsa");
         if is_device { id.parse().ok() } else { None }
     }
 
-    /// The target that the ELF flags of a code object state.
+    /// Target that the ELF flags of a code object specify.
     pub fn from_elf_flags(flags: u32, abi_version: u8) -> Result<TargetId, Error> {
         let mach = flags & 0xff;
         let processor =
             PROCESSORS.iter().find(|(number, _)| *number == mach).ok_or(Error::UnknownProcessor(mach))?.1;
         let mut target = TargetId::new(processor);
         if abi_version <= 1 {
-            // Version 3 code objects have one bit each, and no way to say "any".
+            // Version 3 code objects have one bit per feature, which cannot express "any".
             if supports_xnack(processor) {
                 target.xnack = if flags & 0x100 != 0 { Feature::On } else { Feature::Off };
             }
@@ -105,8 +105,8 @@ impl TargetId {
     }
 }
 
-/// Reads a bare target id (`gfx90a:sramecc+:xnack-`), an ISA name (`amdgcn-amd-amdhsa--gfx90a`) or a bundle
-/// id (`hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`).
+/// Parses a bare target ID (`gfx90a:sramecc+:xnack-`), an ISA name (`amdgcn-amd-amdhsa--gfx90a`) or a bundle entry ID
+/// (`hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-`).
 impl FromStr for TargetId {
     type Err = TargetIdError;
 
@@ -115,7 +115,7 @@ impl FromStr for TargetId {
         let start = if text.starts_with("gfx") {
             0
         } else {
-            // A processor may itself hold dashes, so the first `-gfx` starts it, not the last dash.
+            // A processor name may contain dashes, so it starts at the first `-gfx`, not at the last dash.
             text.find("-gfx").ok_or_else(bad_processor)? + 1
         };
         let mut parts = text[start..].split(':');
@@ -150,7 +150,7 @@ impl FromStr for TargetId {
     }
 }
 
-/// The canonical spelling: features in alphabetical order, those not stated left out.
+/// Writes the canonical spelling: features in alphabetical order, without unspecified ones.
 impl fmt::Display for TargetId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.processor)?;
@@ -201,7 +201,7 @@ fn supports_sramecc(processor: &str) -> bool {
     matches!(processor, "gfx906" | "gfx908" | "gfx90a" | "gfx940" | "gfx941" | "gfx942" | "gfx950")
 }
 
-/// The processors an image for a generic processor runs on.
+/// Processors on which an image for a generic processor runs.
 fn generic_members(generic: &str) -> &'static [&'static str] {
     match generic {
         "gfx9-generic" => &["gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"],
@@ -216,7 +216,7 @@ fn generic_members(generic: &str) -> &'static [&'static str] {
     }
 }
 
-/// Processor numbers of the low byte of the ELF flags.
+/// Processor numbers in the low byte of the ELF flags.
 const PROCESSORS: &[(u32, &str)] = &[
     (0x20, "gfx600"),
     (0x21, "gfx601"),

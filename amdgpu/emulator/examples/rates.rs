@@ -1,4 +1,4 @@
-//! Prints how fast this machine emulates, at each CPU level it has.
+//! Prints the emulation speed of this machine at each CPU level that it supports.
 
 use emulator::{Level, rate};
 

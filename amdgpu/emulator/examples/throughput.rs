@@ -1,4 +1,5 @@
-//! Times kernels of `bench/kernels.hip`, given as a compiled code object for gfx942, without a worker around the device.
+//! Benchmarks kernels of `bench/kernels.hip`, given as a compiled code object for gfx942, directly on the device without a
+//! worker.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,11 +28,11 @@ fn main() {
     let memory = Arc::new(Memory::new());
     let place = vec![0u128; object.load_size() as usize / 16 + 512];
     let base = (place.as_ptr() as u64).next_multiple_of(4096);
-    // SAFETY: the block is a page larger than the module and lives to the end.
+    // SAFETY: the block is a page larger than the module and lives until the program ends.
     let module = unsafe { Module::load(object, Arch::Gfx942, base, &memory) }.expect("a module for gfx942");
     let gpu = Gpu::new(GpuConfig { threads, compilation, level, ..GpuConfig::new(Arch::Gfx942) });
     let elements = 8usize << 20;
-    // Begins of pages, as a device's allocations are.
+    // Page-aligned buffers, like a device's allocations.
     const PAGE: usize = 4096;
     let buffers: Vec<Vec<f32>> = (0..3).map(|_| vec![1.0f32; elements + PAGE / 4]).collect();
     let address = |k: usize| (buffers[k].as_ptr() as u64).next_multiple_of(PAGE as u64);
@@ -39,7 +40,7 @@ fn main() {
         memory.insert(address(k), 4 * elements as u64, Access::ReadWrite).expect("distinct buffers");
     }
     let address = |k: usize| address(k).to_le_bytes();
-    // The best of three, in seconds of one launch.
+    // Best of three runs, in seconds per launch.
     let launch = |name: &str, grid: [u32; 3], workgroup: [u32; 3], kernarg: Vec<u8>| {
         if only.as_ref().is_some_and(|only| only != name) {
             return f64::NAN;
@@ -51,7 +52,7 @@ fn main() {
         let run = || {
             let (start, begun) = (Instant::now(), rate::thread_time());
             let instructions = gpu.launch(&dispatch).expect("a launch without a fault").instructions;
-            // One thread is the caller's own, whose processor time is steadier than the clock on the wall.
+            // With one thread, only the caller works; its CPU time is steadier than wall-clock time.
             let time = if threads == 1 { rate::thread_time() - begun } else { start.elapsed() };
             (time.as_secs_f64(), instructions)
         };

@@ -1,40 +1,40 @@
-//! Zeroed, aligned memory whose address does not change: what a dispatch hands to its waves.
+//! Zeroed, aligned buffers with a stable address, which a dispatch passes to its waves.
 //!
-//! Small blocks are kept for the next dispatch of the same thread. The system's allocator keeps none that are aligned, and
-//! looking for one took longer than a short kernel.
+//! Small blocks are cached per thread for the next dispatch. The system allocator does not cache aligned blocks, and searching
+//! for one took longer than a short kernel.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 
 use crate::memory::{Access, Range};
 
-/// Bytes of a block that is kept; arguments of nearly every kernel fit.
+/// Size of a cached block; the arguments of nearly every kernel fit.
 const KEPT_BYTES: usize = 1024;
-/// Blocks that a thread keeps.
+/// Maximum number of blocks that a thread caches.
 const KEPT: usize = 8;
 
 thread_local! {
     static BLOCKS: RefCell<Blocks> = const { RefCell::new(Blocks(Vec::new())) };
 }
 
-/// Blocks of [`KEPT_BYTES`] that nobody uses.
+/// Unused blocks of [`KEPT_BYTES`].
 struct Blocks(Vec<*mut u8>);
 
 impl Drop for Blocks {
     fn drop(&mut self) {
         for start in self.0.drain(..) {
-            // SAFETY: only blocks of this layout are kept, and nobody else has them.
+            // SAFETY: all cached blocks have this layout, and nothing else refers to them.
             unsafe { dealloc(start, Buffer::layout(KEPT_BYTES)) };
         }
     }
 }
 
-/// A block that this thread has kept, if there is one.
+/// Takes a block from this thread's cache.
 fn kept() -> Option<*mut u8> {
     BLOCKS.try_with(|blocks| blocks.borrow_mut().0.pop()).ok().flatten()
 }
 
-/// Keeps a block of [`KEPT_BYTES`]; false if there are enough, or the thread is about to end.
+/// Puts a block of [`KEPT_BYTES`] into the cache. Returns false if the cache is full or the thread is exiting.
 fn keep(start: *mut u8) -> bool {
     let take = |blocks: &RefCell<Blocks>| {
         let blocks = &mut blocks.borrow_mut().0;
@@ -47,7 +47,7 @@ fn keep(start: *mut u8) -> bool {
     BLOCKS.try_with(take).unwrap_or(false)
 }
 
-/// An owned block of bytes, aligned as device memory is.
+/// An owned block of bytes with the alignment of device memory.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     start: *mut u8,
@@ -56,14 +56,14 @@ pub(crate) struct Buffer {
 
 // SAFETY: the block is plain memory, owned by the buffer.
 unsafe impl Send for Buffer {}
-// SAFETY: shared references only give the address; who reads and writes it is the dispatch's business.
+// SAFETY: shared references only yield the address; the dispatch is responsible for synchronising accesses through it.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// More than any access asks for. Alignment to pages would cost each launch more than its arguments do.
+    /// Stricter than any access needs. Page alignment would cost each launch more than its arguments do.
     const ALIGN: usize = 256;
 
-    /// `len` zeroed bytes; none are allocated for a length of zero.
+    /// Allocates `len` zeroed bytes; a length of zero allocates nothing.
     pub fn zeroed(len: usize) -> Buffer {
         if len == 0 {
             return Buffer { start: Buffer::ALIGN as *mut u8, len };
@@ -71,12 +71,12 @@ impl Buffer {
         if len <= KEPT_BYTES
             && let Some(start) = kept()
         {
-            // SAFETY: a block of `KEPT_BYTES` that is this buffer's alone from now on.
+            // SAFETY: a block of `KEPT_BYTES`, which from now on belongs to this buffer alone.
             unsafe { start.write_bytes(0, len) };
             return Buffer { start, len };
         }
         let layout = Buffer::layout(len);
-        // SAFETY: the layout has a size above zero.
+        // SAFETY: the size of the layout is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
             handle_alloc_error(layout);
@@ -84,7 +84,7 @@ impl Buffer {
         Buffer { start, len }
     }
 
-    /// Small blocks are all of one size, so that one can be used for another.
+    /// Small blocks all have the same size, so that they are interchangeable.
     fn layout(len: usize) -> Layout {
         Layout::from_size_align(len.max(KEPT_BYTES), Buffer::ALIGN)
             .expect("buffer sizes are bounded by the dispatch limits")
@@ -106,14 +106,14 @@ impl Buffer {
         Range { start: self.address(), end: self.address() + self.len as u64, access }
     }
 
-    /// Copies `bytes` to `offset`; what does not fit is an error of the caller and is cut off.
+    /// Copies `bytes` to `offset`. Bytes that do not fit are a caller's bug and are cut off.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let room = self.len.saturating_sub(offset).min(bytes.len());
-        // SAFETY: `room` bytes from `offset` are inside the block, which `self` owns exclusively here.
+        // SAFETY: `room` bytes at `offset` are inside the block, to which `self` has exclusive access here.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.wrapping_add(offset), room) };
     }
 
-    /// The dword at `offset`; zero past the end.
+    /// Reads the dword at `offset`; zero past the end.
     pub fn read(&self, offset: usize) -> u32 {
         if offset + 4 > self.len {
             return 0;

@@ -1,22 +1,22 @@
-//! From decoded instructions to micro-ops: resolves operands to register and constant indices.
+//! Compiler from decoded instructions to micro-ops: resolves operands to register and constant indices.
 //!
-//! Owns the operand rules of the hardware (inline constants by operand type, literals in 64-bit operands, AccVGPR offset) and the
-//! bounds checks that let handlers index registers unchecked. Which handler runs is each format's own business (`exec/*.rs`).
+//! Implements the operand rules of the hardware (inline constants by operand type, literals in 64-bit operands, AccVGPR offset)
+//! and the bounds checks that allow handlers to index registers unchecked. Each format chooses its handlers itself (`exec/*.rs`).
 
 use isa::{Arch, Inst, Operand};
 
 use crate::wave::sreg;
 use crate::{Lanes, Level, Src, SrcKind, Uop};
 
-/// High dwords of the apertures: a FLAT address with one of these above it is local or private memory.
+/// High dwords of the apertures: a FLAT address with one of these as its high dword refers to LDS or private memory.
 pub const SHARED_APERTURE: u32 = 0x0001_0000;
 pub const PRIVATE_APERTURE: u32 = 0x0002_0000;
 
-/// How a constant operand is widened.
+/// Operand type, which determines how a constant is widened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// 16-bit integer in the low half, sign-extended to 32 bits (what packed integer operations read, too). Inline floats are
-    /// f32 bits, of which the halves are read.
+    /// 16-bit integer in the low half, sign-extended to 32 bits. Also used for packed integer operands. Inline floats are f32
+    /// bits, and the operation reads their halves.
     I16,
     /// Inline floats are f16 bits in the low half, zero above.
     F16,
@@ -33,30 +33,30 @@ pub enum Type {
     F64,
 }
 
-/// What a format's compiler needs to know and may add to.
+/// State of the compiler of one program, passed to each format's `compile` function.
 #[derive(Debug)]
 pub struct Compiler {
     pub arch: Arch,
     pub level: Level,
     /// Index of the first AccVGPR in the wave's register file.
     pub accum_offset: u16,
-    /// Registers the wave will have; indices at or past it are a compile error (a trap micro-op).
+    /// Number of registers of a wave. A higher register index is a compile error, which becomes a trap micro-op.
     pub vgpr_count: u16,
     /// Broadcast constants, shared by all micro-ops of the program.
     pub constants: Vec<Lanes>,
-    /// Decoded instructions; `Uop::inst` indexes it.
+    /// Decoded instructions, indexed by `Uop::inst`.
     pub insts: Vec<Inst>,
-    /// Address of the program's first byte and offset of the instruction being compiled.
+    /// Address of the program's first byte, and offset of the instruction being compiled.
     pub base: u64,
     pub offset: u32,
-    /// Micro-ops to run before the one being compiled (they have the same `inst`).
+    /// Micro-ops to run before the one being compiled, with the same `inst`.
     pub before: Vec<Uop>,
 }
 
-/// Why an instruction became a trap micro-op instead of a handler.
+/// Reason why an instruction became a trap micro-op.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Unsupported {
-    #[error("instruction {0} is not executed by this emulator")]
+    #[error("instruction {0} is not supported by this emulator")]
     Instruction(&'static str),
     #[error("{mnemonic}: {what}")]
     Form { mnemonic: &'static str, what: &'static str },
@@ -77,13 +77,13 @@ impl Compiler {
         }
     }
 
-    /// A micro-op with everything but its handler's operands filled in.
+    /// Creates a micro-op whose operands are still empty.
     pub fn uop(&self, run: crate::Handler, inst_index: u32) -> Uop {
         Uop { run, dst: 0, sdst: 0, src: [Src::default(); 4], imm: 0, flags: 0, inst: inst_index }
     }
 
-    /// Resolves a source of `width` dwords. A constant of a 64-bit type is `width / 2` copies of its two dwords, any other
-    /// constant `width` copies of its dword, so that `index + k` is right for every kind.
+    /// Resolves a source of `width` dwords. A constant of a 64-bit type becomes `width / 2` copies of its two dwords, any other
+    /// constant `width` copies of its dword. So `index + k` is correct for every kind of source.
     pub fn source(
         &mut self,
         inst: &Inst,
@@ -115,7 +115,7 @@ impl Compiler {
                 let wide = matches!(ty, Type::B64 | Type::I64 | Type::F64);
                 let value = constant_bits(operand, ty).ok_or(Unsupported::Form {
                     mnemonic: inst.op.name(),
-                    what: "source operand is not executed",
+                    what: "source operand is not supported",
                 })?;
                 let index = if wide && width >= 2 {
                     self.constant_run(&[value as u32, (value >> 32) as u32], width)
@@ -129,7 +129,7 @@ impl Compiler {
         }
     }
 
-    /// Index of a vector register operand (source or destination) of `width` registers, AccVGPRs offset.
+    /// Index of a vector register operand (source or destination) of `width` registers; AccVGPRs follow at `accum_offset`.
     pub fn vector(&self, inst: &Inst, operand: &Operand, width: u16) -> Result<u16, Unsupported> {
         let index = match *operand {
             Operand::Vgpr(n) => u16::from(n),
@@ -144,7 +144,7 @@ impl Compiler {
         if index + width > self.vgpr_count {
             return Err(Unsupported::Form {
                 mnemonic: inst.op.name(),
-                what: "vector register past those the kernel allocates",
+                what: "vector register index beyond the kernel's allocation",
             });
         }
         Ok(index)
@@ -160,7 +160,7 @@ impl Compiler {
         Ok(index)
     }
 
-    /// Index of the first of `width` consecutive constants that repeat `pattern`. `None` when the table is full.
+    /// Index of the first of `width` consecutive constants that repeat `pattern`, or `None` if the table is full.
     fn constant_run(&mut self, pattern: &[u32], width: u16) -> Option<u16> {
         let width = usize::from(width.max(pattern.len() as u16));
         let at = |k: usize| pattern[k % pattern.len()];
@@ -179,7 +179,7 @@ impl Compiler {
         u16::try_from(index + width).is_ok().then_some(index as u16)
     }
 
-    /// A broadcast 64-bit constant.
+    /// Adds a broadcast 64-bit constant.
     pub fn constant_pair(&mut self, inst: &Inst, value: u64) -> Result<Src, Unsupported> {
         let index = self
             .constant_run(&[value as u32, (value >> 32) as u32], 2)
@@ -187,7 +187,7 @@ impl Compiler {
         Ok(Src { kind: SrcKind::Constant, index })
     }
 
-    /// A broadcast 32-bit constant.
+    /// Adds a broadcast 32-bit constant.
     pub fn constant(&mut self, inst: &Inst, value: u32) -> Result<Src, Unsupported> {
         let index = self
             .constant_run(&[value], 1)
@@ -196,7 +196,7 @@ impl Compiler {
     }
 }
 
-/// Number of a scalar register operand in the wave's scalar file (the hardware's operand number).
+/// Index of a scalar register operand in the wave's scalar file, which equals the hardware's operand number.
 pub fn scalar_index(operand: &Operand) -> Option<u16> {
     let index = match *operand {
         Operand::Sgpr(n) => usize::from(n),
@@ -222,7 +222,7 @@ fn check_scalar(inst: &Inst, index: u16, width: u16) -> Result<(), Unsupported> 
     Ok(())
 }
 
-/// Bits of a constant operand of the given type; the low dword for 32-bit types.
+/// Bits of a constant operand of the given type; 32-bit types use the low dword.
 pub fn constant_bits(operand: &Operand, ty: Type) -> Option<u64> {
     Some(match *operand {
         Operand::Int(value) => i64::from(value) as u64,
@@ -232,7 +232,7 @@ pub fn constant_bits(operand: &Operand, ty: Type) -> Option<u64> {
                 Type::F16 => u64::from(half::f16::from_f32(value).to_bits()),
                 Type::Bf16 => u64::from(half::bf16::from_f32(value).to_bits()),
                 Type::I16 | Type::B32 | Type::F32 => u64::from(bits),
-                // 1/(2*pi) is the one inline value whose f64 is not the widened f32.
+                // 1/(2*pi) is the only inline constant whose f64 value is not the widened f32.
                 Type::B64 | Type::I64 | Type::F64 if bits == 0x3e22_f983 => 0x3fc4_5f30_6dc9_c882,
                 Type::B64 | Type::I64 | Type::F64 => f64::from(value).to_bits(),
             }

@@ -1,4 +1,4 @@
-//! Launching kernels: what a dispatch asks for, the grid it becomes, and the device that runs it.
+//! Kernel launches: the parameters of a dispatch, its state in flight (the grid), and the device that runs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,21 +22,22 @@ use crate::program::Program;
 use crate::schedule::{Pool, Schedule};
 use crate::{Compilation, Lanes, Level, Mode, Uop, exec};
 
-/// What a device is like.
+/// Configuration of a software GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuConfig {
     pub arch: Arch,
-    /// Threads that execute workgroups, the caller of [`Gpu::launch`] included.
+    /// Threads that execute workgroups, including the caller of [`Gpu::launch`].
     pub threads: usize,
-    /// CPU level to run at; the best one of this machine if `None`. A level the machine lacks is lowered.
+    /// CPU level (x86-64 feature level) to run at. `None` selects the best level of this machine; a level that the machine lacks
+    /// is lowered to it.
     pub level: Option<Level>,
-    /// Local memory a workgroup may have.
+    /// Maximum LDS (local memory) of a workgroup.
     pub lds_bytes: u32,
-    /// Stack of a work-item in kernels whose stack has no size known to the compiler.
+    /// Stack size per work-item for kernels whose stack size the compiler could not determine.
     pub stack_bytes: u32,
-    /// When hot code becomes native code.
+    /// When hot code is compiled to native code.
     pub compilation: Compilation,
-    /// Register and scratch memory that workgroups of one dispatch may hold while they wait for each other.
+    /// Maximum register and scratch memory that the workgroups of one dispatch may hold while they wait for each other.
     pub resident_bytes: u64,
 }
 
@@ -58,31 +59,31 @@ impl GpuConfig {
 #[derive(Clone)]
 pub struct Dispatch {
     pub kernel: Arc<LoadedKernel>,
-    /// Work-items in each dimension; the last workgroup is partial where this is no multiple of the workgroup's size.
+    /// Work-items in each dimension. The last workgroup is partial if this is not a multiple of the workgroup size.
     pub grid: [u32; 3],
     pub workgroup: [u32; 3],
-    /// Local memory beyond what the kernel declares.
+    /// LDS bytes in addition to what the kernel declares.
     pub dynamic_lds: u32,
-    /// The explicit arguments, laid out as the kernel's metadata says. Hidden arguments are filled in.
+    /// The explicit arguments, laid out according to the kernel's metadata. The emulator fills in the hidden arguments.
     pub kernarg: Vec<u8>,
     pub memory: Arc<Memory>,
-    /// Where the kernel's formatted output goes.
+    /// Receives the kernel's `printf` output.
     pub output: Option<Output>,
-    /// Where its complaints go, such as failed assertions; with the rest if `None`.
+    /// Receives the kernel's error output, such as failed assertions; `None` sends it to `output`.
     pub error_output: Option<Output>,
-    /// When the dispatch is given up.
+    /// When the watchdog aborts the dispatch.
     pub deadline: Option<Instant>,
-    /// Set by anyone to end the dispatch early.
+    /// Cancels the dispatch when set. Any thread may set it.
     pub cancel: Option<Arc<AtomicBool>>,
-    /// All workgroups must be in flight together.
+    /// Cooperative launch: all workgroups must be in flight at the same time.
     pub cooperative: bool,
-    /// The device's heap, for kernels that allocate.
+    /// The device's heap, for kernels that call `malloc`.
     pub heap: Option<Heap>,
-    /// Stack of a work-item if its kernel does not know how much it needs; the device's default if `None`.
+    /// Stack size per work-item for kernels with a dynamic stack; `None` selects the device's default.
     pub stack_bytes: Option<u32>,
-    /// Who looks at it, if anyone; this makes it much slower.
+    /// Observer of the execution (trace, profile, checks). It makes the dispatch much slower.
     pub observer: Option<Arc<Observer>>,
-    /// Takes up the processor time, in nanoseconds, of threads that help the caller's.
+    /// Accumulates the CPU time, in nanoseconds, of the pool threads that help the calling thread.
     pub helpers_time: Option<Arc<AtomicU64>>,
 }
 
@@ -98,7 +99,7 @@ impl std::fmt::Debug for Dispatch {
 }
 
 impl Dispatch {
-    /// A launch of `kernel` without arguments, limits or output.
+    /// Creates a launch of `kernel` without arguments, limits or output.
     pub fn new(
         kernel: Arc<LoadedKernel>,
         memory: Arc<Memory>,
@@ -125,12 +126,12 @@ impl Dispatch {
     }
 }
 
-/// What a finished launch did.
+/// Statistics of a finished launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchStats {
     pub workgroups: u64,
     pub waves: u64,
-    /// Instructions executed by waves; those without effect here (waits, cache control) are not counted.
+    /// Instructions executed by waves. Instructions without effect in the emulator (waits, cache control) are not counted.
     pub instructions: u64,
     pub elapsed: Duration,
 }
@@ -142,11 +143,11 @@ pub struct Gpu {
     level: Level,
     pool: Pool,
     dispatches: AtomicU64,
-    /// Those of the last dispatch: the next one mostly has workgroups of the same shape.
+    /// Work-item IDs of the last dispatch, cached because the next dispatch usually has workgroups of the same shape.
     work_items: Mutex<Option<WorkItems>>,
 }
 
-/// v0 of each wave of a whole workgroup, and what it depends on.
+/// Cached work-item IDs: v0 of each wave of a full workgroup, with the parameters that determine it.
 #[derive(Debug)]
 struct WorkItems {
     workgroup: [u32; 3],
@@ -189,7 +190,7 @@ impl Gpu {
         self.level
     }
 
-    /// Runs a kernel to its end.
+    /// Runs a kernel to completion.
     pub fn launch(&self, dispatch: &Dispatch) -> Result<LaunchStats, Fault> {
         let start = Instant::now();
         let id = self.dispatches.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +228,7 @@ pub(crate) struct Grid {
     pub kernel: Arc<LoadedKernel>,
     pub memory: Arc<Memory>,
     pub level: Level,
-    /// Work-items, work-items of a whole workgroup, and workgroups.
+    /// Size of the grid and of a full workgroup in work-items, and the number of workgroups.
     pub grid_size: [u32; 3],
     pub workgroup_size: [u32; 3],
     pub workgroups: [u32; 3],
@@ -235,17 +236,17 @@ pub(crate) struct Grid {
     pub private_size: u32,
     pub vgpr_count: usize,
     pub mode: Mode,
-    /// As in [`crate::Wave::native`].
+    /// Native compilation threshold, see [`crate::Wave::native`].
     pub native: u32,
     pub id_dims: u8,
     pub initial: Initial,
-    /// Runs before a wave's first micro-op.
+    /// Micro-op that runs before a wave's first one.
     pub begin: Uop,
-    /// v0 of each wave of a whole workgroup.
+    /// v0 of each wave of a full workgroup.
     pub work_items: Arc<[Lanes]>,
     entry: *const Program,
     pub entry_index: usize,
-    /// Memory of the dispatch itself.
+    /// Buffers private to this dispatch: arguments, hostcall packets, printf.
     pub own: Vec<Range>,
     pub hostcall: Option<Hostcall>,
     printf: Option<PrintfBuffer>,
@@ -253,7 +254,7 @@ pub(crate) struct Grid {
     cancel: Option<Arc<AtomicBool>>,
     aborted: AtomicBool,
     fault: Mutex<Option<Fault>>,
-    /// Address of the first page found missing; zero if none was.
+    /// Address of the first access to an unmapped page; zero if there was none.
     pub missing: AtomicU64,
     barrier: Mutex<GridBarrier>,
     pub schedule: Schedule,
@@ -264,12 +265,12 @@ pub(crate) struct Grid {
     _arguments: Buffer,
 }
 
-// SAFETY: the only pointer is to a program of the kernel, which the grid keeps alive; programs do not change.
+// SAFETY: the only raw pointer refers to a program of the kernel. The grid keeps the kernel alive, and programs are immutable.
 unsafe impl Send for Grid {}
-// SAFETY: as above; everything that changes is atomic or behind a lock.
+// SAFETY: as for `Send`; all mutable state is atomic or behind a lock.
 unsafe impl Sync for Grid {}
 
-/// Places in the block that holds the packet, the queue and the arguments.
+/// Offsets in the buffer that holds the AQL packet, the queue descriptor and the kernel arguments.
 mod place {
     pub const PACKET: usize = 0;
     pub const QUEUE: usize = 64;
@@ -301,20 +302,22 @@ impl Grid {
             )));
         }
         if descriptor.wave32 {
-            return Err(resources("waves of 32 lanes do not exist on this device".to_owned()));
+            return Err(resources(
+                "kernel is compiled for wave32, the device supports only wave64".to_owned(),
+            ));
         }
         let items =
             dispatch.workgroup.iter().try_fold(1u32, |product, size| product.checked_mul(*size)).unwrap_or(0);
         if items == 0 || items > 1024 || dispatch.grid.contains(&0) {
             return Err(resources(format!(
-                "grid {:?} in workgroups of {:?}",
+                "invalid launch dimensions: grid {:?} in workgroups of {:?}; a workgroup has 1 to 1024 work-items",
                 dispatch.grid, dispatch.workgroup
             )));
         }
         let lds_size = kernel.group_size.saturating_add(dispatch.dynamic_lds);
         if lds_size > gpu.config.lds_bytes {
             return Err(resources(format!(
-                "{lds_size} bytes of local memory, the device has {}",
+                "kernel needs {lds_size} bytes of LDS (local memory), the device has {}",
                 gpu.config.lds_bytes
             )));
         }
@@ -325,13 +328,15 @@ impl Grid {
             private_size = private_size.max(dispatch.stack_bytes.unwrap_or(gpu.config.stack_bytes));
         }
         if private_size > 1 << 20 {
-            return Err(resources(format!("{private_size} bytes of private memory per work-item")));
+            return Err(resources(format!(
+                "kernel needs {private_size} bytes of private memory per work-item, the limit is 1 MiB"
+            )));
         }
         let private_size = private_size.next_multiple_of(4);
         let workgroups = std::array::from_fn(|k| dispatch.grid[k].div_ceil(dispatch.workgroup[k]));
         let total = workgroups.iter().try_fold(1u64, |total, count| total.checked_mul(u64::from(*count)));
-        let total = total.ok_or_else(|| resources("grid is too large".to_owned()))?;
-        // Kernels whose arguments are preloaded have code for hardware that cannot do it in their first 256 bytes.
+        let total = total.ok_or_else(|| resources("grid has too many workgroups".to_owned()))?;
+        // With kernarg preloading, the first 256 bytes of a kernel are a fallback for devices that do not support it; skip them.
         let preload = descriptor.kernarg_preload_length;
         let entry_address = loaded.entry() + if preload > 0 { 256 } else { 0 };
         let entry = loaded.program_at(gpu.level, entry_address);
@@ -345,7 +350,7 @@ impl Grid {
         let printf = needs(ArgKind::HiddenPrintfBuffer).then(PrintfBuffer::new);
         if dispatch.kernarg.len() > kernel.kernarg_size as usize {
             return Err(resources(format!(
-                "{} bytes of arguments, the kernel takes {}",
+                "launch passes {} bytes of arguments, the kernel takes {}",
                 dispatch.kernarg.len(),
                 kernel.kernarg_size
             )));
@@ -389,12 +394,12 @@ impl Grid {
             + u64::from(lds_size);
         let mut resident = (gpu.config.resident_bytes / bytes_per_group).max(1);
         if hostcall.is_some() {
-            // A wave holds one packet at a time, and the device library does not wait for a free one.
+            // Each wave holds one packet at a time, and the device library does not wait for a free one.
             resident = resident.min(PACKETS / u64::from(waves));
         }
         if dispatch.cooperative && total > resident {
             return Err(resources(format!(
-                "{total} workgroups at once, the device holds {resident} of this kernel"
+                "cooperative launch of {total} workgroups, the device holds only {resident} of this kernel at once"
             )));
         }
         let observed = dispatch.observer.as_ref().and_then(|observer| {
@@ -407,7 +412,7 @@ impl Grid {
                 own: &own,
             })
         });
-        // Observers look at every instruction; native code has none.
+        // Observers see every instruction, and native code does not report them.
         let compilation = if observed.is_some() { Compilation::Never } else { gpu.config.compilation };
         Ok(Arc::new(Grid {
             id,
@@ -450,7 +455,7 @@ impl Grid {
         unsafe { &*self.entry }
     }
 
-    /// The place of a workgroup, given its number in the order of starting.
+    /// Coordinates of a workgroup, given its number in launch order.
     pub fn workgroup_of(&self, linear: u64) -> [u32; 3] {
         let [x, y, _] = self.workgroups.map(u64::from);
         [(linear % x) as u32, (linear / x % y) as u32, (linear / x / y) as u32]
@@ -460,13 +465,13 @@ impl Grid {
         self.aborted.load(Ordering::Relaxed)
     }
 
-    /// Ends the dispatch; the first fault is kept.
+    /// Aborts the dispatch; only the first fault is kept.
     pub fn abort(&self, fault: Fault) {
         self.fault.lock().get_or_insert(fault);
         self.aborted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the dispatch has to end now, because of its deadline or its owner.
+    /// Returns why the dispatch has to end now: cancelled, unmapped page, or deadline passed.
     pub fn expired(&self) -> Option<FaultKind> {
         if self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Some(FaultKind::Cancelled);
@@ -482,7 +487,7 @@ impl Grid {
         (address != 0).then_some(FaultKind::MissingPage { address })
     }
 
-    /// Adds what one thread has finished to the counts.
+    /// Adds one thread's finished work to the counts.
     pub fn count(&self, done: &LaunchStats) {
         let mut counts = self.counts.lock();
         counts.workgroups += done.workgroups;
@@ -490,7 +495,7 @@ impl Grid {
         counts.instructions += done.instructions;
     }
 
-    /// One of `members` arrives at the grid's barrier, or asks again whether all have: true when it may go on.
+    /// Arrives at the grid-wide barrier as one of `members`, or polls it again. Returns true when the caller may continue.
     pub fn arrive(&self, waiting: &mut Option<u64>, members: u32) -> bool {
         let mut barrier = self.barrier.lock();
         match *waiting {
@@ -513,7 +518,7 @@ impl Grid {
     }
 }
 
-/// The packet a real queue would hold.
+/// Builds the AQL kernel dispatch packet that a hardware queue would hold.
 fn packet(
     dispatch: &Dispatch,
     kernel: &LoadedKernel,
@@ -537,11 +542,11 @@ fn packet(
     packet
 }
 
-/// What grid-wide synchronisation reads: sums of work-items, and the counter of a single grid.
+/// Builds the structure that grid-wide synchronisation reads: number of work-items and number of workgroups.
 fn multigrid(dispatch: &Dispatch, workgroups: u64) -> [u8; 64] {
     let items: u64 = dispatch.grid.iter().map(|size| u64::from(*size)).product();
     let mut info = [0; 64];
-    // Pointer to the shared counters and the position among several grids stay zero: there is one grid.
+    // The pointer to shared counters and the index among several grids stay zero: there is only one grid.
     info[24..32].copy_from_slice(&items.to_le_bytes());
     info[40..44].copy_from_slice(&(workgroups as u32).to_le_bytes());
     info
@@ -555,7 +560,7 @@ fn hidden(
     base: u64,
     buffer: impl Fn(&ArgKind) -> u64,
 ) -> u64 {
-    // Counts are of whole workgroups; the partial one is the remainder.
+    // Block counts are of full workgroups; the partial workgroup is the remainder.
     let whole = |k: usize| u64::from(dispatch.grid[k] / dispatch.workgroup[k]);
     let size = |k: usize| u64::from(dispatch.workgroup[k]);
     let remainder = |k: usize| u64::from(dispatch.grid[k] % dispatch.workgroup[k]);

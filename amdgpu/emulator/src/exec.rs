@@ -1,4 +1,5 @@
-//! The instructions, one file per format. Each has `pub fn compile(&mut Compiler, &Inst, inst_index: u32) -> Result<Uop, Unsupported>`.
+//! Execution of instructions, one file per format. Each format has
+//! `pub fn compile(&mut Compiler, &Inst, inst_index: u32) -> Result<Uop, Unsupported>`.
 
 pub mod ds;
 pub mod flat;
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
     use crate::Level;
 
-    /// What is knowingly not executed, and why.
+    /// Instructions that are deliberately not supported, and why.
     const LEFT_OUT: [(&str, &str); 8] = [
         ("image_", "graphics: these parts have no texture units"),
         ("s_endpgm_ordered_ps_done", "graphics: ordered pixel shaders"),
@@ -89,7 +90,7 @@ mod tests {
         ("ds_gws_sema_", "driver: semaphores of the global data share, which no compute queue is given"),
     ];
 
-    /// The operation with plain registers everywhere.
+    /// An instruction with plain registers for all operands.
     fn plain(row: &Encoding) -> Inst {
         let vector = !matches!(
             row.format,

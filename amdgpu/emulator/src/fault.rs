@@ -1,11 +1,11 @@
-//! Why a dispatch was aborted: what happened, and where in the kernel and the grid.
+//! Faults: why a dispatch was aborted, and where in the kernel and the grid it happened.
 
 use std::fmt;
 
-/// What went wrong.
+/// Kind of a fault, without its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// An access outside the memory the dispatch may touch.
+    /// An access to an address that the dispatch may not access.
     IllegalAddress { address: u64, write: bool },
     /// An atomic on an address that is not a multiple of its size.
     Misaligned { address: u64 },
@@ -13,23 +13,23 @@ pub enum FaultKind {
     PrivateOverflow { offset: u64, size: u32 },
     /// `s_trap`: the kernel itself gave up (`abort`, `assert`, `__builtin_trap`).
     Trap { id: u16 },
-    /// An encoding or operation that is not executed; the text names it.
+    /// An encoding or operation that the emulator does not support; the text names it.
     IllegalInstruction { text: String },
-    /// The host has taken away a page that kernels may touch.
+    /// The host has unmapped a page that kernels may access.
     MissingPage { address: u64 },
-    /// A jump to an address that is no instruction of the module.
+    /// A jump to an address that is not an instruction of the module.
     IllegalTarget { address: u64 },
-    /// A request to the host that is malformed or not served.
+    /// A hostcall (a kernel's request to the host) that is malformed or not supported.
     Hostcall { text: String },
     /// The watchdog's deadline passed.
     Timeout,
     /// The caller cancelled the dispatch.
     Cancelled,
-    /// Every wave of a workgroup waits, and none can go on.
+    /// Every wave of a workgroup is waiting, and none can continue.
     Deadlock,
-    /// The dispatch asks for more than the device has.
+    /// The dispatch needs more than the device has, or is invalid.
     Resources { text: String },
-    /// A bug of this emulator: a thread of it panicked.
+    /// A bug in this emulator: one of its threads panicked.
     Internal { text: String },
 }
 
@@ -64,12 +64,12 @@ impl fmt::Display for FaultKind {
                 )
             }
             FaultKind::MissingPage { address } => {
-                write!(f, "memory access fault: the host has no page at address {address:#x}")
+                write!(f, "memory access fault: no page is mapped on the host at address {address:#x}")
             }
             FaultKind::Trap { id } => write!(f, "trap {id} raised by the kernel"),
             FaultKind::IllegalInstruction { text } => write!(f, "illegal instruction: {text}"),
             FaultKind::IllegalTarget { address } => {
-                write!(f, "jump to address {address:#x}, which is no instruction")
+                write!(f, "jump to address {address:#x}, which is not an instruction")
             }
             FaultKind::Hostcall { text } => write!(f, "host call: {text}"),
             FaultKind::Timeout => f.write_str("watchdog: the kernel ran past its time limit"),
@@ -81,18 +81,18 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A fault and where it happened. The first one of a dispatch is reported.
+/// A fault and its location. Only the first fault of a dispatch is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: FaultKind,
     pub kernel: Box<str>,
-    /// Address of the instruction, and its offset from the kernel's entry; zero when no instruction is to blame.
+    /// Address of the instruction, and its offset from the kernel's entry; zero when no instruction caused the fault.
     pub pc: u64,
     pub offset: i64,
     /// The instruction, disassembled.
     pub instruction: Box<str>,
     pub workgroup: [u32; 3],
-    /// Work-item within the workgroup, for faults of one lane.
+    /// Work-item within the workgroup, for faults caused by one lane.
     pub work_item: Option<[u32; 3]>,
 }
 

@@ -1,6 +1,7 @@
-//! Vector micro-ops of programs that index registers relatively (`s_set_gpr_idx`) or skip vector instructions (`s_setvskip`).
+//! Gated vector micro-ops, for programs with relative register indexing (`s_set_gpr_idx`) or vector skip (`s_setvskip`).
 //!
-//! Such programs are rare, so every vector micro-op of theirs runs through one that looks at the wave first; others pay nothing.
+//! Such programs are rare. In them, every vector micro-op is wrapped by one that first checks the wave's mode; other programs
+//! have no overhead.
 
 use isa::{Flags, Format, Inst, Operand};
 
@@ -15,12 +16,12 @@ pub(crate) fn applies(inst: &Inst) -> bool {
     )
 }
 
-/// The handler of a micro-op behind the gate: `imm` is the number of that one, `flags` the first AccVGPR.
+/// Handler of a wrapper micro-op: `imm` is the index of the wrapped micro-op in `inner`, `flags` the first AccVGPR.
 pub(crate) fn handler() -> Handler {
     crate::handler::<Gate>(Level::Base)
 }
 
-/// Bits of M0 that say which operands the index is added to.
+/// Bits of M0 that select the operands to which the index is added.
 const SOURCES: u32 = 12;
 const DESTINATION: u32 = 15;
 
@@ -28,12 +29,12 @@ struct Gate;
 impl Body for Gate {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        // SAFETY: a wave with this micro-op runs the program that owns it.
+        // SAFETY: a wave that executes this micro-op runs the program that owns it.
         let inner = unsafe { &(&(*wave.program).inner)[uop.imm as usize] };
         if wave.vskip {
             return Flow::Next;
         }
-        // SAFETY: `insts` is the program's table and `uop.inst` an index into it.
+        // SAFETY: `insts` is the program's table, and `uop.inst` is an index into it.
         let inst = unsafe { &*wave.insts.add(uop.inst as usize) };
         let vector =
             matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3p)
@@ -46,13 +47,13 @@ impl Body for Gate {
         if !relocate(wave, inst, uop.flags as u16, &mut moved) {
             return Flow::Next;
         }
-        // SAFETY: as above, and its registers were just bounded.
+        // SAFETY: as above, and `relocate` has just checked its registers.
         unsafe { (moved.run)(wave, &moved) }
     }
 }
 
-/// Adds the index to the operands that M0 names. A source past the last register is v0; a destination past it, and the
-/// instruction does nothing.
+/// Adds the index to the operands that M0 selects. A source beyond the last register becomes v0. For a destination beyond it,
+/// returns false: the instruction does nothing.
 fn relocate(wave: &Wave, inst: &Inst, accum_offset: u16, uop: &mut Uop) -> bool {
     let m0 = wave.sgprs[sreg::M0];
     let index = (m0 & 0xff) as u16;
@@ -74,7 +75,7 @@ fn relocate(wave: &Wave, inst: &Inst, accum_offset: u16, uop: &mut Uop) -> bool 
             continue;
         }
         if inst.src[n] == Operand::None {
-            // The accumulator of a multiply-add is the destination, wherever that is.
+            // The accumulator of a multiply-add is the destination register, so it moves with it.
             *src = Src { kind: SrcKind::Vector, index: src.index - old + uop.dst };
         } else if enabled(SOURCES + n as u32) && matches!(inst.src[n], Operand::Vgpr(_)) {
             src.index = moved(src.index, inst.src_width(n)).unwrap_or(0);

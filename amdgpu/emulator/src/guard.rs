@@ -1,9 +1,9 @@
-//! The second line behind the table of ranges: a page that the host has taken away although the table still has it.
+//! SIGSEGV/SIGBUS handler for kernel accesses to pages that the host has unmapped although the range table still lists them.
 //!
-//! Whoever maps memory for kernels unmaps it only when no kernel can touch it, so this is for mistakes, and for programs that
-//! unmap what they lent. The access is not undone, which could only be done by jumping out of a signal handler. Instead the
-//! handler puts a page of zeros where it happened, which makes the access valid, and marks the dispatch, which ends as soon as
-//! it looks. Only accesses of running kernels to watched ranges are treated so; every other one is a crash, as it should be.
+//! Memory of kernels is unmapped only when no kernel can access it, so this handles bugs, and programs that unmap memory they
+//! registered. The handler does not abort the access, since that would mean jumping out of a signal handler. Instead it maps a
+//! zero page at the address, which makes the access succeed, and marks the dispatch, which ends at its next check. Only accesses
+//! by running kernels to watched ranges are handled; any other access crashes the process, as it would without the handler.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -13,40 +13,40 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ranges that can be watched at once.
+/// Maximum number of watched ranges.
 const PLACES: usize = 64;
-/// Bytes given for each access to a missing page.
+/// Bytes mapped per access to an unmapped page.
 const PAGE: u64 = 4096;
 
-/// Starts and ends; a range with end 0 is free.
+/// Start and end of each watched range; end 0 marks a free slot.
 static WATCHED: [(AtomicU64, AtomicU64); PLACES] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; PLACES];
 
-/// What the signals did before, for accesses that are none of ours.
+/// Previous signal actions, restored for faults that are not caused by kernels.
 static mut BEFORE: [MaybeUninit<libc::sigaction>; 2] = [MaybeUninit::zeroed(); 2];
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 thread_local! {
-    /// Where the dispatch that runs on this thread is marked; null when none does.
+    /// Where the dispatch on this thread records the faulting address; null when no dispatch runs.
     static MARK: Cell<*const AtomicU64> = const { Cell::new(ptr::null()) };
 }
 
-/// A range whose missing pages end a dispatch and not the process, until this is dropped.
+/// A watched range: an access to an unmapped page in it ends the dispatch instead of the process. Ends when dropped.
 #[derive(Debug)]
 pub struct Watch {
     place: usize,
 }
 
 impl Watch {
-    /// Watches a range of addresses that belongs to the caller for as long as it is watched. `None` if too many are.
+    /// Watches an address range, which must belong to the caller while it is watched. `None` if too many ranges are watched.
     ///
     /// # Safety
-    /// Nothing but kernels' memory may ever lie in the range: the handler maps fresh pages over what is missing in it.
+    /// Nothing but kernel memory may be in the range at any time: the handler maps fresh pages over unmapped ones.
     pub unsafe fn new(start: u64, bytes: u64) -> Option<Watch> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install);
         let end = start.checked_add(bytes).filter(|end| *end > start)?;
         let place = WATCHED.iter().position(|(_, place)| {
-            // Taken with an end no address is below, so that the handler skips it until its start is there.
+            // The slot is reserved with end 1, which matches no address, so that the handler skips it until the start is stored.
             place.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })?;
         WATCHED[place].0.store(start, Ordering::Release);
@@ -61,14 +61,14 @@ impl Drop for Watch {
     }
 }
 
-/// This thread runs a dispatch until the value is dropped.
+/// Guard for the time during which this thread runs a dispatch.
 pub(crate) struct Entered<'a> {
     before: *const AtomicU64,
     _mark: PhantomData<&'a AtomicU64>,
 }
 
 impl<'a> Entered<'a> {
-    /// The address of the first missing page is left in `mark`.
+    /// Marks the thread. The handler stores the address of the first access to an unmapped page in `mark`.
     pub(crate) fn new(mark: &'a AtomicU64) -> Entered<'a> {
         Entered { before: MARK.replace(mark), _mark: PhantomData }
     }
@@ -82,8 +82,8 @@ impl Drop for Entered<'_> {
 
 fn install() {
     for (at, signal) in SIGNALS.into_iter().enumerate() {
-        // SAFETY: the structs are plain data; the handler does only what a handler may. `BEFORE` is written here, once, before
-        // the handler that reads it exists.
+        // SAFETY: the structs are plain data, and the handler is async-signal-safe. `BEFORE` is written only here, once, before
+        // the handler that reads it is installed.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction =
@@ -97,9 +97,9 @@ fn install() {
     }
 }
 
-/// Runs where the access happened: reads and writes atomics and a thread-local without destructor, and makes system calls.
+/// Signal handler. Async-signal-safe: it uses atomics, a thread-local without destructor, and system calls only.
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    // SAFETY: the system passes a valid struct.
+    // SAFETY: the kernel passes a valid struct.
     let address = unsafe { (*info).si_addr() } as u64;
     let mark = MARK.get();
     let ours = !mark.is_null() && is_watched(address) && give_page(address);
@@ -109,7 +109,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _context: *mut
         return;
     }
     let at = usize::from(signal == SIGNALS[1]);
-    // SAFETY: written before this handler was installed. The access happens again when this returns, under the old rules.
+    // SAFETY: `BEFORE` was written before this handler was installed. On return the access faults again, under the previous
+    // action.
     unsafe { libc::sigaction(signal, (&raw const BEFORE[at]).cast(), ptr::null_mut()) };
 }
 
@@ -121,7 +122,7 @@ fn is_watched(address: u64) -> bool {
 
 fn give_page(address: u64) -> bool {
     let page = address / PAGE * PAGE;
-    // SAFETY: the page is in a range that holds nothing but kernels' memory, by the contract of `Watch::new`.
+    // SAFETY: the page is in a watched range, which contains only kernel memory by the contract of `Watch::new`.
     let got = unsafe {
         libc::mmap(
             page as *mut c_void,

@@ -1,33 +1,32 @@
-//! Memory that kernels allocate. The heap itself is code of the device library; here is what it needs of a device: one zeroed
-//! block to keep its books in, and pages when it runs out of them.
+//! Device heap (`malloc` in kernels). The allocator is code of the device library; it needs from the device one zeroed block for
+//! its metadata, and pages when it runs out of them.
 //!
-//! All bits zero is the state the library expects at first, whatever its version, so nothing of its layout is known here and
-//! no pages are handed out in advance. Code objects before version 5 keep their books in a variable of the module and only ask
-//! for pages.
+//! Every version of the library expects all-zero metadata at first, so this module does not depend on the layout and hands out no
+//! pages in advance. Code objects before version 5 keep the metadata in a variable of the module and only request pages.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of the block that hidden arguments point to, as AMD's runtime has it.
+/// Size of the metadata block that a hidden argument points to; the same as in AMD's runtime.
 pub const BLOCK_BYTES: u64 = 128 << 10;
-/// The library asks for slabs of this size and finds a slab's head by clearing the low bits of a block's address. What is no
-/// smaller must be aligned to it; anything else to [`PAGE`].
+/// Slab size of the device library. It finds the header of a slab by clearing the low bits of a block's address, so allocations
+/// of at least this size must be aligned to it. Smaller ones are aligned to [`PAGE`].
 pub const SLAB: u64 = 2 << 20;
-/// The library tells a whole allocation from a block of a slab by its low bits, which must be zero.
+/// Alignment of smaller allocations. The library distinguishes a whole allocation from a block of a slab by zero low bits.
 pub const PAGE: u64 = 4096;
 
-/// Who gives the heap of a device its memory. Called by waves, from several threads at once.
+/// Provider of memory for a device's heap. Waves call it from several threads at once.
 pub trait Pages: Send + Sync {
-    /// Memory that kernels may touch from now on, aligned as [`SLAB`] and [`PAGE`] say; `None` when there is no more.
+    /// Allocates memory that kernels may access, aligned to [`SLAB`] or [`PAGE`]. `None` means out of memory.
     fn allocate(&self, bytes: u64) -> Option<u64>;
-    /// Takes an allocation back; says whether there was one.
+    /// Frees an allocation. Returns false if `address` is not an allocation.
     fn free(&self, address: u64) -> bool;
 }
 
 /// The heap of a dispatch.
 #[derive(Clone)]
 pub struct Heap {
-    /// Address of [`BLOCK_BYTES`] bytes that kernels may touch, zeroed before the first dispatch that got it.
+    /// Address of [`BLOCK_BYTES`] bytes that kernels may access, zeroed before the first dispatch that uses them.
     pub block: u64,
     pub pages: Arc<dyn Pages>,
 }

@@ -1,8 +1,8 @@
-//! Calls from a kernel to the host: the packet buffer the device library fills, and the services behind it.
+//! Hostcalls (requests from a kernel to the host): the packet buffer that the device library fills, and the services behind it.
 //!
-//! Served: formatted output, and memory for the device library's heap. Refused with a fault that names it: calls of host
-//! functions, sanitizer reports, memory where the dispatch has no heap. A request is served on the wave's own thread, when it
-//! rings the doorbell or sleeps while waiting for the answer.
+//! Supported: `printf` output, and memory for the device library's heap. Calls of host functions, sanitizer reports, and `malloc`
+//! in a dispatch without a heap end in a fault that names the request. A request is served on the wave's own thread, when the
+//! wave rings the doorbell or sleeps while it waits for the answer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,17 +19,17 @@ use crate::memory::{Access, Range};
 use crate::printf::render_message;
 use crate::{Flow, Wave};
 
-/// Where formatted output goes.
+/// Callback that receives formatted output.
 pub type Output = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// Packets of a buffer: an upper bound of the waves that may be in flight in a kernel that calls the host.
+/// Packets per buffer: an upper bound of the waves in flight in a kernel that makes hostcalls.
 pub(crate) const PACKETS: u64 = 1024;
 
-/// Words one message may grow to, and messages that may be open.
+/// Maximum number of words in a message, and of unfinished messages.
 const MESSAGE_WORDS: usize = 1 << 17;
 const OPEN_MESSAGES: usize = 1 << 16;
 
-/// Layout of the buffer, which the device library knows.
+/// Layout of the buffer, defined by the device library.
 mod layout {
     pub const HEADERS: usize = 0;
     pub const PAYLOADS: usize = 8;
@@ -76,7 +76,7 @@ mod control {
     pub const ERROR_STREAM: u64 = 1;
 }
 
-/// The buffer of one dispatch and the messages being put together in it.
+/// The hostcall buffer of one dispatch, and its unfinished messages.
 pub(crate) struct Hostcall {
     buffer: Buffer,
     messages: Mutex<Messages>,
@@ -109,7 +109,7 @@ impl Hostcall {
         put(layout::SIGNAL_KIND, 1);
         put(layout::SIGNAL_MAILBOX, base + layout::MAILBOX as u64);
         put(layout::SIGNAL_EVENT, 1);
-        // Packet pointers carry a tag above the index; zero is the end of the list.
+        // A packet pointer carries a tag above the index; zero ends the list.
         for index in 0..PACKETS {
             let next = if index + 1 == PACKETS { 0 } else { PACKETS | (index + 1) };
             put(layout::FIRST_HEADER + index as usize * layout::HEADER_BYTES + layout::HEADER_NEXT, next);
@@ -134,7 +134,8 @@ impl Hostcall {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at + 8 <= self.buffer.len() && at.is_multiple_of(8));
-        // SAFETY: the word is inside the buffer and aligned; waves change it with atomic instructions or before they hand it over.
+        // SAFETY: the word is inside the buffer and aligned. Waves change it with atomic instructions, or before they hand over
+        // the packet.
         unsafe { AtomicU64::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
     }
 
@@ -144,12 +145,12 @@ impl Hostcall {
         unsafe { AtomicU32::from_ptr(self.buffer.as_mut_ptr().add(at).cast()) }
     }
 
-    /// Serves the requests that are ready.
+    /// Serves all requests on the ready stack.
     fn serve(&self) -> Result<(), FaultKind> {
         if self.word(layout::READY_STACK).load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        // Held throughout, so that output of different waves does not mix.
+        // Held for the whole call, so that output of different waves does not interleave.
         let mut messages = self.messages.lock();
         let mut ready = self.word(layout::READY_STACK).swap(0, Ordering::AcqRel);
         let mut packets = Vec::new();
@@ -159,23 +160,23 @@ impl Hostcall {
             let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
             ready = self.word(header + layout::HEADER_NEXT).load(Ordering::Acquire);
         }
-        // The stack has the newest request on top.
+        // The newest request is on top of the stack.
         for index in packets.into_iter().rev() {
             let header = layout::FIRST_HEADER + index * layout::HEADER_BYTES;
             let active = self.word(header + layout::HEADER_ACTIVE).load(Ordering::Acquire);
             match self.half(header + layout::HEADER_SERVICE).load(Ordering::Acquire) {
                 service::PRINTF => self.print(&mut messages, index, active)?,
-                service::FUNCTION_CALL => return Err(refused("calling a host function is not served")),
+                service::FUNCTION_CALL => return Err(refused("calls of host functions are not supported")),
                 service::DEVICE_MEMORY => self.memory(index, active)?,
-                service::SANITIZER => return Err(refused("sanitizer reports are not served")),
-                other => return Err(refused(&format!("unknown service {other}"))),
+                service::SANITIZER => return Err(refused("sanitizer reports are not supported")),
+                other => return Err(refused(&format!("unknown service number {other}"))),
             }
             self.half(header + layout::HEADER_CONTROL).fetch_and(!1, Ordering::AcqRel);
         }
         Ok(())
     }
 
-    /// Gives each active lane the memory it asks for, or takes back what it names. No answer but zero says that there is none.
+    /// Allocates the memory that each active lane requests, or frees the address that it passes. Zero means out of memory.
     fn memory(&self, index: usize, active: u64) -> Result<(), FaultKind> {
         let Some(pages) = &self.pages else { return Err(refused("malloc in a dispatch without a heap")) };
         for lane in lanes(active) {
@@ -184,7 +185,7 @@ impl Hostcall {
             let answer = if address == 0 {
                 pages.allocate(self.word(slot + 8).load(Ordering::Relaxed)).unwrap_or(0)
             } else {
-                // What is no allocation is left alone, as AMD's runtime does.
+                // An address that is not an allocation is ignored, like in AMD's runtime.
                 pages.free(address);
                 0
             };
@@ -194,7 +195,7 @@ impl Hostcall {
         Ok(())
     }
 
-    /// Adds each active lane's words to its message; finished messages are printed.
+    /// Appends each active lane's words to its message. Prints completed messages.
     fn print(&self, messages: &mut Messages, index: usize, active: u64) -> Result<(), FaultKind> {
         for lane in lanes(active) {
             let slot = payload(index, lane);
@@ -202,17 +203,17 @@ impl Hostcall {
             let mut message = read(0);
             if message & descriptor::BEGIN != 0 {
                 if messages.open.len() >= OPEN_MESSAGES {
-                    return Err(refused("too many unfinished messages"));
+                    return Err(refused("too many unfinished printf messages"));
                 }
                 messages.last += 1;
                 messages.open.insert(messages.last, Vec::new());
                 message = message & 0xff & !descriptor::BEGIN | messages.last << descriptor::ID_SHIFT;
             }
             let id = message >> descriptor::ID_SHIFT;
-            let Some(words) = messages.open.get_mut(&id) else { return Err(refused("unknown message")) };
+            let Some(words) = messages.open.get_mut(&id) else { return Err(refused("unknown message ID")) };
             let count = (message >> descriptor::LENGTH_SHIFT & 7) as usize;
             if words.len() + count > MESSAGE_WORDS {
-                return Err(refused("message is too long"));
+                return Err(refused("printf message is too long"));
             }
             words.extend((1..=count).map(read));
             let mut answer = message;
@@ -238,7 +239,7 @@ fn lanes(active: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |lane| active >> lane & 1 != 0)
 }
 
-/// Place of a lane's eight words in a packet.
+/// Offset of a lane's eight words in the packet buffer.
 fn payload(index: usize, lane: usize) -> usize {
     layout::FIRST_PAYLOAD + index * layout::PAYLOAD_BYTES + lane * 64
 }
@@ -247,9 +248,9 @@ fn refused(text: &str) -> FaultKind {
     FaultKind::Hostcall { text: text.to_owned() }
 }
 
-/// Serves what the wave's dispatch asked of the host; gives `otherwise` unless that fails.
+/// Serves pending hostcalls of the wave's dispatch. Returns `otherwise`, or a fault if a request failed.
 pub(crate) fn poll(wave: &mut Wave, otherwise: Flow) -> Flow {
-    // SAFETY: surroundings are null or those of the running workgroup.
+    // SAFETY: `surroundings` is null or points to the running workgroup's.
     let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return otherwise };
     let Some(hostcall) = &surroundings.grid().hostcall else { return otherwise };
     match hostcall.serve() {

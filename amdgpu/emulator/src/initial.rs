@@ -1,4 +1,4 @@
-//! The state a wave starts in: user SGPRs, workgroup ids, scratch set-up, work-item ids.
+//! Initial state of a wave: user SGPRs, workgroup IDs, scratch setup, work-item IDs.
 
 use code_object::Descriptor;
 use isa::Arch;
@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::wave::{Scalars, sreg};
 use crate::{Lanes, Wave};
 
-/// Addresses the user SGPRs may hold.
+/// Addresses that user SGPRs may hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pointers {
     pub dispatch: u64,
@@ -16,24 +16,24 @@ pub(crate) struct Pointers {
     pub dispatch_id: u64,
 }
 
-/// Scalar registers at the start of a wave, and where the parts go that differ from wave to wave.
+/// Scalar registers at the start of a wave, and the positions of the values that differ between waves.
 #[derive(Debug)]
 pub(crate) struct Initial {
-    /// [`Scalars`], in a block that is used again: with them inside, a grid would be large and aligned, which the system's
-    /// allocator is slow at.
+    /// [`Scalars`], in a reusable buffer. Stored inline, they would make a grid large and over-aligned, and the system allocator
+    /// is slow at such allocations.
     sgprs: Buffer,
-    /// Register of the scratch buffer resource.
+    /// First register of the scratch buffer resource.
     private_buffer: Option<usize>,
-    /// Register of the initial flat scratch address.
+    /// First register of the initial flat scratch address.
     flat_scratch: Option<usize>,
-    /// Registers of the workgroup ids.
+    /// Registers of the workgroup IDs.
     workgroup: [Option<usize>; 3],
-    /// The hardware presets FLAT_SCRATCH.
+    /// Architected flat scratch: the hardware presets FLAT_SCRATCH.
     architected: bool,
 }
 
 impl Initial {
-    /// `preloaded` are the argument dwords that the descriptor asks for in registers.
+    /// Creates the state. `preloaded` are the argument dwords that the descriptor requests in registers.
     pub fn new(
         arch: Arch,
         descriptor: &Descriptor,
@@ -83,21 +83,21 @@ impl Initial {
         };
         let workgroup =
             [id(descriptor.workgroup_id_x), id(descriptor.workgroup_id_y), id(descriptor.workgroup_id_z)];
-        // Workgroup info and the scratch offset of the wave follow; both stay zero, since every wave's scratch has its own base.
+        // Workgroup info and the wave's scratch offset follow. Both stay zero, because every wave's scratch has a separate base.
         sgprs[sreg::EXEC..sreg::EXEC + 2].fill(u32::MAX);
         let block = Buffer::zeroed(size_of::<Scalars>());
-        // SAFETY: the block is as large as the registers, aligned for more, and nobody else has it yet.
+        // SAFETY: the buffer is large enough for the registers, aligned more strictly, and not shared yet.
         unsafe { block.as_mut_ptr().cast::<Scalars>().write(sgprs) };
         Initial { sgprs: block, private_buffer, flat_scratch, workgroup, architected: arch == Arch::Gfx942 }
     }
 
-    /// What is the same for all waves, with EXEC of a whole one.
+    /// Registers that are equal for all waves, with the EXEC mask of a full wave.
     pub fn sgprs(&self) -> &Scalars {
-        // SAFETY: written by `new`, and by nobody after that.
+        // SAFETY: initialised by `new` and not written afterwards.
         unsafe { &*self.sgprs.as_mut_ptr().cast::<Scalars>() }
     }
 
-    /// Fills in what differs from wave to wave.
+    /// Sets the values that differ between waves.
     #[inline]
     pub fn apply(&self, wave: &mut Wave, workgroup: [u32; 3]) {
         let private = wave.private as u64;
@@ -121,18 +121,18 @@ impl Initial {
     }
 }
 
-/// Bits of the scratch buffer resource: dwords interleaved over 64 lanes by the lane's number.
+/// Bits of the scratch buffer resource: dwords are interleaved over 64 lanes by lane number.
 const SWIZZLE_ENABLE: u32 = 1 << 31;
 const INDEX_STRIDE_64: u32 = 3 << 21;
 const ADD_TID_ENABLE: u32 = 1 << 23;
 
-/// Packed work-item ids of the wave that starts at item `first` of a workgroup.
+/// Packed work-item IDs of the wave that starts at work-item `first` of a workgroup.
 pub(crate) fn work_item_ids(size: [u32; 3], dims: u8, first: u32) -> Lanes {
     let mut lanes = Lanes::ZERO;
     let (mut x, mut y, mut z) = (first % size[0], first / size[0] % size[1], first / size[0] / size[1]);
     for id in &mut lanes.0 {
         *id = x | if dims > 1 { y << 10 } else { 0 } | if dims > 2 { z << 20 } else { 0 };
-        // Counting on is many times as fast as three divisions, which short kernels would notice.
+        // Incrementing is several times faster than three divisions per lane, which would be noticeable in short kernels.
         x += 1;
         if x == size[0] {
             (x, y) = (0, y + 1);

@@ -1,18 +1,18 @@
-//! Native code for hot runs of lane-local operations.
+//! Just-in-time compiler for hot runs of lane-local operations.
 //!
-//! Owns when runs become native code. How is the business of one module for each architecture that there is native code for, and
-//! one that stands in for it elsewhere.
+//! This file decides when a run is compiled. Code generation is in one module per supported architecture, with a stub for all
+//! others.
 
 #[cfg_attr(not(target_arch = "x86_64"), path = "jit/nowhere.rs")]
 mod x86;
 
 pub(crate) use x86::Native;
 
-/// When runs become native code.
+/// When runs of micro-ops are compiled to native code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compilation {
     Never,
-    /// After a run was entered so many times; 0 is at once.
+    /// After a run was entered this many times; 0 compiles immediately.
     After(u32),
 }
 
@@ -23,7 +23,7 @@ impl Default for Compilation {
 }
 
 impl Compilation {
-    /// Entries before a run is compiled, as waves carry it.
+    /// Number of entries before a run is compiled, as stored in each wave.
     pub(crate) fn threshold(self) -> u32 {
         match self {
             Compilation::Never => u32::MAX,

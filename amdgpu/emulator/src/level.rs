@@ -1,11 +1,11 @@
-//! One copy of every vector handler per CPU level, chosen once at start.
+//! CPU levels: every vector handler is compiled once per level, and the level is chosen once at startup.
 //!
-//! A handler body is an `#[inline(always)]` function of a zero-sized type; the three wrappers below are the only functions that
-//! carry `target_feature`, so each instantiation is compiled, and vectorised, for its level.
+//! A handler body is an `#[inline(always)]` function of a zero-sized type. The three wrappers below are the only functions with
+//! `target_feature`, so each instantiation is compiled and vectorised for its level.
 
 use crate::{Flow, Handler, Uop, Wave};
 
-/// What one micro-op does. `run` must be `#[inline(always)]`, or the wrapper's target features do not reach it.
+/// Body of a handler. `run` must be `#[inline(always)]`; otherwise the wrapper's target features do not apply to it.
 pub trait Body {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow;
 }
@@ -13,7 +13,7 @@ pub trait Body {
 /// The CPU levels handlers are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Whatever the build targets (x86-64-v1 or aarch64). `mul_add` is a library call on x86 here: right, but slow.
+    /// The build's baseline target (x86-64-v1 or aarch64). On x86, `mul_add` is a library call at this level: correct, but slow.
     Base,
     /// AVX2, FMA, F16C, BMI2.
     V3,
@@ -22,7 +22,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The best level this machine runs.
+    /// Returns the best level that this machine supports.
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -49,9 +49,9 @@ impl Level {
     }
 }
 
-/// The function that runs `B` at `level`.
+/// Returns the function that runs `B` at `level`.
 ///
-/// Calling the result is sound only on a machine where `level <= Level::detect()`.
+/// The result may only be called on a machine where `level <= Level::detect()`.
 pub fn handler<B: Body>(level: Level) -> Handler {
     match level {
         #[cfg(target_arch = "x86_64")]

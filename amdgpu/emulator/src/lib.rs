@@ -1,10 +1,11 @@
-//! A software gfx90a/gfx942 compute device: runs real code objects on the CPU.
+//! A software gfx90a/gfx942 compute device: executes real code objects on the CPU.
 //!
-//! Owns waves, local memory, dispatch and the execution of instructions; refuses to know of HIP, streams or sessions.
-//! A kernel is decoded once into micro-ops ([`Uop`]); a wave is 64 lanes held as fixed arrays that the compiler vectorises.
+//! Implements waves, LDS, dispatch and the instructions. It is independent of HIP, streams and sessions. A kernel is decoded once
+//! into micro-ops ([`Uop`]); a wave is 64 lanes in fixed-size arrays, over which the compiler vectorises.
 //!
-//! A device pointer is a host pointer. [`Memory`] says which addresses kernels may touch; [`Module::load`] puts a code object at
-//! its place and [`Gpu::launch`] runs a kernel of it. Anything a kernel does wrong is a [`Fault`], never a crash.
+//! A device pointer is a host pointer. [`Memory`] is the table of addresses that kernels may access. [`Module::load`] loads a
+//! code object and [`Gpu::launch`] runs one of its kernels. An error in a kernel is reported as a [`Fault`]; it never crashes the
+//! process.
 
 mod buffer;
 pub mod compile;

@@ -1,21 +1,21 @@
-//! The device's view of the address space: which host addresses a kernel may touch.
+//! Table of the host address ranges that kernels may access.
 //!
-//! A device pointer is a host pointer. [`Memory`] is a sorted table of allowed ranges; it owns no memory and maps none. Kernels
-//! check every access against it, through a small cache of recently hit ranges in each wave, so the table itself is read rarely.
+//! A device pointer is a host pointer. [`Memory`] is a sorted table of permitted ranges; it neither owns nor maps memory. Every
+//! access is checked against it through a small per-wave cache of recently hit ranges, so the table itself is read rarely.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-/// What a kernel may do with a range.
+/// Access that a kernel has to a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     ReadWrite,
     ReadOnly,
 }
 
-/// A range of addresses a kernel may touch.
+/// A range of addresses that a kernel may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub start: u64,
@@ -34,20 +34,20 @@ impl Range {
     }
 }
 
-/// Why a range could not be added.
+/// Error of adding a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("range {start:#x}+{len:#x} is empty or wraps around")]
     BadRange { start: u64, len: u64 },
-    #[error("range {start:#x}+{len:#x} overlaps one already present")]
+    #[error("range {start:#x}+{len:#x} overlaps a registered range")]
     Overlap { start: u64, len: u64 },
 }
 
-/// The table of allowed ranges, shared by all dispatches of a context.
+/// Table of permitted ranges, shared by all dispatches of a context.
 #[derive(Debug, Default)]
 pub struct Memory {
     generation: AtomicU64,
-    /// By first address.
+    /// Ordered by start address.
     ranges: RwLock<BTreeMap<u64, Range>>,
 }
 
@@ -56,11 +56,11 @@ impl Memory {
         Memory::default()
     }
 
-    /// Allows kernels to touch `len` bytes at `start`.
+    /// Permits kernels to access `len` bytes at `start`.
     pub fn insert(&self, start: u64, len: u64, access: Access) -> Result<(), Error> {
         let end = start.checked_add(len).filter(|end| *end > start).ok_or(Error::BadRange { start, len })?;
         let mut ranges = self.ranges.write();
-        // Ranges do not overlap, so only the last one that starts below the new end can be in the way.
+        // Ranges do not overlap, so only the last one that starts below the new end can conflict.
         if ranges.range(..end).next_back().is_some_and(|(_, range)| range.end > start) {
             return Err(Error::Overlap { start, len });
         }
@@ -69,17 +69,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Forbids the range that starts at `start`; says whether there was one.
+    /// Removes the range that starts at `start`, and returns it if there was one.
     ///
-    /// A wave that runs at this moment may still use it until its quantum ends: unmap only after the dispatches that may
-    /// touch the range have ended.
+    /// A running wave may still use the range until its quantum ends. Unmap the memory only after the dispatches that may access
+    /// it have ended.
     pub fn remove(&self, start: u64) -> Option<Range> {
         let removed = self.ranges.write().remove(&start)?;
         self.generation.fetch_add(1, Ordering::Release);
         Some(removed)
     }
 
-    /// Whether a kernel may touch all of `len` bytes at `start`.
+    /// Whether a kernel may access all of the `len` bytes at `start`.
     pub fn contains(&self, start: u64, len: u64, write: bool) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
         self.find(start).is_some_and(|range| range.covers(start, end, write))
@@ -106,15 +106,15 @@ impl Memory {
         (below.filter(|range| range.end <= address), above)
     }
 
-    /// Changes with every change of the table.
+    /// Generation counter, incremented with every change of the table.
     #[inline(always)]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 }
 
-/// Recently hit ranges: the last one of each instruction, direct-mapped. A miss looks at all of them before the table, which threads
-/// share, so a kernel reads the table about once for each range it uses. Emptied when the table changes.
+/// Direct-mapped cache of recently hit ranges: the last one of each instruction. A miss searches all entries before the table,
+/// which is shared between threads. So a kernel reads the table about once per range it uses. Cleared when the table changes.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeCache {
     pub entries: [Range; RangeCache::SIZE],
@@ -124,13 +124,13 @@ pub struct RangeCache {
 impl RangeCache {
     pub const SIZE: usize = 64;
 
-    /// The place of an instruction.
+    /// Cache slot of an instruction.
     #[inline(always)]
     pub fn slot(inst: u32) -> usize {
         inst as usize % RangeCache::SIZE
     }
 
-    /// A range that any instruction hit and that contains `address`.
+    /// Searches all entries for a range that contains `address`.
     pub fn find(&self, address: u64) -> Option<Range> {
         self.entries.iter().find(|range| address >= range.start && address < range.end).copied()
     }

@@ -1,4 +1,4 @@
-//! Loading code objects: copying segments, relocating, and the kernels a loaded module offers.
+//! Module loader: copies the segments of a code object, applies relocations, and provides its kernels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,44 +11,44 @@ use crate::Level;
 use crate::memory::{self, Access, Memory};
 use crate::program::{Options, Program};
 
-/// Why a module could not be loaded.
+/// Error of loading a module.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("code object is for {found}, the device is {device:?}")]
     Architecture { found: String, device: Arch },
     #[error("relocation at {address:#x} needs symbol {symbol}, which is not defined")]
     UndefinedSymbol { address: u64, symbol: String },
-    #[error("relocation at {address:#x} is of an unknown kind")]
+    #[error("relocation at {address:#x} has an unknown type")]
     UnknownRelocation { address: u64 },
-    #[error("code object content lies outside its load range")]
+    #[error("a segment or relocation lies outside the code object's load range")]
     OutOfRange,
-    #[error("memory of the module is already in use")]
+    #[error("the module's address range overlaps memory that is already registered")]
     Memory(#[from] memory::Error),
 }
 
-/// A code object at its place in memory.
+/// A loaded code object.
 #[derive(Debug)]
 pub struct Module {
     image: Arc<Image>,
     kernels: HashMap<String, Arc<LoadedKernel>>,
 }
 
-/// What kernels of a module share.
+/// Data shared by all kernels of a module.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub object: CodeObject,
     pub base: u64,
     pub arch: Arch,
-    /// Sorted starts of functions, as addresses relative to the base.
+    /// Sorted start addresses of functions, relative to the base.
     functions: Vec<u64>,
 }
 
 impl Module {
-    /// Copies a code object to `base`, zeroes what it leaves undefined, relocates it, and allows kernels to touch it.
+    /// Copies a code object to `base`, zero-fills the rest of its segments, relocates it, and gives kernels access to it.
     ///
     /// # Safety
-    /// `object.load_size()` bytes at `base` must be mapped, writable, and used by nothing else until the module is unloaded and
-    /// its last dispatch has ended.
+    /// `object.load_size()` bytes at `base` must be mapped, writable, and unused by anything else until the module is unloaded
+    /// and its last dispatch has ended.
     pub unsafe fn load(object: CodeObject, arch: Arch, base: u64, memory: &Memory) -> Result<Module, Error> {
         let processor = object.target().processor.as_str();
         if !accepts(arch, processor) {
@@ -66,7 +66,7 @@ impl Module {
             let bytes: &[u8] = &segment.bytes;
             let len = bytes.len().min(segment.memsz as usize);
             let to = (base + segment.vaddr) as *mut u8;
-            // SAFETY: the segment is inside the load range, which the caller owns and mapped.
+            // SAFETY: the segment is inside the load range, which the caller has mapped and owns.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
                 std::ptr::write_bytes(to.add(len), 0, segment.memsz as usize - len);
@@ -82,7 +82,7 @@ impl Module {
             inside(relocation.address, size as u64)?;
             let value = value.to_le_bytes();
             let to = (base + relocation.address) as *mut u8;
-            // SAFETY: the word is inside the load range.
+            // SAFETY: the relocated word is inside the load range.
             unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, size.min(8)) };
         }
         let mut registered: Vec<u64> = Vec::new();
@@ -116,7 +116,7 @@ impl Module {
         Ok(Module { image, kernels })
     }
 
-    /// Forbids kernels to touch the module's memory. Its dispatches must have ended.
+    /// Revokes the kernels' access to the module's memory. Its dispatches must have ended.
     pub fn unload(&self, memory: &Memory) {
         for segment in self.image.object.segments().iter().filter(|segment| segment.memsz > 0) {
             memory.remove(self.image.base + segment.vaddr);
@@ -135,7 +135,7 @@ impl Module {
         self.kernels.get(name)
     }
 
-    /// Address and size of a symbol (device globals, constants).
+    /// Address and size of a symbol (device global or constant).
     pub fn symbol_address(&self, name: &str) -> Option<(u64, u64)> {
         let symbol = self.image.object.symbol(name)?;
         Some((self.image.base + symbol.value, symbol.size))
@@ -150,12 +150,12 @@ fn accepts(arch: Arch, processor: &str) -> bool {
     }
 }
 
-/// A kernel that can be launched. Its code is compiled at the first launch and kept.
+/// A launchable kernel. Its code is compiled at the first launch and cached.
 #[derive(Debug)]
 pub struct LoadedKernel {
     pub kernel: Kernel,
     image: Arc<Image>,
-    /// Programs by CPU level, since devices may run at different ones.
+    /// Compiled programs by CPU level; devices may run at different levels.
     codes: [Code; 3],
 }
 
@@ -172,12 +172,12 @@ impl LoadedKernel {
         self.image.arch
     }
 
-    /// Formats of buffered output of the module.
+    /// Format strings of the module's buffered `printf` calls.
     pub fn printf_formats(&self) -> &[String] {
         self.image.object.printf_formats()
     }
 
-    /// The code object's file, and where it is loaded.
+    /// Bytes of the code object's ELF file.
     pub(crate) fn image(&self) -> &[u8] {
         self.image.object.image()
     }
@@ -199,7 +199,7 @@ impl LoadedKernel {
         self.image.base + self.kernel.entry_address
     }
 
-    /// Address of the descriptor, which programs use as the kernel's handle.
+    /// Address of the kernel descriptor, which programs use as the kernel's handle.
     pub fn descriptor_address(&self) -> u64 {
         self.image.base + self.kernel.descriptor_address
     }
@@ -208,7 +208,7 @@ impl LoadedKernel {
         &self.codes[level as usize]
     }
 
-    /// The program that contains `address`, compiled if this is the first time it is asked for.
+    /// Returns the program that contains `address`, and compiles it at the first request.
     pub(crate) fn program_at(&self, level: Level, address: u64) -> Option<&Program> {
         let code = self.code(level);
         if let Some(program) = code.find(address) {
@@ -227,14 +227,15 @@ impl LoadedKernel {
         code.find(address)
     }
 
-    /// Compiles the kernel's own code and says which of its instructions are not executed.
+    /// Compiles the kernel's entry function and lists its unsupported instructions.
     pub fn unsupported(&self, level: Level) -> Vec<String> {
         self.program_at(level, self.entry()).map_or(Vec::new(), |program| program.unsupported().to_vec())
     }
 }
 
 impl Image {
-    /// Start (relative to the base) and bytes of the code from the last function start at or before `address` to the next one.
+    /// Start (relative to the base) and bytes of the function at `address`: from the last function start at or before it to the
+    /// next.
     fn function(&self, address: u64) -> Option<(u64, &[u8])> {
         let segment = self.object.segments().iter().find(|s| s.is_executable() && s.contains(address, 4))?;
         let after = self.functions.partition_point(|start| *start <= address);
@@ -247,7 +248,7 @@ impl Image {
     }
 }
 
-/// The programs of one kernel at one CPU level. Programs are added, never removed, so references to them stay good.
+/// Compiled programs of one kernel at one CPU level. Programs are added but never removed, so references to them stay valid.
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     programs: RwLock<Vec<Arc<Program>>>,
@@ -258,14 +259,14 @@ impl Code {
         let programs = self.programs.read();
         let after = programs.partition_point(|program| program.base() <= address);
         let program = programs.get(after.checked_sub(1)?)?;
-        // SAFETY: the program is never dropped before `self`.
+        // SAFETY: programs are never removed, so this one lives as long as `self`.
         program.contains(address).then(|| unsafe { &*Arc::as_ptr(program) })
     }
 
     fn add(&self, program: Program) {
         let mut programs = self.programs.write();
         let at = programs.partition_point(|other| other.base() < program.base());
-        // Another thread may have compiled the same code meanwhile; the first one wins.
+        // Another thread may have compiled the same code in the meantime; the first one is kept.
         if programs.get(at).is_none_or(|other| other.base() != program.base()) {
             programs.insert(at, Arc::new(program));
         }

@@ -1,8 +1,8 @@
-//! Looking at what kernels do: an instruction trace, a profile, a check for races and stray accesses.
+//! Observation of kernels: instruction trace, profile, and a check for races and out-of-bounds accesses.
 //!
-//! A dispatch with an [`Observer`] runs its waves in a loop of its own that looks at the wave before and after every micro-op;
-//! handlers do not know of it, and a dispatch without one never comes here. Observing changes no result. What is seen is
-//! collected per workgroup ([`Witness`]), joined per launch ([`ObservedLaunch`]) and told by the observer when asked.
+//! A dispatch with an [`Observer`] runs its waves in a separate loop that inspects the wave before and after every micro-op.
+//! Handlers are unaware of it, and a dispatch without an observer has no overhead. Observing does not change results. Data is
+//! collected per workgroup ([`Witness`]), merged per launch ([`ObservedLaunch`]), and reported by the observer on request.
 
 mod accesses;
 mod block;
@@ -43,38 +43,38 @@ use local_shadow::LocalShadow;
 use profile::{Counts, Profile};
 use trace::{Trace, Tracer};
 
-/// Kernels that are remembered. A program that loads more of them has the later ones looked at launch by launch.
+/// Maximum number of kernels remembered. Further kernels get a new listing for every launch.
 const MAX_KERNELS: usize = 4096;
 
-/// What to look at, and how.
+/// Options of an observer.
 #[derive(Clone, Debug, Default)]
 pub struct ObserveOptions {
-    /// Only kernels whose name, plain or mangled, contains this.
+    /// Only kernels whose mangled or demangled name contains this.
     pub kernel: Option<String>,
-    /// Only this one of the launches of such kernels, counted from 0.
+    /// Only this launch among those of matching kernels, counted from 0.
     pub launch: Option<u64>,
     pub trace: Option<TraceOptions>,
     pub profile: bool,
     pub check: bool,
 }
 
-/// Looks at the launches it is given to, and tells what it saw.
+/// Observes launches and reports the results.
 #[derive(Debug)]
 pub struct Observer {
     options: ObserveOptions,
-    /// Launches so far, those whose kernel is of interest, and those that were looked at.
+    /// Number of launches, of launches of matching kernels, and of observed launches.
     launches: AtomicU64,
     matching: AtomicU64,
     looked_at: AtomicU64,
     trace: Option<Trace>,
     profile: Option<Profile>,
     check: Option<Check>,
-    /// By kernel, which is thereby kept: its code is needed for as long as there is something to tell of it.
+    /// By kernel. A listing keeps its kernel alive, because reports need the kernel's code.
     listings: Mutex<HashMap<usize, Arc<Listing>>>,
 }
 
 impl Observer {
-    /// An observer that writes its trace, if it makes one, to `trace`.
+    /// Creates an observer, which writes its trace (if enabled) to `trace`.
     pub fn new(options: ObserveOptions, trace: Option<Box<dyn Write + Send>>) -> Observer {
         let trace = options.trace.clone().zip(trace).map(|(options, out)| Trace::new(options, out));
         Observer {
@@ -89,39 +89,39 @@ impl Observer {
         }
     }
 
-    /// Launches made so far, whether looked at or not.
+    /// Number of launches so far, observed or not.
     pub fn launches(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
     }
 
-    /// Launches that were looked at.
+    /// Number of observed launches.
     pub fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
     }
 
-    /// Waves traced so far.
+    /// Number of waves traced so far.
     pub fn traced(&self) -> u64 {
         self.trace.as_ref().map_or(0, Trace::waves)
     }
 
-    /// Kernels and what they did, if a profile is made.
+    /// Profiles of the kernels, if profiling is enabled.
     pub fn profile(&self) -> Option<Vec<KernelProfile>> {
         self.profile.as_ref().map(Profile::report)
     }
 
-    /// What was found to be wrong, if that is looked for.
+    /// Findings of the check, if it is enabled.
     pub fn check(&self) -> Option<CheckReport> {
         self.check.as_ref().map(Check::report)
     }
 
-    /// Writes out what is still held back.
+    /// Flushes buffered output.
     pub fn flush(&self) {
         if let Some(trace) = &self.trace {
             trace.flush();
         }
     }
 
-    /// The launch to look at, if this one is of interest.
+    /// Starts observing a launch, if it matches the options.
     pub(crate) fn launch(self: &Arc<Observer>, launched: Launched) -> Option<ObservedLaunch> {
         let kernel = launched.kernel;
         self.launches.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Observer {
         }
         let number = self.matching.fetch_add(1, Ordering::Relaxed);
         let wanted = self.options.launch.is_none_or(|wanted| wanted == number);
-        // A trace is of one launch; the first, if none is named.
+        // Only one launch is traced: the selected one, or the first.
         let traced = self.trace.is_some() && self.options.launch.unwrap_or(0) == number;
         if !wanted || !(traced || self.profile.is_some() || self.check.is_some()) {
             return None;
@@ -168,23 +168,23 @@ impl Observer {
     }
 }
 
-/// What a launch is like.
+/// Parameters of a launch.
 pub(crate) struct Launched<'a> {
     pub kernel: &'a Arc<LoadedKernel>,
     pub level: Level,
     pub workgroups: [u32; 3],
     pub workgroup_size: [u32; 3],
-    /// Local memory as asked for, before it is rounded up.
+    /// LDS bytes as requested, before rounding up.
     pub lds_bytes: u32,
-    /// Memory of the dispatch itself.
+    /// Buffers private to the dispatch.
     pub own: &'a [Range],
 }
 
-/// A launch that is looked at.
+/// An observed launch.
 #[derive(Debug)]
 pub(crate) struct ObservedLaunch {
     observer: Arc<Observer>,
-    /// Among the launches of interest.
+    /// Number among the launches of matching kernels.
     number: u64,
     listing: Arc<Listing>,
     traced: bool,
@@ -200,7 +200,7 @@ pub(crate) struct ObservedLaunch {
 }
 
 impl ObservedLaunch {
-    /// Looks at a workgroup that is about to start.
+    /// Starts observing a workgroup.
     pub fn workgroup(&self, surroundings: &Surroundings, waves: usize) -> Witness {
         let tracer = self.observer.trace.as_ref().filter(|_| self.traced);
         let observer = &self.observer;
@@ -219,14 +219,14 @@ impl ObservedLaunch {
         }
     }
 
-    /// The launch has ended.
+    /// Merges the results when the launch has ended.
     pub fn end(&self, outcome: Result<&LaunchStats, &Fault>, memory: &Memory) {
         if let Some(profile) = &self.observer.profile {
             let counts = std::mem::take(&mut *self.counts.lock());
             profile.add(&self.listing, self.level, outcome.ok(), counts);
         }
         if let Some(check) = &self.observer.check {
-            // A kernel that was ended from outside did nothing wrong.
+            // A cancelled kernel did nothing wrong.
             if let Err(fault) = outcome
                 && fault.kind != FaultKind::Cancelled
             {
@@ -238,7 +238,7 @@ impl ObservedLaunch {
     }
 }
 
-/// What the instructions of a program are like.
+/// Memory access shapes of a program's instructions.
 #[derive(Debug)]
 pub(crate) struct Code {
     base: u64,
@@ -251,36 +251,36 @@ impl Code {
     }
 }
 
-/// Looks at one workgroup.
+/// Observer of one workgroup.
 #[derive(Debug)]
 pub(crate) struct Witness {
     accesses: Accesses,
-    /// Of the program that ran last.
+    /// Shapes of the program that ran last.
     code: Option<Arc<Code>>,
     tracer: Option<Tracer>,
     counts: Option<Counts>,
     checker: Option<Checker>,
 }
 
-/// A micro-op that is about to run, or just did.
+/// A micro-op that is about to run, or has just run.
 pub(crate) struct Step<'a> {
     pub program: &'a Program,
     pub at: usize,
     pub inst: &'a isa::Inst,
     pub launch: &'a ObservedLaunch,
-    /// What the instruction touches, as found before it ran.
+    /// Memory accesses of the instruction, computed before it ran.
     pub accesses: &'a [accesses::Access],
 }
 
 impl Witness {
-    /// Every wave has reached the barrier and goes on.
+    /// Called when all waves have reached a barrier.
     pub fn barrier(&mut self) {
         if let Some(checker) = &mut self.checker {
             checker.barrier();
         }
     }
 
-    /// The workgroup has ended.
+    /// Called when the workgroup has ended.
     pub fn end(self, launch: &ObservedLaunch) {
         if let Some(counts) = self.counts {
             launch.counts.lock().push(counts);
@@ -301,13 +301,13 @@ impl Witness {
         }
     }
 
-    /// Runs the micro-op `at`, looking before and after.
+    /// Runs micro-op `at`, and observes the wave before and after.
     fn step(&mut self, launch: &ObservedLaunch, wave: &mut Wave, program: &Program, at: usize) -> Flow {
         let uop = &program.uops[at];
         let inst = &program.insts[uop.inst as usize];
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.clear();
-        // Micro-ops that only prepare an instruction have its operands, but not its effect.
+        // Preparatory micro-ops have the instruction's operands, but not its effect.
         if program.is_whole(at) {
             let shape = self.code(launch, program).shapes[uop.inst as usize];
             if shape.touches_memory() {
@@ -340,11 +340,11 @@ impl Witness {
     }
 }
 
-/// Runs a wave as `run_wave` does, under the eyes of `witness`.
+/// Like `run_wave`, but observed by `witness`.
 pub(crate) fn run(wave: &mut Wave, witness: &mut Witness) -> Flow {
     let mut left = i64::from(wave.budget);
     loop {
-        // SAFETY: the wave runs a program of its kernel and has surroundings, which all outlive it.
+        // SAFETY: the wave runs a program of its kernel and has surroundings; both outlive it.
         let (program, grid) = unsafe { (&*wave.program, (*wave.surroundings).grid()) };
         let Some(launch) = &grid.observed else { return crate::workgroup::run_wave(wave) };
         let pc = wave.pc;

@@ -1,24 +1,24 @@
-//! Formatting device output: a C format string against arguments that arrived as 64-bit words.
+//! Device `printf` formatting: applies a C format string to arguments passed as 64-bit words.
 //!
-//! Owns the parsing of formats, which come from the kernel and are not trusted: widths and precisions are capped, `%n` writes
-//! nothing, and missing arguments read as zero. Single numbers are rendered by the C library, whose digits programs expect.
+//! Format strings come from the kernel and are not trusted: widths and precisions are capped, `%n` writes nothing, and missing
+//! arguments read as zero. Single numbers are rendered by the C library, whose exact digits programs expect.
 
 use std::ffi::CString;
 
-/// Where arguments come from, in the order the format asks for them.
+/// Source of arguments, in the order of the conversions.
 pub(crate) trait Arguments {
-    /// The next integer, pointer or double, as its bits.
+    /// The bits of the next integer, pointer or double.
     fn word(&mut self) -> u64;
     /// The next string.
     fn string(&mut self) -> Vec<u8>;
 }
 
-/// Widths and precisions above this are cut to it.
+/// Maximum width and precision; larger values are reduced to it.
 const WIDEST: i64 = 4096;
-/// No conversion, and so no output of one call, is longer than this.
+/// Maximum length of the output of one call, and so of one conversion.
 const LONGEST: usize = 1 << 20;
 
-/// Renders `format` with its arguments.
+/// Renders `format` with `arguments`.
 pub(crate) fn render(format: &[u8], arguments: &mut dyn Arguments) -> Vec<u8> {
     let mut out = Vec::with_capacity(format.len() + 32);
     let mut rest = format;
@@ -28,7 +28,7 @@ pub(crate) fn render(format: &[u8], arguments: &mut dyn Arguments) -> Vec<u8> {
         let before = rest;
         match Conversion::parse(&mut rest, arguments) {
             Some(conversion) => conversion.render(arguments, &mut out),
-            // Not a conversion: the text itself.
+            // Not a conversion: keep the text.
             None => {
                 out.push(b'%');
                 rest = before;
@@ -61,7 +61,7 @@ struct Conversion {
 }
 
 impl Conversion {
-    /// Parses what follows a percent sign, taking `*` from the arguments.
+    /// Parses what follows a percent sign. Takes the value of `*` from the arguments.
     fn parse(rest: &mut &[u8], arguments: &mut dyn Arguments) -> Option<Conversion> {
         let mut flags = String::new();
         while let Some(flag) = rest.first().filter(|byte| b"-+ #0".contains(byte)) {
@@ -78,10 +78,10 @@ impl Conversion {
         let mut precision = None;
         if rest.first() == Some(&b'.') {
             *rest = &rest[1..];
-            // A bare point means zero; a negative precision means none.
+            // A bare point means precision zero; a negative precision means none.
             precision = Some(number(rest, arguments).unwrap_or(0)).filter(|precision| *precision >= 0);
         }
-        // OpenCL vectors do not reach this format; what remains are the lengths of C.
+        // OpenCL vector lengths do not occur in this format, only C length modifiers.
         let mut length = Length::Int;
         while let Some(letter) = rest.first().filter(|byte| b"hljztLq".contains(byte)) {
             length = match (letter, length) {
@@ -174,7 +174,7 @@ impl Conversion {
         }
     }
 
-    /// Renders one number with the C library.
+    /// Renders one number with the C library's `snprintf`.
     fn print(
         &self,
         length: &str,
@@ -202,7 +202,7 @@ impl Conversion {
     }
 }
 
-/// A number or `*`.
+/// Parses a decimal number or `*`.
 fn number(rest: &mut &[u8], arguments: &mut dyn Arguments) -> Option<i64> {
     if rest.first() == Some(&b'*') {
         *rest = &rest[1..];
@@ -215,7 +215,7 @@ fn number(rest: &mut &[u8], arguments: &mut dyn Arguments) -> Option<i64> {
     (digits > 0).then_some(value)
 }
 
-/// Arguments packed into words; strings are inline, ended by a zero byte and padded to a word.
+/// Arguments packed into words. Strings are inline, terminated by a zero byte and padded to a word.
 #[derive(Debug)]
 pub(crate) struct Words<'a> {
     pub words: &'a [u64],
@@ -249,7 +249,7 @@ impl Arguments for Words<'_> {
     }
 }
 
-/// Renders a message whose format is its first string.
+/// Renders a message whose first string is the format.
 pub fn render_message(words: &[u64]) -> Vec<u8> {
     let mut arguments = Words { words };
     let format = arguments.text();

@@ -1,4 +1,4 @@
-//! Buffered output: kernels append records to a buffer, which is printed when the dispatch has ended.
+//! Buffered `printf`: kernels append records to a buffer, which is printed after the dispatch has ended.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use crate::hostcall::Output;
 use crate::memory::{Access, Range};
 use crate::printf::{Words, render, render_message};
 
-/// Bytes a dispatch may print before records are dropped, as kernels themselves check.
+/// Buffer size. Kernels check it themselves and drop records that do not fit.
 const SIZE: usize = 4 << 20;
-/// The write offset and the size come before the records.
+/// Offset of the first record, after the write offset and the size.
 const FIRST: usize = 8;
 
 #[derive(Debug)]
@@ -32,10 +32,10 @@ impl PrintfBuffer {
         self.buffer.range(Access::ReadWrite)
     }
 
-    /// Prints what a finished dispatch left.
+    /// Prints the records of a finished dispatch.
     pub fn drain(&self, formats: &[String], output: Option<&Output>) {
         let Some(output) = output else { return };
-        // SAFETY: the dispatch has ended, so nothing writes to the buffer any more.
+        // SAFETY: the dispatch has ended, so nothing writes to the buffer any longer.
         let bytes = unsafe { std::slice::from_raw_parts(self.buffer.as_mut_ptr(), self.buffer.len()) };
         let used = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
         let records = bytes.get(FIRST..FIRST.saturating_add(used)).unwrap_or(&bytes[FIRST..]);
@@ -43,9 +43,9 @@ impl PrintfBuffer {
     }
 }
 
-/// Prints a run of records. Stops at the first that is not one.
+/// Prints a sequence of records. Stops at the first malformed one.
 pub fn print_records(mut records: &[u8], formats: &[String], print: &mut dyn FnMut(&[u8])) {
-    // "0:0:" and the hash of the format, then the format itself.
+    // Entry format: "0:0:", the hash of the format string, a comma, the format string.
     let by_hash: HashMap<u64, &str> = formats
         .iter()
         .filter_map(|entry| {

@@ -1,7 +1,7 @@
-//! A compiled stretch of code: the micro-ops of one function, and the map between them and the code's addresses.
+//! A compiled function: its micro-ops, and the mapping between micro-ops and code addresses.
 //!
-//! A program is built once and never changes. An instruction that is unknown or not executed becomes a micro-op that faults with
-//! the instruction's name when, and only when, a wave reaches it.
+//! A program is built once and is immutable. An unknown or unsupported instruction becomes a micro-op that faults with the
+//! instruction's name, but only when a wave reaches it.
 
 use isa::{Arch, Format, Inst, Op, Operand};
 
@@ -17,22 +17,22 @@ pub struct Program {
     pub uops: Box<[Uop]>,
     pub insts: Box<[Inst]>,
     pub constants: Box<[Lanes]>,
-    /// Micro-ops that run through another one, see `guard.rs`.
+    /// Micro-ops that are executed through a wrapper micro-op, see `gate.rs`.
     pub(crate) inner: Box<[Uop]>,
     /// Byte offset of each instruction.
     offsets: Box<[u32]>,
     /// Micro-op at each word of the code; `u32::MAX` inside an instruction.
     starts: Box<[u32]>,
-    /// Why instructions are not executed; `Uop::imm` of a trap indexes it.
+    /// Why instructions are unsupported; `Uop::imm` of a trap is an index into it.
     reasons: Box<[String]>,
     /// Address of the first byte.
     base: u64,
     size: u64,
-    /// Runs of micro-ops that become native code when they are hot.
+    /// Runs of micro-ops that are compiled to native code when they are hot.
     pub(crate) native: Native,
 }
 
-/// What a program is compiled for.
+/// Compilation options of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub arch: Arch,
@@ -42,7 +42,8 @@ pub struct Options {
 }
 
 impl Program {
-    /// Compiles `code`, which is loaded at `base`. Never fails: what cannot be compiled faults when reached.
+    /// Compiles `code`, which is loaded at `base`. Never fails: instructions that cannot be compiled fault when a wave reaches
+    /// them.
     pub fn compile(options: Options, base: u64, code: &[u8]) -> Program {
         let Options { arch, level, accum_offset, vgpr_count } = options;
         let mut compiler = Compiler::new(arch, level, accum_offset, vgpr_count, base);
@@ -52,7 +53,7 @@ impl Program {
         let mut starts = vec![u32::MAX; code.len().div_ceil(4)];
         let mut reasons = Vec::new();
         let mut branches = Vec::new();
-        // Micro-ops that do just what their instruction says.
+        // Whether each micro-op does exactly what its instruction says (so that it can become native code).
         let mut plain = Vec::new();
         let mut guarded = false;
         let mut vectors = Vec::new();
@@ -106,7 +107,7 @@ impl Program {
                 uops[at] = Uop { imm, flags: accum_offset.into(), run: gate::handler(), ..uops[at] };
             }
         }
-        // Control that runs off the end goes on at the next address, wherever that is.
+        // Code that runs past the end continues at the next address, which may be in another program.
         let inst_index = compiler.insts.len() as u32;
         compiler.insts.push(unknown());
         offsets.push(code.len() as u32);
@@ -152,7 +153,7 @@ impl Program {
         address.wrapping_sub(self.base) < self.size
     }
 
-    /// The micro-op at an instruction's address.
+    /// Index of the micro-op at an instruction's address.
     #[inline]
     pub fn index_of(&self, address: u64) -> Option<usize> {
         let offset = address.checked_sub(self.base)?;
@@ -163,19 +164,19 @@ impl Program {
         (start != u32::MAX).then_some(start as usize)
     }
 
-    /// Address of the instruction a micro-op belongs to.
+    /// Address of the instruction that a micro-op belongs to.
     pub fn address_of(&self, uop: usize) -> u64 {
         let inst = self.uops.get(uop).map_or(0, |uop| uop.inst as usize);
         self.base + u64::from(self.offsets.get(inst).copied().unwrap_or(0))
     }
 
-    /// Whether a micro-op is what its instruction does, and not a preparation for it or a jump of the emulator's own.
+    /// Whether a micro-op is the main one of its instruction, not a preparation for it or a jump added by the emulator.
     pub fn is_whole(&self, uop: usize) -> bool {
         let inst = |at: usize| self.uops.get(at).map(|uop| uop.inst as usize);
         inst(uop).is_some_and(|own| own + 1 < self.insts.len() && inst(uop + 1) != Some(own))
     }
 
-    /// Address that a branch goes to when it is taken, if its target is known and inside the code.
+    /// Target address of a branch, if it is known and inside the code.
     pub fn target_of(&self, uop: usize) -> Option<u64> {
         let branch = self.uops.get(uop).filter(|_| {
             self.is_whole(uop) && self.inst_of(uop).is_some_and(|inst| sopp::is_branch(inst.op))
@@ -184,17 +185,17 @@ impl Program {
         (target < self.uops.len()).then(|| self.address_of(target))
     }
 
-    /// The instruction a micro-op belongs to.
+    /// The instruction that a micro-op belongs to.
     pub fn inst_of(&self, uop: usize) -> Option<&Inst> {
         self.insts.get(self.uops.get(uop)?.inst as usize)
     }
 
-    /// Why the instructions of this program that are not executed are not.
+    /// Reasons why instructions of this program are unsupported.
     pub fn unsupported(&self) -> &[String] {
         &self.reasons
     }
 
-    /// Makes `wave` run this program from the micro-op `at`.
+    /// Points `wave` at micro-op `at` of this program.
     pub fn enter(&self, wave: &mut Wave, at: usize) {
         wave.program = self;
         wave.constants = self.constants.as_ptr();
@@ -205,7 +206,7 @@ impl Program {
 
 #[cfg(test)]
 impl Program {
-    /// A program of instructions that were never encoded.
+    /// Creates a program from instructions that were never encoded.
     pub(crate) fn of(options: Options, insts: &[Inst]) -> Program {
         let mut program = Program::compile(options, 0x1000, &[]);
         let Options { arch, level, accum_offset, vgpr_count } = options;
@@ -226,7 +227,7 @@ impl Program {
     }
 }
 
-/// Stands in for an encoding that is not an instruction.
+/// Placeholder for an encoding that is not an instruction.
 fn unknown() -> Inst {
     Inst {
         op: Op::s_trap,
@@ -247,7 +248,7 @@ struct Trap;
 impl Body for Trap {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        // SAFETY: a wave with a trap micro-op runs the program that owns it.
+        // SAFETY: a wave that executes a trap micro-op runs the program that owns the micro-op.
         let program = unsafe { &*wave.program };
         let text = program.reasons[uop.imm as usize].clone();
         wave.fault = Some((FaultKind::IllegalInstruction { text }, None));

@@ -1,4 +1,4 @@
-//! How fast this machine executes waves: a loop of fused multiply-adds on one thread, without memory.
+//! Benchmark of wave execution speed: a loop of fused multiply-adds on one thread, without memory accesses.
 
 use std::time::Duration;
 
@@ -44,14 +44,14 @@ const LOOP: [u32; 28] = [
 const FMAS_PER_ROUND: u64 = 16;
 const INSTRUCTIONS_PER_ROUND: u64 = 19;
 
-/// What a measurement counted.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub level: Level,
-    /// Instructions of a wave of 64 lanes.
+    /// Instructions, counted once per wave of 64 lanes.
     pub wave_instructions: u64,
     pub flops: u64,
-    /// Processor time of the thread, so that other work on the machine does not count.
+    /// CPU time of the thread, so that other load on the machine does not count.
     pub elapsed: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Rate {
     }
 }
 
-/// Runs the loop at `level` (lowered to what the machine has) for `rounds` rounds on the calling thread.
+/// Runs the loop for `rounds` iterations on the calling thread, at `level` or the machine's best level if that is lower.
 pub fn fma_loop(level: Level, rounds: u32) -> Rate {
     let level = level.min(Level::detect());
     let options = Options { arch: Arch::Gfx942, level, accum_offset: 16, vgpr_count: 16 };
@@ -99,10 +99,10 @@ pub fn fma_loop(level: Level, rounds: u32) -> Rate {
     }
 }
 
-/// Processor time the calling thread has used.
+/// CPU time that the calling thread has used.
 pub fn thread_time() -> Duration {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the clock exists on every system this builds for, and `now` is a valid place for its value.
+    // SAFETY: the clock exists on every supported system, and `now` is a valid `timespec` to write to.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

@@ -1,8 +1,8 @@
-//! Who runs which workgroup when: the pool of threads, and the order of a grid's workgroups.
+//! Workgroup scheduler: the thread pool, and the order in which the workgroups of a grid run.
 //!
-//! A workgroup runs on one thread for a slice at a time. Normally each runs to its end before the next starts. Workgroups that
-//! make no end are parked, and more and more of the grid is started beside them, so that a workgroup may wait for a later one;
-//! how many may be in flight is bounded by memory.
+//! A workgroup runs on one thread for one time slice at a time. Normally each workgroup runs to completion before the next one
+//! starts. Workgroups that make no progress are parked, and progressively more of the grid is started, so that a workgroup may
+//! wait for a later one. Memory limits how many workgroups are in flight.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,17 +18,17 @@ use crate::fault::{Fault, FaultKind};
 use crate::guard::Entered;
 use crate::workgroup::{Outcome, Workgroup};
 
-/// Waves below which other threads are not woken: doing it costs more than running them.
+/// Minimum number of waves for which other threads are woken; for fewer, waking costs more than running them.
 const WORTH_WAKING: u64 = 12;
-/// Turns of work that count like one turn of waiting, when deciding whether to start more workgroups.
+/// Number of busy turns that count as much as one idle turn, when deciding whether to start more workgroups.
 const BUSY_TURNS: u64 = 64;
-/// Workgroup storage kept for the next launch.
+/// Maximum number of workgroup storages kept for the next launch.
 const SPARES: usize = 64;
 
-/// Storage of workgroups that ended; boxed, since workgroups are handed around by their address.
+/// Storage of finished workgroups, for reuse. Boxed, so that handing a workgroup over moves only a pointer.
 type Spares = Mutex<Vec<Box<Workgroup>>>;
 
-/// The order of one grid's workgroups.
+/// Scheduling state of one grid's workgroups.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     total: u64,
@@ -40,16 +40,16 @@ pub(crate) struct Schedule {
 
 #[derive(Debug)]
 struct State {
-    /// First workgroup not yet started.
+    /// First workgroup that has not been started.
     next: u64,
-    /// Workgroups started and not ended, parked ones included.
+    /// Workgroups started and not finished, including parked ones.
     in_flight: u64,
     parked: VecDeque<Box<Workgroup>>,
-    /// Workgroups to have in flight even while some are parked.
+    /// Number of workgroups to have in flight even while some are parked.
     target: u64,
-    /// Turns since the last workgroup ended, or since `target` grew.
+    /// Weighted turns since the last workgroup finished or `target` grew.
     stalls: u64,
-    /// Threads at work.
+    /// Threads that are running workgroups of this grid.
     active: usize,
 }
 
@@ -72,7 +72,7 @@ impl Schedule {
     }
 }
 
-/// What a thread does next.
+/// Next action of a thread.
 enum Pick {
     Start(u64),
     Resume(Box<Workgroup>),
@@ -80,7 +80,7 @@ enum Pick {
 }
 
 impl Grid {
-    /// What comes next for a thread, which may just have brought a workgroup to its end.
+    /// Picks the next action of a thread. `finished`: the thread has just completed a workgroup.
     fn pick(&self, finished: bool) -> Pick {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
@@ -101,14 +101,14 @@ impl Grid {
         state.parked.pop_front().map_or(Pick::Nothing, Pick::Resume)
     }
 
-    /// Puts a workgroup aside; gives the number in flight.
+    /// Parks a workgroup. Returns the number of workgroups in flight.
     fn park(&self, workgroup: Box<Workgroup>, idle: bool) -> u64 {
         let schedule = &self.schedule;
         let mut state = schedule.state.lock();
         state.parked.push_back(workgroup);
-        // A turn spent waiting counts much more than one spent working, which may be waiting in disguise.
+        // An idle turn counts much more than a busy turn, though a busy turn may be an undetected wait.
         state.stalls += if idle { BUSY_TURNS } else { 1 };
-        // Everyone in flight had two such turns and none ended: perhaps they wait for a workgroup that has not started.
+        // All workgroups in flight had two such turns and none finished: perhaps they wait for a workgroup that has not started.
         if state.stalls > 2 * BUSY_TURNS * state.in_flight {
             state.stalls = 0;
             state.target = (state.target.max(state.in_flight) * 2).min(schedule.resident);
@@ -121,12 +121,12 @@ impl Grid {
         !self.is_aborted() && (state.next < self.schedule.total || !state.parked.is_empty())
     }
 
-    /// Runs workgroups until there is none left to run.
+    /// Runs workgroups until none is left to run.
     fn work(&self, spares: &Spares) {
         self.work_until(spares, || ());
     }
 
-    /// The same for a thread that is not the caller's.
+    /// Like [`Grid::work`], but on a pool thread: adds the thread's CPU time to `helpers_time`.
     fn help(&self, spares: &Spares) {
         let before = self.helpers_time.as_ref().map(|_| thread_time());
         self.work_until(spares, || {
@@ -136,7 +136,7 @@ impl Grid {
         });
     }
 
-    /// Calls `done` before anyone can know that this thread has left.
+    /// Runs workgroups, then calls `done` before any other thread can see that this thread has left the grid.
     fn work_until(&self, spares: &Spares, done: impl FnOnce()) {
         self.schedule.state.lock().active += 1;
         let entered = Entered::new(&self.missing);
@@ -146,7 +146,7 @@ impl Grid {
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-                .unwrap_or_else(|| "a thread panicked".to_owned());
+                .unwrap_or_else(|| "a thread panicked without a message".to_owned());
             self.abort(self.fault(FaultKind::Internal { text }));
         }
         drop(entered);
@@ -200,7 +200,8 @@ impl Grid {
                         break;
                     }
                     let in_flight = self.park(workgroup, idle);
-                    // Everyone waits, perhaps for another thread or the host: do not burn the machine meanwhile.
+                    // All workgroups are waiting, perhaps for another thread or the host: yield, then sleep, instead of
+                    // busy-waiting.
                     naps = if idle { naps + 1 } else { 0 };
                     if let Some(tired) = naps.checked_sub(64 + 4 * in_flight) {
                         std::thread::sleep(Duration::from_micros(tired.min(1000)));
@@ -236,15 +237,15 @@ fn keep(spares: &Spares, workgroup: Box<Workgroup>) {
     }
 }
 
-/// Nanoseconds of processor time that the calling thread has used.
+/// CPU time that the calling thread has used, in nanoseconds.
 fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the struct given; the clock exists on every Linux.
+    // SAFETY: fills the struct passed to it; every Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Threads that help with the grids in flight.
+/// Pool of threads that help with the grids in flight.
 #[derive(Debug)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
@@ -262,12 +263,12 @@ struct Shared {
 struct Work {
     grids: Vec<Arc<Grid>>,
     stop: bool,
-    /// Where the last search for work began, so that grids take turns.
+    /// Index at which the next search for work starts, so that grids take turns.
     turn: usize,
 }
 
 impl Pool {
-    /// A pool for `threads` threads, of which one is the caller's own.
+    /// Creates a pool for `threads` threads in total, one of which is the caller of [`Pool::run`].
     pub fn new(threads: usize) -> Pool {
         let shared = Arc::new(Shared::default());
         let threads = (1..threads)
@@ -276,13 +277,13 @@ impl Pool {
                 std::thread::Builder::new()
                     .name(format!("gpu-{index}"))
                     .spawn(move || shared.serve())
-                    .expect("the operating system starts threads")
+                    .expect("failed to start a worker thread")
             })
             .collect();
         Pool { shared, threads }
     }
 
-    /// Runs a grid to its end on this thread and those of the pool that are free.
+    /// Runs a grid to completion on the calling thread and the pool's idle threads.
     pub fn run(&self, grid: &Arc<Grid>) {
         let shared = &self.shared;
         let waves = grid.schedule.total.saturating_mul(grid.schedule.waves);
@@ -302,7 +303,7 @@ impl Pool {
                 grid.schedule.ended.wait(&mut state);
             }
         }
-        // What an abort left parked refers to the grid.
+        // Workgroups left parked by an abort hold pointers to the grid, so drop them first.
         let left = std::mem::take(&mut grid.schedule.state.lock().parked);
         drop(left);
     }
@@ -313,7 +314,7 @@ impl Drop for Pool {
         self.shared.state.lock().stop = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has reported it as a fault already.
+            // A thread that panicked has already reported it as a fault.
             let _ = thread.join();
         }
     }
@@ -334,7 +335,7 @@ impl Shared {
             match found {
                 Some((at, grid)) => {
                     work.turn = at + 1;
-                    // The launch may end before this thread gets to work; then there is nothing left to pick.
+                    // The launch may end before this thread starts working on it; then `pick` returns nothing.
                     drop(work);
                     grid.help(&self.spares);
                     drop(grid);

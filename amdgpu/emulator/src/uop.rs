@@ -1,20 +1,20 @@
-//! The micro-op: an instruction with its handler chosen and its operands resolved.
+//! Micro-ops: instructions with a chosen handler and resolved operands.
 
 use crate::Wave;
 
-/// Runs one micro-op of one wave.
+/// Function that executes one micro-op of one wave.
 ///
-/// `unsafe` because handlers carry target features: call only handlers built for a level this machine has, and only with a
-/// micro-op compiled for the wave's program (register and constant indices are checked at compile time, not here).
+/// `unsafe` because handlers use target features. Call only handlers built for a CPU level that this machine has, and only with a
+/// micro-op compiled for the wave's program: register and constant indices are checked at compile time, not here.
 pub type Handler = unsafe fn(&mut Wave, &Uop) -> Flow;
 
 /// What the run loop does after a micro-op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Flow {
-    /// Go on with the next micro-op.
+    /// Continue with the next micro-op.
     Next,
-    /// The micro-ops up to `wave.pc`, which is further on in the same straight line, were executed, too.
+    /// The micro-ops up to `wave.pc`, further ahead in the same straight-line code, were executed as well.
     Skip,
     /// `wave.pc` was set.
     Jump,
@@ -28,11 +28,11 @@ pub enum Flow {
     Retry,
     /// `s_endpgm`.
     End,
-    /// `wave.fault` says what went wrong; the grid is aborted.
+    /// The fault is in `wave.fault`; the grid is aborted.
     Fault,
 }
 
-/// Where a source comes from.
+/// Kind of a source operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum SrcKind {
@@ -40,20 +40,20 @@ pub enum SrcKind {
     None,
     /// `wave.vgprs[index]` (AccVGPRs are already offset).
     Vector,
-    /// `wave.sgprs[index]`, the same for all lanes.
+    /// `wave.sgprs[index]`, equal for all lanes.
     Scalar,
     /// `wave.constants[index]`, broadcast once at compile time.
     Constant,
 }
 
-/// A resolved source. A 64-bit source uses `index` and `index + 1` whatever its kind (low dword first).
+/// A resolved source. A 64-bit source of any kind uses `index` and `index + 1`, low dword first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Src {
     pub kind: SrcKind,
     pub index: u16,
 }
 
-/// One micro-op. The meaning of `imm` and `flags` belongs to the handler.
+/// One micro-op. Each handler defines the meaning of `imm` and `flags`.
 #[derive(Clone, Copy, Debug)]
 pub struct Uop {
     pub run: Handler,

@@ -1,4 +1,4 @@
-//! The state of one wave: registers, execution mask, mode, and where its memory is.
+//! State of one wave: registers, execution mask, mode, and pointers to its memory.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::memory::RangeCache;
 use crate::program::Program;
 use crate::workgroup::Surroundings;
 
-/// One 32-bit register of 64 lanes.
+/// One 32-bit vector register: 64 lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Lanes(pub [u32; 64]);
@@ -27,10 +27,10 @@ impl Lanes {
 /// The MODE register, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// 0 nearest even, 1 +inf, 2 -inf, 3 zero.
+    /// 0 nearest even, 1 towards +inf, 2 towards -inf, 3 towards zero.
     pub round_f32: u8,
     pub round_f64: u8,
-    /// 0 flush both, 1 flush output?, 3 allow denormals (bit 0 inputs, bit 1 outputs).
+    /// Bit mask: bit 0 keeps input denormals, bit 1 output denormals; a cleared bit flushes. 0 flushes both, 3 keeps both.
     pub denorm_f32: u8,
     pub denorm_f64: u8,
     pub dx10_clamp: bool,
@@ -39,7 +39,7 @@ pub struct Mode {
 }
 
 impl Default for Mode {
-    /// What HIP compilers ask for: nearest even, denormals kept, IEEE, DX10 clamp.
+    /// Mode that HIP compilers set: round to nearest even, denormals kept, IEEE, DX10 clamp.
     fn default() -> Mode {
         Mode {
             round_f32: 0,
@@ -54,7 +54,7 @@ impl Default for Mode {
 }
 
 impl Mode {
-    /// The bits `s_getreg_b32` and `s_setreg_b32` see.
+    /// Bits of the MODE register as `s_getreg_b32` and `s_setreg_b32` access them.
     pub fn to_bits(self) -> u32 {
         u32::from(self.round_f32 & 3)
             | u32::from(self.round_f64 & 3) << 2
@@ -77,7 +77,7 @@ impl Mode {
         }
     }
 
-    /// The mode a kernel descriptor's `compute_pgm_rsrc1` asks for.
+    /// Mode that a kernel descriptor's `compute_pgm_rsrc1` requests.
     pub fn from_rsrc1(rsrc1: u32) -> Mode {
         Mode {
             round_f32: (rsrc1 >> 12 & 3) as u8,
@@ -91,7 +91,7 @@ impl Mode {
     }
 }
 
-/// Scalar registers live in one file indexed by the hardware's operand number.
+/// Indices in the scalar register file, which is indexed by the hardware's operand number.
 pub mod sreg {
     pub const FLAT_SCRATCH: usize = 102;
     pub const XNACK_MASK: usize = 104;
@@ -99,14 +99,14 @@ pub mod sreg {
     pub const TTMP: usize = 108;
     pub const M0: usize = 124;
     pub const EXEC: usize = 126;
-    /// Not registers of the hardware: where `src_vccz`, `src_execz` and `src_scc` are put just before they are read.
+    /// Not hardware registers: `src_vccz`, `src_execz` and `src_scc` are stored here just before they are read.
     pub const VCCZ: usize = 128;
     pub const EXECZ: usize = 130;
     pub const SCC: usize = 132;
     pub const COUNT: usize = 136;
 }
 
-/// The scalar file, by lines of the cache: a row of it that lay across two would be stored twice.
+/// The scalar register file. Aligned to cache lines, since a row that straddles two lines would need two stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Scalars(pub [u32; sreg::COUNT]);
@@ -142,18 +142,18 @@ pub struct Wave {
     /// Index of the next micro-op (set by `Flow::Jump`).
     pub pc: usize,
     pub mode: Mode,
-    /// Broadcast constants and decoded instructions of the running program (owned by it; it outlives the wave).
+    /// Broadcast constants and decoded instructions of the running program, which owns them and outlives the wave.
     pub constants: *const Lanes,
     pub insts: *const Inst,
-    /// Room for handlers to build modified or broadcast sources in; contents do not survive a micro-op.
+    /// Temporary registers in which handlers build modified or broadcast sources; not preserved between micro-ops.
     pub scratch: Box<[Lanes; 16]>,
     /// The running program; null in a wave that only runs single micro-ops (tests).
     pub program: *const Program,
     /// Target address of a jump that leaves the program (`Flow::Far`).
     pub far: u64,
-    /// What went wrong, with the first lane it went wrong in, when a handler returned `Flow::Fault`.
+    /// The fault and the first lane that caused it, set when a handler returns `Flow::Fault`.
     pub fault: Option<(FaultKind, Option<u8>)>,
-    /// Local memory of the workgroup, shared by its waves, which all run on one thread.
+    /// LDS of the workgroup, shared by its waves, which all run on one thread.
     pub lds: *mut u8,
     pub lds_size: u32,
     /// Private memory of this wave: 64 lanes of `private_size` bytes, dwords interleaved by lane.
@@ -161,32 +161,32 @@ pub struct Wave {
     pub private_size: u32,
     /// Position in the workgroup.
     pub index: u32,
-    /// Micro-ops left until other waves get their turn.
+    /// Micro-ops left before other waves get their turn.
     pub budget: u32,
     /// Micro-ops executed.
     pub executed: u64,
-    /// Entries after which a run of micro-ops becomes native code; `u32::MAX` is never.
+    /// Number of entries after which a run of micro-ops is compiled to native code; `u32::MAX` means never.
     pub native: u32,
-    /// Ranges that recent accesses hit, by instruction.
+    /// Cache of ranges that recent accesses hit, by instruction.
     pub ranges: RangeCache,
-    /// The dispatch and the workgroup around the wave; null in a wave that only runs single micro-ops (tests).
+    /// The dispatch and workgroup of the wave; null in a wave that only runs single micro-ops (tests).
     pub surroundings: *const Surroundings,
-    /// Nonzero between `s_set_gpr_idx_on` and `_off`; which operands are indexed is in M0.
+    /// Nonzero between `s_set_gpr_idx_on` and `_off`; M0 selects the indexed operands.
     pub gpr_index_mode: u8,
     /// `s_setvskip`: vector instructions do nothing.
     pub vskip: bool,
-    /// Depth of the stack of `s_cbranch_g_fork`.
+    /// Depth of the `s_cbranch_g_fork` stack.
     pub fork_depth: u8,
-    /// The grid barrier's phase this wave waits for the end of.
+    /// Phase of the grid barrier at which this wave waits.
     pub arrived: Option<u64>,
 }
 
-// SAFETY: the pointers are to the program, the workgroup's memory and the dispatch, which all outlive the wave and are used by
-// the one thread that runs the wave at a time.
+// SAFETY: the pointers refer to the program, the workgroup's memory and the dispatch. All of them outlive the wave, and only one
+// thread at a time runs the wave.
 unsafe impl Send for Wave {}
 
 impl Wave {
-    /// A wave with `vgpr_count` zeroed registers, all lanes active, and no program or memory.
+    /// Creates a wave with `vgpr_count` zeroed registers, all lanes active, and no program or memory.
     pub fn new(vgpr_count: usize) -> Wave {
         let mut wave = Wave {
             vgprs: vec![Lanes::ZERO; vgpr_count].into_boxed_slice(),

@@ -1,4 +1,4 @@
-//! A workgroup in flight: its waves, local memory and barrier, and running it for a slice of time.
+//! A workgroup in flight: its waves, LDS and barrier, and the loop that runs it for a time slice.
 
 use crate::buffer::Buffer;
 use crate::dispatch::Grid;
@@ -9,21 +9,21 @@ use crate::program::Program;
 use crate::wave::sreg;
 use crate::{Flow, Wave};
 
-/// Micro-ops a wave may run before others get their turn. Checked at jumps only.
+/// Micro-ops a wave may run before other waves get their turn. Checked only at jumps.
 const QUANTUM: u32 = 8192;
 
-/// The number of no dispatch.
+/// Dispatch number that belongs to no dispatch.
 const NONE: u64 = u64::MAX;
 
-/// What is around a wave: the dispatch and the workgroup.
+/// Execution context of a wave: its dispatch and its workgroup.
 #[derive(Debug)]
 pub struct Surroundings {
     pub(crate) grid: *const Grid,
     pub(crate) workgroup: [u32; 3],
-    /// Work-items per dimension, fewer than asked for in a partial workgroup.
+    /// Work-items per dimension; smaller than the launch's workgroup size in a partial workgroup.
     pub(crate) size: [u32; 3],
     pub(crate) linear_workgroup: u64,
-    /// The dispatch that the waves' range caches belong to.
+    /// The dispatch for which the waves' range caches are valid.
     dispatch: u64,
 }
 
@@ -34,14 +34,14 @@ impl Surroundings {
         unsafe { &*self.grid }
     }
 
-    /// The range a kernel of this dispatch may touch that contains `address`.
+    /// Returns the memory range that contains `address`, if kernels of this dispatch may access it.
     pub(crate) fn find(&self, address: u64) -> Option<Range> {
         let own = self.grid().own.iter().find(|range| address >= range.start && address < range.end);
         own.copied().or_else(|| self.grid().memory.find(address))
     }
 }
 
-/// Where a wave stands.
+/// Scheduling state of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ready,
@@ -54,13 +54,13 @@ struct Slot {
     wave: Box<Wave>,
     private: Buffer,
     state: State,
-    /// Turns that ended because the quantum was spent.
+    /// Number of turns that ended because the quantum was used up.
     expired: u32,
-    /// Where the wave was seen to spin.
+    /// Position and register hash at which the wave was found spinning.
     spin: Option<Mark>,
 }
 
-/// A wave's place and registers at a moment. A wave that comes back to the same mark waits for memory to change.
+/// Position and register hash of a wave. A wave that returns to the same mark is spinning until memory changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     program: *const Program,
@@ -70,7 +70,7 @@ struct Mark {
 
 impl Mark {
     fn of(wave: &Wave) -> Mark {
-        // Four running sums, so that the loop is not one long chain of dependent multiplications.
+        // Four independent sums, so that the loop is not one long dependency chain of multiplications.
         let mut sums = [u64::from(wave.scc), 1, 2, 3];
         let mut add = |values: &[u32]| {
             for four in values.chunks_exact(4) {
@@ -86,16 +86,16 @@ impl Mark {
     }
 }
 
-/// What a wave does that was watched for one round of a loop.
+/// Result of watching a wave for one loop iteration.
 enum Watched {
     Spins,
     Moves,
-    /// It got to something other than a jump.
+    /// It reached something other than a jump.
     Left(Flow),
 }
 
 impl Slot {
-    /// Runs the wave until it is back at the mark's place, for a few jumps at most.
+    /// Runs the wave until it is back at the mark's position, for at most a few jumps.
     fn watch(&mut self, mark: Mark, mut witness: Option<&mut Witness>) -> Watched {
         const JUMPS: u32 = 32;
         let wave = &mut *self.wave;
@@ -112,7 +112,7 @@ impl Slot {
         Watched::Moves
     }
 
-    /// Lets the wave have its turn. Says how it ended, and whether the wave only waited.
+    /// Runs one turn of the wave. Returns how the turn ended, and whether the wave only waited.
     fn turn(&mut self, mut witness: Option<&mut Witness>) -> (Flow, bool) {
         if let Some(mark) = self.spin {
             match self.watch(mark, witness.as_deref_mut()) {
@@ -130,7 +130,7 @@ impl Slot {
             return (flow, matches!(flow, Flow::Yield | Flow::Retry));
         }
         self.expired += 1;
-        // Looking costs a few microseconds, so not every time.
+        // Taking a mark costs a few microseconds, so do it only every fourth time.
         if self.expired % 4 != 1 {
             return (flow, false);
         }
@@ -146,12 +146,12 @@ impl Slot {
     }
 }
 
-/// How a slice ended.
+/// How a time slice ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// All waves ended.
     Done,
-    /// There is more to run. `idle` says that all waves only waited: they sleep, or spin on memory.
+    /// Not finished yet. `idle` means that all waves only waited: they sleep, or spin on memory.
     Parked {
         idle: bool,
     },
@@ -165,15 +165,15 @@ pub(crate) struct Workgroup {
     live: usize,
     lds: Buffer,
     surroundings: Box<Surroundings>,
-    /// Looks at this workgroup, if the dispatch is observed.
+    /// Observer state of this workgroup, if the dispatch is observed.
     witness: Option<Box<Witness>>,
 }
 
-// SAFETY: one thread at a time runs a workgroup; what its pointers refer to outlives it and may be used from any thread.
+// SAFETY: only one thread at a time runs a workgroup. The targets of its pointers outlive it and may be used from any thread.
 unsafe impl Send for Workgroup {}
 
 impl Workgroup {
-    /// Storage for workgroups of `grid`.
+    /// Creates storage for workgroups of `grid`.
     pub fn new(grid: &Grid) -> Workgroup {
         Workgroup {
             slots: Vec::new(),
@@ -190,7 +190,7 @@ impl Workgroup {
         }
     }
 
-    /// Puts workgroup `linear` of `grid` at its start.
+    /// Initialises the waves for workgroup `linear` of `grid`.
     pub fn start(&mut self, grid: &Grid, linear: u64) {
         let workgroup = grid.workgroup_of(linear);
         let mut size = grid.workgroup_size;
@@ -218,7 +218,7 @@ impl Workgroup {
             wave.arrived = None;
             wave.scc = false;
             wave.mode = grid.mode;
-            // SAFETY: the wave is prepared for the grid, whose level this machine has.
+            // SAFETY: the wave is prepared for the grid, and this machine supports the grid's CPU level.
             unsafe { (grid.begin.run)(wave, &grid.begin) };
             grid.initial.apply(wave, workgroup);
             grid.entry().enter(wave, grid.entry_index);
@@ -235,7 +235,7 @@ impl Workgroup {
         self.witness = observed.map(|launch| Box::new(launch.workgroup(&self.surroundings, self.live)));
     }
 
-    /// Makes the storage, which may come from another dispatch, that of `grid`: all that is the same for its workgroups.
+    /// Prepares storage, which may come from another dispatch, for `grid`: sets everything that is equal for all its workgroups.
     #[cold]
     fn prepare(&mut self, grid: &Grid) {
         let surroundings = &mut *self.surroundings;
@@ -271,12 +271,12 @@ impl Workgroup {
             wave.surroundings = surroundings;
             wave.fault = None;
             wave.native = grid.native;
-            // Its memory is not what the last dispatch might touch.
+            // The cached ranges belong to the previous dispatch, which may have had access to other memory.
             wave.ranges.clear(generation);
         }
     }
 
-    /// Takes notice of changes of the memory table.
+    /// Clears range caches that are older than the last change of the memory table.
     fn refresh(&mut self) {
         let generation = self.surroundings.grid().memory.generation();
         for slot in &mut self.slots[..self.live] {
@@ -286,7 +286,7 @@ impl Workgroup {
         }
     }
 
-    /// Runs every wave until it ends, waits at the barrier, or has used its turn.
+    /// Runs every wave until it ends, waits at the barrier, or has used up its turn.
     pub fn run(&mut self) -> Outcome {
         self.refresh();
         let mut idle = true;
@@ -314,7 +314,7 @@ impl Workgroup {
                                 self.dismiss();
                                 return Outcome::Fault(Box::new(self.describe(at)));
                             }
-                            // Gave up its turn, or used it up.
+                            // The wave yielded, or used up its turn.
                             _ => runnable = true,
                         }
                     }
@@ -333,7 +333,7 @@ impl Workgroup {
                 if let Some(witness) = &mut self.witness {
                     witness.barrier();
                 }
-                // Everyone is past the barrier: go on at once, unless the dispatch was aborted.
+                // All waves are past the barrier: continue at once, unless the dispatch was aborted.
                 if self.surroundings.grid().is_aborted() {
                     return Outcome::Parked { idle: false };
                 }
@@ -351,7 +351,7 @@ impl Workgroup {
         }
     }
 
-    /// Micro-ops that waves of this workgroup ran.
+    /// Number of micro-ops that the waves of this workgroup executed.
     pub fn executed(&self) -> u64 {
         self.slots[..self.live].iter().map(|slot| slot.wave.executed).sum()
     }
@@ -360,27 +360,29 @@ impl Workgroup {
         self.live as u64
     }
 
-    /// Memory the workgroup's storage takes.
+    /// Memory that the workgroup's storage occupies, in bytes.
     pub fn bytes(&self) -> usize {
         self.slots.iter().map(|slot| slot.wave.vgprs.len() * 256 + slot.private.len()).sum::<usize>()
             + self.lds.len()
     }
 
-    /// A fault of the whole dispatch, placed at the first wave that is still running.
+    /// Creates a fault of the whole dispatch, located at the first wave that is still running.
     pub fn place(&mut self, kind: FaultKind) -> Fault {
         let at = self.slots[..self.live].iter().position(|slot| slot.state != State::Ended).unwrap_or(0);
         self.slots[at].wave.fault = Some((kind, None));
         self.describe(at)
     }
 
-    /// The fault of wave `at`, with its place.
+    /// Creates the fault of wave `at`, with its location.
     fn describe(&mut self, at: usize) -> Fault {
         let grid = self.surroundings.grid();
         let wave = &mut *self.slots[at].wave;
         let fault = wave.fault.take();
-        let (kind, lane) =
-            fault.unwrap_or((FaultKind::Internal { text: "fault without a cause".to_owned() }, None));
-        // SAFETY: a wave that ran has a program, which outlives it.
+        let (kind, lane) = fault.unwrap_or((
+            FaultKind::Internal { text: "a wave faulted without recording a reason".to_owned() },
+            None,
+        ));
+        // SAFETY: a wave that ran has a program, which outlives the wave.
         let program = unsafe { &*wave.program };
         let pc = program.address_of(wave.pc);
         let instruction = match kind {
@@ -406,7 +408,7 @@ impl Workgroup {
     }
 }
 
-/// Runs a wave, under the eyes of a witness if there is one.
+/// Runs a wave, observed if there is a witness.
 fn advance(wave: &mut Wave, witness: Option<&mut Witness>) -> Flow {
     match witness {
         None => run_wave(wave),
@@ -414,10 +416,10 @@ fn advance(wave: &mut Wave, witness: Option<&mut Witness>) -> Flow {
     }
 }
 
-/// Runs a wave until something other than the next micro-op is due, or its budget is spent.
+/// Runs a wave until a micro-op needs the scheduler (end, barrier, fault, yield), or the budget is used up.
 pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
-    // SAFETY: the wave entered a program of its kernel, which lives as long as the kernel. A program's last micro-op jumps, so
-    // `pc` stays inside it; branch targets were resolved to micro-ops of the same program.
+    // SAFETY: the wave entered a program of its kernel, and programs live as long as the kernel. A program's last micro-op is a
+    // jump, so `pc` stays inside it; branch targets were resolved to micro-ops of the same program.
     unsafe {
         let mut uops = (*wave.program).uops.as_ptr();
         let mut pc = wave.pc;
@@ -467,16 +469,16 @@ pub(crate) fn run_wave(wave: &mut Wave) -> Flow {
     }
 }
 
-/// Enters the program at `wave.far`.
+/// Enters the program that contains address `wave.far`. Returns false and sets the fault if there is none.
 pub(crate) fn far(wave: &mut Wave) -> bool {
     let address = wave.far;
-    // SAFETY: the wave runs a program of its kernel.
+    // SAFETY: the wave runs a program of its kernel, which is alive.
     let current = unsafe { &*wave.program };
     if let Some(at) = current.index_of(address) {
         wave.pc = at;
         return true;
     }
-    // SAFETY: a wave that runs programs has surroundings.
+    // SAFETY: a wave that runs programs has surroundings (its workgroup's).
     let grid = unsafe { &*wave.surroundings }.grid();
     match grid.kernel.program_at(grid.level, address) {
         Some(program) if program.index_of(address).is_some() => {

@@ -1,4 +1,5 @@
-//! The check finds races, accesses out of bounds and unset memory, names who did it, and leaves correct kernels alone.
+//! The check finds races, out-of-bounds accesses and uninitialised memory, names the accessor, and reports nothing for correct
+//! kernels.
 
 mod rig;
 
@@ -40,7 +41,7 @@ fn clean(rig: &Rig, kernel: &str, blocks: u32, threads: u32, args: Args) {
     assert_eq!(check_text(&report), "== check: nothing found\n");
 }
 
-/// The one finding of a launch.
+/// Returns the only finding of a launch.
 fn only(rig: &Rig, kernel: &str, blocks: u32, threads: u32, args: Args) -> Finding {
     let (ended, mut report) = checked(rig, kernel, blocks, threads, args);
     ended.unwrap();
@@ -48,7 +49,7 @@ fn only(rig: &Rig, kernel: &str, blocks: u32, threads: u32, args: Args) -> Findi
     report.findings.remove(0)
 }
 
-/// `observed.hip:LINE` of the line that holds `text`.
+/// Returns `observed.hip:LINE` of the line that contains `text`.
 fn line_of(text: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/observed.hip");
     let source = std::fs::read_to_string(path).unwrap();

@@ -1,4 +1,4 @@
-//! What a kernel does wrong is a fault that says what, and where; the device goes on.
+//! Errors in a kernel end in a fault that names the cause and the location, and the device keeps working.
 
 mod rig;
 
@@ -15,7 +15,7 @@ fn rig(arch: Arch) -> Rig {
     Rig::hip("faults.hip", arch)
 }
 
-/// The device still works.
+/// Asserts that the device still works.
 fn still_works(rig: &Rig) {
     let out = rig.alloc(vec![0i32; 64]);
     rig.run("write_at", 1, 64, Args::new().ptr(&out).u64(0)).unwrap();
@@ -208,7 +208,7 @@ fn impossible_launches_are_refused_with_a_reason() {
     refused(long);
 }
 
-/// Pages of this process, which can be taken away.
+/// Pages of this process whose access can be revoked.
 struct Pages {
     address: u64,
     bytes: usize,
@@ -225,7 +225,7 @@ impl Pages {
     }
 
     fn take_away(&self) {
-        // SAFETY: the pages are the test's own, and only kernels use them.
+        // SAFETY: the pages belong to the test, and only kernels use them.
         assert_eq!(unsafe { libc::mprotect(self.address as *mut _, self.bytes, libc::PROT_NONE) }, 0);
     }
 }
@@ -243,7 +243,7 @@ fn a_page_that_the_host_took_away_ends_the_kernel_and_not_the_process() {
         let rig = rig(arch);
         let pages = Pages::new(1 << 20);
         let out = rig.alloc(vec![0i32; 64]);
-        // SAFETY: the range holds nothing but what kernels use, until the watch ends before the pages do.
+        // SAFETY: only kernels use memory in the range, and the watch ends before the pages are unmapped.
         let watch = unsafe { Watch::new(pages.address, pages.bytes as u64) }.unwrap();
         rig.memory.insert(pages.address, pages.bytes as u64, Access::ReadWrite).unwrap();
         let write = || rig.run("write_at", 4, 64, Args::new().u64(pages.address).u64(1000));

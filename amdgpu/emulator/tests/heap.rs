@@ -1,4 +1,4 @@
-//! malloc, free, new and delete in kernels, with the device library's own heap.
+//! `malloc`, `free`, `new` and `delete` in kernels, with the device library's own heap.
 
 mod rig;
 
@@ -12,7 +12,7 @@ use isa::Arch;
 use parking_lot::Mutex;
 use rig::{ARCHS, Allocation, Args, Rig};
 
-/// Pages from this process's allocator, up to a limit.
+/// Provides pages from this process's allocator, up to a limit.
 struct Host {
     memory: Arc<Memory>,
     limit: u64,
@@ -26,7 +26,8 @@ struct State {
 }
 
 impl Host {
-    /// What is larger than any block was given back; slabs stay with the heap. How many there are depends on who was how fast.
+    /// Asserts that only slabs are left: allocations larger than a block were freed, slabs stay with the heap. The number of
+    /// slabs depends on timing.
     fn expect_slabs(&self, what: &str) {
         let state = self.state.lock();
         assert!(!state.taken.is_empty(), "{what}");
@@ -43,7 +44,7 @@ impl Pages for Host {
         }
         let align = if bytes >= SLAB { SLAB } else { PAGE };
         let layout = Layout::from_size_align(bytes as usize, align as usize).unwrap();
-        // SAFETY: the size is above zero.
+        // SAFETY: the size is not zero.
         let address = unsafe { alloc_zeroed(layout) } as u64;
         assert_ne!(address, 0);
         self.memory.insert(address, bytes, Access::ReadWrite).unwrap();
@@ -66,7 +67,7 @@ impl Pages for Host {
 impl Drop for Host {
     fn drop(&mut self) {
         for (address, layout) in self.state.get_mut().taken.drain() {
-            // SAFETY: allocated above with the same layout; no kernel runs any more.
+            // SAFETY: allocated above with the same layout; no kernel is running any longer.
             unsafe { dealloc(address as *mut u8, layout) };
         }
     }
@@ -98,8 +99,8 @@ impl Device {
     }
 }
 
-/// What makes the compiler write a version of code object. Version 6 is newer than the device library, whose parts have to be named
-/// to be linked all the same.
+/// Compiler flags for a code object version. Version 6 is newer than the device library, so the library's files have to be named
+/// explicitly to be linked.
 fn flags(arch: Arch, version: u32) -> Vec<String> {
     let mut flags = vec![format!("-mcode-object-version={version}")];
     if version == 6 {
@@ -118,7 +119,7 @@ fn flags(arch: Arch, version: u32) -> Vec<String> {
     flags
 }
 
-/// Both architectures, with the heap's books in the module (4) and in the device's block (5 and 6).
+/// Runs `test` on both architectures, with the heap's metadata in the module (version 4) and in the device's block (5 and 6).
 fn everywhere(limit: u64, test: impl Fn(&Device, &str)) {
     for arch in ARCHS {
         for version in [4, 5, 6] {

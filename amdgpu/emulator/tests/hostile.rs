@@ -1,4 +1,4 @@
-//! Damaged kernels and damaged output never bring the device down: every run ends, in success or in a fault.
+//! Corrupted kernels and corrupted output never crash the device: every run ends, in success or in a fault.
 
 mod rig;
 
@@ -10,7 +10,7 @@ use emulator::{GpuConfig, Level, Options, Program, print_records, render_message
 use isa::Arch;
 use rig::{ARCHS, Args, Rig};
 
-/// A small, seeded source of numbers, so that a failure can be repeated.
+/// Small seeded random number generator, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -45,7 +45,7 @@ fn any_bytes_compile_to_a_program() {
     }
 }
 
-/// Runs `kernel` of an image whose code was damaged in a few bits, many times over.
+/// Runs `kernel` many times, from an image with a few flipped bits in its code.
 fn run_damaged(arch: Arch, image: &Arc<[u8]>, kernel: &str, rounds: usize, seed: u64) {
     let object = CodeObject::parse(image.clone()).unwrap();
     let entry = object.kernel(kernel).unwrap().entry_address;
@@ -66,7 +66,7 @@ fn run_damaged(arch: Arch, image: &Arc<[u8]>, kernel: &str, rounds: usize, seed:
         let mut dispatch = rig.dispatch(kernel, [2, 1, 1], [128, 1, 1], args);
         dispatch.kernarg.truncate(dispatch.kernel.kernel.kernarg_size as usize);
         dispatch.deadline = Some(Instant::now() + Duration::from_millis(20));
-        // Success and every kind of fault are fine; a crash of this process is not.
+        // Success and any fault are acceptable; a crash of this process is not.
         if let Err(fault) = rig.gpu.launch(&dispatch) {
             assert!(
                 !matches!(fault.kind, emulator::FaultKind::Internal { .. }),

@@ -1,4 +1,4 @@
-//! Scalar and memory instructions, assembled by LLVM, against results worked out by hand.
+//! Scalar and memory instructions, assembled by LLVM, compared with results computed by hand.
 
 mod rig;
 
@@ -6,7 +6,7 @@ use emulator::FaultKind;
 use isa::Arch;
 use rig::{ARCHS, Args, Rig, SNIPPET_BYTES, run_snippet, snippet};
 
-/// Runs scalar code that leaves its results in s16 and after; checks as many as are expected.
+/// Runs scalar code that leaves its results in s16 and following registers, and compares as many as `expected` has.
 fn scalars(body: &str, expected: &[u32]) {
     for arch in ARCHS {
         let (scalars, ..) = run_snippet(arch, body, &[]);
@@ -261,7 +261,7 @@ fn loads_can_go_straight_to_local_memory() {
 #[test]
 fn private_memory_can_go_straight_to_local_memory() {
     for arch in ARCHS {
-        // One has operations for it, the other a bit. The offset counts at both ends.
+        // gfx942 has separate opcodes for it, gfx90a a bit. The offset applies to the source and the destination.
         let load = |kind: &str| match arch {
             Arch::Gfx90a => format!("scratch_load_{kind} v4, off offset:4 lds\n"),
             Arch::Gfx942 => format!("scratch_load_lds_{kind} v4, off offset:4\n"),
@@ -301,7 +301,7 @@ fn breakpoints_and_messages_pass_and_other_traps_end_the_kernel() {
     }
 }
 
-/// One value per lane.
+/// Computes one value per lane.
 fn lanes(of: impl Fn(u32) -> u32) -> [u32; 64] {
     std::array::from_fn(|lane| of(lane as u32))
 }
@@ -352,7 +352,7 @@ fn vector_instructions_can_be_skipped() {
 #[test]
 fn forked_branches_run_both_sides_before_they_join() {
     for arch in ARCHS {
-        // The stack of forks begins at s0.
+        // The fork stack starts at s0.
         let save =
             "s_mov_b64 s[40:41], s[0:1]\n s_mov_b64 s[42:43], s[2:3]\n s_mov_b32 s44, 0\n s_mov_b32 s16, 0";
         let restore = "s_mov_b64 exec, -1\n s_mov_b64 s[0:1], s[40:41]\n s_mov_b64 s[2:3], s[42:43]";
@@ -371,7 +371,7 @@ fn forked_branches_run_both_sides_before_they_join() {
             assert_eq!(v[0], lanes(|lane| if lane < small { 1 } else { 2 }), "{arch:?} {fork}");
             let order = if small < 32 { 0x12 } else { 0x21 };
             assert_eq!(s[0], order, "{arch:?} {fork}: the smaller side runs first");
-            // With all lanes on one side nothing is forked.
+            // With all lanes on one side, nothing is pushed onto the fork stack.
             let (_, v, _) = run_snippet(
                 arch,
                 &format!(

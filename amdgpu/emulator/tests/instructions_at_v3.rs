@@ -1,4 +1,4 @@
-//! The tests of `instructions.rs` with the native code of processors without AVX-512: `rig` goes by the name of this file.
+//! The tests of `instructions.rs` with native code for CPUs without AVX-512: `rig` selects this by the name of this file.
 
 #[path = "instructions.rs"]
 mod instructions;

@@ -1,4 +1,4 @@
-//! Kernels compiled from HIP by the real compiler give the results the CPU gives.
+//! Kernels compiled from HIP by the real compiler produce the same results as the CPU.
 
 mod rig;
 
@@ -243,7 +243,7 @@ fn kernels_that_want_arguments_preloaded_find_them() {
         let flags = ["-mllvm", "-amdgpu-kernarg-preload-count=8"];
         let rig = Rig::new(arch, rig::hip("basic.hip", arch, &flags));
         let descriptor = &rig.module.kernel("vadd").unwrap().kernel.descriptor;
-        assert!(descriptor.kernarg_preload_length > 0, "the compiler did as it was told");
+        assert!(descriptor.kernarg_preload_length > 0, "the compiler ignored the kernarg preload option");
         let (a, b) = (rig.alloc(vec![2f32; 300]), rig.alloc(vec![0.5f32; 300]));
         let c = rig.alloc(vec![0f32; 300]);
         rig.run("vadd", 5, 64, Args::new().ptr(&a).ptr(&b).ptr(&c).u32(300)).unwrap();
@@ -254,7 +254,7 @@ fn kernels_that_want_arguments_preloaded_find_them() {
 #[test]
 fn a_partial_workgroup_has_only_its_own_work_items() {
     for arch in ARCHS {
-        // Without this flag the compiler takes all workgroups to be whole.
+        // Without this flag the compiler assumes that all workgroups are full.
         let rig = Rig::new(arch, rig::hip("basic.hip", arch, &["-fno-offload-uniform-block"]));
         let out = rig.alloc(vec![0u32; 192]);
         let mut dispatch = rig.dispatch("last_block_size", [3, 1, 1], [64, 1, 1], Args::new().ptr(&out));

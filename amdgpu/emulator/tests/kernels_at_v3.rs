@@ -1,4 +1,4 @@
-//! The tests of `kernels.rs` with the native code of processors without AVX-512: `rig` goes by the name of this file.
+//! The tests of `kernels.rs` with native code for CPUs without AVX-512: `rig` selects this by the name of this file.
 
 #[path = "kernels.rs"]
 mod kernels;

@@ -1,4 +1,4 @@
-//! The tests of `kernels.rs` without native code: `rig` goes by the name of this file.
+//! The tests of `kernels.rs` without native code: `rig` selects this by the name of this file.
 
 #[path = "kernels.rs"]
 mod kernels;

@@ -1,4 +1,4 @@
-//! Launching: several at once, whole grids at once, and at every CPU level.
+//! Kernel launches: several at once, cooperative launches, and every CPU level.
 
 mod rig;
 
@@ -79,7 +79,7 @@ fn elements_of_8_and_16_bytes_are_never_seen_half_written() {
         let config = GpuConfig { threads: 2, level: Some(level), ..GpuConfig::new(Arch::Gfx942) };
         let rig = Rig::with_config(config, image);
         for kernel in ["tear_pairs", "tear_fours"] {
-            // All lanes at one element, in a row, and apart; with whole waves and with others.
+            // All lanes at one element, at consecutive elements, and at distant ones; with full and partial waves.
             for (step, items) in [(0, 64), (1, 64), (3, 64), (0, 1), (1, 50), (3, 17)] {
                 let memory = rig.alloc(vec![[0u64; 2]; 64 * 3]);
                 let (done, torn) = (rig.alloc(vec![0u32]), rig.alloc(vec![0u32]));

@@ -1,4 +1,4 @@
-//! Formatted output of kernels, through host calls and through the output buffer.
+//! `printf` output of kernels, through hostcalls and through the printf buffer.
 
 mod rig;
 

@@ -1,4 +1,4 @@
-//! The profile counts what was executed exactly, and memory by the rules it states.
+//! The profile counts executed instructions exactly, and memory traffic by its documented model.
 
 mod rig;
 
@@ -83,7 +83,7 @@ fn a_column_of_rows_of_32_words_meets_in_one_bank_and_padding_mends_it() {
         let out = rig.alloc(vec![0f32; 64]);
         let args = || Args::new().ptr(&out);
         let bad = profiled(&rig, "column_of_32", 3, 64, 64 * 32 * 4, args()).profile;
-        // 32 lanes at a time in one bank: 32 cycles instead of one, for each half of each of 3 waves.
+        // All 32 lanes of a group hit one bank: 32 cycles instead of one, for each half of each of 3 waves.
         for local in [&bad.local_stores, &bad.local_loads] {
             assert_eq!((local.instructions, local.bytes), (3, 3 * 256), "{arch:?}");
             assert_eq!((local.cycles, local.conflicts), (3 * 64, 3 * 62), "{arch:?}");

@@ -1,4 +1,4 @@
-//! The instruction trace shows what the chosen wave did, one instruction a line.
+//! The instruction trace shows what the selected wave executed, one instruction per line.
 
 mod rig;
 
@@ -10,7 +10,7 @@ use isa::Arch;
 use parking_lot::Mutex;
 use rig::{ARCHS, Args, Rig, hip};
 
-/// A trace that can be read while it is written.
+/// Trace output that can be read while it is written.
 #[derive(Clone, Default)]
 struct Text(Arc<Mutex<Vec<u8>>>);
 
@@ -48,7 +48,7 @@ fn trace(options: TraceOptions) -> ObserveOptions {
     ObserveOptions { trace: Some(options), ..ObserveOptions::default() }
 }
 
-/// The trace with addresses that change from run to run replaced.
+/// Replaces addresses that change between runs.
 fn stable(text: &str, names: &[(u64, &str)]) -> String {
     let mut text = text.to_owned();
     for (address, name) in names {
@@ -116,7 +116,7 @@ fn private_memory_is_shown_by_the_offset_a_work_item_sees() {
             |word: &str| u32::from_str_radix(word.split(['=', ' ', '\n']).next().unwrap(), 16).unwrap();
         let offsets: Vec<u32> = text.split("private@").skip(1).map(offset).collect();
         assert!(offsets.len() >= 20, "{text}");
-        // The array's 64 bytes, within the few that the compiler may put before it.
+        // The array's 64 bytes, after the few bytes that the compiler may place before it.
         let (first, last) = (offsets.iter().min().unwrap(), offsets.iter().max().unwrap());
         assert!(last - first < 64 && *last < 256, "{first}..{last}\n{text}");
         // The loop stores k at order[k], from the last element to the first.

@@ -1,12 +1,13 @@
-//! Inline constants and literals as the bits an operation of some type sees.
+//! Bits of inline constants and literals for an operand type.
 
 use crate::{DataType, Element, Operand};
 
 impl Operand {
-    /// The bits of a constant in an operand of type `data_type`, or `None` for registers and hardware values.
+    /// Bits of a constant in an operand of type `data_type`, or `None` for registers and hardware values.
     ///
-    /// Integers are sign-extended to the operand; floats are encoded in its precision. A literal is the upper half of
-    /// an f64 and is extended to 64-bit integers by their sign. In packed halves the constant is the lower one.
+    /// Integers are sign-extended to the operand's width; floats are encoded in its precision. A literal is the upper half of an
+    /// f64. For 64-bit integers it is sign-extended if the type is signed, else zero-extended. In packed halves the constant is
+    /// the lower one.
     pub fn constant_bits(self, data_type: DataType) -> Option<u64> {
         let wide = data_type.element_bits() == 64;
         Some(match self {
@@ -24,9 +25,9 @@ impl Operand {
     }
 }
 
-/// An inline float in the precision of the operand. Packed integers see the bits of an f32.
+/// An inline float in the precision of the operand. Packed integers use the f32 bits.
 fn float_bits(bits: u32, data_type: DataType) -> u64 {
-    // 1/2pi is the one that precision changes.
+    // 1/(2*pi) is the only inline float that is not exact in every precision.
     const RECIPROCAL_OF_TWO_PI: u32 = 0x3e22_f983;
     let packed_integers = data_type.count() > 1 && !data_type.is_float();
     match data_type.element_bits() {
@@ -34,7 +35,7 @@ fn float_bits(bits: u32, data_type: DataType) -> u64 {
         64 => f64::from(f32::from_bits(bits)).to_bits(),
         16 if bits == RECIPROCAL_OF_TWO_PI && !packed_integers => 0x3118,
         16 if !packed_integers => {
-            // All others are powers of two: sign, and an exponent with another bias.
+            // All others are powers of two: only sign and exponent, whose bias differs.
             let (sign, exponent) = (bits >> 31, bits >> 23 & 0xff);
             (sign << 15 | (exponent + 15 - 127) << 10).into()
         }

@@ -1,4 +1,4 @@
-//! The type of an operand: how many registers it spans and how an inline constant expands in it.
+//! Operand types: how many registers an operand spans, and how an inline constant expands in it.
 
 macro_rules! data_types {
     ($($name:ident $element:ident $bits:literal $count:literal)*) => {
@@ -87,7 +87,7 @@ data_types! {
     BF8x16   Bf8         8 16
 }
 
-/// What the bits of one element mean.
+/// Interpretation of an element's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     Bits,
@@ -97,7 +97,7 @@ pub enum Element {
     Float,
     /// bfloat16.
     Brain,
-    /// binary32 with the mantissa cut to 10 bits.
+    /// binary32 with the mantissa truncated to 10 bits.
     Xf32,
     /// 8-bit float, E4M3.
     Fp8,
@@ -111,7 +111,7 @@ impl DataType {
         (self.element_bits() * self.count()).div_ceil(32)
     }
 
-    /// Whether source modifiers mean negation and absolute value (rather than sign extension).
+    /// Whether source modifiers mean negation and absolute value, instead of sign extension.
     pub const fn is_float(self) -> bool {
         matches!(self.element(), Element::Float | Element::Brain | Element::Xf32)
     }

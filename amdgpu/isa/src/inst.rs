@@ -1,9 +1,9 @@
-//! A decoded instruction: what the emulator compiles and the disassembler prints.
+//! Decoded instructions: the input of the emulator's compiler and of the disassembler.
 
 use crate::table::{Encoding, Flags};
 use crate::{DataType, Op};
 
-/// The two instruction sets of this crate. One executor serves both; the decode tables differ.
+/// The supported instruction sets. Both are executed by the same code; the decode tables differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arch {
     Gfx90a,
@@ -34,7 +34,7 @@ pub enum Format {
     Exp,
 }
 
-/// One operand. Register numbers name the first of `width` consecutive registers; the width follows from the operation.
+/// One operand. A register number is the first of `width` consecutive registers; the operation determines the width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Operand {
     #[default]
@@ -58,7 +58,7 @@ pub enum Operand {
     ExecHi,
     /// Inline integer constant -16..=64.
     Int(i8),
-    /// Inline float constant, as the f64 it names: ±0.5, ±1, ±2, ±4, 1/(2π). The operation's type decides its bits.
+    /// Inline float constant, as f32 bits: ±0.5, ±1, ±2, ±4, 1/(2π). The operand type determines its actual bits.
     Float(f32Bits),
     /// 32-bit literal that follows the instruction.
     Literal(u32),
@@ -74,7 +74,7 @@ pub enum Operand {
     LdsDirect,
 }
 
-/// An inline float constant by its f32 bit pattern (so that [`Operand`] stays `Eq`).
+/// Inline float constant as f32 bits (so that [`Operand`] can be `Eq`).
 #[expect(non_camel_case_types, reason = "reads as a primitive")]
 pub type f32Bits = u32;
 
@@ -89,7 +89,7 @@ pub struct Dpp {
 }
 
 impl Dpp {
-    /// `row_newbcast:0..15`, the one control that 64-bit operations take.
+    /// `row_newbcast:0..15`, the only control that 64-bit operations support.
     pub const fn is_row_newbcast(ctrl: u16) -> bool {
         ctrl >= 0x150 && ctrl <= 0x15f
     }
@@ -127,12 +127,12 @@ pub struct Sdwa {
     pub src1_sext: bool,
 }
 
-/// Source and result modifiers. Bit `i` of a mask belongs to `src[i]`.
+/// Source and result modifiers. Bit `i` of a mask applies to `src[i]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Modifiers {
     pub neg: u8,
     pub abs: u8,
-    /// VOP3P: the high half's negation.
+    /// VOP3P: negation of the high half.
     pub neg_hi: u8,
     /// VOP3/VOP3P: bit 3 selects the destination half.
     pub op_sel: u8,
@@ -140,7 +140,7 @@ pub struct Modifiers {
     pub clamp: bool,
     /// 0 none, 1 *2, 2 *4, 3 /2.
     pub omod: u8,
-    /// An integer source of a floating-point operation whose `neg` bit is set. It has no effect; kept for the text.
+    /// Integer sources of a floating-point operation whose `neg` bit is set. No effect; kept for the disassembly.
     pub sext: u8,
     /// MFMA broadcast controls.
     pub cbsz: u8,
@@ -148,7 +148,7 @@ pub struct Modifiers {
     pub blgp: u8,
 }
 
-/// Memory-instruction bits. On gfx942 `glc`/`slc` are named sc0/nt and `scc` is sc1.
+/// Bits of memory instructions. On gfx942, `glc` is named sc0, `slc` nt, and `scc` sc1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct MemoryBits {
     pub glc: bool,
@@ -159,16 +159,16 @@ pub struct MemoryBits {
     pub idxen: bool,
     /// FLAT family: `saddr` is a register (not `off`).
     pub has_saddr: bool,
-    /// SCRATCH on gfx942: the vector address is used (SVE bit). DS: the GDS bit.
+    /// `sve`: SCRATCH on gfx942 uses the vector address (SVE bit). `gds`: the GDS bit of DS.
     pub sve: bool,
     pub gds: bool,
     /// SMEM: the offset is an SGPR (`src[1]`), an immediate (`offset`), or both.
     pub soffset_en: bool,
     pub imm: bool,
     pub tfe: bool,
-    /// SMEM probes: the 7-bit mode in the place of the data register.
+    /// SMEM probes: the 7-bit mode, encoded in the data register field.
     pub probe: u8,
-    /// MIMG: which components are moved, and how the coordinates are given.
+    /// MIMG: the components that are moved, and the form of the coordinates.
     pub dmask: u8,
     pub unorm: bool,
     pub a16: bool,
@@ -182,7 +182,7 @@ pub struct MemoryBits {
 
 /// A decoded instruction.
 ///
-/// Operand places, by format:
+/// Operands by format:
 /// * SOP1 `dst, src[0]`; SOP2 `dst, src[0..2]`; SOPC `src[0..2]`; SOPK `dst, imm` (simm16); SOPP `imm` (simm16).
 /// * SMEM `dst` (data, also the store source), `src[0]` base pair, `src[1]` soffset or None, `imm` offset.
 /// * VOP1/VOP2/VOPC/VOP3: `dst`, `sdst` (carry-out or compare mask; VOPC e32 writes `VccLo` as `sdst` and has no `dst`;
@@ -214,12 +214,12 @@ pub struct Inst {
 }
 
 impl Inst {
-    /// The row of the encoding tables.
+    /// The row in the encoding tables.
     pub fn encoding(&self) -> &'static Encoding {
         self.op.encoding()
     }
 
-    /// Number of 32-bit registers of the destination (of memory operations: of what is loaded or returned).
+    /// Number of 32-bit registers of the destination; for memory operations, of the loaded or returned data.
     pub fn dst_width(&self) -> u32 {
         self.dst_type().dwords()
     }
@@ -234,16 +234,16 @@ impl Inst {
         self.src_type(index).dwords()
     }
 
-    /// The bits of source `index` where it is a constant, as the operation sees them.
+    /// Bits of source `index` as seen by the operation, if it is a constant.
     pub fn src_constant(&self, index: usize) -> Option<u64> {
         self.src[index].constant_bits(self.src_type(index))
     }
 
-    /// Type of source `index`, in the places that the documentation of [`Inst`] lists.
+    /// Type of source `index`, with the operand order documented at [`Inst`].
     pub fn src_type(&self, index: usize) -> DataType {
         let declared = self.encoding().src[index];
         match (self.format, index) {
-            // With a scalar base the vector address of GLOBAL is a 32-bit offset.
+            // With a scalar base, the vector address of GLOBAL is a 32-bit offset.
             (Format::Global, 0) if self.memory.has_saddr => DataType::U32,
             (Format::Global, 2) if self.memory.has_saddr => DataType::U64,
             (Format::Scratch, 2) if self.memory.has_saddr => DataType::U32,
@@ -254,8 +254,8 @@ impl Inst {
         }
     }
 
-    /// MIMG: number of 32-bit registers of the data, which depends on the components chosen. Atomics move one or two
-    /// components, compare-and-swap twice as many; they have no other masks.
+    /// MIMG: number of 32-bit registers of the data, which depends on the selected components. Atomics move one or two
+    /// components, compare-and-swap twice as many; other masks are invalid for them.
     pub fn image_data_width(&self) -> Option<u32> {
         let flags = self.encoding().flags;
         let components = self.memory.dmask.count_ones().max(1);

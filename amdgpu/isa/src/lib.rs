@@ -1,6 +1,6 @@
-//! The gfx90a and gfx942 instruction sets: encodings, decoding, disassembly.
+//! The gfx90a and gfx942 instruction sets: encodings, decoder, disassembler.
 //!
-//! Owns what the bits mean; refuses to know what executing them does. Encodings live in tables (`table/`), one aligned line each.
+//! Defines the meaning of the bits, not the execution. The encodings are in tables (`table/`), one aligned line each.
 
 mod constant;
 mod data_type;
@@ -15,7 +15,7 @@ pub use inst::*;
 pub use table::{ENCODINGS, Encoding, Flags, Op};
 pub use text::disassemble;
 
-/// Decodes a stream of bytes as both architectures and writes down what it finds: the body of the fuzz target.
+/// Decodes and disassembles a byte stream for both architectures: the body of the fuzz target.
 pub fn exercise(bytes: &[u8]) {
     for arch in [Arch::Gfx90a, Arch::Gfx942] {
         let mut offset = 0;

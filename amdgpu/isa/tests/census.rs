@@ -1,4 +1,4 @@
-//! Every instruction seen in real libraries has an operation and the encoding it was seen in.
+//! Every instruction found in real libraries is in the tables, with the encoding in which it was found.
 
 use isa::{Arch, ENCODINGS, Flags, Format, Op};
 
@@ -8,7 +8,7 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     CENSUS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'))
 }
 
-/// The operation of a mnemonic, and the suffix of its encoding.
+/// Operation of a mnemonic, and the suffix of its encoding.
 fn parse(mnemonic: &str) -> (Option<Op>, &str) {
     for suffix in ["_e32", "_e64", "_sdwa", "_dpp"] {
         if let Some(name) = mnemonic.strip_suffix(suffix) {
@@ -41,7 +41,7 @@ fn every_mnemonic_of_the_census_has_an_operation_and_its_encoding() {
     let mut count = 0;
     for (encoding, mnemonic) in rows() {
         let (op, suffix) = parse(mnemonic);
-        let row = op.unwrap_or_else(|| panic!("{mnemonic} is no operation")).encoding();
+        let row = op.unwrap_or_else(|| panic!("{mnemonic} is not a known operation")).encoding();
         let (_, format) = formats.iter().find(|(name, _)| *name == encoding).expect("a known encoding");
         let has_form = match suffix {
             "_e64" => *format == Format::Vop3 && !row.flags.has(Flags::NO_E64),

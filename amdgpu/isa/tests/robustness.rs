@@ -1,4 +1,4 @@
-//! Whatever the bytes, decoding ends in an instruction or an error, and instructions can be written down.
+//! For any bytes, decoding ends in an instruction or an error, and every instruction can be disassembled.
 
 use isa::{Arch, DecodeError, decode, disassemble, exercise};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn errors_say_what_was_found() {
     assert_eq!(unknown.to_string(), "unknown reserved instruction 0xffffffff 0xffffffff");
     let short = decode(Arch::Gfx90a, &[0x00, 0x00]).expect_err("half a word");
     assert_eq!(short.to_string(), "instruction needs 4 bytes, 2 are left");
-    // v_lshl_add_u64 came with gfx942.
+    // v_lshl_add_u64 is new in gfx942.
     let gfx942 = [0x04, 0x00, 0x08, 0xd2, 0x08, 0x15, 0x32, 0x04];
     assert!(decode(Arch::Gfx942, &gfx942).is_ok());
     let error = decode(Arch::Gfx90a, &gfx942).expect_err("not on gfx90a");

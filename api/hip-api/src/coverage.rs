@@ -1,13 +1,13 @@
-//! The page that tells people which functions work: `docs/hip-coverage.md`.
+//! Generator of the coverage page `docs/hip-coverage.md`, which lists the supported functions.
 //!
-//! Owns the wording of the page; every fact in it comes from the table and from the reasons beside it.
+//! Defines the wording of the page; all facts come from the table and from the reasons in `refusal.rs`.
 
 use std::fmt::Write as _;
 
 use crate::meta::{Class, EXCEPTIONS, FAMILIES, Soname, TABLE};
 use crate::refusal;
 
-/// The coverage page, in Markdown.
+/// Returns the coverage page in Markdown.
 pub fn coverage_page() -> String {
     let mut page = String::from(
         "<!-- Written by `cargo xtask codegen` from api/hip-api/src/table.rs. Do not edit. -->\n\n# HIP coverage\n\n",
@@ -71,7 +71,7 @@ pub fn coverage_page() -> String {
     page
 }
 
-/// Why rows of a family are refused, a line for each reason.
+/// Writes the reasons why rows of a family are not supported, one line each.
 fn write_reasons(page: &mut String, family: &str) {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for row in TABLE.iter().filter(|row| row.family == family) {

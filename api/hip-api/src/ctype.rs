@@ -1,7 +1,7 @@
-//! How a Rust type is spelled in C, and the macros that declare the C types of HIP.
+//! C spelling of Rust types, and the macros that declare the C types of HIP.
 //!
-//! Owns the rule that every type in a row of the table can be written back as C, so that the vendor's
-//! compiler can compare it with the vendor's header. Refuses to guess: a type without a C name does not compile.
+//! Every type in a row of the table can be written as C, so that the vendor's compiler can compare it with the vendor's header. A
+//! type without a C name is a compile error.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -9,11 +9,11 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 pub trait CType {
     /// Declares `declarator` as this type: `<*mut u8>::declare("p")` is `unsigned char *p`.
     fn declare(declarator: &str) -> String;
-    /// The same for the `const` qualified type.
+    /// Like [`CType::declare`], but for the `const`-qualified type.
     fn declare_const(declarator: &str) -> String;
 }
 
-/// Joins a type name and a declarator the way C programmers do.
+/// Joins a type name and a declarator in the usual C style.
 pub fn join(type_name: &str, declarator: &str) -> String {
     if declarator.is_empty() { type_name.to_owned() } else { format!("{type_name} {declarator}") }
 }
@@ -37,7 +37,7 @@ named! {
     c_char => "char",
 }
 
-// `c_char` is `i8` on x86-64 and `u8` on aarch64, where `unsigned char` then also reads as `char`.
+// `c_char` is `i8` on x86-64 and `u8` on aarch64, where `unsigned char` is then also spelled `char`.
 #[cfg(target_arch = "x86_64")]
 named! { u8 => "unsigned char" }
 
@@ -103,7 +103,7 @@ pub struct Enumeration {
     pub constants: &'static [(&'static str, u32)],
 }
 
-/// Declares opaque structs: only pointers to them exist.
+/// Declares opaque structs, used only through pointers.
 macro_rules! c_opaque {
     ($($(#[$meta:meta])* $name:ident,)*) => { $(
         $(#[$meta])*
@@ -116,7 +116,7 @@ macro_rules! c_opaque {
     )* };
 }
 
-/// Declares C enumerations as transparent integers, so that a value nobody has heard of survives.
+/// Declares C enumerations as transparent integers, so that unknown values are preserved.
 macro_rules! c_enums {
     ($($(#[$meta:meta])* $name:ident { $($constant:ident = $value:literal,)* })*) => {
         $(
@@ -128,10 +128,10 @@ macro_rules! c_enums {
             $(pub const $constant: $name = $name($value);)*
 
             impl $name {
-                /// Every constant of the vendor header, in its order; aliases share a value.
+                /// All constants of the vendor header, in its order; aliases have equal values.
                 pub const CONSTANTS: &'static [(&'static str, u32)] = &[$((stringify!($constant), $value)),*];
 
-                /// The first constant with this value.
+                /// Returns the first constant with this value.
                 pub fn name(self) -> Option<&'static str> {
                     Self::CONSTANTS.iter().find(|(_, value)| *value == self.0).map(|(name, _)| *name)
                 }
@@ -169,8 +169,8 @@ macro_rules! c_structs {
             impl Default for $name {
                 /// All bits zero.
                 fn default() -> Self {
-                    // SAFETY: the fields are integers, floats, raw pointers, optional function pointers and
-                    // arrays or structs of these; all bits zero is a value of each.
+                    // SAFETY: the fields are integers, floats, raw pointers, optional function pointers, and arrays or structs of
+                    // these; all-zero bits are a valid value of each.
                     unsafe { core::mem::zeroed() }
                 }
             }
@@ -201,7 +201,7 @@ macro_rules! c_flags {
     };
 }
 
-/// Says that the C name of a type is its Rust name.
+/// Declares that the C name of a type is its Rust name.
 macro_rules! c_name {
     ($name:ident) => {
         impl $crate::ctype::CType for $name {

@@ -1,7 +1,7 @@
-//! What programs are told about a status: the names and texts of hipGetErrorName, hipGetErrorString and
-//! hiprtcGetErrorString, and a Rust error for everything that is not success.
+//! Names and texts of statuses, as returned by hipGetErrorName, hipGetErrorString and hiprtcGetErrorString, and a Rust error type
+//! for every status but success.
 //!
-//! Owns the wording. Holds no last error: that belongs to a thread of the client.
+//! Does not store the last error, which belongs to a thread of the client.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -24,29 +24,30 @@ impl HipError {
 }
 
 impl hipError_t {
-    /// Success is `Ok`.
+    /// Converts success to `Ok`.
     pub fn ok(self) -> Result<(), HipError> {
         HipError::new(self).map_or(Ok(()), Err)
     }
 
-    /// What hipGetErrorString returns. The library of soname 5 returns [`error_name`](Self::error_name) there too.
+    /// Text that hipGetErrorString returns. In the library of soname 5 that function returns [`error_name`](Self::error_name) as
+    /// well.
     pub fn error_string(self) -> &'static CStr {
         row(self).map_or(c"unknown error", |(_, _, text)| *text)
     }
 
-    /// What hipGetErrorName returns.
+    /// Name that hipGetErrorName returns.
     pub fn error_name(self) -> &'static CStr {
         row(self).map_or(c"hipErrorUnknown", |(_, name, _)| *name)
     }
 
-    /// Whether hipDrvGetErrorName and hipDrvGetErrorString know this status.
+    /// Whether hipDrvGetErrorName and hipDrvGetErrorString recognise this status.
     pub fn is_known(self) -> bool {
         row(self).is_some()
     }
 }
 
 impl hiprtcResult {
-    /// What hiprtcGetErrorString returns: the name, or nothing for a value that no header has.
+    /// Text that hiprtcGetErrorString returns: the name, or `None` for a value that no header defines.
     pub fn error_string(self) -> Option<&'static CStr> {
         HIPRTC_NAMES.iter().find(|(code, _)| *code == self).map(|(_, name)| *name)
     }
@@ -59,7 +60,7 @@ impl From<HipError> for hipError_t {
 }
 
 impl From<hipError_t> for HipError {
-    /// Success is no error: it becomes hipErrorUnknown. Use [`HipError::new`] or [`hipError_t::ok`] to tell them apart.
+    /// Success is not an error and becomes hipErrorUnknown. Use [`HipError::new`] or [`hipError_t::ok`] to distinguish them.
     fn from(status: hipError_t) -> HipError {
         HipError::new(status).unwrap_or(HipError(hipErrorUnknown))
     }

@@ -1,33 +1,33 @@
-//! The rows of the table as data: for version scripts, the coverage page, opcode names and tests.
+//! Rows of the function table as data, for version scripts, the coverage page, opcode names and tests.
 //!
-//! Owns what is derived from a row without running HIP. Writes no file; `cargo xtask codegen` does.
+//! Contains everything that can be derived from a row without running HIP. Writes no files; `cargo xtask codegen` does.
 
 use std::fmt;
 
 use crate::ctype::CType;
 
-/// How a function travels.
+/// How a function is forwarded to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// Answered in the client, no traffic.
+    /// Answered in the client, without network traffic.
     Local,
-    /// Sent, never waited for.
+    /// Sent without waiting for a reply.
     Post,
-    /// Waits for one reply.
+    /// Sent; waits for one reply.
     Call,
-    /// Exported, returns hipErrorNotSupported and logs its name once.
+    /// Exported, but returns hipErrorNotSupported and logs its name once.
     Absent,
 }
 
 impl Class {
     pub const ALL: [Class; 4] = [Class::Local, Class::Post, Class::Call, Class::Absent];
 
-    /// What the class means to a program.
+    /// Meaning of the class, for the coverage page.
     pub fn meaning(self) -> &'static str {
         match self {
-            Class::Local => "answered in the client, no traffic",
-            Class::Post => "sent, never waited for",
-            Class::Call => "waits for one reply",
+            Class::Local => "answered in the client, without network traffic",
+            Class::Post => "sent without waiting for a reply",
+            Class::Call => "sent, and waits for one reply",
             Class::Absent => "exported, returns `hipErrorNotSupported`",
         }
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// The major version in the file name of a libamdhip64.
+/// Major version in the soname of a libamdhip64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Soname {
     V5 = 5,
@@ -59,7 +59,7 @@ impl Soname {
         self as u8
     }
 
-    /// The soname of the runtime library.
+    /// Soname of the runtime library.
     pub fn library(self) -> &'static str {
         match self {
             Soname::V5 => "libamdhip64.so.5",
@@ -68,7 +68,7 @@ impl Soname {
         }
     }
 
-    /// The version nodes that AMD's library of this soname defines, oldest first.
+    /// Version nodes that AMD's library of this soname defines, oldest first.
     pub fn nodes(self) -> &'static [&'static str] {
         match self {
             Soname::V5 => &NODES[..7],
@@ -78,7 +78,7 @@ impl Soname {
     }
 }
 
-/// Every version node, oldest first. A library of an older soname defines a prefix of these.
+/// All version nodes, oldest first. The library of an older soname defines a prefix of these.
 const NODES: [&str; 17] = [
     "hip_4.2", "hip_4.3", "hip_4.4", "hip_4.5", "hip_5.0", "hip_5.1", "hip_5.2", "hip_5.3", "hip_5.5",
     "hip_5.6", "hip_6.0", "hip_6.1", "hip_6.2", "hip_6.4", "hip_6.5", "hip_7.1", "hip_7.2",
@@ -89,20 +89,20 @@ const NODES: [&str; 17] = [
 pub struct HipFn {
     /// The opcode on the wire.
     pub number: u16,
-    /// The exported symbol, which is also the name of the Rust function behind it.
+    /// The exported symbol, which is also the name of the Rust function that implements it.
     pub name: &'static str,
     /// The ELF version node.
     pub node: &'static str,
-    /// The sonames that export it, as major versions.
+    /// Sonames that export it, as major versions.
     pub sonames: &'static [u8],
     pub class: Class,
-    /// The group it stands in.
+    /// Family that it belongs to.
     pub family: &'static str,
     arguments: &'static [(&'static str, Declare)],
     returns: Declare,
 }
 
-/// Spells a declaration of one type in C; see [`CType::declare`].
+/// Formats a declaration of one type in C; see [`CType::declare`].
 type Declare = fn(&str) -> String;
 
 impl HipFn {
@@ -117,7 +117,7 @@ impl HipFn {
         (self.returns)(&format!("{}({arguments})", self.name))
     }
 
-    /// The names of the arguments.
+    /// Names of the arguments.
     pub fn arguments(&self) -> impl Iterator<Item = &'static str> {
         self.arguments.iter().map(|(name, _)| *name)
     }
@@ -129,14 +129,14 @@ impl fmt::Debug for HipFn {
     }
 }
 
-/// A function of the vendor's header or dispatch table that has no row.
+/// A function of the vendor's header or dispatch table without a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
     pub name: &'static str,
     pub reason: &'static str,
 }
 
-/// What the table leaves out, and why.
+/// Functions that the table omits, and why.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         name: "hipExternalMemoryGetMappedMipmappedArray",
@@ -152,7 +152,7 @@ pub struct Family {
     pub title: &'static str,
 }
 
-/// The groups, in the order of the table.
+/// All families, in the order of the table.
 pub const FAMILIES: &[Family] = &[
     Family { name: "device", title: "Devices: enumeration, properties, attributes, limits, peers, versions" },
     Family { name: "error", title: "Errors: last error, names, texts" },
@@ -194,7 +194,7 @@ macro_rules! rows {
         [$number:literal $node:literal ($($soname:literal)*) $class:ident]
         fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;
     )* })*) => {
-        /// Every row, in the order of the table.
+        /// All rows, in the order of the table.
         pub const TABLE: &[HipFn] = &[$($(HipFn {
             number: $number,
             name: stringify!($name),
@@ -220,26 +220,26 @@ mod derived {
 
 pub use derived::TABLE;
 
-/// The row with this opcode.
+/// Returns the row with this opcode.
 pub fn function(number: u16) -> Option<&'static HipFn> {
     TABLE.iter().find(|row| row.number == number)
 }
 
-/// The name behind an opcode.
+/// Returns the function name for an opcode.
 pub fn function_name(number: u16) -> Option<&'static str> {
     function(number).map(|row| row.name)
 }
 
-/// The row of this exported symbol.
+/// Returns the row of this exported symbol.
 pub fn function_named(name: &str) -> Option<&'static HipFn> {
     TABLE.iter().find(|row| row.name == name)
 }
 
-/// A library that programs link, by its soname.
+/// A library that programs link against, identified by its soname.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Library {
     Runtime(Soname),
-    /// libhiprtc, whose exports carry no version.
+    /// libhiprtc, whose exports are unversioned.
     Rtc,
 }
 
@@ -259,8 +259,8 @@ impl Library {
     }
 }
 
-/// What a library exports, as (symbol, version node), sorted; an unversioned symbol has an empty node. A library that
-/// is not of HIP exports nothing.
+/// Exports of a library as (symbol, version node), sorted. The node of an unversioned symbol is empty. A library that is not part
+/// of HIP has no exports.
 pub fn exports(soname: &str) -> Vec<(&'static str, &'static str)> {
     let Some(library) = Library::named(soname) else { return Vec::new() };
     let mut exports: Vec<_> = TABLE
@@ -275,14 +275,14 @@ pub fn exports(soname: &str) -> Vec<(&'static str, &'static str)> {
     exports
 }
 
-/// Functions of our own that the runtime exports beside AMD's, and the version node they have to themselves.
+/// Remora's own functions that the runtime exports in addition to AMD's, and their separate version node.
 const EXTENSIONS: [&str; 2] = ["remoraCountersBegin", "remoraCountersEnd"];
 const EXTENSION_NODE: &str = "remora_1";
 
-/// The linker's version script of a library, by its soname: `libamdhip64.so.6`, `libhiprtc.so.7`.
+/// Linker version script of a library, by its soname: `libamdhip64.so.6`, `libhiprtc.so.7`.
 ///
-/// For the runtime it is the full chain of nodes that AMD's library defines, each inheriting its predecessor; for
-/// libhiprtc a plain list. Everything else is local.
+/// For the runtime, it is the full chain of nodes that AMD's library defines, each inheriting from its predecessor; for
+/// libhiprtc, a plain list. All other symbols are local.
 pub fn version_script(soname: &str) -> String {
     let exports = exports(soname);
     let Some(Library::Runtime(runtime)) = Library::named(soname) else {
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn every_exported_row_has_a_node_of_its_soname() {
         for row in TABLE {
-            assert!(!row.sonames.is_empty(), "{row:?} is exported by nobody");
+            assert!(!row.sonames.is_empty(), "{row:?} is exported by no library");
             for soname in Soname::ALL {
                 if row.exported_by(soname) {
                     assert!(

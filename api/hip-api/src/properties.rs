@@ -1,7 +1,7 @@
-//! Answers about a device that follow from its properties: the HIP 5 layout, attributes, and bytes for the wire.
+//! Derived device properties: the HIP 5 layout, attributes, and the wire encoding.
 //!
-//! HIP 5.2, 6 and 7 number attributes alike, so a number needs no translation between them. HIP 5.2 has five more:
-//! the architecture's number, answered here, and four (name, uuid, features, architecture name) that no `int` holds.
+//! HIP 5.2, 6 and 7 use the same attribute numbers, so these need no translation. HIP 5.2 has five more: the architecture number,
+//! which is supported here, and four (name, uuid, features, architecture name) that do not fit into an `int`.
 
 #![allow(non_upper_case_globals, reason = "vendor constants are matched under their own names")]
 
@@ -72,8 +72,8 @@ impl From<&hipDeviceProp_tR0600> for hipDeviceProp_tR0000 {
 }
 
 impl hipDeviceProp_tR0600 {
-    /// The struct as bytes for the wire, padding zero. The two register addresses mean nothing in another process
-    /// and are sent as zero.
+    /// The struct as bytes for the wire, with padding zeroed. The two register addresses are invalid in another process and are
+    /// sent as zero.
     pub fn to_bytes(&self) -> Vec<u8> {
         let clean = hipDeviceProp_tR0600 {
             hdpMemFlushCntl: core::ptr::null_mut(),
@@ -84,20 +84,20 @@ impl hipDeviceProp_tR0600 {
         let base = (&raw const clean).cast::<u8>();
         let layout = crate::types::layouts().find(|layout| layout.name == "hipDeviceProp_tR0600");
         for field in layout.map_or(&[][..], |layout| layout.fields) {
-            // SAFETY: the field lies inside `clean`, and no field of this struct has padding inside.
+            // SAFETY: the field is inside `clean`, and no field of this struct contains padding.
             let field_bytes = unsafe { core::slice::from_raw_parts(base.add(field.offset), field.size) };
             bytes[field.offset..][..field.size].copy_from_slice(field_bytes);
         }
         bytes
     }
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote, or `None` if the length is wrong. Names are cut to end in a
-    /// nul, and addresses are never taken from outside.
+    /// Decodes the output of [`to_bytes`](Self::to_bytes), or returns `None` if the length is wrong. Names are truncated so that
+    /// they end with a nul; addresses are set to null and never taken from the input.
     pub fn from_bytes(bytes: &[u8]) -> Option<hipDeviceProp_tR0600> {
         if bytes.len() != size_of::<Self>() {
             return None;
         }
-        // SAFETY: the length was checked, the read needs no alignment, and every field takes every bit pattern.
+        // SAFETY: the length was checked, the read needs no alignment, and every bit pattern is valid for every field.
         let mut properties = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
         properties.hdpMemFlushCntl = core::ptr::null_mut();
         properties.hdpRegFlushCntl = core::ptr::null_mut();
@@ -107,7 +107,7 @@ impl hipDeviceProp_tR0600 {
     }
 }
 
-/// Copies a text into a name field of a properties struct, cut to leave room for the nul.
+/// Copies a text into a name field of a properties struct, truncated to leave room for the nul.
 pub fn set_name<const N: usize>(field: &mut [c_char; N], text: &str) {
     *field = [0; N];
     for (to, from) in
@@ -117,13 +117,13 @@ pub fn set_name<const N: usize>(field: &mut [c_char; N], text: &str) {
     }
 }
 
-/// The text of a name field.
+/// Returns the text of a name field.
 pub fn name<const N: usize>(field: &[c_char; N]) -> String {
     let bytes: Vec<u8> = field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The number that HIP 5 knows for an architecture: `gfx90a:sramecc+` is 910, `gfx942` is 942. Zero if it is none.
+/// Architecture number of HIP 5: `gfx90a:sramecc+` is 910, `gfx942` is 942. Zero if the name is not an architecture.
 fn gcn_arch<const N: usize>(field: &[c_char; N]) -> c_int {
     let name = name(field);
     let target = name.split(':').next().and_then(|target| target.strip_prefix("gfx")).unwrap_or("");
@@ -133,9 +133,9 @@ fn gcn_arch<const N: usize>(field: &[c_char; N]) -> c_int {
     c_int::from(major) * 100 + (minor * 10 + stepping) as c_int
 }
 
-/// What hipDeviceGetAttribute answers for a device with these properties. Sizes beyond the range of an `int` saturate.
+/// Value that hipDeviceGetAttribute returns for a device with these properties. Sizes beyond the range of an `int` saturate.
 ///
-/// `None` where properties do not tell: register addresses, LUIDs, and attributes that nobody has heard of.
+/// `None` for attributes that do not follow from properties: register addresses, LUIDs, and unknown attributes.
 pub fn attribute(p: &hipDeviceProp_tR0600, attribute: hipDeviceAttribute_t) -> Option<c_int> {
     let size = |bytes: usize| c_int::try_from(bytes).unwrap_or(c_int::MAX);
     Some(match attribute {
@@ -229,7 +229,7 @@ pub fn attribute(p: &hipDeviceProp_tR0600, attribute: hipDeviceAttribute_t) -> O
         hipDeviceAttributeHostRegisterSupported => p.hostRegisterSupported,
         hipDeviceAttributeMemoryPoolSupportedHandleTypes => p.memoryPoolSupportedHandleTypes as c_int,
         hipDeviceAttributeClockInstructionRate => p.clockInstructionRate,
-        // HIP 5 calls this one hipDeviceAttributeGcnArch.
+        // Named hipDeviceAttributeGcnArch in HIP 5.
         hipDeviceAttributeUnused4 => gcn_arch(&p.gcnArchName),
         hipDeviceAttributeMaxSharedMemoryPerMultiprocessor => size(p.maxSharedMemoryPerMultiProcessor),
         hipDeviceAttributeCooperativeMultiDeviceUnmatchedFunc => p.cooperativeMultiDeviceUnmatchedFunc,
@@ -242,10 +242,10 @@ pub fn attribute(p: &hipDeviceProp_tR0600, attribute: hipDeviceAttribute_t) -> O
         }
         hipDeviceAttributeIsLargeBar => p.isLargeBar,
         hipDeviceAttributeAsicRevision => p.asicRevision,
-        // What a stream waits for is memory that the program writes to without a call, and the device is elsewhere.
+        // Such a wait is for memory that the program writes without an API call, and the device is on another machine.
         hipDeviceAttributeCanUseStreamWaitValue => 0,
         hipDeviceAttributeVirtualMemoryManagementSupported => 1,
-        // Images follow from a texture limit; the host's NUMA node is unknown.
+        // Image support follows from a texture limit; the host's NUMA node is unknown.
         hipDeviceAttributeImageSupport => c_int::from(p.maxTexture1D > 0),
         hipDeviceAttributeHostNumaId => -1,
         _ => return None,

@@ -1,11 +1,10 @@
-//! Why a function that is exported is refused: one reason for every `absent` row of the table.
+//! Reasons why exported functions are not supported: one for every `absent` row of the table.
 //!
-//! Owns the reasons, in words for the people who meet them on the coverage page and on stderr. Refuses a reason for a row
-//! that is not `absent`, and an `absent` row without one, by test.
+//! The reasons are shown on the coverage page and on stderr. Tests ensure that every `absent` row has a reason, and no other row.
 
 use crate::meta::{Class, HipFn};
 
-/// Functions refused for the same reason.
+/// Functions that are unsupported for the same reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
     /// Completes "it is refused because ...".
@@ -13,11 +12,11 @@ pub struct Refusal {
     pub functions: &'static [&'static str],
 }
 
-/// What is refused for good.
+/// All functions that are permanently unsupported.
 pub const REFUSALS: &[Refusal] = &[
     Refusal {
-        reason: "external memory and semaphores belong to a graphics driver of the program's own machine, and the GPU is \
-                 on another",
+        reason: "external memory and semaphores belong to a graphics driver on the program's machine, and the GPU is \
+                 on another machine",
         functions: &[
             "hipDestroyExternalMemory",
             "hipDestroyExternalSemaphore",
@@ -29,7 +28,7 @@ pub const REFUSALS: &[Refusal] = &[
         ],
     },
     Refusal {
-        reason: "graphics resources belong to the program's own machine, and the GPU is on another",
+        reason: "graphics resources belong to the program's machine, and the GPU is on another machine",
         functions: &[
             "hipGLGetDevices",
             "hipGraphicsGLRegisterBuffer",
@@ -42,7 +41,7 @@ pub const REFUSALS: &[Refusal] = &[
         ],
     },
     Refusal {
-        reason: "an external semaphore is one of Vulkan or Direct3D on the program's machine, and the GPU is on another",
+        reason: "an external semaphore belongs to Vulkan or Direct3D on the program's machine, and the GPU is on another machine",
         functions: &[
             "hipGraphAddExternalSemaphoresSignalNode",
             "hipGraphAddExternalSemaphoresWaitNode",
@@ -55,7 +54,7 @@ pub const REFUSALS: &[Refusal] = &[
         ],
     },
     Refusal {
-        reason: "a launch of a graph is one message, and a node that waits for a value in memory would hold up the others of \
+        reason: "a launch of a graph is one message, and a node that waits for a value in memory would block the other nodes of \
                  its launch; hipStreamBatchMemOp does the same on a stream",
         functions: &[
             "hipGraphAddBatchMemOpNode",
@@ -65,16 +64,16 @@ pub const REFUSALS: &[Refusal] = &[
         ],
     },
     Refusal {
-        reason: "a dma-buf is a file of the machine that has the GPU, which the program is not on",
+        reason: "a dma-buf is a file descriptor on the GPU's machine, and the program runs on another machine",
         functions: &["hipMemGetHandleForAddressRange"],
     },
     Refusal {
-        reason: "sparse arrays are images; AMD's runtime refuses them on every GPU",
+        reason: "sparse arrays are images, which AMD's runtime does not support on any GPU",
         functions: &["hipMemMapArrayAsync"],
     },
     Refusal {
-        reason: "arrays, surfaces and textures that are not of linear memory are images: gfx942 has no instructions for them, and \
-                 AMD's runtime refuses them there in the same way; for gfx90a the software GPU has none. \
+        reason: "arrays, and surfaces and textures of non-linear memory, are images: gfx942 has no instructions for them, and \
+                 AMD's runtime does not support them there either; for gfx90a the software GPU does not implement them. \
                  hipDeviceAttributeImageSupport is 0",
         functions: &[
             "_Z22hipCreateSurfaceObjectPP13__hip_surfacePK15hipResourceDesc",
@@ -151,12 +150,12 @@ pub const REFUSALS: &[Refusal] = &[
         ],
     },
     Refusal {
-        reason: "one grid on several devices has to synchronise through memory that they share while they run; devices say so \
-                 with hipDeviceAttributeCooperativeMultiDeviceLaunch, which is 0",
+        reason: "one grid on several devices has to synchronise through memory that they share while they run, which is not \
+                 supported; hipDeviceAttributeCooperativeMultiDeviceLaunch is 0",
         functions: &["hipLaunchCooperativeKernelMultiDevice", "hipModuleLaunchCooperativeKernelMultiDevice"],
     },
     Refusal {
-        reason: "a profiler's callbacks are called from inside AMD's runtime, of which there is none in this process",
+        reason: "profiler callbacks are called by AMD's runtime, which is not loaded in this process",
         functions: &[
             "hipEnableActivityCallback",
             "hipInitActivityCallback",
@@ -168,12 +167,12 @@ pub const REFUSALS: &[Refusal] = &[
         ],
     },
     Refusal {
-        reason: "an event is a place in the order of one session's streams, and sessions have no order among each other",
+        reason: "an event marks a position in the streams of one session, and sessions are not ordered with each other",
         functions: &["hipIpcGetEventHandle", "hipIpcOpenEventHandle"],
     },
 ];
 
-/// Why a row is refused; `None` for rows that are implemented.
+/// Reason why a row is not supported; `None` for rows that are implemented.
 pub fn reason(row: &HipFn) -> Option<&'static str> {
     if row.class != Class::Absent {
         return None;
@@ -193,7 +192,7 @@ mod tests {
     #[test]
     fn every_absent_row_has_a_reason() {
         for row in TABLE.iter().filter(|row| row.class == Class::Absent) {
-            assert!(reason(row).is_some(), "{} is absent and nobody says why", row.name);
+            assert!(reason(row).is_some(), "{} is absent and has no reason", row.name);
         }
     }
 
@@ -201,7 +200,7 @@ mod tests {
     fn a_reason_is_for_an_absent_row_and_given_once() {
         for name in named() {
             let row = function_named(name).unwrap_or_else(|| panic!("{name} has no row"));
-            assert_eq!(row.class, Class::Absent, "{name} is implemented and has a reason why not");
+            assert_eq!(row.class, Class::Absent, "{name} is implemented but has a reason");
             assert_eq!(named().filter(|other| *other == name).count(), 1, "{name} has two reasons");
         }
     }

@@ -1,29 +1,29 @@
-//! The one table of HIP: every function that AMD's libamdhip64.so.5, .6 or .7 exports, one row each.
+//! The HIP function table: one row for every function that AMD's libamdhip64.so.5, .6 or .7 exports.
 //!
-//! A row reads
+//! Format of a row:
 //!
 //! ```text
 //! [number "version node" (sonames) class] fn symbol(argument: Type, ...) -> Return;
 //! ```
 //!
-//! - *number*: the function's opcode, for ever. It is AMD's own slot in `HipDispatchTable`, which is append-only;
+//! - *number*: the function's permanent opcode. It is AMD's own slot in `HipDispatchTable`, which is append-only;
 //!   the compiler's table starts at 0x8000, the run-time compiler at 0x9000, other exports at 0xa000.
 //! - *version node*: the ELF symbol version, the same in every library that exports the function.
 //! - *sonames*: which of libamdhip64.so.5, .6 and .7 export it.
-//! - *class*: how it travels. `local` is answered in the client without traffic, `post` is sent and never waited
-//!   for, `call` waits for one reply, `absent` is exported and returns hipErrorNotSupported.
+//! - *class*: how it is forwarded. `local` is answered in the client without network traffic, `post` is sent without
+//!   waiting for a reply, `call` waits for one reply, `absent` is exported and returns hipErrorNotSupported.
 //! - *symbol*: the name of the export, and of the Rust function that implements it.
 //!
-//! The signature is the one of the HIP 7 header where it has the function; a test lets the vendor's header judge.
-//! Owns nothing else: exports, opcodes, tracing, version scripts and the coverage page derive from these rows.
+//! The signature is that of the HIP 7 header if it declares the function; a test compares it with the vendor's header.
+//! Exports, opcodes, tracing, version scripts and the coverage page are all generated from these rows.
 
-/// Hands every row to `callback!`, in one invocation, grouped by family:
+/// Passes all rows to `callback!` in one invocation, grouped by family:
 ///
 /// ```text
 /// family { [number "node" (sonames) class] fn symbol(argument: Type, ...) -> Return; ... } ...
 /// ```
 ///
-/// The types are those of [`hip_api::types`](crate::types); bring them into scope where the macro is used.
+/// The types are in [`hip_api::types`](crate::types); import them where the macro is used.
 ///
 /// ```
 /// macro_rules! count {

@@ -1,7 +1,7 @@
-//! The C types of HIP under the vendor's own names, laid out as in the vendor's HIP 7 header.
+//! The C types of HIP under the vendor's names, laid out as in the vendor's HIP 7 header.
 //!
-//! Owns every type that appears in a row of the table. Enumerations are transparent integers, so a value that this
-//! version does not know is carried, never undefined. Structs that no implemented function reads are opaque.
+//! Contains every type that appears in a row of the table. Enumerations are transparent integers, so that a value unknown to this
+//! version is passed through and is not undefined behaviour. Structs that no implemented function reads are opaque.
 
 #![allow(
     non_camel_case_types,
@@ -36,7 +36,7 @@ pub use texture::*;
 
 use crate::ctype::{Enumeration, Layout};
 
-/// Every struct and union with its layout.
+/// All structs and unions with their layout.
 pub fn layouts() -> impl Iterator<Item = &'static Layout> {
     [
         device::LAYOUTS,
@@ -53,7 +53,7 @@ pub fn layouts() -> impl Iterator<Item = &'static Layout> {
     .flatten()
 }
 
-/// Every enumeration with its constants.
+/// All enumerations with their constants.
 pub fn enumerations() -> impl Iterator<Item = &'static Enumeration> {
     [
         device::ENUMERATIONS,
@@ -69,7 +69,7 @@ pub fn enumerations() -> impl Iterator<Item = &'static Enumeration> {
     .flatten()
 }
 
-/// Every flag macro with its value.
+/// All flag macros with their values.
 pub fn flags() -> impl Iterator<Item = &'static (&'static str, u32)> {
     [device::FLAGS, launch::FLAGS, memory::FLAGS, stream::FLAGS, texture::FLAGS].into_iter().flatten()
 }

@@ -1,6 +1,6 @@
-//! Pins what must never change by accident: opcodes, and the exports of AMD's libraries.
+//! Pins what must not change: opcodes, and the exports of AMD's libraries.
 //!
-//! `data/amd_exports.tsv` holds facts about AMD's libraries as Debian ships them (5.2.3, 6.4.3, 7.2.4): symbol, then its
+//! `data/amd_exports.tsv` lists the exports of AMD's libraries as packaged by Debian (5.2.3, 6.4.3, 7.2.4): symbol, then its
 //! version node in libamdhip64.so.5, .6 and .7, empty where it is not exported.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use hip_api::{Soname, TABLE, meta};
 const AMD_EXPORTS: &str = include_str!("data/amd_exports.tsv");
 const OPCODES: &str = include_str!("data/opcodes.txt");
 
-/// An opcode is a promise to every worker and client that was ever built: lines may be added, never changed.
+/// Opcodes are part of the protocol of every worker and client ever built: lines may be added but never changed.
 #[test]
 fn opcodes_are_pinned() {
     let mut rows: Vec<_> = TABLE.iter().collect();
@@ -27,7 +27,7 @@ fn opcodes_are_pinned() {
     );
 }
 
-/// The version node of functions that AMD's library does not have.
+/// Version node of functions that AMD's library does not have.
 const OWN_NODE: &str = "remora_1";
 
 #[test]
@@ -35,7 +35,7 @@ fn every_symbol_and_node_of_amds_libraries_is_exported() {
     for (column, soname) in Soname::ALL.into_iter().enumerate() {
         let amds = amd_exports(column);
         let mut ours: BTreeMap<&str, &str> = meta::exports(soname.library()).into_iter().collect();
-        // What is ours alone has a node of its own, so that it can never be taken for AMD's.
+        // Remora's own functions have a separate node, so that they cannot be confused with AMD's.
         ours.retain(|symbol, node| !(symbol.starts_with("remora") && *node == OWN_NODE));
         assert_eq!(ours, amds, "{}", soname.library());
     }

@@ -1,6 +1,6 @@
-//! Lets the vendor's own HIP 7 header judge the table: signatures, opcodes, struct layouts, constants.
+//! Compares the table with the vendor's HIP 7 header: signatures, opcodes, struct layouts, constants.
 //!
-//! A C++ file is written from the Rust side and given to clang; every claim in it is a `static_assert`.
+//! Generates a C++ file and compiles it with clang; every check in it is a `static_assert`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ template <class F> using target = std::remove_pointer_t<F>;
 #undef hipChooseDevice
 "#;
 
-/// Rows that the HIP 7 headers do not declare, and where their signature comes from.
+/// Rows that the HIP 7 headers do not declare, and the source of their signature.
 const UNDECLARED: &[(&str, &str)] = &[
     ("hipGetCmdName", "exported for profilers, declared in no header since HIP 5"),
     ("hipRegisterTracerCallback", "exported for profilers, declared in no header"),
@@ -52,7 +52,7 @@ const UNDECLARED: &[(&str, &str)] = &[
     ("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv", "HIP 5 only"),
 ];
 
-/// Rows that are the same function under another name.
+/// Rows that are aliases of another function.
 const TWINS: &[(&str, &str)] = &[
     ("hipGetDeviceProperties", "hipGetDevicePropertiesR0000"),
     ("hipChooseDevice", "hipChooseDeviceR0000"),
@@ -68,7 +68,7 @@ const TWINS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Rows that the vendor declares in the dispatch table alone.
+/// Rows that the vendor declares only in the dispatch table.
 const SLOT_ALONE: &[&str] = &[
     "__hipRegisterFatBinary",
     "__hipRegisterFunction",
@@ -79,7 +79,7 @@ const SLOT_ALONE: &[&str] = &[
     "__hipUnregisterFatBinary",
 ];
 
-/// C++ overloads many of these functions, but a slot of the dispatch table has one type.
+/// C++ overloads many of these functions, but a dispatch table slot has one type.
 #[test]
 fn every_signature_is_the_vendors_slot() {
     let mut source = String::from("namespace row {\n");
@@ -90,7 +90,7 @@ fn every_signature_is_the_vendors_slot() {
     for row in TABLE {
         let name = row.name;
         let theirs = if let Some((_, twin)) = TWINS.iter().find(|(it, _)| *it == name) {
-            // The slot of hipChooseDevice has the HIP 6 signature, its export the HIP 5 one.
+            // The slot of hipChooseDevice has the HIP 6 signature, its export the HIP 5 signature.
             format!("target<decltype(HipDispatchTable::{twin}_fn)>")
         } else if let Some((table, _)) = slot(row) {
             format!("target<decltype({table}::{name}_fn)>")
@@ -102,18 +102,18 @@ fn every_signature_is_the_vendors_slot() {
     judge("signatures.cpp", &source);
 }
 
-/// C functions do not overload: repeating a declaration with another type is an error.
+/// C functions cannot be overloaded: repeating a declaration with a different type is an error.
 #[test]
 fn every_signature_is_the_vendors_declaration() {
     let mut source = String::new();
     for row in TABLE {
         let declaration = row.declaration();
-        // Rust has one unsigned 64-bit integer where C has two; those rows are judged by their slot.
+        // Rust has one unsigned 64-bit integer type where C has two; those rows are checked by their slot.
         let skipped = declaration.contains("uint64_t")
             || SLOT_ALONE.contains(&row.name)
             || TWINS.iter().chain(UNDECLARED).any(|(name, _)| *name == row.name);
         if !skipped {
-            // The using-declaration fails if the header has no such function.
+            // The using-declaration fails if the header does not declare the function.
             writeln!(source, "namespace vendor {{ using ::{}; }}", row.name).unwrap();
             writeln!(source, "extern \"C\" {declaration};").unwrap();
         }
@@ -173,7 +173,7 @@ fn every_constant_has_the_vendors_value() {
     judge("constants.cpp", &source);
 }
 
-/// A wrong claim must be found, or the tests above prove nothing.
+/// A wrong signature must be detected, or the tests above prove nothing.
 #[test]
 fn a_wrong_signature_is_found() {
     let slot = "target<decltype(HipDispatchTable::hipFree_fn)>";
@@ -190,7 +190,7 @@ fn claim(source: &mut String, condition: &str, what: &str) {
     writeln!(source, "static_assert({condition}, \"{what}\");").unwrap();
 }
 
-/// The dispatch table and slot that a row's number stands for.
+/// Dispatch table and slot for a row's number.
 fn slot(row: &HipFn) -> Option<(&'static str, u16)> {
     match row.number {
         0..0x8000 => Some(("HipDispatchTable", row.number)),

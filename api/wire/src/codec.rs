@@ -1,9 +1,9 @@
-//! The little-endian codec of frame fields. Owns how each field type is written and read; refuses to allocate
-//! more than the bytes in hand can justify.
+//! Little-endian codec of frame fields: how each field type is encoded and decoded. Never allocates more memory than the received
+//! bytes justify.
 
 use crate::WireError;
 
-/// Where encoded bytes go: a vector, or straight into a ring.
+/// Destination of encoded bytes: a vector, or a ring buffer.
 pub trait Sink {
     fn put(&mut self, bytes: &[u8]);
 }
@@ -15,7 +15,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Reads fields off the front of a payload.
+/// Reads fields from the front of a payload.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// What has not been read: after the fields, the body.
+    /// The unread bytes: after the fields, the body.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Fails unless everything was read.
+    /// Fails unless everything has been read.
     pub fn finish(&self, what: &'static str) -> Result<(), WireError> {
         match self.rest.len() {
             0 => Ok(()),
@@ -53,9 +53,9 @@ impl<'a> Reader<'a> {
 
 /// A type that can be a field of a message.
 pub trait Field: Sized {
-    /// The fewest bytes any value takes; bounds what a count may claim.
+    /// Minimum size of any value; limits the element count that a list may claim.
     const MIN_BYTES: usize;
-    /// The size every value takes, if there is one.
+    /// Size of every value, if constant.
     const FIXED_BYTES: Option<usize>;
 
     fn size(&self) -> usize;
@@ -63,7 +63,7 @@ pub trait Field: Sized {
     fn take(reader: &mut Reader<'_>) -> Result<Self, WireError>;
 }
 
-/// Bytes with a length in front, for fields; bulk is a body instead.
+/// Length-prefixed bytes in a field; bulk data uses a body instead.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -172,7 +172,7 @@ impl<T: Field> Field for Vec<T> {
 
     fn take(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let count = u32::take(reader)? as usize;
-        // Every item takes bytes, so a count the payload cannot hold is refused before it costs memory.
+        // Every item takes bytes, so a count that the payload cannot hold is rejected before memory is allocated.
         let needed = count as u64 * const { if T::MIN_BYTES == 0 { 1 } else { T::MIN_BYTES as u64 } };
         let found = reader.rest.len() as u64;
         if needed > found {
@@ -235,7 +235,7 @@ impl<A: Field, B: Field> Field for (A, B) {
     }
 }
 
-/// Defines a struct whose fields are all [`Field`]s, and makes it one.
+/// Defines a struct whose fields are all [`Field`]s, and implements [`Field`] for it.
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$fmeta:meta])* $field:ident : $type:ty),* $(,)? }) => {
         $(#[$meta])*
@@ -275,8 +275,8 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Lengths of fields fit 32 bits because whole heads are limited to far less; a longer one could only come
-/// from a caller that would be refused at the frame limit anyway.
+/// Encodes a length. Lengths fit into 32 bits because the fields of a frame are limited to far less. A longer one would exceed
+/// the frame limit and be rejected anyway.
 fn length(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -1,21 +1,23 @@
-//! What has changed in memory that both sides hold: the bytes themselves, and nothing around them.
+//! Delta encoding of changes in memory that both sides mirror: only the changed bytes themselves.
 //!
-//! Two sides may write different bytes of one page at the same time, so a change never names a byte that its side did not
-//! change. Owns the encoding and the comparison that finds changes; knows neither where memory lies nor when it is compared.
+//! Both sides may write different bytes of one page at the same time, so a change never contains a byte that its side did not
+//! change. This module implements the encoding and the comparison that finds changes; it is independent of where memory is and
+//! when it is compared.
 
 use crate::WireError;
 
-/// Address, span and number of changed bytes in front of each change.
+/// Size of a change's header: address, span and number of changed bytes.
 const HEAD: usize = 16;
-/// Unchanged bytes that a change goes on over, in words of eight: a new head costs more than their share of the mask.
+/// Maximum gap of unchanged bytes within a change, in words of eight bytes: beyond it, a new header costs less than the mask of
+/// the gap.
 const GAP: usize = 8;
-/// The most bytes from the first to the last of one change.
+/// Maximum bytes from the first to the last byte of one change.
 const MOST_SPAN: usize = 64 << 10;
 const WORD: usize = 8;
 
-/// Appends what differs between `now`, which lies at `address`, and `twin`, and makes the twin the same as `now`.
+/// Appends the differences between `now`, which is located at `address`, and `twin`, and updates the twin to `now`.
 pub fn diff(address: u64, now: &[u8], twin: &mut [u8], out: &mut Vec<u8>) {
-    assert_eq!(now.len(), twin.len(), "memory and its twin are equally long");
+    assert_eq!(now.len(), twin.len(), "memory and its twin differ in length");
     let (words, tail) = now.as_chunks::<WORD>();
     let (old_words, old_tail) = twin.as_chunks_mut::<WORD>();
     let mut gathering = Gathering { address, length: now.len(), open: None, out };
@@ -30,7 +32,7 @@ pub fn diff(address: u64, now: &[u8], twin: &mut [u8], out: &mut Vec<u8>) {
             continue;
         }
         let mask = changed_bytes(difference);
-        // Memory that was written as a whole is taken as a whole.
+        // A fully overwritten range is encoded as one run.
         let mut end = index + 1;
         if mask == u8::MAX {
             let most = words.len().min(index + MOST_SPAN / WORD);
@@ -57,7 +59,7 @@ pub fn diff(address: u64, now: &[u8], twin: &mut [u8], out: &mut Vec<u8>) {
 /// Bit k is set if byte k is not zero.
 fn changed_bytes(difference: u64) -> u8 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // The top bit of every byte that is not zero, gathered into the top byte.
+    // The top bit of every nonzero byte, gathered into the top byte.
     let tops = (((difference & LOW) + LOW) | difference) & !LOW;
     ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
@@ -66,7 +68,7 @@ fn has_zero_byte(word: u64) -> bool {
     word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0
 }
 
-/// Changes on their way into a body.
+/// Encoder state for the changes in a body.
 struct Gathering<'a> {
     address: u64,
     length: usize,
@@ -75,7 +77,7 @@ struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    /// Adds words from `index` on: all of their bytes, or those in the mask if it is one word.
+    /// Adds words from `index` on: all their bytes, or, for a single word, the bytes in the mask.
     fn put(&mut self, index: usize, mask: u8, new: &[u8]) {
         let end = index + new.len().div_ceil(WORD);
         if let Some(change) = &self.open
@@ -93,7 +95,7 @@ impl Gathering<'_> {
     }
 }
 
-/// A change that is being gathered; `first` and `last` are indices of words.
+/// A change under construction; `first` and `last` are word indices.
 struct Open {
     first: usize,
     last: usize,
@@ -131,18 +133,18 @@ impl Open {
     }
 }
 
-/// One change: some bytes of `span` bytes at `address`.
+/// One change: some of the `span` bytes at `address`.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     pub address: u64,
     pub span: usize,
-    /// A bit for each byte of the span; empty if all of them changed.
+    /// One bit per byte of the span; empty if all bytes changed.
     mask: &'a [u8],
     bytes: &'a [u8],
 }
 
 impl<'a> Change<'a> {
-    /// Calls `put` with each stretch of changed bytes and its distance from `address`.
+    /// Calls `put` with each run of changed bytes and its offset from `address`.
     pub fn for_each(&self, mut put: impl FnMut(usize, &'a [u8])) {
         if self.mask.is_empty() {
             return put(0, self.bytes);
@@ -161,7 +163,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The changes in a body, until one is malformed.
+/// Iterator over the changes in a body; ends after a malformed one.
 #[derive(Clone, Debug)]
 pub struct Changes<'a> {
     rest: &'a [u8],

@@ -1,38 +1,38 @@
-//! What requests do to memory: known in one place, since both sides decide by it what has to be brought up to date, or kept.
+//! Effects of operations on memory, in one place. Both sides use them to decide which memory has to be synchronised or kept.
 //!
-//! No request is left to a default here: one that is added has to say what it does.
+//! The match has no default arm: a new operation must state its effect.
 
 use crate::Opcode;
 
-/// What a request does to memory.
+/// Effect of a request on memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Leaves it alone.
+    /// Does not access memory.
     None,
-    /// Looks at it.
+    /// Reads memory.
     Looks,
-    /// Puts it in place, takes it away, or brings mirrors up to date; asks for no work.
+    /// Allocates, frees, maps or synchronises memory; submits no work.
     Manages,
-    /// Changes it, and looks at none but what it brings along.
+    /// Writes memory, and reads nothing but the data in the request.
     Fills,
-    /// Work that may look at it and change it.
+    /// Submits work that may read and write memory.
     Works,
 }
 
 impl Effect {
-    /// Whether work is asked for, in the order of a stream.
+    /// Whether the request submits work in stream order.
     pub const fn is_work(self) -> bool {
         matches!(self, Effect::Fills | Effect::Works)
     }
 
-    /// Whether memory may be other than before once the request was handled.
+    /// Whether memory may have changed after the request was processed.
     pub const fn may_change(self) -> bool {
         !matches!(self, Effect::None | Effect::Looks)
     }
 }
 
 impl Opcode {
-    /// What a request does to memory.
+    /// Effect of the request on memory.
     pub const fn effect(self) -> Effect {
         match self {
             Opcode::Hello

@@ -1,9 +1,9 @@
-//! Entry points for hostile bytes: what fuzzers call, and the tests that stand in for them on a stable
-//! toolchain. Each panics only if a promise of this crate is broken.
+//! Entry points for untrusted bytes, called by fuzzers and, on a stable toolchain, by tests. They panic only if a guarantee of
+//! this crate is violated.
 
 use crate::*;
 
-/// Bytes as a stream of frames: whatever decodes must encode to the same bytes again.
+/// Interprets bytes as a stream of frames: whatever decodes must encode to the same bytes again.
 pub fn frames(bytes: &[u8]) {
     let mut rest = bytes;
     while let Ok(Some((frame, taken))) = Frame::take(rest) {
@@ -24,7 +24,7 @@ pub fn frames(bytes: &[u8]) {
     }
 }
 
-/// Bytes as changes of memory: every byte that a change names lies in its span, once and in order.
+/// Interprets bytes as memory changes: every changed byte is inside its span, occurs once, and in order.
 pub fn changes(bytes: &[u8]) {
     for change in delta::Changes::new(bytes).flatten() {
         let mut end = 0;
@@ -35,15 +35,15 @@ pub fn changes(bytes: &[u8]) {
     }
 }
 
-/// Bytes as what a peer does to the state of a session: acknowledgements, resumptions and requests with any
-/// number, and a handshake it may not pass.
+/// Interprets bytes as actions of a peer on session state: acknowledgements, reconnects and requests with arbitrary numbers, and
+/// a handshake that must fail.
 pub fn session(bytes: &[u8]) {
     let mut reader = Reader::new(bytes);
     let mut window = SendWindow::new(1 << 16);
     let mut counter = ReceiveCounter::new();
     while let Ok(action) = u8::take(&mut reader) {
         let Ok(number) = u64::take(&mut reader) else { break };
-        // Small numbers meet the state more often than large ones.
+        // Small numbers match the state more often than large ones.
         let number = if action & 0x80 != 0 { number } else { number & 0xff };
         match action % 5 {
             0 => {
@@ -81,7 +81,7 @@ pub fn session(bytes: &[u8]) {
     handshake(bytes);
 }
 
-/// Bytes as a Hello and a Proof: they never open a worker whose token they do not know.
+/// Interprets bytes as a Hello and a Proof, which must never pass without the token.
 fn handshake(bytes: &[u8]) {
     let mut reader = Reader::new(bytes);
     let Ok(hello) = Hello::take(&mut reader) else { return };

@@ -1,5 +1,4 @@
-//! The 24-byte header every frame starts with. Owns its layout and the limits it must obey; knows nothing of
-//! what operations mean.
+//! The 24-byte header of every frame: its layout and size limits. Independent of the meaning of operations.
 
 use crate::{
     MAX_BODY_BYTES, MAX_HANDSHAKE_BYTES, MAX_HEAD_BYTES, MAX_PIECE_BYTES, MAX_WELCOME_BYTES, Opcode,
@@ -8,23 +7,23 @@ use crate::{
 
 /// The bytes `HIPR`, read as a little-endian word.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"HIPR");
-/// The oldest and the newest protocol version this build speaks.
+/// Oldest and newest protocol version that this build supports.
 pub const MIN_VERSION: u16 = 1;
 pub const MAX_VERSION: u16 = 1;
 
-/// The low half of the header's flag word.
+/// Low half of the header's flag word.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Flags(pub u16);
 
 impl Flags {
     pub const NONE: Flags = Flags(0);
-    /// The frame answers the request named by `request_id`.
+    /// The frame is the reply to request `request_id`.
     pub const REPLY: Flags = Flags(1);
-    /// The reply reports a failure: status and text instead of the operation's fields.
+    /// The reply reports a failure: it contains status and text instead of the operation's fields.
     pub const ERROR: Flags = Flags(2);
-    /// No reply is wanted; a failure comes back as a `LateError`.
+    /// No reply is expected; a failure is reported by a `LateError`.
     pub const POSTED: Flags = Flags(4);
-    /// The frame is outside the numbered sequence and is never sent again.
+    /// The frame is outside the sequence and is never resent.
     pub const UNSEQUENCED: Flags = Flags(8);
     const KNOWN: u16 = 0xf;
 
@@ -41,11 +40,11 @@ impl Flags {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub version: u16,
-    /// Kept as a number: an unknown one must be answered, not dropped.
+    /// Kept as a number: an unknown opcode must be answered, not dropped.
     pub opcode: u16,
     pub request_id: u32,
     pub flags: Flags,
-    /// The HIP function on whose behalf the frame travels, by its number in the table; 0 for none.
+    /// The HIP function that caused the frame, by its number in the function table; 0 for none.
     pub function: u16,
     pub payload_len: u64,
 }
@@ -53,7 +52,7 @@ pub struct Header {
 impl Header {
     pub const BYTES: usize = 24;
 
-    /// A header of the newest version.
+    /// Creates a header of the newest version.
     pub fn new(opcode: Opcode, flags: Flags, request_id: u32, payload_len: u64) -> Header {
         Header { version: MAX_VERSION, opcode: opcode.number(), request_id, flags, function: 0, payload_len }
     }
@@ -71,8 +70,8 @@ impl Header {
         bytes
     }
 
-    /// Reads a header. Fails only where the stream cannot be trusted any further: wrong magic, or a payload
-    /// over the limit of its operation. Unknown opcodes and flags come back as they are, see [`Header::known`].
+    /// Decodes a header. Fails only if the stream cannot be used any further: wrong magic, or a payload above the limit of its
+    /// operation. Unknown opcodes and flags are returned unchanged, see [`Header::known`].
     #[inline]
     pub fn decode(bytes: &[u8; Header::BYTES]) -> Result<Header, WireError> {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -95,7 +94,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The operation, if opcode and flags are ones this build knows.
+    /// Returns the operation, if this build knows the opcode and all flags.
     pub fn known(&self) -> Result<Opcode, WireError> {
         if self.flags.0 & !Flags::KNOWN != 0 {
             return Err(WireError::UnknownFlags(self.flags.0));
@@ -123,7 +122,7 @@ impl Header {
         !self.flags.contains(Flags::UNSEQUENCED)
     }
 
-    /// The most bytes that may follow this header.
+    /// Maximum size of the payload after this header.
     fn payload_limit(&self) -> u64 {
         let Some(opcode) = Opcode::from_number(self.opcode) else { return MAX_HEAD_BYTES };
         let bulk = if self.is_error() {
@@ -144,7 +143,7 @@ impl Header {
     }
 }
 
-/// A whole frame held in memory: for handshakes, tests and small messages; bulk never takes this form.
+/// A complete frame in memory, for handshakes, tests and small messages; not used for bulk data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     pub header: Header,
@@ -152,7 +151,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame taken off the front of `bytes`, with the number of bytes it took; `None` while it is incomplete.
+    /// Parses a frame from the front of `bytes`, and returns it with its size; `None` if it is incomplete.
     pub fn take(bytes: &[u8]) -> Result<Option<(Frame, usize)>, WireError> {
         let Some(head) = bytes.first_chunk::<{ Header::BYTES }>() else { return Ok(None) };
         let header = Header::decode(head)?;

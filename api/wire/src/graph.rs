@@ -1,47 +1,47 @@
-//! The nodes of an executable graph, as DefineGraph's relatives carry them.
+//! Nodes of an executable graph, as sent by AddGraphNodes and UpdateGraphNodes.
 //!
-//! A node is a few steps of device work and the nodes it comes after. A step that has to do with the program's own memory
-//! names a slot: a launch gives every slot a token, and the bytes of its writes ride along with it.
+//! A node consists of steps of device work and the nodes that it depends on. A step that accesses the program's own memory has a
+//! slot: a launch assigns a token to every slot, and its body contains the bytes of the graph's writes.
 
 use crate::WireError;
 use crate::codec::{Bytes, Field, Reader, Sink, record};
 
-/// The most nodes of one graph.
+/// Maximum number of nodes in a graph.
 pub const MAX_GRAPH_NODES: usize = 1 << 18;
-/// The most bytes of nodes or updates in one frame; a large graph comes in several.
+/// Maximum size of the nodes or updates in one frame; a large graph is sent in several frames.
 pub const MAX_GRAPH_PIECE: u64 = 2 << 20;
-/// The most slots of one graph: tokens that one launch uses.
+/// Maximum number of slots in a graph, which is the number of tokens that one launch uses.
 pub const MAX_GRAPH_SLOTS: u32 = 1 << 20;
 
 record! {
-    /// A node of a graph. It comes after the nodes it names, all of which come before it in the list.
+    /// A node of a graph. It runs after its dependencies, all of which precede it in the list.
     pub struct GraphNode {
         device: u32,
         dependencies: Vec<u32>,
-        /// In this order; none for a node that only joins others, or that is switched off.
+        /// Run in this order; empty for a node that only joins others, or that is disabled.
         steps: Vec<GraphStep>,
     }
 }
 
 record! {
-    /// New steps for a node; its dependencies stay.
+    /// Replaces the steps of a node; its dependencies stay.
     pub struct GraphUpdate {
         node: u32,
         steps: Vec<GraphStep>,
     }
 }
 
-/// Declares the kinds of step: each a variant with its fields, its tag for ever.
+/// Declares the kinds of steps: variants with their fields and permanent tags.
 macro_rules! steps {
     ($($(#[$meta:meta])* $tag:literal $name:ident { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
-        /// One piece of device work.
+        /// One step of device work.
         #[derive(Clone, PartialEq, Debug)]
         pub enum GraphStep {
             $($(#[$meta])* $name { $($(#[$fmeta])* $field: $type),* }),*
         }
 
         impl Field for GraphStep {
-            /// A tag and what the smallest step has.
+            /// A tag and the fields of the smallest step.
             const MIN_BYTES: usize = 5;
             const FIXED_BYTES: Option<usize> = None;
 
@@ -79,7 +79,7 @@ macro_rules! steps {
 }
 
 steps! {
-    /// As the operation Launch.
+    /// Like the operation Launch.
     0 Launch {
         function: u64,
         grid: [u32; 3],
@@ -101,19 +101,19 @@ steps! {
         height: u64,
     }
     4 FillRect { destination: u64, pitch: u64, value: u32, width: u64, height: u64 }
-    /// Rows of the program's memory, packed in the body of the launch; or, if the launch says so, a turn of the program,
-    /// which then writes them itself.
+    /// Writes rows from the program's memory, packed in the body of the launch. If the launch has `WRITES_LATER` set, calls the
+    /// program back instead, which then writes them itself.
     5 Write { slot: u32, destination: u64, pitch: u64, width: u64, height: u64 }
-    /// Rows that come back packed, as deliveries.
+    /// Reads rows, which are returned packed in Deliver pushes.
     6 Read { slot: u32, source: u64, pitch: u64, width: u64, height: u64 }
-    /// A turn of the program.
+    /// Calls a host function of the program.
     7 Host { slot: u32 }
     8 RecordEvent { event: u64 }
     9 WaitEvent { event: u64 }
 }
 
 impl GraphStep {
-    /// The slot it names.
+    /// Slot of the step, if it has one.
     pub fn slot(&self) -> Option<u32> {
         match self {
             GraphStep::Write { slot, .. } | GraphStep::Read { slot, .. } | GraphStep::Host { slot } => {
@@ -126,6 +126,6 @@ impl GraphStep {
 
 /// Bits of `LaunchGraph::flags`.
 pub mod graph_launch {
-    /// Writes are turns of the program: it cannot know their bytes yet.
+    /// Writes call the program back: their bytes are not known at launch time.
     pub const WRITES_LATER: u32 = 1;
 }

@@ -1,7 +1,7 @@
-//! How a connection begins, for both sides: version range, challenge, proof, welcome or a reason why not.
+//! Connection handshake, for both sides: version range, challenge, proof, then welcome or rejection.
 //!
-//! Sans I/O: the machines here take and give messages; who reads and writes them, and where nonces and secrets
-//! come from, is the caller's business. The token itself never travels, only HMACs over fresh nonces.
+//! Sans I/O: this module only processes messages. The caller reads and writes them, and supplies nonces and secrets. The token
+//! itself is never sent, only HMACs over fresh nonces.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -10,7 +10,7 @@ use crate::{
     Challenge, Hello, MAX_LINKS, MAX_VERSION, MIN_VERSION, Proof, Reject, SessionId, WireError, capability,
 };
 
-/// Why a worker refuses a connection.
+/// Reason for which a worker rejects a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum RejectCode {
@@ -18,19 +18,19 @@ pub enum RejectCode {
     Version = 1,
     /// The token was wrong or missing.
     Access = 2,
-    /// The session asked for does not exist (any more), or its secret was not proved.
+    /// The requested session does not exist (any longer), or its secret was not proved.
     UnknownSession = 3,
-    /// The worker takes no more sessions.
+    /// The worker accepts no more sessions.
     Full = 4,
-    /// The Hello or Proof made no sense.
+    /// The Hello or Proof was invalid.
     BadRequest = 5,
     /// The worker could not start the session.
     Failed = 6,
-    /// The session is elsewhere now: the text is the endpoint, and nothing else. Told only to who proved its secret.
+    /// The session has moved: the text is the new endpoint, and nothing else. Sent only to clients that proved its secret.
     Moved = 7,
-    /// The session is suspended: its client should ask again later.
+    /// The session is suspended: its client should retry later.
     Away = 8,
-    /// The session's process was ended because memory ran out. Told only to who proved its secret.
+    /// The session's process was killed because memory ran out. Sent only to clients that proved its secret.
     OutOfMemory = 9,
 }
 
@@ -78,26 +78,26 @@ impl From<Reject> for WireError {
     }
 }
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Purpose {
     Session = 0,
     Inspect = 1,
-    /// Another link for a session that is there.
+    /// An additional link of an existing session.
     Strand = 2,
-    /// Sessions are taken away and brought, see `Snapshot` and `Resume`.
+    /// Moves sessions between workers, see `Snapshot` and `Resume`.
     Administer = 3,
 }
 
-/// The newest version both ranges contain.
+/// Returns the newest version that both ranges contain.
 pub fn negotiate(min: u16, max: u16) -> Option<u16> {
     let version = max.min(MAX_VERSION);
     (version >= min.max(MIN_VERSION)).then_some(version)
 }
 
 fn hmac(key: &[u8], label: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
-    // HMAC takes keys of any length, so this cannot fail; an empty MAC would only ever deny.
+    // HMAC accepts keys of any length, so this cannot fail; the fallback MAC could only deny access.
     let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key)
         .unwrap_or_else(|_| <Hmac<Sha256> as Mac>::new(&Default::default()));
     mac.update(label);
@@ -116,7 +116,7 @@ fn session_mac(secret: &[u8; 32], hello: &Hello, challenge: &Challenge) -> Hmac<
     hmac(secret, b"remora session", &[&challenge.nonce, &hello.nonce, &[hello.purpose], &id, &received])
 }
 
-/// The client's answer to a challenge. `secret` belongs to the session named in the Hello.
+/// Computes the client's answer to a challenge. `secret` belongs to the session named in the Hello.
 pub fn prove(
     hello: &Hello,
     challenge: &Challenge,
@@ -131,7 +131,7 @@ pub fn prove(
     match token {
         Some(token) => proof.access = access_mac(token, hello, challenge).finalize().into_bytes().into(),
         None if challenge.requires_token => {
-            let text = "the worker wants a token and none is configured (a worker that was given none serves only its own user)";
+            let text = "the worker requires a token and none is configured (a worker started without a token serves only its own user)";
             return Err(RejectCode::Access.reject(text).into());
         }
         None => {}
@@ -142,7 +142,7 @@ pub fn prove(
     Ok(proof)
 }
 
-/// The worker's side of a connection that has sent its Hello.
+/// Handshake state of the worker after it has received a Hello.
 #[derive(Debug, Clone)]
 pub struct Greeting {
     hello: Hello,
@@ -150,7 +150,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// Takes a Hello. `nonce` must be fresh and random. The challenge is to be sent; so is a rejection.
+    /// Processes a Hello. `nonce` must be fresh and random. The caller sends the challenge, or the rejection.
     pub fn new(hello: Hello, nonce: [u8; 32], requires_token: bool) -> Result<Greeting, Reject> {
         let Some(version) = negotiate(hello.min_version, hello.max_version) else {
             return Err(RejectCode::Version.reject(format!(
@@ -164,8 +164,11 @@ impl Greeting {
         if hello.purpose == Purpose::Strand as u8
             && (hello.session_id == 0 || !(1..u64::from(MAX_LINKS)).contains(&hello.received))
         {
-            let text =
-                format!("there is no strand {} of session {}", hello.received, SessionId(hello.session_id));
+            let text = format!(
+                "strand {} of session {} does not exist",
+                hello.received,
+                SessionId(hello.session_id)
+            );
             return Err(RejectCode::BadRequest.reject(text));
         }
         let wants_proof =
@@ -185,8 +188,8 @@ impl Greeting {
         self.challenge.version
     }
 
-    /// Checks the client's proof. `token` is the worker's, `secret` that of the session the Hello names, if it
-    /// is known. On success the connection may have what its Hello asks for.
+    /// Verifies the client's proof. `token` is the worker's; `secret` is that of the session in the Hello, if the worker knows
+    /// it. On success the connection may be used for the purpose in its Hello.
     pub fn accept(
         self,
         proof: &Proof,
@@ -197,8 +200,9 @@ impl Greeting {
         self.accept_session(proof, secret)
     }
 
-    /// The first of the worker's tokens that the client has proved to know. The protocol carries no name of a token, so that clients
-    /// need none: the worker tries each, which costs about a microsecond. `None` if no token is required.
+    /// Returns the index of the first of the worker's tokens that the client's proof matches, or `None` if no token is required.
+    /// The protocol sends no token name, so that clients do not need one: the worker tries each token, which costs about a
+    /// microsecond.
     pub fn check_token<'t>(
         &self,
         proof: &Proof,
@@ -209,14 +213,14 @@ impl Greeting {
         }
         let proves =
             |token| access_mac(token, &self.hello, &self.challenge).verify_slice(&proof.access).is_ok();
-        // A worker that demands a token but has none must let nobody in.
+        // A worker that requires a token but has none must reject everyone.
         match tokens.into_iter().position(proves) {
             Some(place) => Ok(Some(place)),
             None => Err(RejectCode::Access.reject("the token is missing or wrong")),
         }
     }
 
-    /// Checks the proof of the session that the Hello names, if it names one. Access must have been checked.
+    /// Verifies the proof for the session in the Hello, if there is one. Access must have been checked before.
     pub fn accept_session(self, proof: &Proof, secret: Option<&[u8; 32]>) -> Result<Hello, Reject> {
         if self.hello.session_id != 0 {
             let proved = secret.is_some_and(|secret| {
@@ -225,7 +229,7 @@ impl Greeting {
             if !proved {
                 let id = self.hello.session_id;
                 return Err(RejectCode::UnknownSession
-                    .reject(format!("session {id:016x} is not known here (any more)")));
+                    .reject(format!("session {id:016x} does not exist on this worker (any longer)")));
             }
         }
         Ok(self.hello)

@@ -1,7 +1,7 @@
-//! The protocol between client and worker: frames, operations, handshake, sessions.
+//! Protocol between client and worker: frames, operations, handshake, sessions.
 //!
-//! Owns every byte that crosses the wire and every rule about its order. Does no I/O, reads no clock, keeps no
-//! globals: callers bring bytes, randomness and time.
+//! Defines the format of every byte on the wire and the rules about their order. Does no I/O, reads no clock and has no global
+//! state: callers supply bytes, randomness and time.
 
 #[doc(hidden)]
 pub mod exercise;

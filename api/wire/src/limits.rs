@@ -1,21 +1,21 @@
-//! Size limits, checked against a header before a byte is allocated for what follows it.
+//! Size limits, checked against a header before memory for the payload is allocated.
 
-/// The bulk bytes of a frame that may carry them (copies, images, deliveries).
+/// Maximum body of a frame that may have one (copies, images, deliveries).
 pub const MAX_BODY_BYTES: u64 = 64 << 30;
-/// Everything else: fields, and the payload of operations without a bulk body.
+/// Maximum size of the fields of a frame, and of the payload of operations without a body.
 pub const MAX_HEAD_BYTES: u64 = 16 << 20;
-/// A frame of the handshake: nothing before authentication may cost more memory than this.
+/// Maximum frame of the handshake: before authentication, a peer cannot cause larger allocations.
 pub const MAX_HANDSHAKE_BYTES: u64 = 64 << 10;
-/// A Welcome is the one large handshake frame; it travels from the worker only.
+/// Maximum Welcome, the only large handshake frame; only workers send it.
 pub const MAX_WELCOME_BYTES: u64 = MAX_HEAD_BYTES;
-/// What a packed body may become when it is unpacked.
+/// Maximum size of a decompressed body.
 pub const MAX_PACKED_BYTES: u64 = 256 << 20;
-/// Bulk pushed by the worker travels in pieces of at most this, so that replies are never stuck behind one.
+/// Maximum body of a Deliver push. The worker splits larger data into such pieces, so that replies are not delayed behind it.
 pub const MAX_DELIVER_PIECE: u64 = 4 << 20;
-/// A session on its way to another worker travels in pieces of at most this.
+/// Maximum piece of a session that is being moved to another worker.
 pub const MAX_PIECE_BYTES: u64 = 1 << 20;
-/// The links one connection may be spread over.
+/// Maximum number of links in one connection.
 pub const MAX_LINKS: u16 = 16;
-/// The smallest and the largest page-aligned arena a client may offer.
+/// Minimum and maximum size of the page-aligned arena that a client may offer.
 pub const MIN_ARENA_BYTES: u64 = 1 << 30;
 pub const MAX_ARENA_BYTES: u64 = 1 << 46;

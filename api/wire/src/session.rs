@@ -1,37 +1,37 @@
-//! What outlives a connection: how many frames each direction has carried, and which may have to be sent again.
+//! Session state that survives reconnects: frame counters of each direction, and the frames that may have to be resent.
 //!
-//! Every sequenced frame of a direction is numbered by counting, from 1. Nothing here knows sockets: a sender
-//! keeps frames in a [`SendWindow`] until they are acknowledged, a receiver counts with a [`ReceiveCounter`].
-//! On reattachment each side says how many frames it has received and the other resends the rest, so a frame
-//! is seen exactly once whatever happened to the connections in between.
+//! The sequenced frames of each direction are numbered from 1. This module is independent of sockets: a sender keeps frames in a
+//! [`SendWindow`] until they are acknowledged, a receiver counts them with a [`ReceiveCounter`]. On reconnect, each side reports
+//! how many frames it has received and the other resends the rest, so every frame is processed exactly once, however often the
+//! connection was lost.
 
 use std::collections::VecDeque;
 
 use crate::{Ack, Header, WireError};
 
-/// An acknowledgement is due after this many frames ...
+/// An acknowledgement is due after this many frames,
 pub const ACK_FRAMES: u64 = 128;
-/// ... or this many bytes, whichever comes first.
+/// or after this many bytes, whichever comes first.
 pub const ACK_BYTES: u64 = 1 << 20;
 
-/// The full number of a frame of which only the low 32 bits are known, given a number it must be near.
+/// Reconstructs a full frame number from its low 32 bits, given a number close to it.
 pub fn widen(low: u32, near: u64) -> u64 {
     let distance = low.wrapping_sub(near as u32) as i32;
     near.wrapping_add_signed(distance.into())
 }
 
-/// Whether a frame is to be handled or was handled before.
+/// Classification of a received frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrival {
-    /// The next frame, with its number. Handle it, then [`ReceiveCounter::count`] it.
+    /// The next frame, with its number. Process it, then call [`ReceiveCounter::count`].
     Next(u64),
-    /// Seen before: read its payload off the stream and forget it. Not to be counted.
+    /// Already received: read its payload from the stream and discard it. Do not count it.
     Duplicate,
-    /// Outside the sequence. Not to be counted.
+    /// Outside the sequence. Do not count it.
     Unsequenced,
 }
 
-/// Counts the sequenced frames of one direction at their receiver.
+/// Counts the sequenced frames of one direction at the receiver.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveCounter {
     received: u64,
@@ -44,17 +44,17 @@ impl ReceiveCounter {
         ReceiveCounter::default()
     }
 
-    /// Goes on counting where another has left off.
+    /// Creates a counter that continues from an earlier one.
     pub fn resumed(received: u64) -> ReceiveCounter {
         ReceiveCounter { received, told: received, bytes: 0 }
     }
 
-    /// Frames received in the whole session.
+    /// Number of frames received in the whole session.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Classifies a frame by its header, at the worker: requests carry their number, which must be the next.
+    /// Classifies a frame at the worker: requests carry their number, which must be the next one.
     pub fn arrive_request(&self, header: &Header) -> Result<Arrival, WireError> {
         if !header.is_sequenced() {
             return Ok(Arrival::Unsequenced);
@@ -70,24 +70,24 @@ impl ReceiveCounter {
         }
     }
 
-    /// Classifies a frame by its header, at the client: the worker's frames are numbered by counting alone.
+    /// Classifies a frame at the client: the worker's frames carry no number, and are numbered by counting.
     pub fn arrive(&self, header: &Header) -> Arrival {
         if header.is_sequenced() { Arrival::Next(self.received + 1) } else { Arrival::Unsequenced }
     }
 
-    /// Counts a sequenced frame. To be called when its last byte was read: a frame cut off in the middle was
-    /// not received and comes again.
+    /// Counts a sequenced frame. Call it after the last byte was read: a frame that was cut off does not count as received and is
+    /// resent.
     pub fn count(&mut self, payload_len: u64) {
         self.received += 1;
         self.bytes = self.bytes.saturating_add(payload_len + Header::BYTES as u64);
     }
 
-    /// Whether the other side should hear how far we are.
+    /// Whether an acknowledgement should be sent now.
     pub fn ack_due(&self) -> bool {
         self.received - self.told >= ACK_FRAMES || (self.bytes >= ACK_BYTES && self.received > self.told)
     }
 
-    /// The acknowledgement to send now, if any frame is unacknowledged.
+    /// Returns the acknowledgement to send, if any frame is unacknowledged.
     pub fn take_ack(&mut self) -> Option<Ack> {
         if self.received == self.told {
             return None;
@@ -97,20 +97,20 @@ impl ReceiveCounter {
         Some(Ack { received: self.received })
     }
 
-    /// A handshake has told the other side.
+    /// Records that a handshake has reported the count to the other side.
     pub fn told_by_handshake(&mut self) {
         self.told = self.received;
         self.bytes = 0;
     }
 }
 
-/// The frames of one direction that were numbered but not yet acknowledged, at their sender.
+/// Frames of one direction that were sent but not yet acknowledged, at the sender.
 ///
-/// `F` is whatever lets the sender produce the frame again: its bytes, or a reference to where they lie. The
-/// window is bounded in bytes: the caller asks [`SendWindow::has_room`] before it pushes.
+/// `F` is anything from which the sender can reproduce the frame: its bytes, or a reference to them. The window is limited in
+/// bytes: call [`SendWindow::has_room`] before pushing.
 #[derive(Clone, Debug)]
 pub struct SendWindow<F> {
-    /// Numbers of the frames in `kept` start after this.
+    /// Number of the last acknowledged frame; `kept` starts with the next one.
     acknowledged: u64,
     kept: VecDeque<(F, u64)>,
     bytes: u64,
@@ -122,12 +122,12 @@ impl<F> SendWindow<F> {
         SendWindow { acknowledged: 0, kept: VecDeque::new(), bytes: 0, limit: limit_bytes }
     }
 
-    /// A window that goes on where another has left off, before its kept frames are pushed.
+    /// Creates a window that continues from an earlier one, before its kept frames are pushed.
     pub fn resumed(limit_bytes: u64, acknowledged: u64) -> SendWindow<F> {
         SendWindow { acknowledged, ..SendWindow::new(limit_bytes) }
     }
 
-    /// Frames numbered so far.
+    /// Number of frames sent so far.
     pub fn sent(&self) -> u64 {
         self.acknowledged + self.kept.len() as u64
     }
@@ -140,24 +140,24 @@ impl<F> SendWindow<F> {
         self.bytes
     }
 
-    /// Whether a frame of this size fits. An empty window takes any frame, or large ones could never be sent.
+    /// Whether a frame of this size fits. An empty window accepts any frame; otherwise large frames could never be sent.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.kept.is_empty() || self.bytes.saturating_add(bytes) <= self.limit
     }
 
-    /// Numbers a frame and keeps it. `bytes` is what keeping it costs.
+    /// Numbers a frame and keeps it. `bytes` is the memory that keeping it costs.
     pub fn push(&mut self, frame: F, bytes: u64) -> u64 {
         self.kept.push_back((frame, bytes));
         self.bytes = self.bytes.saturating_add(bytes);
         self.sent()
     }
 
-    /// The other side has everything up to `received`: forget those frames. Old news is no error.
+    /// Drops the frames up to `received`, which the other side has acknowledged. An outdated acknowledgement is not an error.
     pub fn acknowledge(&mut self, received: u64) -> Result<(), WireError> {
         self.acknowledge_each(received, drop)
     }
 
-    /// The same, for a caller with a use for what is forgotten.
+    /// Like [`SendWindow::acknowledge`], but passes each dropped frame to the caller.
     pub fn acknowledge_each(&mut self, received: u64, mut forgotten: impl FnMut(F)) -> Result<(), WireError> {
         if received > self.sent() {
             return Err(WireError::AcknowledgedUnsent { acknowledged: received, sent: self.sent() });
@@ -172,8 +172,8 @@ impl<F> SendWindow<F> {
         Ok(())
     }
 
-    /// A new connection begins and the other side has `received` frames: what must be sent again, in order,
-    /// with their numbers.
+    /// Starts a new connection to a peer that has received `received` frames. Returns the frames to resend, in order, with their
+    /// numbers.
     pub fn resume(&mut self, received: u64) -> Result<impl Iterator<Item = (u64, &F)>, WireError> {
         if received < self.acknowledged {
             return Err(WireError::NotKept { first: received + 1, last: self.acknowledged });
@@ -182,7 +182,7 @@ impl<F> SendWindow<F> {
         Ok(self.frames())
     }
 
-    /// Lets the caller change how frames are kept; `change` says what keeping one costs from now on, or that it is as it was.
+    /// Lets the caller change kept frames. `change` returns the new cost of keeping the frame, or `None` if it is unchanged.
     pub fn change_each(&mut self, mut change: impl FnMut(&mut F) -> Option<u64>) {
         for (frame, bytes) in &mut self.kept {
             if let Some(now) = change(frame) {
@@ -192,7 +192,7 @@ impl<F> SendWindow<F> {
         }
     }
 
-    /// The frame with this number, if it is kept.
+    /// Returns the frame with this number, if it is kept.
     pub fn get(&self, number: u64) -> Option<&F> {
         let index = number.checked_sub(self.acknowledged + 1)?;
         self.kept.get(usize::try_from(index).ok()?).map(|(frame, _)| frame)

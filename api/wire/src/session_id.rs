@@ -1,16 +1,16 @@
-//! A session's number as people and programs write it: 16 hexadecimal digits, everywhere.
+//! Session IDs and their only text form: 16 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of a session. Logs, commands, metrics, file names and JSON all have the one spelling.
+/// ID of a session. Logs, commands, metrics, file names and JSON all use the same text form.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
-/// Why a text is not the number of a session.
+/// Error of parsing a session ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{0}\" is not a session: write its 16 hexadecimal digits, as logs and `remora devices --json` have them"
+    "\"{0}\" is not a session ID: expected 16 hexadecimal digits, as shown in logs and by `remora devices --json`"
 )]
 pub struct SessionIdError(pub String);
 
@@ -30,7 +30,7 @@ impl FromStr for SessionId {
     type Err = SessionIdError;
 
     fn from_str(text: &str) -> Result<SessionId, SessionIdError> {
-        // `from_str_radix` would take a sign.
+        // `from_str_radix` would accept a sign.
         let is_whole = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = is_whole.then(|| u64::from_str_radix(text, 16).ok()).flatten();
         number.map(SessionId).ok_or_else(|| SessionIdError(text.to_owned()))

@@ -1,4 +1,4 @@
-//! Changes of memory: what is found is all that changed and nothing else, and what is malformed is refused.
+//! Delta encoding: finds exactly the bytes that changed, and rejects malformed input.
 
 use proptest::prelude::*;
 use wire::delta::{Changes, diff};
@@ -6,10 +6,10 @@ use wire::exercise;
 
 const AT: u64 = 0x2000_0000_1003;
 
-/// The changes put into memory that lies at `AT`; fails if one touches a byte that `may` does not allow.
+/// Applies changes to memory located at `AT`; fails if one touches a byte that `may` does not allow.
 fn apply(body: &[u8], memory: &mut [u8], may: impl Fn(usize) -> bool) {
     for change in Changes::new(body) {
-        let change = change.expect("what diff made is well-formed");
+        let change = change.expect("diff produced a malformed change");
         let base = (change.address - AT) as usize;
         assert!(base + change.span <= memory.len());
         change.for_each(|at, bytes| {
@@ -115,7 +115,7 @@ proptest! {
         }
         for (at, value) in &device {
             let at = at.index(before.len());
-            // The host's bytes are the host's alone.
+            // Bytes that the host changed belong to the host alone.
             if ours[at] == before[at] {
                 theirs[at] = *value;
                 wanted[at] = *value;

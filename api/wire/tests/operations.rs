@@ -1,5 +1,4 @@
-//! The table of operations: numbers that never change, and a codec that takes back what it gave and survives
-//! what it did not.
+//! The operation table: opcodes that never change, and a codec that round-trips values and survives arbitrary bytes.
 
 use proptest::prelude::*;
 use wire::*;
@@ -70,7 +69,7 @@ fn heads_in_front_of_bulk_have_the_size_everyone_relies_on() {
     }
 }
 
-/// Payloads of every operation's shape come from bytes: whatever decodes must encode to the same bytes again.
+/// Decodes arbitrary bytes as every operation: whatever decodes must encode to the same bytes again.
 fn survives(opcode: Opcode, payload: &[u8]) {
     if let Ok(again) = redecode(opcode, payload) {
         assert_eq!(again, payload, "{}", opcode.name());
@@ -120,7 +119,7 @@ macro_rules! round_trips {
 
 for_each_operation!(round_trips);
 
-/// Endless bytes out of a few.
+/// Random number generator: endless bytes from a small seed.
 struct Random(u64);
 
 trait Any {

@@ -1,10 +1,10 @@
-//! A client and a worker over a link that loses, delays and cuts: every frame arrives exactly once, in order.
+//! A client and a worker over a link that loses, delays and cuts the connection: every frame arrives exactly once, in order.
 
 use std::collections::VecDeque;
 
 use wire::*;
 
-/// A small generator, so that a failing seed can be run again.
+/// Small random number generator, so that a failing seed can be run again.
 struct Dice(u64);
 
 impl Dice {
@@ -16,13 +16,13 @@ impl Dice {
     }
 }
 
-/// One side of a session: what it sends and keeps, what it has received.
+/// One side of a session: what it sends and keeps, and what it has received.
 struct Side {
     is_client: bool,
     window: SendWindow<Vec<u8>>,
     counter: ReceiveCounter,
     unsent: VecDeque<Vec<u8>>,
-    /// Bytes on their way to us, and those that have arrived.
+    /// Bytes in transit to this side, and bytes that have arrived.
     wire: VecDeque<u8>,
     arrived: Vec<u8>,
     values_sent: u64,
@@ -43,7 +43,7 @@ impl Side {
         }
     }
 
-    /// Numbers a frame that carries the next value and a body of some length.
+    /// Creates a frame that carries the next value and a body of random length.
     fn produce(&mut self, dice: &mut Dice) {
         let body = vec![self.values_sent as u8; dice.roll(90) as usize];
         let number = self.window.sent() + 1;
@@ -63,9 +63,9 @@ impl Side {
         self.unsent.push_back(bytes);
     }
 
-    /// Takes complete frames out of what has arrived.
+    /// Takes complete frames from the bytes that have arrived.
     fn consume(&mut self, dice: &mut Dice) {
-        while let Some((frame, taken)) = Frame::take(&self.arrived).expect("frames are well formed") {
+        while let Some((frame, taken)) = Frame::take(&self.arrived).expect("received a malformed frame") {
             self.arrived.drain(..taken);
             let header = frame.header;
             let arrival = match self.is_client {
@@ -102,7 +102,7 @@ impl Side {
         }
     }
 
-    /// A new connection to a peer that has received this much.
+    /// Starts a new connection to a peer that has received this many frames.
     fn reattach(&mut self, received: u64) {
         self.wire.clear();
         self.arrived.clear();
@@ -176,11 +176,11 @@ fn the_handshake_lets_in_who_proves_and_nobody_else() {
         code(greeting.clone().accept(&Proof::default(), Some(token), None)),
         RejectCode::Access as u32
     );
-    // A worker that wants a token but has lost its own lets nobody in, and a proof is good for one nonce only.
+    // A worker that requires a token but has none rejects everyone, and a proof is valid for one nonce only.
     assert_eq!(code(greeting.accept(&proof, None, None)), RejectCode::Access as u32);
     assert_eq!(code(greet(&hello, [3; 32]).accept(&proof, Some(token), None)), RejectCode::Access as u32);
 
-    // A session is continued only by who knows its secret, and only with the count that was proved.
+    // A session can be resumed only with its secret, and only with the received count that was proved.
     let secret = [9; 32];
     let again = Hello { session_id: 5, received: 17, ..hello };
     let greeting = greet(&again, [4; 32]);

@@ -1,5 +1,5 @@
-//! Hand-made and damaged containers: all versions are read, all damage is an error, and measuring a bare
-//! pointer never reads behind the container.
+//! Hand-made and corrupted containers: all versions are parsed, all corruption is an error, and measuring a bare pointer never
+//! reads past the container.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -200,7 +200,7 @@ fn the_most_specific_image_that_runs_is_selected() {
     }
 }
 
-/// A copy of `bytes` that ends exactly where readable memory ends.
+/// A copy of `bytes` that ends exactly at the end of readable memory.
 struct Guarded {
     map: *mut libc::c_void,
     len: usize,
@@ -209,17 +209,17 @@ struct Guarded {
 
 impl Guarded {
     fn new(bytes: &[u8]) -> Guarded {
-        // SAFETY: asks for the page size, touches no memory.
+        // SAFETY: queries the page size and accesses no memory.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let readable = bytes.len().next_multiple_of(page);
         let len = readable + page;
-        // SAFETY: a fresh private mapping; the kernel chooses where.
+        // SAFETY: a fresh private mapping at an address that the kernel chooses.
         let map = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
         };
         assert_ne!(map, libc::MAP_FAILED);
-        // SAFETY: the last page of our own mapping, and a copy that ends where that page starts.
+        // SAFETY: the last page of this mapping, and a copy that ends where that page starts.
         let start = unsafe {
             assert_eq!(libc::mprotect(map.byte_add(readable), page, libc::PROT_NONE), 0);
             let start = map.cast::<u8>().add(readable - bytes.len());
@@ -232,7 +232,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, and nothing points into it any more.
+        // SAFETY: the mapping belongs to this value, and nothing points into it any longer.
         unsafe { libc::munmap(self.map, self.len) };
     }
 }
@@ -246,11 +246,11 @@ fn a_bare_pointer_is_measured_without_reading_behind_the_container() {
     containers.push(("empty bundle".into(), bundle_of(&[], 1)));
     for (form, bytes) in containers {
         let memory = Guarded::new(&bytes);
-        // SAFETY: a whole container, readable to the end of its last page.
+        // SAFETY: a complete container, readable to the end of its last page.
         let size = unsafe { fat_binary_size(memory.start) };
         assert_eq!(size.unwrap(), bytes.len(), "{form}");
     }
-    // SAFETY: null is refused, and four readable bytes are enough to refuse what is no container.
+    // SAFETY: null is rejected, and four readable bytes are enough to reject data that is not a container.
     unsafe {
         assert!(matches!(fat_binary_size(std::ptr::null()), Err(Error::UnknownContainer)));
         let memory = Guarded::new(b"nope");
@@ -346,7 +346,7 @@ fn overlapping_entries_are_refused_and_equal_ones_share_a_copy() {
     let binary = FatBinary::parse(&shared).unwrap();
     assert!(Arc::ptr_eq(&binary.entries()[0].image, &binary.entries()[1].image));
 
-    // The second entry now claims nearly the whole bundle over again.
+    // The second entry now overlaps nearly the whole bundle.
     let len = shared.len() as u64;
     shared[second_row..second_row + 8].copy_from_slice(&0u64.to_le_bytes());
     shared[second_row + 8..second_row + 16].copy_from_slice(&len.to_le_bytes());
@@ -363,7 +363,7 @@ fn files_that_are_no_containers_are_refused() {
     }
 }
 
-/// A small, fast generator, so that a failure can be repeated from its seed.
+/// Small, fast random number generator, so that a failure can be reproduced from its seed.
 struct Random(u64);
 
 impl Random {
@@ -383,7 +383,7 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     const VALUES: [u64; 8] =
         [0, 1, 0x7f, 0xffff_ffff, u64::MAX, 0x8000_0000_0000_0000, 0xfff, 0x7fff_ffff_ffff_ffff];
     for _ in 0..1 + random.below(6) {
-        // Headers hold most of the structure, so half of the damage goes there.
+        // Headers contain most of the structure, so half of the corruption goes there.
         let span = if random.below(2) == 0 { bytes.len().min(1024) } else { bytes.len() };
         let at = random.below(span.max(1)).min(bytes.len().saturating_sub(1));
         match random.below(5) {
@@ -408,7 +408,7 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Checks what a loader relies on.
+/// Checks the invariants that a loader relies on.
 fn check(object: &CodeObject) {
     let mut end = 0;
     for segment in object.segments() {
@@ -453,7 +453,7 @@ fn damaged_code_objects_never_panic() {
             }
         }
     }
-    // Both outcomes must occur, or the damage tests nothing.
+    // Both outcomes must occur, or the corruption tests nothing.
     assert!(read > 100 && refused > 100, "{read} read, {refused} refused");
 }
 
@@ -462,7 +462,7 @@ fn damaged_line_tables_never_panic() {
     for version in ["-gdwarf-4", "-gdwarf-5"] {
         let image = compile_device("plain.hip", "gfx942", &["-nogpulib", "-nogpuinc", "-g", version]);
         assert!(!SourceLines::parse(&image).is_empty());
-        // Damage where the tables are, too: they come after the code.
+        // Corrupt the line tables as well, which come after the code.
         let mut random = Random(0x5eed_0003);
         let (mut some, mut none) = (0, 0);
         for _ in 0..5000 {

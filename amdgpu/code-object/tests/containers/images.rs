@@ -1,4 +1,4 @@
-//! What real compilers emit is read as those compilers describe it.
+//! Output of real compilers is parsed in agreement with the compilers' own tools.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ fn kernels_gfx90a() -> &'static CodeObject {
     OBJECT.get_or_init(|| CodeObject::parse(compile_device("kernels.hip", "gfx90a", &[]).into()).unwrap())
 }
 
-/// A host object of the main fixture for two processors.
+/// Host object of the main fixture for two processors.
 fn host_object(compressed: bool) -> &'static [u8] {
     static PLAIN: OnceLock<Vec<u8>> = OnceLock::new();
     static COMPRESSED: OnceLock<Vec<u8>> = OnceLock::new();
@@ -39,7 +39,7 @@ fn bundle(compressed: bool) -> Vec<u8> {
     if compressed {
         arguments.push("--offload-compress");
     }
-    // The compilation id depends on the arguments; without it both forms hold the same bytes.
+    // The compilation ID depends on the arguments; without it both forms contain the same bytes.
     compile_hip("plain.hip", &[arguments.as_slice(), &["-nogpulib", "-nogpuinc", "-fuse-cuid=none"]].concat())
 }
 
@@ -112,7 +112,7 @@ fn globals_keep_their_address_size_and_initial_value() {
     assert_eq!(bytes, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]);
     let weights = object.symbol("weights").unwrap();
     assert_eq!(weights.size, 32);
-    // Zero-initialised data has room in memory and none in the file.
+    // Zero-initialised data takes space in memory but not in the file.
     let segment = object.segments().iter().find(|segment| segment.contains(weights.value, 32)).unwrap();
     assert!(segment.is_writable() && !segment.is_executable());
     assert!(segment.bytes.len() as u64 <= weights.value - segment.vaddr);
@@ -131,7 +131,7 @@ fn a_stored_address_becomes_a_relocation() {
     assert_eq!(relocation.value(0x7000_0000_0000), Some((0x7000_0000_0000 + pointee, 8)));
 }
 
-/// An outside judge: LLVM's own reader prints the same kernels, sizes and arguments.
+/// Independent check: LLVM's own reader prints the same kernels, sizes and arguments.
 #[test]
 fn kernels_and_arguments_agree_with_llvm_readelf() {
     for arch in ["gfx90a", "gfx942:xnack+"] {
@@ -188,7 +188,7 @@ fn described(kernel: &code_object::Kernel) -> Described {
     (keys.zip(values).collect(), args.collect())
 }
 
-/// Reads the block-style YAML that `llvm-readelf --notes` prints.
+/// Parses the block-style YAML that `llvm-readelf --notes` prints.
 fn readelf_kernels(image: &[u8]) -> Vec<Described> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
@@ -340,7 +340,7 @@ fn a_host_program_lists_its_device_targets() {
         assert_eq!(embedded_targets(object).unwrap(), expected);
         let program = link_host(object);
         assert_eq!(embedded_targets(&program).unwrap(), expected);
-        // Where the file starts in memory must not matter.
+        // The alignment of the file in memory must not matter.
         let shifted = [b"x", program.as_slice()].concat();
         assert_eq!(embedded_targets(&shifted[1..]).unwrap(), expected);
     }

@@ -1,4 +1,4 @@
-//! The crate against real compilers' output and against damage.
+//! Tests of the parser with output of real compilers and with corrupted input.
 
 mod hostile;
 mod images;

@@ -1,18 +1,18 @@
-//! Calls the compilers that `cargo xtask setup` installs, to make fixtures at test time.
+//! Runs the compilers that `cargo xtask setup` installs, to build fixtures at test time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LLVM: &str = "/usr/lib/llvm-19/bin";
 
-/// A program of LLVM 19.
+/// Command for a tool of LLVM 19.
 pub fn llvm(program: &str) -> Command {
     let path = Path::new(LLVM).join(program);
     assert!(path.exists(), "{} is missing; run `cargo xtask setup`", path.display());
     Command::new(path)
 }
 
-/// The bytes clang makes of `tests/fixtures/<source>`, compiled as HIP with these further arguments.
+/// Compiles `tests/fixtures/<source>` as HIP with clang and the given arguments. Returns the output.
 pub fn compile_hip(source: &str, arguments: &[&str]) -> Vec<u8> {
     let base = match std::env::var_os("REMORA_TOOLCHAIN") {
         Some(base) => PathBuf::from(base),
@@ -32,7 +32,7 @@ pub fn compile_hip(source: &str, arguments: &[&str]) -> Vec<u8> {
     output_of(clang)
 }
 
-/// A raw code object of `tests/fixtures/<source>`.
+/// Compiles `tests/fixtures/<source>` to a raw code object.
 pub fn compile_device(source: &str, target: &str, arguments: &[&str]) -> Vec<u8> {
     let arch = format!("--offload-arch={target}");
     let mut all = vec![arch.as_str(), "--offload-device-only", "--no-gpu-bundle-output"];
@@ -40,7 +40,7 @@ pub fn compile_device(source: &str, target: &str, arguments: &[&str]) -> Vec<u8>
     compile_hip(source, &all)
 }
 
-/// A raw code object linked from assembly texts, one object each.
+/// Links a raw code object from assembly texts, one object each.
 pub fn assemble(processor: &str, texts: &[String]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let mut clang = llvm("clang");
@@ -53,12 +53,12 @@ pub fn assemble(processor: &str, texts: &[String]) -> Vec<u8> {
     output_of(clang)
 }
 
-/// The text of `tests/fixtures/<name>`.
+/// Text of `tests/fixtures/<name>`.
 pub fn fixture_text(name: &str) -> String {
     std::fs::read_to_string(fixture(name)).unwrap()
 }
 
-/// Links a host object into a program, leaving the runtime's symbols open.
+/// Links a host object into a program, with the runtime's symbols left undefined.
 pub fn link_host(object: &[u8]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program.o");
@@ -68,7 +68,7 @@ pub fn link_host(object: &[u8]) -> Vec<u8> {
     output_of(clang)
 }
 
-/// What a program that is told `-o` writes.
+/// Runs a command with `-o` and returns what it writes.
 pub fn output_of(mut command: Command) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("output");

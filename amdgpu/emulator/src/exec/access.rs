@@ -1,6 +1,6 @@
-//! What all memory instructions share: one host address per lane, and the check that the wave may touch it.
+//! Address checks shared by all memory instructions: one host address per lane, verified against the wave's accessible ranges.
 //!
-//! Lanes that are not active repeat the first active lane's address, so that checks and loads need no mask; only results do.
+//! Inactive lanes repeat the first active lane's address, so checks and loads need no mask; only register writes and stores do.
 
 use super::element::{LoadElement, StoreElement};
 use crate::fault::FaultKind;
@@ -13,7 +13,7 @@ use crate::{Flow, Lanes, Uop, Wave};
 pub(super) struct Addresses(pub [u64; 64]);
 
 impl Addresses {
-    /// Gives inactive lanes the address of the first active one. `exec` must not be zero.
+    /// Sets the address of every inactive lane to that of the first active lane. `exec` must not be zero.
     #[inline(always)]
     pub fn fill_inactive(&mut self, exec: u64) {
         if exec != !0 {
@@ -34,7 +34,7 @@ impl Addresses {
         (low, high)
     }
 
-    /// Whether lane `i` is `step * i` past lane 0, for all lanes.
+    /// Returns true if the address of each lane `i` is `step * i` bytes past that of lane 0.
     #[inline(always)]
     pub fn is_unit(&self, step: u64) -> bool {
         let first = self.0[0];
@@ -46,7 +46,7 @@ impl Addresses {
     }
 }
 
-/// Where 64 dwords in a row begin, if that is what a wave's 64-bit addresses in registers are.
+/// Returns the start address if the 64-bit addresses in a register pair form one contiguous row of 64 dwords.
 #[inline(always)]
 pub(super) fn row_start(low: &Lanes, high: &Lanes) -> Option<u64> {
     let (first, above) = (low.0[0], high.0[0]);
@@ -54,11 +54,11 @@ pub(super) fn row_start(low: &Lanes, high: &Lanes) -> Option<u64> {
     for lane in 0..64 {
         off |= low.0[lane] ^ first.wrapping_add(4 * lane as u32) | high.0[lane] ^ above;
     }
-    // A row across a multiple of 4 GiB does not have one high dword.
+    // A row that crosses a multiple of 4 GiB does not have a single high dword.
     (off == 0 && first <= u32::MAX - 252).then_some(u64::from(above) << 32 | u64::from(first))
 }
 
-/// [`row_start`] of 32-bit offsets from a base.
+/// Like [`row_start`], for 32-bit offsets from a base.
 #[inline(always)]
 pub(super) fn row_start_from(base: u64, offsets: &Lanes) -> Option<u64> {
     let first = offsets.0[0];
@@ -82,15 +82,15 @@ pub(super) fn vector_mut(wave: &mut Wave, index: u16) -> *mut Lanes {
     wave.vgprs.as_mut_ptr().wrapping_add(usize::from(index))
 }
 
-/// Whether the wave may touch every address from `low` to `high + bytes`, going by the range its last access here hit.
+/// Returns true if the wave may access `low..high + bytes` according to the range in this instruction's range-cache slot.
 #[inline(always)]
 pub(super) fn cached(wave: &Wave, uop: &Uop, low: u64, high: u64, bytes: u64, write: bool) -> bool {
     let entry = &wave.ranges.entries[RangeCache::slot(uop.inst)];
-    // `high` of a cached hit is far below the top, so this cannot wrap into the range.
+    // In a covered range `high` is far below `u64::MAX`, so the addition cannot wrap into the range.
     entry.covers(low, high.wrapping_add(bytes), write) && low <= high.wrapping_add(bytes)
 }
 
-/// Checks `bytes` at each active lane's address; on failure sets the wave's fault.
+/// Checks access to `bytes` at each active lane's address; on failure sets the wave's fault.
 #[inline(always)]
 pub(super) fn check(
     wave: &mut Wave,
@@ -104,7 +104,7 @@ pub(super) fn check(
     cached(wave, uop, low, high, bytes, write) || check_lanes(wave, uop, addresses, exec, bytes, write)
 }
 
-/// The range that contains `address` for this wave: private memory, the dispatch's own buffers, or the table.
+/// The range that contains `address`: from the range table, the wave's private memory, or the dispatch's internal buffers.
 fn find(wave: &Wave, address: u64) -> Option<Range> {
     if let Some(range) = wave.ranges.find(address) {
         return Some(range);
@@ -118,7 +118,7 @@ fn find(wave: &Wave, address: u64) -> Option<Range> {
             access: crate::memory::Access::ReadWrite,
         });
     }
-    // SAFETY: surroundings are null or those of the running workgroup.
+    // SAFETY: `surroundings` is null or points to the surroundings of the running workgroup.
     unsafe { wave.surroundings.as_ref() }?.find(address)
 }
 
@@ -156,7 +156,7 @@ fn check_lanes(
         match find(wave, address) {
             Some(range) if range.covers(address, end, write) => last = range,
             found => {
-                // Two allocations may touch; an access across the seam is as good as one within.
+                // An access may span two adjacent allocations if both permit it.
                 if let Some(range) = found
                     && (!write || range.access == crate::memory::Access::ReadWrite)
                     && range.end < end
@@ -201,29 +201,30 @@ fn check_scalar_slow(wave: &mut Wave, uop: &Uop, address: u64, bytes: u64, write
     }
 }
 
-/// A memory micro-op keeps its element in `imm`, and its offset in `flags` above the eight bits of the format's own.
+/// Byte offset of a memory micro-op, stored in the upper 24 bits of `flags`. The low 8 bits of `flags` belong to the instruction
+/// format, and `imm` points to the element descriptor.
 #[inline(always)]
 pub(super) fn offset(uop: &Uop) -> i64 {
     i64::from(uop.flags as i32 >> 8)
 }
 
-/// Puts an element and an offset (at most 24 bits) into a micro-op.
+/// Stores an element descriptor and an offset (at most 24 bits) in a micro-op.
 pub(super) fn put_element<T>(uop: &mut Uop, element: &'static T, offset: i32) {
     uop.imm = std::ptr::from_ref(element) as i64;
     uop.flags = uop.flags & 0xff | (offset << 8) as u32;
 }
 
-/// The element of a load.
+/// The element descriptor of a load micro-op.
 #[inline(always)]
 pub(super) fn loads(uop: &Uop) -> &'static LoadElement {
-    // SAFETY: the format's compiler put a pointer to a static element there.
+    // SAFETY: the format's `compile` stored a pointer to a static descriptor of this type in `imm`.
     unsafe { &*(uop.imm as *const LoadElement) }
 }
 
-/// The element of a store.
+/// The element descriptor of a store micro-op.
 #[inline(always)]
 pub(super) fn stores(uop: &Uop) -> &'static StoreElement {
-    // SAFETY: the format's compiler put a pointer to a static element there.
+    // SAFETY: the format's `compile` stored a pointer to a static descriptor of this type in `imm`.
     unsafe { &*(uop.imm as *const StoreElement) }
 }
 
@@ -235,7 +236,7 @@ pub(super) fn load_global(wave: &mut Wave, uop: &Uop, addresses: &mut Addresses,
     if !check(wave, uop, addresses, exec, element.bytes, false) {
         return Flow::Fault;
     }
-    // SAFETY: all addresses were checked, and destination registers at compile time.
+    // SAFETY: all addresses were checked; destination registers were checked at compile time.
     unsafe { (element.run)(vector_mut(wave, uop.dst), addresses, exec, 4) };
     Flow::Next
 }
@@ -248,12 +249,12 @@ pub(super) fn store_global(wave: &mut Wave, uop: &Uop, addresses: &mut Addresses
     if !check(wave, uop, addresses, exec, element.bytes, true) {
         return Flow::Fault;
     }
-    // SAFETY: all addresses were checked, and source registers at compile time.
+    // SAFETY: all addresses were checked; source registers were checked at compile time.
     unsafe { (element.run)(vector(wave, uop.src[1].index), addresses, exec, 4) };
     Flow::Next
 }
 
-/// Sets the lanes of `outside` as if memory there were zero.
+/// Sets the destination of the out-of-range lanes in `outside` as if zeros had been loaded.
 #[cold]
 #[inline(never)]
 pub(super) fn load_zero(wave: &mut Wave, element: &LoadElement, dst: u16, outside: u64) {
@@ -262,13 +263,13 @@ pub(super) fn load_zero(wave: &mut Wave, element: &LoadElement, dst: u16, outsid
         // SAFETY: destination registers were checked at compile time.
         let to = unsafe { &mut (*vector_mut(wave, dst + register as u16)).0 };
         for (_, to) in to.iter_mut().enumerate().filter(|(lane, _)| outside >> lane & 1 != 0) {
-            // SAFETY: four bytes can be read.
+            // SAFETY: `zero` has four readable bytes.
             *to = unsafe { (element.one)(*to, zero.as_ptr()) };
         }
     }
 }
 
-/// Loads from local memory: lanes of `wanted` that are not `within` it read zero.
+/// Loads from LDS; the lanes of `wanted` that are not in `within` read zero.
 #[inline(always)]
 pub(super) fn load_local(
     wave: &mut Wave,
@@ -282,7 +283,7 @@ pub(super) fn load_local(
         load_zero(wave, element, dst, wanted & !within);
     }
     if within != 0 {
-        // SAFETY: destination registers were checked at compile time, and addresses of `within` lanes by the caller.
+        // SAFETY: destination registers were checked at compile time; the caller checked the addresses of the `within` lanes.
         unsafe { (element.run)(vector_mut(wave, dst), addresses, within, 4) };
     }
 }

@@ -1,7 +1,7 @@
-//! Read-modify-write operations: the arithmetic, and applying it lane by lane to host memory or local memory.
+//! Atomic read-modify-write operations: the arithmetic, and its lane-by-lane application to host memory or LDS.
 //!
-//! Lanes apply in ascending order. Host memory is changed with the CPU's atomic instructions, sequentially consistent, which is
-//! stronger than any scope bit asks for; local memory belongs to one thread and is changed plainly.
+//! Lanes are processed in ascending order. Host memory is updated with the CPU's atomic instructions, sequentially consistent,
+//! which is stronger than any scope bit requires. LDS is accessed by only one thread and needs no atomic instructions.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use super::element::blend;
 use crate::fault::FaultKind;
 use crate::{Flow, Uop, Wave};
 
-/// The integer an atomic works on.
+/// The integer type that an atomic updates.
 pub(super) trait Word: Copy + PartialEq + 'static {
     const REGISTERS: usize;
     fn from_registers(low: u32, high: u32) -> Self;
@@ -34,7 +34,7 @@ impl Word for u32 {
     }
     #[inline(always)]
     unsafe fn update(at: *mut u8, change: impl Fn(u32) -> u32) -> u32 {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let cell = unsafe { AtomicU32::from_ptr(at.cast()) };
         let mut old = cell.load(Ordering::SeqCst);
         loop {
@@ -58,7 +58,7 @@ impl Word for u64 {
     }
     #[inline(always)]
     unsafe fn update(at: *mut u8, change: impl Fn(u64) -> u64) -> u64 {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let cell = unsafe { AtomicU64::from_ptr(at.cast()) };
         let mut old = cell.load(Ordering::SeqCst);
         loop {
@@ -70,10 +70,10 @@ impl Word for u64 {
     }
 }
 
-/// One operation. `data` is the operand, `extra` the second one of compare-and-swap (the compare value) and masked or.
+/// An atomic operation. `data` is the operand, `extra` the second operand of compare-and-swap (the compare value) and masked or.
 pub(super) trait Operation: 'static {
     type Word: Word;
-    /// Whether there is a second operand.
+    /// The operation has a second operand.
     const PAIR: bool = false;
     fn apply(old: Self::Word, data: Self::Word, extra: Self::Word) -> Self::Word;
 }
@@ -119,7 +119,7 @@ fn d(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-/// The smaller (or larger) number; a number wins over a NaN.
+/// Minimum or maximum; a number is preferred over a NaN.
 macro_rules! choose {
     ($old:ident, $data:ident, $as:ident, $cmp:tt) => {
         if $as($data) $cmp $as($old) || $as($old).is_nan() { $data } else { $old }
@@ -179,7 +179,7 @@ operations! {
     AddF64 u64 |old, data| (d(old) + d(data)).to_bits();
     MinF64 u64 |old, data| choose!(old, data, d, <);
     MaxF64 u64 |old, data| choose!(old, data, d, >);
-    // Exchange only where bit 63 of the data is set; the low dword is what is stored.
+    // Exchanges each dword separately, only if its bit 31 is set in the data; stores the lower 31 bits.
     ConditionalExchange32 u64 |old, data| {
         let low = if data >> 31 & 1 != 0 { data & 0x7fff_ffff } else { old & 0xffff_ffff };
         let high = if data >> 63 & 1 != 0 { data >> 32 & 0x7fff_ffff } else { old >> 32 };
@@ -192,18 +192,18 @@ pair_operations! {
     CompareSwapX2 u64 |old, data, extra| if old == extra { data } else { old };
     CompareSwapF32 u32 |old, data, extra| if f(old) == f(extra) { data } else { old };
     CompareSwapF64 u64 |old, data, extra| if d(old) == d(extra) { data } else { old };
-    // `extra` is the mask of the bits to clear.
+    // `extra` is the mask of bits to clear.
     MaskedOr u32 |old, data, extra| old & !extra | data;
     MaskedOrX2 u64 |old, data, extra| old & !extra | data;
     Wrap u32 |old, data, extra| if old >= data { old - data } else { old.wrapping_add(extra) };
 }
 
-/// Registers an atomic reads: the data, and the second operand after it or in a register of its own.
+/// Operand registers of an atomic. The second operand directly follows the data (memory) or is a separate operand (DS).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operands {
     pub data: u16,
     pub extra: u16,
-    /// Where old values go, if they are wanted.
+    /// Destination of the old values, if the instruction returns them.
     pub result: Option<u16>,
 }
 
@@ -229,7 +229,7 @@ unsafe fn put<W: Word>(wave: &mut Wave, register: u16, lane: usize, value: W) {
     }
 }
 
-/// Applies an operation to host memory that was checked for writing.
+/// Applies an operation to host memory whose addresses were checked for writing.
 ///
 /// # Safety
 /// Every active lane's address must be valid for reads and writes of the operation's word.
@@ -249,7 +249,7 @@ unsafe fn apply_global<O: Operation>(
             wave.fault = Some((FaultKind::Misaligned { address }, Some(lane as u8)));
             return Flow::Fault;
         }
-        // SAFETY: the address is aligned and promised to be valid; registers were checked at compile time.
+        // SAFETY: the address is aligned, and valid by the caller's guarantee; registers were checked at compile time.
         unsafe {
             let data: O::Word = word(wave, operands.data, lane);
             let extra: O::Word = if O::PAIR { word(wave, operands.extra, lane) } else { data };
@@ -262,17 +262,17 @@ unsafe fn apply_global<O: Operation>(
     Flow::Next
 }
 
-/// Applies an operation to local memory.
+/// Applies an operation to LDS.
 ///
 /// # Safety
-/// Every active lane's address must be valid for reads and writes of the operation's word, by this thread alone.
+/// Every active lane's address must be valid for reads and writes of the operation's word, and no other thread may access it.
 unsafe fn apply_local<O: Operation>(wave: &mut Wave, addresses: &Addresses, exec: u64, operands: Operands) {
     let mut lanes = exec;
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
         let at = addresses.0[lane] as *mut O::Word;
-        // SAFETY: promised by the caller; registers were checked at compile time.
+        // SAFETY: guaranteed by the caller; registers were checked at compile time.
         unsafe {
             let data: O::Word = word(wave, operands.data, lane);
             let extra: O::Word = if O::PAIR { word(wave, operands.extra, lane) } else { data };
@@ -285,28 +285,28 @@ unsafe fn apply_local<O: Operation>(wave: &mut Wave, addresses: &Addresses, exec
     }
 }
 
-/// Applies an operation to one lane's dwords wherever they are: gives the old value.
+/// Applies an operation to one word and returns the old value.
 ///
 /// # Safety
-/// `at` must be valid for reads and writes of the operation's word, aligned for `shared` memory.
+/// `at` must be aligned and valid for reads and writes of the operation's word.
 unsafe fn apply_one<O: Operation>(at: *mut u8, data: u64, extra: u64) -> u64 {
     let word = |value: u64| O::Word::from_registers(value as u32, (value >> 32) as u32);
     let (data, extra) = (word(data), word(extra));
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let [low, high] = unsafe { O::Word::update(at, |old| O::apply(old, data, extra)) }.registers();
     u64::from(low) | u64::from(high) << 32
 }
 
-/// An operation as a micro-op keeps it.
+/// Descriptor of an atomic operation; the micro-op's `imm` points to it.
 #[derive(Debug)]
 pub(super) struct AtomicElement {
-    /// Registers of one operand.
+    /// Number of registers of one operand.
     pub registers: usize,
-    /// Whether there is a second operand.
+    /// The operation has a second operand.
     pub pair: bool,
-    /// Applies the operation in host memory that was checked for writing.
+    /// Applies the operation to host memory whose addresses were checked for writing.
     pub global: unsafe fn(&mut Wave, &Addresses, u64, Operands) -> Flow,
-    /// Applies the operation in local memory.
+    /// Applies the operation to LDS.
     pub local: unsafe fn(&mut Wave, &Addresses, u64, Operands),
     /// Applies the operation to one aligned word.
     pub one: unsafe fn(*mut u8, u64, u64) -> u64,
@@ -324,26 +324,26 @@ impl<O: Operation> Elements<O> {
     };
 }
 
-/// The element of an operation.
+/// The descriptor of an operation.
 pub(super) fn atomic_element<O: Operation>() -> &'static AtomicElement {
     &Elements::<O>::ATOMIC
 }
 
-/// The element of an atomic micro-op.
+/// The descriptor of an atomic micro-op.
 #[inline(always)]
 pub(super) fn atomics(uop: &Uop) -> &'static AtomicElement {
-    // SAFETY: the format's compiler put a pointer to a static element there.
+    // SAFETY: the format's `compile` stored a pointer to a static descriptor of this type in `imm`.
     unsafe { &*(uop.imm as *const AtomicElement) }
 }
 
-/// The operands of a memory (not DS) atomic: source data, then the compare value, in consecutive registers.
+/// Operands of a memory (not DS) atomic: data, then compare value, in consecutive registers.
 #[inline(always)]
 pub(super) fn memory_operands(uop: &Uop, returns: bool) -> Operands {
     let data = uop.src[1].index;
     Operands { data, extra: data + atomics(uop).registers as u16, result: returns.then_some(uop.dst) }
 }
 
-/// Lanes whose address is out of range change nothing and get zero for the old value.
+/// Writes zero as the old value of the out-of-range lanes in `outside`, which do not update memory.
 #[inline(always)]
 pub(super) fn zero_results(wave: &mut Wave, element: &AtomicElement, operands: Operands, outside: u64) {
     if let Some(result) = operands.result
@@ -356,7 +356,7 @@ pub(super) fn zero_results(wave: &mut Wave, element: &AtomicElement, operands: O
     }
 }
 
-/// The operation of a memory atomic's suffix (`global_atomic_<suffix>`).
+/// Looks up a memory atomic by its mnemonic suffix (`global_atomic_<suffix>`).
 pub(super) fn atomic_by_suffix(suffix: &str) -> Option<&'static AtomicElement> {
     Some(match suffix {
         "swap" => atomic_element::<Swap>(),

@@ -1,7 +1,7 @@
-//! What happens before a wave's first instruction: the registers that are not zero by chance get their values.
+//! Wave initialisation: fills the scalar registers and v0 before a wave's first instruction.
 //!
-//! Launches of many short waves spend much of their time here, and a plain copy of this size calls the C library, so it is a
-//! handler like any other, compiled for each CPU level.
+//! Launches of many short waves spend much of their time here, and a plain copy of this size calls the C library. It is therefore
+//! a handler compiled for each CPU level.
 
 use std::marker::PhantomData;
 
@@ -10,10 +10,10 @@ use super::row_vector::RowVector;
 use crate::wave::sreg;
 use crate::{Body, Flow, Level, Src, Uop, Wave};
 
-/// Dwords that are copied at once.
+/// Number of dwords per copy step.
 const ROW: usize = 16;
 
-/// Fills a wave's scalar registers and v0 from its dispatch, going by its place in the workgroup.
+/// The micro-op that fills a wave's scalar registers and v0 from its dispatch, according to the wave's index in the workgroup.
 pub fn uop(level: Level) -> Uop {
     let run = per_level!(level, Begin);
     Uop { run, dst: 0, sdst: 0, src: [Src::default(); 4], imm: 0, flags: 0, inst: 0 }
@@ -23,8 +23,8 @@ struct Begin<C>(PhantomData<C>);
 impl<C: RowVector> Body for Begin<C> {
     #[inline(always)]
     fn run(wave: &mut Wave, _: &Uop) -> Flow {
-        // SAFETY: a wave that begins has surroundings and, for its place in the workgroup, work-items; it has v0, as every kernel.
-        // The handler runs at a level this machine has. The last row of scalar registers overlaps the one before it.
+        // SAFETY: a starting wave has surroundings, and work-item IDs for its index in the workgroup; every kernel has v0. The
+        // handler runs at a level this CPU has. The last row of scalar registers overlaps the one before it.
         unsafe {
             let grid = (*wave.surroundings).grid();
             let (from, to) = (grid.initial.sgprs().as_ptr(), wave.sgprs.as_mut_ptr());

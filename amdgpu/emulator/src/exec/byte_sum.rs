@@ -1,4 +1,4 @@
-//! Sums over the bytes of a dword: absolute differences and averages.
+//! Byte-wise operations on dwords: sums of absolute differences (SAD) and averages.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ fn byte(value: u32, n: u32) -> u32 {
     value >> (8 * n) & 0xff
 }
 
-/// Sum of the absolute differences of four bytes.
+/// Sum of absolute differences of four bytes.
 #[inline(always)]
 pub fn sad(a: u32, b: u32) -> u32 {
     let mut sum = 0;
@@ -25,7 +25,7 @@ pub fn sad(a: u32, b: u32) -> u32 {
     sum
 }
 
-/// [`sad`] that leaves out the bytes whose reference in `b` is zero.
+/// Like [`sad`], but skips bytes whose reference in `b` is zero.
 #[inline(always)]
 pub fn masked_sad(a: u32, b: u32) -> u32 {
     let mut sum = 0;
@@ -36,7 +36,7 @@ pub fn masked_sad(a: u32, b: u32) -> u32 {
     sum
 }
 
-/// Four sums of a window that slides over `a` byte by byte, each added to a 16-bit accumulator.
+/// Four sums over a window that slides over `a` byte by byte, each added to a 16-bit accumulator in `c`.
 #[inline(always)]
 pub fn sliding(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
     let mut result = 0;
@@ -47,7 +47,7 @@ pub fn sliding(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
     result
 }
 
-/// [`sliding`] with sums that stop at the top.
+/// Like [`sliding`], but the sums saturate.
 #[inline(always)]
 pub fn sliding_saturated(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u64 {
     let mut result = 0;
@@ -58,7 +58,7 @@ pub fn sliding_saturated(a: u64, b: u32, c: u64, sum: fn(u32, u32) -> u32) -> u6
     result
 }
 
-/// Averages of bytes, rounded up where the bit of `c` says so.
+/// Averages of bytes, rounded up if the low bit of the corresponding byte of `c` is set.
 #[inline(always)]
 pub fn lerp(a: u32, b: u32, c: u32) -> u32 {
     let mut result = 0;
@@ -87,7 +87,7 @@ impl<C: Cpu> Body for SlidingWide<C> {
         let exec = wave.exec();
         let scratch = wave.scratch.as_mut_ptr();
         let mut results = [Lanes::ZERO; 4];
-        // SAFETY: indices were checked when the micro-op was compiled; each source has its own scratch place.
+        // SAFETY: indices were checked when the micro-op was compiled; each source has a separate scratch slot.
         unsafe {
             let low = &*lanes(wave, uop.src[0], 0, scratch);
             let high = &*lanes(wave, uop.src[0], 1, scratch.add(1));

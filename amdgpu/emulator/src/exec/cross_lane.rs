@@ -1,4 +1,4 @@
-//! Vector instructions that are not lane by lane: moves between one lane and a scalar, and register swaps.
+//! Cross-lane vector instructions: moves between one lane and a scalar register, and register swaps.
 
 use std::marker::PhantomData;
 
@@ -72,7 +72,7 @@ unsafe fn lane_of(wave: &Wave, uop: &Uop, lane: usize) -> u32 {
     }
 }
 
-/// The lowest active lane; lane 0 if none is.
+/// Reads the lowest active lane, or lane 0 if none is active.
 struct ReadFirstLane;
 
 impl Body for ReadFirstLane {
@@ -87,7 +87,7 @@ impl Body for ReadFirstLane {
     }
 }
 
-/// Any lane, active or not.
+/// Reads any lane, active or not.
 struct ReadLane;
 
 impl Body for ReadLane {
@@ -103,7 +103,7 @@ impl Body for ReadLane {
     }
 }
 
-/// Any lane, active or not.
+/// Writes any lane, active or not.
 struct WriteLane;
 
 impl Body for WriteLane {

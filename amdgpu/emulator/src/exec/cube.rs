@@ -1,13 +1,13 @@
-//! Cube-map arithmetic: which face a direction hits, and where on it.
+//! Cube-map arithmetic: the face that a direction hits, and the coordinates on it.
 
-/// Whether z, or else y, is the major axis.
+/// Returns whether z is the major axis, and whether y is.
 #[inline(always)]
 fn major_axis(x: f32, y: f32, z: f32) -> (bool, bool) {
     let z_major = z.abs() >= x.abs() && z.abs() >= y.abs();
     (z_major, !z_major && y.abs() >= x.abs())
 }
 
-/// 0 to 5: +x, -x, +y, -y, +z, -z.
+/// Face number 0 to 5: +x, -x, +y, -y, +z, -z.
 #[inline(always)]
 pub fn face(x: f32, y: f32, z: f32) -> f32 {
     let (z_major, y_major) = major_axis(x, y, z);

@@ -1,4 +1,4 @@
-//! The three steps of an IEEE division that need an instruction: scale, multiply-add with scale, fix-up.
+//! The three instructions of the IEEE division sequence: `v_div_scale`, `v_div_fmas` and `v_div_fixup`.
 
 use super::float_math::{ldexp_f32, ldexp_f64};
 
@@ -8,8 +8,8 @@ macro_rules! division {
         $round_to_subnormal:ident, $quantum:expr, $mantissa:literal,
         $exponent:expr, $underflow:literal, $step:literal, $near_max:literal, $tiny:literal, $bias:literal, $indefinite:expr
     ) => {
-        /// Scales numerator or denominator (whichever `a` is) so that the quotient's iteration neither overflows nor loses
-        /// bits; the flag asks the later steps to scale the quotient back.
+        /// `v_div_scale`: scales the numerator or denominator (whichever `a` is) so that the iteration neither overflows nor
+        /// loses bits. The flag requests that `v_div_fmas` scales the quotient back.
         #[inline(always)]
         pub fn $scale(a: $float, denominator: $float, numerator: $float) -> ($float, bool) {
             let exponent: fn($float) -> i32 = $exponent;
@@ -38,7 +38,7 @@ macro_rules! division {
             }
         }
 
-        /// `a * b + c`, scaled back if the first step said so: the exponent of the quotient `c` tells which way.
+        /// `v_div_fmas`: `a * b + c`, scaled back if `scaled`; the exponent of the quotient `c` determines the direction.
         #[inline(always)]
         pub fn $fmas(a: $float, b: $float, c: $float, scaled: bool) -> $float {
             let exponent: fn($float) -> i32 = $exponent;
@@ -52,11 +52,11 @@ macro_rules! division {
             }
         }
 
-        /// Rounds `plain`, which is `a * b + c` already rounded, to what a subnormal will hold once scaled down: where that is a
-        /// tie, the part that the first rounding cut off decides.
+        /// Rounds `plain`, which is `a * b + c` already rounded, to the precision of the subnormal it becomes when scaled down.
+        /// In a tie, the part lost by the first rounding decides.
         #[inline(always)]
         fn $round_to_subnormal(plain: $float, a: $float, b: $float, c: $float) -> $float {
-            // The last place of a subnormal, scaled up, and the number whose last place that is.
+            // The ULP of a subnormal, scaled up, and the power of two that has this ULP.
             let (quantum, magic) = const { ($quantum, $quantum * (1_u64 << $mantissa) as $float) };
             let product = a * b;
             let sum = product + c;
@@ -79,7 +79,7 @@ macro_rules! division {
             if magnitude < magic { rounded.copysign(plain) } else { plain }
         }
 
-        /// Puts the special cases of numerator and denominator right; `quotient` is the result of the steps before.
+        /// `v_div_fixup`: handles the special cases of numerator and denominator; `quotient` is the result of `v_div_fmas`.
         #[inline(always)]
         pub fn $fixup(quotient: $float, denominator: $float, numerator: $float) -> $float {
             let exponent: fn($float) -> i32 = $exponent;
@@ -99,7 +99,7 @@ macro_rules! division {
             } else if denominator.is_infinite() || numerator == 0.0 || distance < $underflow {
                 signed(0.0)
             } else if quotient.is_nan() {
-                // The iteration overflowed, and so does the quotient.
+                // The iteration overflowed, so the quotient does too.
                 signed(<$float>::INFINITY)
             } else {
                 signed(quotient.abs())
@@ -147,7 +147,7 @@ division!(
 mod tests {
     use super::*;
 
-    /// The sequence compilers emit for `numerator / denominator`.
+    /// The instruction sequence that compilers emit for `numerator / denominator`.
     fn divide_f32(numerator: f32, denominator: f32) -> f32 {
         let (d, _) = scale_f32(denominator, denominator, numerator);
         let (n, scaled) = scale_f32(numerator, denominator, numerator);

@@ -1,21 +1,21 @@
-//! Data-parallel primitives: which lane a DPP source is read from.
+//! DPP (data-parallel primitives): the lane permutations of DPP sources.
 
 use isa::Dpp;
 
 use crate::Lanes;
 
-/// Where each lane reads under one control value, and which lanes have such a lane.
+/// The lane permutation of one control value.
 #[derive(Clone, Copy, Debug)]
 struct Permutation {
-    /// Source lane; meaningless where the lane is not in `valid`.
+    /// Source lane of each lane; undefined for lanes that are not in `valid`.
     from: [u8; 64],
     valid: u64,
 }
 
-/// Control values are below this.
+/// Exclusive upper bound of the control values.
 const CONTROLS: usize = 0x160;
 
-/// Built when the crate is: a control word is looked up by every DPP instruction that runs.
+/// Table of all permutations, computed at compile time because every executed DPP instruction looks one up.
 static PERMUTATIONS: [Permutation; CONTROLS] = {
     let mut all = [Permutation { from: [0; 64], valid: 0 }; CONTROLS];
     let mut ctrl = 0;
@@ -33,7 +33,7 @@ static PERMUTATIONS: [Permutation; CONTROLS] = {
     all
 };
 
-/// Whether `ctrl` is a control value of this hardware.
+/// Returns true if `ctrl` is a valid control value on this hardware.
 pub fn known(ctrl: u16) -> bool {
     matches!(
         ctrl,
@@ -46,8 +46,8 @@ pub fn known(ctrl: u16) -> bool {
 ///
 /// A lane whose source lane does not exist or is inactive reads 0 with `bound_ctrl`, else is not written.
 ///
-/// Three loops, each of which is vectorised for the level of the handler that this is inlined into; in the reductions of real
-/// kernels all lanes are active, and the second is not run.
+/// The three loops are vectorised for the level of the handler this is inlined into. Real kernels use DPP mostly in reductions
+/// with all lanes active, where the second loop is skipped.
 #[inline(always)]
 pub fn permute(dpp: &Dpp, exec: u64, lanes: &mut Lanes) -> u64 {
     let permutation = &PERMUTATIONS[usize::from(dpp.ctrl) % CONTROLS];
@@ -72,7 +72,7 @@ pub fn permute(dpp: &Dpp, exec: u64, lanes: &mut Lanes) -> u64 {
     if dpp.bound_ctrl { written } else { written & readable }
 }
 
-/// Lanes the row and bank masks leave enabled: a bank is four lanes of each row of sixteen.
+/// Lanes enabled by the row and bank masks. A row is 16 lanes, a bank is 4 lanes of each row.
 fn enabled(dpp: &Dpp) -> u64 {
     let mut row = 0;
     let mut all = 0;
@@ -85,7 +85,7 @@ fn enabled(dpp: &Dpp) -> u64 {
     all
 }
 
-/// The lane that `lane` reads, if it has one.
+/// The lane that `lane` reads, if it exists.
 const fn source_lane(ctrl: u16, lane: u8) -> Option<u8> {
     let row = lane & !15;
     let column = lane & 15;

@@ -1,7 +1,7 @@
-//! DS: local memory, and choosing the cross-lane moves that share its format.
+//! DS instructions: LDS (local memory) reads, writes and atomics, and dispatch of the cross-lane moves that share the format.
 //!
-//! Reads past local memory give zero and writes past it are dropped, as the hardware does. Of global wave sync
-//! only the barrier is executed; global data share is not.
+//! Out-of-range reads return zero and out-of-range writes are dropped, as on the hardware. Of global wave sync (GWS) only the
+//! barrier is implemented; global data share (GDS) is not.
 
 use isa::{Inst, Op, Operand};
 
@@ -13,7 +13,7 @@ use crate::compile::{Compiler, Type, Unsupported};
 use crate::wave::sreg;
 use crate::{Body, Flow, Level, SrcKind, Uop, Wave, handler};
 
-/// Host addresses of local offsets `vaddr + offset`, and the active lanes that are within local memory.
+/// Host addresses of the LDS offsets `vaddr + offset`, and the active lanes that are within LDS.
 #[inline(always)]
 fn addresses(wave: &Wave, vaddr: u16, offset: u32, bytes: u32, exec: u64) -> (Addresses, u64) {
     // SAFETY: address registers were checked at compile time.
@@ -83,14 +83,14 @@ impl Body for Write {
         let (addresses, within) =
             addresses(wave, uop.src[0].index, offset(uop) as u32, element.bytes as u32, exec);
         if within != 0 {
-            // SAFETY: the lanes are within local memory, registers were checked at compile time.
+            // SAFETY: the lanes are within LDS; registers were checked at compile time.
             unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
         }
         Flow::Next
     }
 }
 
-/// The two byte offsets of a two-address form, which are in units of `1 << SCALE` bytes.
+/// The two byte offsets of a two-address form, encoded in units of `1 << scale` bytes.
 #[inline(always)]
 fn two_offsets(uop: &Uop) -> [u32; 2] {
     let raw = offset(uop) as u32;
@@ -98,7 +98,7 @@ fn two_offsets(uop: &Uop) -> [u32; 2] {
     [(raw & 0xff) << scale, (raw >> 8 & 0xff) << scale]
 }
 
-/// `Uop::flags`: the scale of the two-address forms, or whether an atomic returns the old value.
+/// Fields of `Uop::flags`: log2 of the offset unit of the two-address forms; whether an atomic returns the old value.
 const SCALE: u32 = 15;
 const RETURNS: u32 = 16;
 
@@ -112,7 +112,7 @@ impl Body for Read2 {
             return Flow::Next;
         }
         let element = loads(uop);
-        // No closures here: they would not be compiled for the handler's CPU level.
+        // No closures here: they would not be compiled with the target features of the handler's CPU level.
         let [first, second] = two_offsets(uop);
         let (vaddr, bytes) = (uop.src[0].index, element.bytes as u32);
         let (first, first_within) = addresses(wave, vaddr, first, bytes, exec);
@@ -136,7 +136,7 @@ impl Body for Write2 {
         for k in 0..2 {
             let (addresses, within) = addresses(wave, uop.src[0].index, at[k], element.bytes as u32, exec);
             if within != 0 {
-                // SAFETY: the lanes are within local memory, registers were checked at compile time.
+                // SAFETY: the lanes are within LDS; registers were checked at compile time.
                 unsafe { (element.run)(vector(wave, uop.src[1 + k].index), &addresses, within, 4) };
             }
         }
@@ -161,7 +161,7 @@ impl Body for Atomic {
             result: (uop.flags & RETURNS != 0).then_some(uop.dst),
         };
         zero_results(wave, element, operands, exec & !within);
-        // SAFETY: the lanes are within local memory, which only this thread uses.
+        // SAFETY: the lanes are within LDS, which no other thread accesses.
         unsafe { (element.local)(wave, &addresses, within, operands) };
         Flow::Next
     }
@@ -180,12 +180,12 @@ impl Body for Exchange2 {
         let placed =
             two_offsets(uop).map(|at| addresses(wave, uop.src[0].index, at, 4 * registers as u32, exec));
         let data = [uop.src[1].index, uop.src[2].index];
-        // Gathered first, since the destination may overlap the address and the data.
+        // Collect the old values first: the destination may overlap the address and data registers.
         let mut old = [[0u32; 64]; 4];
         for (k, (addresses, within)) in placed.iter().enumerate() {
             for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
                 for register in 0..registers {
-                    // SAFETY: the lane is within local memory; registers were checked at compile time.
+                    // SAFETY: the lane is within LDS; registers were checked at compile time.
                     unsafe {
                         let at = (addresses.0[lane] as *mut u32).add(register);
                         old[k * registers + register][lane] = at.read_unaligned();
@@ -211,7 +211,7 @@ impl<const CONSUME: bool> Body for Count<CONSUME> {
         let at = u64::from(wave.sgprs[sreg::M0] & 0xffff) + uop.imm as u64;
         let mut old = 0;
         if at + 4 <= u64::from(wave.lds_size) {
-            // SAFETY: the dword is within local memory.
+            // SAFETY: the dword is within LDS.
             unsafe {
                 let at = wave.lds.add(at as usize).cast::<u32>();
                 old = at.read_unaligned();
@@ -236,7 +236,7 @@ impl<const WRITE: bool> Body for AddTid<WRITE> {
             let at = base + 4 * lane as u64;
             let fits = at + 4 <= u64::from(wave.lds_size);
             let at = wave.lds.wrapping_add(at as usize).cast::<u32>();
-            // SAFETY: local memory is touched only where `fits`; registers were checked at compile time.
+            // SAFETY: LDS is accessed only if `fits`; registers were checked at compile time.
             unsafe {
                 if WRITE {
                     if fits {
@@ -252,7 +252,7 @@ impl<const WRITE: bool> Body for AddTid<WRITE> {
     }
 }
 
-/// A barrier across the workgroups of a grid. The first active lane's data says how many are to arrive, less one.
+/// `ds_gws_barrier`: a barrier across the workgroups of a grid. The first active lane's data is the number of arrivals minus one.
 struct GridBarrier;
 impl Body for GridBarrier {
     #[inline(always)]
@@ -260,7 +260,7 @@ impl Body for GridBarrier {
         let first = wave.exec().trailing_zeros() as usize & 63;
         // SAFETY: the data register was checked at compile time.
         let last = unsafe { (*vector(wave, uop.src[1].index)).0[first] };
-        // SAFETY: surroundings are null or those of the running workgroup.
+        // SAFETY: `surroundings` is null or points to the surroundings of the running workgroup.
         let Some(surroundings) = (unsafe { wave.surroundings.as_ref() }) else { return Flow::Next };
         if surroundings.grid().arrive(&mut wave.arrived, last.saturating_add(1)) {
             Flow::Next
@@ -270,7 +270,7 @@ impl Body for GridBarrier {
     }
 }
 
-/// The operation of an atomic, without its `ds_` and `_rtn`.
+/// Looks up an atomic by its mnemonic without `ds_` and `_rtn`.
 fn atomic(bare: &str) -> Option<&'static AtomicElement> {
     Some(match bare {
         "add_u32" => atomic_element::<Add>(),
@@ -330,14 +330,14 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         return Ok(uop);
     }
     if inst.memory.gds {
-        return Err(Unsupported::Form { mnemonic: name, what: "global data share is not executed" });
+        return Err(Unsupported::Form { mnemonic: name, what: "global data share (GDS) is not supported" });
     }
     let mut uop = compiler.uop(handler::<Bpermute>(level), inst_index);
     let raw = inst.imm as u16;
     uop.imm = i64::from(raw);
-    // Registers of destination, data0 and data1; whether there is an address.
+    // Register counts of destination, data0 and data1; whether there is an address operand.
     let (mut dst, mut data0, mut data1, mut address) = (0, 0, 0, true);
-    // The scale of a two-address form: elements, or 64 of them.
+    // log2 of the offset unit of a two-address form: one element, or 64 elements for `st64`.
     let scale = |element: u32| if name.contains("st64") { element + 6 } else { element };
     match inst.op {
         Op::ds_bpermute_b32 => (dst, data0) = (1, 1),
@@ -347,7 +347,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         }
         Op::ds_swizzle_b32 => {
             if swizzled(u32::from(raw), 0).is_none() {
-                return Err(Unsupported::Form { mnemonic: name, what: "FFT swizzle is not executed" });
+                return Err(Unsupported::Form { mnemonic: name, what: "FFT swizzle is not supported" });
             }
             uop.run = handler::<Swizzle>(Level::Base);
             dst = 1;
@@ -422,7 +422,8 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
                 uop.src[1] = operand(compiler, 1)?;
                 if element.pair {
                     uop.src[2] = operand(compiler, 2)?;
-                    // The first data operand is what is compared with or masked; only wrap has them in order.
+                    // The first data operand is the compare value or mask, so the two are swapped; only `ds_wrap` has them in
+                    // execution order.
                     if inst.op != Op::ds_wrap_rtn_b32 {
                         uop.src.swap(1, 2);
                     }

@@ -1,7 +1,8 @@
-//! What memory instructions move: one element per lane, of a kind (byte, dword, four dwords, half a register, ...).
+//! Element types of memory instructions (byte, dword, four dwords, half a register, ...): loads and stores of one element per
+//! lane.
 //!
-//! Owns the copying between registers and host addresses that were checked already, compiled once per kind and CPU level. Whole
-//! waves, rows of 16 lanes and uniform addresses take fast paths.
+//! Copies between registers and host addresses that the caller has already checked, compiled once per element type and CPU level.
+//! Whole waves, rows of 16 lanes and uniform addresses take fast paths.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::__m128i;
@@ -9,30 +10,30 @@ use std::arch::x86_64::__m128i;
 use super::access::Addresses;
 use crate::{Lanes, Level};
 
-/// A load: how one element becomes register values.
+/// Load of one element into registers.
 pub(super) trait Load: 'static {
     const BYTES: u64;
     /// Registers written.
     const REGISTERS: usize;
-    /// Whether the element is whole dwords, copied as they are.
+    /// The element consists of whole dwords, copied unchanged.
     const WHOLE: bool = false;
     /// # Safety
-    /// `BYTES` must be readable at `from` (for elements under a dword).
+    /// `BYTES`, but at most 4, must be readable at `from`.
     unsafe fn fetch(from: *const u8) -> u32;
-    /// The register's new value.
+    /// Combines the register's old value with the loaded one.
     #[inline(always)]
     fn merge(_old: u32, new: u32) -> u32 {
         new
     }
 }
 
-/// A store: how a register value becomes an element.
+/// Store of one element from registers.
 pub(super) trait Store: 'static {
     const BYTES: u64;
     const REGISTERS: usize;
     const WHOLE: bool = false;
     /// # Safety
-    /// `BYTES` must be writable at `to` (for elements under a dword).
+    /// `BYTES`, but at most 4, must be writable at `to`.
     unsafe fn put(to: *mut u8, value: u32);
 }
 
@@ -46,7 +47,7 @@ macro_rules! small_loads {
                 const REGISTERS: usize = 1;
                 #[inline(always)]
                 unsafe fn fetch($p: *const u8) -> u32 {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $fetch }
                 }
                 #[inline(always)]
@@ -58,8 +59,8 @@ macro_rules! small_loads {
     };
 }
 
-// The memories of these devices have error correction (`sramecc+`), and so a load of one half writes the whole register: the
-// other half becomes zero. Tensile's kernels join two such loads with an `or`.
+// These devices have SRAM ECC (`sramecc+`), so a D16 load writes the whole register and zeroes the other half. Tensile's
+// kernels combine two such loads with an `or`.
 small_loads! {
     U8 1 |p| u32::from(*p), |_old, new| new;
     I8 1 |p| *p as i8 as u32, |_old, new| new;
@@ -83,7 +84,7 @@ macro_rules! small_stores {
                 const REGISTERS: usize = 1;
                 #[inline(always)]
                 unsafe fn put($p: *mut u8, $v: u32) {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { $put }
                 }
             }
@@ -109,7 +110,7 @@ macro_rules! whole {
                 const WHOLE: bool = true;
                 #[inline(always)]
                 unsafe fn fetch(from: *const u8) -> u32 {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { from.cast::<u32>().read_unaligned() }
                 }
             }
@@ -119,7 +120,7 @@ macro_rules! whole {
                 const WHOLE: bool = true;
                 #[inline(always)]
                 unsafe fn put(to: *mut u8, value: u32) {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { to.cast::<u32>().write_unaligned(value) }
                 }
             }
@@ -146,15 +147,15 @@ pub(super) fn blend(exec: u64, from: &[u32; 64], to: &mut [u32; 64]) {
     }
 }
 
-/// An element of whole dwords that lies in one piece. Those of 8 and 16 bytes are read in one access if they are aligned: a wave of
-/// another thread may be writing them, and look-back scans rest on seeing flag and value of one store. Volatile, for otherwise the
-/// compiler is free to read the dwords one by one, and does.
+/// Reads a contiguous element of whole dwords. Aligned elements of 8 and 16 bytes are read in one access: a wave on another
+/// thread may be writing them, and look-back scans require flag and value of one store to be seen together. The read is volatile
+/// because the compiler otherwise splits it into single dwords.
 ///
 /// # Safety
 /// `K::BYTES` must be readable at `from`.
 #[inline(always)]
 unsafe fn read_piece<K: Load>(from: *const u8) -> [u32; 4] {
-    // SAFETY: promised by the caller, and alignment is seen to.
+    // SAFETY: guaranteed by the caller; alignment is checked before each aligned access.
     unsafe {
         if K::REGISTERS == 2 && from.cast::<u64>().is_aligned() {
             let pair = from.cast::<u64>().read_volatile();
@@ -171,13 +172,13 @@ unsafe fn read_piece<K: Load>(from: *const u8) -> [u32; 4] {
     }
 }
 
-/// The other way round of [`read_piece`].
+/// Writes a contiguous element of whole dwords; like [`read_piece`], in one access if 8 or 16 bytes and aligned.
 ///
 /// # Safety
 /// `K::BYTES` must be writable at `to`.
 #[inline(always)]
 unsafe fn write_piece<K: Store>(to: *mut u8, value: [u32; 4]) {
-    // SAFETY: promised by the caller, and alignment is seen to.
+    // SAFETY: guaranteed by the caller; alignment is checked before each aligned access.
     unsafe {
         if K::REGISTERS == 2 && to.cast::<u64>().is_aligned() {
             return to.cast::<u64>().write_volatile(u64::from(value[0]) | u64::from(value[1]) << 32);
@@ -190,17 +191,17 @@ unsafe fn write_piece<K: Store>(to: *mut u8, value: [u32; 4]) {
     }
 }
 
-/// A row of elements, as large as one of four dwords gets.
+/// Buffer for 64 elements of up to four dwords.
 #[repr(C, align(64))]
 struct Row([u32; 256]);
 
-/// Copies a row of elements without tearing those that are aligned, as [`read_piece`] and [`write_piece`] do with one.
+/// Copies a row of elements without tearing aligned ones, like [`read_piece`] and [`write_piece`] for single elements.
 ///
 /// # Safety
 /// `bytes`, a multiple of 16, must be readable at `from` and writable at `to`.
 #[inline(always)]
 unsafe fn copy_pieces(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: promised by the caller, and alignment is seen to.
+    // SAFETY: guaranteed by the caller; alignment is checked before each aligned access.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if (from as usize | to as usize) & 15 == 0 {
@@ -225,7 +226,7 @@ unsafe fn copy_pieces(from: *const u8, to: *mut u8, bytes: usize) {
 /// The element must be readable at `from`, its dwords `stride` apart; `to` must name `K::REGISTERS` registers.
 #[inline(always)]
 unsafe fn load_lane<K: Load>(to: *mut Lanes, lane: usize, from: *const u8, stride: usize) {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if K::WHOLE && K::REGISTERS > 1 && stride == 4 {
             let piece = read_piece::<K>(from);
@@ -244,7 +245,7 @@ unsafe fn load_lane<K: Load>(to: *mut Lanes, lane: usize, from: *const u8, strid
 /// The element must be writable at `to`, its dwords `stride` apart; `src` must name `K::REGISTERS` registers.
 #[inline(always)]
 unsafe fn store_lane<K: Store>(src: *const Lanes, lane: usize, to: *mut u8, stride: usize) {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if K::WHOLE && K::REGISTERS > 1 && stride == 4 {
             let piece = std::array::from_fn(|register| match register < K::REGISTERS {
@@ -260,7 +261,8 @@ unsafe fn store_lane<K: Store>(src: *const Lanes, lane: usize, to: *mut u8, stri
     }
 }
 
-/// Loads into the active lanes of `dst` and the registers after it. `stride` is the distance of an element's dwords in memory.
+/// Loads into the active lanes of `dst` and the registers after it. `stride` is the distance in bytes between an element's
+/// dwords.
 ///
 /// # Safety
 /// Every address (also of inactive lanes) must be readable for `K::BYTES`; `dst` must name `K::REGISTERS` registers that are not
@@ -268,7 +270,8 @@ unsafe fn store_lane<K: Store>(src: *const Lanes, lane: usize, to: *mut u8, stri
 #[inline(always)]
 unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, stride: usize) {
     let lane_step = if stride == 4 { K::BYTES } else { 4 };
-    // SAFETY: promised by the caller; all accesses are at the lanes' addresses, or between those of adjacent ones that touch.
+    // SAFETY: guaranteed by the caller; every access lies within the elements at the lanes' addresses, which are contiguous where
+    // several lanes are copied at once.
     unsafe {
         if K::WHOLE && exec == !0 && addresses.is_unit(lane_step) {
             let from = addresses.0[0] as *const u8;
@@ -291,7 +294,7 @@ unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, strid
             }
             return;
         }
-        // Whole dwords of a full wave go straight to the registers; anything else is gathered first and merged after.
+        // Whole dwords of a full wave are loaded directly into the registers; everything else is gathered first, then merged.
         let direct = K::WHOLE && exec == !0;
         let mut room = [Lanes::ZERO; 4];
         let to = if direct { dst } else { room.as_mut_ptr() };
@@ -347,7 +350,8 @@ unsafe fn load<K: Load>(dst: *mut Lanes, addresses: &Addresses, exec: u64, strid
 #[inline(always)]
 unsafe fn store<K: Store>(src: *const Lanes, addresses: &Addresses, exec: u64, stride: usize) {
     let lane_step = if stride == 4 { K::BYTES } else { 4 };
-    // SAFETY: promised by the caller; all accesses are at the lanes' addresses, or between those of adjacent ones that touch.
+    // SAFETY: guaranteed by the caller; every access lies within the elements at the lanes' addresses, which are contiguous where
+    // several lanes are copied at once.
     unsafe {
         if K::WHOLE && exec == !0 && addresses.is_unit(lane_step) {
             let to = addresses.0[0] as *mut u8;
@@ -384,25 +388,26 @@ unsafe fn store<K: Store>(src: *const Lanes, addresses: &Addresses, exec: u64, s
     }
 }
 
-/// Moves one element per lane between registers and the given addresses, under EXEC.
-/// The last argument is the distance of an element's dwords: 4, or 256 in private memory.
+/// Copies one element per lane between registers and the given addresses, under EXEC. The last argument is the distance in bytes
+/// between an element's dwords: 4, or 256 in private memory.
 type Loader = unsafe fn(*mut Lanes, &Addresses, u64, usize);
 type Storer = unsafe fn(*const Lanes, &Addresses, u64, usize);
 
-/// What a load does after its addresses are known. One per kind and CPU level; a micro-op points to its own.
+/// Descriptor of a load, used once its addresses are known. There is one per element type and CPU level; the micro-op's `imm`
+/// points to it.
 #[derive(Debug)]
 pub(super) struct LoadElement {
     pub bytes: u64,
     pub registers: usize,
-    /// Whole dwords, which may be moved one by one.
+    /// The element consists of whole dwords, which may be copied one by one.
     pub whole: bool,
-    /// To be called only on a machine that has the element's level, with addresses that are readable.
+    /// Call only on a CPU that has the element's level, with readable addresses.
     pub run: Loader,
-    /// A register's new value from its old one and up to a dword of memory.
+    /// Computes a register's new value from its old value and up to one dword of memory.
     pub one: unsafe fn(old: u32, from: *const u8) -> u32,
 }
 
-/// What a store does after its addresses are known.
+/// Descriptor of a store, used once its addresses are known.
 #[derive(Debug)]
 pub(super) struct StoreElement {
     pub bytes: u64,
@@ -412,18 +417,18 @@ pub(super) struct StoreElement {
     pub one: unsafe fn(to: *mut u8, value: u32),
 }
 
-/// One function per CPU level around an `#[inline(always)]` one.
+/// Wraps an `#[inline(always)]` function in one function per CPU level.
 macro_rules! leveled {
     ($base:ident $v3:ident $v4:ident = $inner:ident <$bound:ident> ($registers:ty)) => {
         unsafe fn $base<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
-            // SAFETY: the contract is that of the wrapped function.
+            // SAFETY: same contract as the wrapped function.
             unsafe { $inner::<K>(registers, addresses, exec, stride) }
         }
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
         unsafe fn $v3<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
-            // SAFETY: the contract is that of the wrapped function.
+            // SAFETY: same contract as the wrapped function.
             unsafe { $inner::<K>(registers, addresses, exec, stride) }
         }
 
@@ -432,7 +437,7 @@ macro_rules! leveled {
             enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt"
         )]
         unsafe fn $v4<K: $bound>(registers: $registers, addresses: &Addresses, exec: u64, stride: usize) {
-            // SAFETY: the contract is that of the wrapped function.
+            // SAFETY: same contract as the wrapped function.
             unsafe { $inner::<K>(registers, addresses, exec, stride) }
         }
     };
@@ -442,7 +447,7 @@ leveled!(load_base load_v3 load_v4 = load <Load> (*mut Lanes));
 leveled!(store_base store_v3 store_v4 = store <Store> (*const Lanes));
 
 unsafe fn load_one<K: Load>(old: u32, from: *const u8) -> u32 {
-    // SAFETY: promised by the caller.
+    // SAFETY: guaranteed by the caller.
     K::merge(old, unsafe { K::fetch(from) })
 }
 
@@ -472,7 +477,7 @@ impl<K: Store> Elements<K> {
     const STORE_V4: StoreElement = Self::store(store_v4::<K>);
 }
 
-/// The load of kind `K` at a CPU level.
+/// The load descriptor of element type `K` at a CPU level.
 pub(super) fn load_element<K: Load>(level: Level) -> &'static LoadElement {
     match level {
         #[cfg(target_arch = "x86_64")]
@@ -483,7 +488,7 @@ pub(super) fn load_element<K: Load>(level: Level) -> &'static LoadElement {
     }
 }
 
-/// The store of kind `K` at a CPU level.
+/// The store descriptor of element type `K` at a CPU level.
 pub(super) fn store_element<K: Store>(level: Level) -> &'static StoreElement {
     match level {
         #[cfg(target_arch = "x86_64")]
@@ -494,7 +499,7 @@ pub(super) fn store_element<K: Store>(level: Level) -> &'static StoreElement {
     }
 }
 
-/// The load that a suffix such as `dwordx2` or `ubyte_d16_hi` names.
+/// The load descriptor for a mnemonic suffix such as `dwordx2` or `ubyte_d16_hi`.
 pub(super) fn load_by_suffix(suffix: &str, level: Level) -> Option<&'static LoadElement> {
     Some(match suffix {
         "ubyte" | "u8" => load_element::<U8>(level),
@@ -515,7 +520,7 @@ pub(super) fn load_by_suffix(suffix: &str, level: Level) -> Option<&'static Load
     })
 }
 
-/// The store that a suffix names.
+/// The store descriptor for a mnemonic suffix.
 pub(super) fn store_by_suffix(suffix: &str, level: Level) -> Option<&'static StoreElement> {
     Some(match suffix {
         "byte" | "b8" => store_element::<Byte>(level),

@@ -1,4 +1,4 @@
-//! FLAT, GLOBAL and SCRATCH: vector memory through 64-bit addresses, and private memory.
+//! FLAT, GLOBAL and SCRATCH instructions: vector memory through 64-bit addresses, and private memory.
 
 use isa::{Arch, Format, Inst, Operand};
 
@@ -13,10 +13,10 @@ use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Unsupported};
 use crate::wave::sreg;
 use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
-/// `Uop::flags`.
+/// Bit of `Uop::flags`: an atomic returns the old value.
 const RETURNS: u32 = 2;
 
-/// Addresses of a GLOBAL or FLAT instruction.
+/// Lane addresses of a GLOBAL or FLAT instruction.
 #[inline(always)]
 fn addresses(wave: &Wave, uop: &Uop) -> Addresses {
     let mut out = Addresses([0; 64]);
@@ -39,7 +39,7 @@ fn addresses(wave: &Wave, uop: &Uop) -> Addresses {
     out
 }
 
-/// The address of a whole wave's dwords in a row, if the wave may touch them going by the range it last hit here.
+/// Returns the start address if all 64 lanes access one contiguous row of dwords and the range cache covers it.
 #[inline(always)]
 fn row(wave: &Wave, uop: &Uop, bytes: u64, write: bool) -> Option<u64> {
     if bytes != 4 || wave.exec() != !0 {
@@ -58,7 +58,8 @@ fn row(wave: &Wave, uop: &Uop, bytes: u64, write: bool) -> Option<u64> {
     cached(wave, uop, start, start.wrapping_add(252), 4, write).then_some(start)
 }
 
-/// Asks for what the waves after this one will load, if they go on in the row. The processor sees too little of it among all else.
+/// Prefetches the data that the following waves will load if they continue the row. The CPU's hardware prefetcher does not detect
+/// this pattern among the emulator's other accesses.
 #[inline(always)]
 fn fetch_ahead(start: u64) {
     #[cfg(target_arch = "x86_64")]
@@ -66,7 +67,7 @@ fn fetch_ahead(start: u64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         const DISTANCE: u64 = 2048;
         let ahead = start.wrapping_add(DISTANCE + 64 * line) as *const i8;
-        // SAFETY: a prefetch of any address is allowed and has no effect that a program sees.
+        // SAFETY: prefetching is allowed for any address and has no architecturally visible effect.
         unsafe { _mm_prefetch(ahead, _MM_HINT_T0) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -83,7 +84,7 @@ impl Body for GlobalLoad {
         }
         if let Some(start) = row(wave, uop, loads(uop).bytes, false) {
             fetch_ahead(start);
-            // SAFETY: 256 bytes from there may be read; the destination was checked at compile time.
+            // SAFETY: `row` checked that 256 bytes from `start` are readable; the destination was checked at compile time.
             unsafe { (*vector_mut(wave, uop.dst)).0 = (start as *const [u32; 64]).read_unaligned() };
             return Flow::Next;
         }
@@ -100,7 +101,7 @@ impl Body for GlobalStore {
             return Flow::Next;
         }
         if let Some(start) = row(wave, uop, stores(uop).bytes, true) {
-            // SAFETY: 256 bytes from there may be written; the source was checked at compile time.
+            // SAFETY: `row` checked that 256 bytes from `start` are writable; the source was checked at compile time.
             unsafe { (start as *mut [u32; 64]).write_unaligned((*vector(wave, uop.src[1].index)).0) };
             return Flow::Next;
         }
@@ -128,7 +129,7 @@ impl Body for GlobalAtomic {
     }
 }
 
-/// The lanes whose FLAT address lies in an aperture: local, private.
+/// Active lanes whose FLAT address is in the local (LDS) aperture, and those in the private aperture.
 #[inline(always)]
 fn segments(addresses: &Addresses, exec: u64) -> (u64, u64) {
     let (mut local, mut private) = (0, 0);
@@ -140,7 +141,7 @@ fn segments(addresses: &Addresses, exec: u64) -> (u64, u64) {
     (local & exec, private & exec)
 }
 
-/// Splits local lanes into those within local memory, with host addresses, and the rest.
+/// Translates local-aperture addresses to host addresses; the second result is the subset of `lanes` that is within LDS.
 #[inline(always)]
 fn localise(wave: &Wave, addresses: &Addresses, lanes: u64, bytes: u64) -> (Addresses, u64) {
     let mut out = Addresses([wave.lds as u64; 64]);
@@ -157,7 +158,7 @@ fn localise(wave: &Wave, addresses: &Addresses, lanes: u64, bytes: u64) -> (Addr
     (out, within)
 }
 
-/// A FLAT access: mostly global, so the apertures are looked for only when the last hit range does not match.
+/// FLAT load. Most FLAT accesses are global, so the apertures are checked only on a range-cache miss.
 struct FlatLoad;
 impl Body for FlatLoad {
     #[inline(always)]
@@ -184,7 +185,7 @@ fn flat_load(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> Fl
     let element = loads(uop);
     let (local, private) = segments(addresses, exec);
     let global = exec & !local & !private;
-    // Lanes of the other kinds may name the destination as their address: work on copies taken before.
+    // The destination may also be an address register: `addresses` was read before any lane is written.
     if global != 0 && load_global(wave, uop, &mut { *addresses }, global) != Flow::Next {
         return Flow::Fault;
     }
@@ -230,7 +231,7 @@ fn flat_store(wave: &mut Wave, uop: &Uop, addresses: &Addresses, exec: u64) -> F
     if local != 0 {
         let (addresses, within) = localise(wave, addresses, local, element.bytes);
         if within != 0 {
-            // SAFETY: the lanes are within local memory.
+            // SAFETY: the lanes are within LDS.
             unsafe { (element.run)(vector(wave, uop.src[1].index), &addresses, within, 4) };
         }
     }
@@ -258,7 +259,7 @@ impl Body for FlatAtomic {
         if local != 0 {
             let (addresses, within) = localise(wave, &addresses, local, bytes);
             zero_results(wave, element, operands, local & !within);
-            // SAFETY: the lanes are within local memory.
+            // SAFETY: the lanes are within LDS.
             unsafe { (element.local)(wave, &addresses, within, operands) };
         }
         if private != 0
@@ -278,7 +279,7 @@ impl Body for FlatAtomic {
     }
 }
 
-/// `global_load_lds_*`: each active lane's element goes to local memory at M0 + 4 * lane.
+/// `global_load_lds_*`: writes each active lane's element to LDS; see [`to_local`] for the destination address.
 struct LoadToLocal;
 impl Body for LoadToLocal {
     #[inline(always)]
@@ -299,10 +300,11 @@ impl Body for LoadToLocal {
     }
 }
 
-/// Moves elements to local memory at M0 + `offset` + 4 * lane; zero for active lanes that are not `within` their buffer.
+/// Copies elements to LDS at M0 + `offset` + lane * element size (in whole dwords). Active lanes that are not in `within` write
+/// zero.
 ///
 /// # Safety
-/// The address of every lane within must be readable for the element's bytes.
+/// The address of every lane in `within` must be readable for the element's bytes.
 pub(super) unsafe fn to_local(
     wave: &mut Wave,
     element: &LoadElement,
@@ -316,7 +318,7 @@ pub(super) unsafe fn to_local(
         for register in 0..element.registers {
             let to = base.wrapping_add(4 * (lane * element.registers + register) as u64);
             if to.checked_add(4).is_some_and(|end| end <= u64::from(wave.lds_size)) {
-                // SAFETY: the source is promised by the caller, the destination is within local memory.
+                // SAFETY: the caller guarantees the source; the destination is within LDS.
                 unsafe {
                     let value = match within >> lane & 1 {
                         0 => 0,
@@ -338,7 +340,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         .split_once('_')
         .and_then(|(_, operation)| operation.split_once('_'))
         .ok_or(Unsupported::Instruction(name))?;
-    // gfx90a has a bit for it beside the operations of their own.
+    // LDS is the destination of the separate `lds_` opcodes, and on gfx90a also if the LDS bit is set.
     let to_local = suffix.strip_prefix("lds_").or(inst.memory.lds.then_some(suffix));
     let mut uop = compiler.uop(handler::<LoadToLocal>(Level::Base), inst_index);
     match kind {
@@ -390,7 +392,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         uop.src[2] = Src { kind: SrcKind::Scalar, index: compiler.scalar(inst, &inst.src[2], width)? };
     }
     if inst.format == Format::Scratch {
-        // gfx90a has a vector address unless it has a scalar one; gfx942 says so in a bit of its own.
+        // gfx90a has a vector address unless it has a scalar one; gfx942 has a separate bit (SVE) for it.
         let vaddr = match compiler.arch {
             Arch::Gfx90a => uop.flags & SADDR == 0,
             Arch::Gfx942 => inst.memory.sve,

@@ -1,38 +1,38 @@
-//! The 8-bit floats of gfx942: fp8 (4 exponent bits, bias 8) and bf8 (5 exponent bits, bias 16).
+//! 8-bit floats of gfx942: fp8 (4 exponent bits, bias 8) and bf8 (5 exponent bits, bias 16).
 //!
-//! Neither has infinities or a negative zero; 0x80 is the one NaN.
+//! Neither format has infinities or a negative zero; 0x80 is the only NaN.
 
-/// The value of an fp8.
+/// Converts an fp8 to f32.
 #[inline(always)]
 pub fn fp8_to_f32(bits: u8) -> f32 {
     to_f32::<3, 8>(bits)
 }
 
-/// The value of a bf8.
+/// Converts a bf8 to f32.
 #[inline(always)]
 pub fn bf8_to_f32(bits: u8) -> f32 {
     to_f32::<2, 16>(bits)
 }
 
-/// The nearest fp8, ties to even. What is too large becomes NaN, or the largest number if `saturate`.
+/// Converts to the nearest fp8, ties to even. Overflow gives NaN, or the largest number if `saturate`.
 #[inline(always)]
 pub fn f32_to_fp8(value: f32, saturate: bool) -> u8 {
     from_f32::<3, 8>(value, saturate)
 }
 
-/// The nearest bf8, ties to even.
+/// Like [`f32_to_fp8`], but to bf8.
 #[inline(always)]
 pub fn f32_to_bf8(value: f32, saturate: bool) -> u8 {
     from_f32::<2, 16>(value, saturate)
 }
 
-/// fp8 with stochastic rounding: `random` decides whether the cut-off part rounds up.
+/// Converts to fp8 with stochastic rounding: `random` decides whether the truncated part rounds up.
 #[inline(always)]
 pub fn f32_to_fp8_stochastic(value: f32, random: u32, saturate: bool) -> u8 {
     stochastic::<3, 8>(value, random, saturate)
 }
 
-/// bf8 with stochastic rounding.
+/// Like [`f32_to_fp8_stochastic`], but to bf8.
 #[inline(always)]
 pub fn f32_to_bf8_stochastic(value: f32, random: u32, saturate: bool) -> u8 {
     stochastic::<2, 16>(value, random, saturate)
@@ -43,13 +43,13 @@ fn to_f32<const MANTISSA: u32, const BIAS: u32>(bits: u8) -> f32 {
     let bits = u32::from(bits);
     let magnitude = bits & 0x7f;
     let normal = (magnitude << (23 - MANTISSA)) + ((127 - BIAS) << 23);
-    // Subnormals count steps of the smallest one.
+    // Subnormals are multiples of the smallest one.
     let small = (magnitude as i32 as f32 * f32::from_bits((127 + 1 - BIAS - MANTISSA) << 23)).to_bits();
     let value = if magnitude < 1 << MANTISSA { small } else { normal };
     f32::from_bits(if bits == 0x80 { 0x7fc0_0000 } else { value | (bits & 0x80) << 24 })
 }
 
-/// Encodes a magnitude that the caller has rounded to a multiple of the format's last place.
+/// Encodes an f32, rounded to nearest, ties to even.
 #[inline(always)]
 fn from_f32<const MANTISSA: u32, const BIAS: u32>(value: f32, saturate: bool) -> u8 {
     let bits = value.to_bits();
@@ -59,7 +59,8 @@ fn from_f32<const MANTISSA: u32, const BIAS: u32>(value: f32, saturate: bool) ->
     let rebased = magnitude.wrapping_sub((127 - BIAS) << 23);
     let half = (1 << (cut - 1)) - 1;
     let normal = rebased.wrapping_add(half).wrapping_add(rebased >> cut & 1) >> cut;
-    // Subnormal range: adding this power puts the format's last place at the last place of the sum.
+    // Subnormal range: adding this power of two aligns the format's last bit with the last bit of the sum, so the addition
+    // rounds.
     let align = f32::from_bits((127 + 23 - MANTISSA + 1 - BIAS) << 23);
     let small = (f32::from_bits(magnitude) + align).to_bits().wrapping_sub(align.to_bits());
     let code = if magnitude < (127 - BIAS + 1) << 23 { small } else { normal };
@@ -75,7 +76,7 @@ fn from_f32<const MANTISSA: u32, const BIAS: u32>(value: f32, saturate: bool) ->
     }
 }
 
-/// Adds the random bits below the last place of the result, then cuts.
+/// Adds random bits below the last bit of the result, then truncates.
 #[inline(always)]
 fn stochastic<const MANTISSA: u32, const BIAS: u32>(value: f32, random: u32, saturate: bool) -> u8 {
     let bits = value.to_bits();
@@ -85,7 +86,7 @@ fn stochastic<const MANTISSA: u32, const BIAS: u32>(value: f32, random: u32, sat
         return from_f32::<MANTISSA, BIAS>(value, saturate);
     }
     let added = magnitude + (random >> (32 - cut));
-    // In the subnormal range the last place is higher; there rounding is to nearest.
+    // Subnormal results have a larger ULP; they are rounded to nearest instead.
     let cut_off = if magnitude < (127 - BIAS + 1) << 23 { magnitude } else { added & !((1 << cut) - 1) };
     from_f32::<MANTISSA, BIAS>(f32::from_bits(cut_off | bits & 0x8000_0000), saturate)
 }

@@ -1,32 +1,33 @@
-//! Floating-point arithmetic the host does not have as one vector instruction: half precision, and the hardware's
-//! transcendental operations.
+//! Floating-point functions that are not a single vector instruction on the host: half precision, and the GPU's transcendental
+//! operations.
 //!
-//! All functions are branch-free so that loops over lanes vectorise, use no fused operations where the base level would call a
-//! library, and give the same bits at every level. exp2, log2, sin and cos are computed in f64 and rounded once: within 0.51 ULP,
-//! where the hardware promises 1.
+//! All functions are branch-free so that loops over lanes vectorise. They use no fused operations where the base level would call
+//! a library, and give identical bits at every level. exp2, log2, sin and cos are computed in f64 and rounded once: the error is
+//! below 0.51 ULP, where the hardware specifies 1 ULP.
 
-/// The value of the half in the low bits of a dword; all in 32-bit arithmetic, which vectorises best.
+/// Converts the f16 in the low half of a dword to f32, in 32-bit arithmetic, which vectorises best.
 #[inline(always)]
 pub fn half_to_f32(bits: u32) -> f32 {
     let magnitude = bits & 0x7fff;
     let normal = (magnitude << 13).wrapping_add(112 << 23);
-    // A subnormal half counts steps of 2^-24. (Multiplying its shifted bits would do, but subnormal operands are slow on the host.)
+    // A subnormal f16 is a multiple of 2^-24. (Multiplying its shifted bits would also work, but subnormal operands are slow on
+    // the host.)
     let small = (magnitude as i32 as f32 * f32::from_bits(103 << 23)).to_bits();
     let value = if magnitude < 0x400 { small } else { normal };
     let value = if magnitude >= 0x7c00 { normal.wrapping_add(112 << 23) } else { value };
     f32::from_bits(value | (bits & 0x8000) << 16)
 }
 
-/// The nearest half, ties to even; NaNs are quieted and keep the top of their payload.
+/// Converts to the nearest f16, ties to even; NaNs are quieted and keep the upper bits of their payload.
 #[inline(always)]
 pub fn f32_to_half(value: f32) -> u32 {
     let bits = value.to_bits();
     let sign = bits >> 16 & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
-    // Normal range: rebase the exponent, add half of the last place less the odd bit, cut.
+    // Normal range: rebase the exponent, add half an ULP minus one plus the odd bit (ties to even), truncate.
     let rebased = magnitude.wrapping_sub(112 << 23);
     let normal = rebased.wrapping_add(0xfff).wrapping_add(rebased >> 13 & 1) >> 13;
-    // Subnormal range: adding 0.5 puts the last place of the half at the last place of the sum, which the adder rounds.
+    // Subnormal range: adding 0.5 aligns the last bit of the f16 with the last bit of the sum, so the addition does the rounding.
     let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
     let nan = 0x7e00 | magnitude >> 13 & 0x3ff;
     let rounded = if magnitude < 0x3880_0000 { small } else { normal };
@@ -35,14 +36,14 @@ pub fn f32_to_half(value: f32) -> u32 {
     sign | rounded
 }
 
-/// The half below or at `value` in magnitude (round towards zero).
+/// Converts to f16, rounding towards zero.
 #[inline(always)]
 pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;
     let magnitude = bits & 0x7fff_ffff;
     let normal = (magnitude.wrapping_sub(112 << 23) >> 13) as u16;
-    // A subnormal half counts steps of 2^-24; the product is exact, the conversion cuts.
+    // A subnormal f16 is a multiple of 2^-24; the product is exact, the conversion truncates.
     let small = (f32::from_bits(magnitude) * 16_777_216.0) as u16;
     let rounded = if magnitude > 0x7f80_0000 {
         0x7e00 | (magnitude >> 13 & 0x3ff) as u16
@@ -58,7 +59,7 @@ pub fn f32_to_f16_toward_zero(value: f32) -> u16 {
     sign | rounded
 }
 
-/// The half on the side of `value` that a rounding field says: 1 up, 2 down, 3 towards zero.
+/// Converts to f16 with a directed rounding, encoded as in MODE: 1 up, 2 down, 3 towards zero.
 pub fn to_half(value: f64, rounding: u8) -> u32 {
     let magnitude = value.abs();
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
@@ -70,7 +71,7 @@ pub fn to_half(value: f64, rounding: u8) -> u32 {
     } else if magnitude >= 65504.0 {
         0x7bff
     } else if magnitude < 6.103_515_625e-5 {
-        // A subnormal half counts steps of 2^-24.
+        // A subnormal f16 is a multiple of 2^-24.
         (magnitude * 16_777_216.0) as u32
     } else {
         (magnitude.to_bits() >> 42) as u32 - ((1023 - 15) << 10)
@@ -80,9 +81,9 @@ pub fn to_half(value: f64, rounding: u8) -> u32 {
     sign | (below + u32::from(away))
 }
 
-/// A float as an integer: cut towards zero, saturated, NaN is 0.
+/// Converts to an integer: truncates towards zero, saturates, maps NaN to 0.
 ///
-/// The same as `as i32`, which the compiler does not vectorise.
+/// Equivalent to `as i32`, which the compiler does not vectorise.
 #[inline(always)]
 pub fn f32_to_i32(x: f32) -> i32 {
     let safe = if (-2_147_483_648.0..2_147_483_648.0).contains(&x) { x } else { 0.0 };
@@ -92,7 +93,7 @@ pub fn f32_to_i32(x: f32) -> i32 {
     if x < -2_147_483_648.0 { i32::MIN } else { value }
 }
 
-/// [`f32_to_i32`] for unsigned integers.
+/// Like [`f32_to_i32`], but to an unsigned integer.
 #[inline(always)]
 pub fn f32_to_u32(x: f32) -> u32 {
     let safe = if x > 0.0 && x < 4_294_967_296.0 { x } else { 0.0 };
@@ -103,7 +104,7 @@ pub fn f32_to_u32(x: f32) -> u32 {
     if x >= 4_294_967_296.0 { u32::MAX } else { value }
 }
 
-/// [`f32_to_i32`] of an f64.
+/// Like [`f32_to_i32`], but from f64.
 #[inline(always)]
 pub fn f64_to_i32(x: f64) -> i32 {
     let safe = if x > -2_147_483_649.0 && x < 2_147_483_648.0 { x } else { 0.0 };
@@ -113,7 +114,7 @@ pub fn f64_to_i32(x: f64) -> i32 {
     if x <= -2_147_483_649.0 { i32::MIN } else { value }
 }
 
-/// [`f32_to_u32`] of an f64.
+/// Like [`f32_to_u32`], but from f64.
 #[inline(always)]
 pub fn f64_to_u32(x: f64) -> u32 {
     let safe = if x > 0.0 && x < 4_294_967_296.0 { x } else { 0.0 };
@@ -124,9 +125,10 @@ pub fn f64_to_u32(x: f64) -> u32 {
     if x >= 4_294_967_296.0 { u32::MAX } else { value }
 }
 
-/// `a * b + c` of halves, such that rounding the result to a half is rounding once.
+/// Computes `a * b + c` for f16 operands such that converting the result to f16 rounds only once.
 ///
-/// The product of two halves is exact in f32. The sum is rounded to odd, which keeps what the second rounding needs to know.
+/// The product of two f16 values is exact in f32. The sum is rounded to odd, which preserves the information that the second
+/// rounding needs.
 #[inline(always)]
 pub fn fma_f16(a: f32, b: f32, c: f32) -> f32 {
     let product = a * b;
@@ -140,27 +142,28 @@ pub fn fma_f16(a: f32, b: f32, c: f32) -> f32 {
     f32::from_bits(if inexact { odd } else { bits })
 }
 
-/// A value flushed to zero if subnormal, keeping its sign.
+/// Flushes a subnormal value to zero, keeping its sign.
 #[inline(always)]
 pub fn flush(value: f32) -> f32 {
     let bits = value.to_bits();
     f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// `v_mad_f32` of gfx90a: two roundings, subnormals flushed everywhere.
+/// `v_mad_f32` on gfx90a: rounds twice, and flushes subnormal inputs, products and results.
 #[inline(always)]
 pub fn mad_f32(a: f32, b: f32, c: f32) -> f32 {
     flush(flush(flush(a) * flush(b)) + flush(c))
 }
 
-/// The bits of a number as an integer of the same order, -0 below +0.
+/// Maps a float to an integer with the same ordering; -0 sorts below +0.
 #[inline(always)]
 fn order_f32(value: f32) -> i32 {
     let bits = value.to_bits() as i32;
     bits ^ (bits >> 31 & i32::MAX)
 }
 
-/// What minimum and maximum make of NaNs: a NaN loses to a number, and in IEEE mode a signalling NaN wins, quieted.
+/// Applies the NaN rules of min and max: a number is preferred over a NaN, but in IEEE mode a signalling NaN is returned,
+/// quieted.
 #[inline(always)]
 fn number_f32(a: f32, b: f32, pick: f32, ieee: bool) -> f32 {
     const QUIET: u32 = 0x0040_0000;
@@ -181,14 +184,15 @@ pub fn max_f32(a: f32, b: f32, ieee: bool) -> f32 {
     number_f32(a, b, if order_f32(a) >= order_f32(b) { a } else { b }, ieee)
 }
 
-/// The bits of a number as an integer of the same order, -0 below +0.
+/// Maps a float to an integer with the same ordering; -0 sorts below +0.
 #[inline(always)]
 fn order_f64(value: f64) -> i64 {
     let bits = value.to_bits() as i64;
     bits ^ (bits >> 63 & i64::MAX)
 }
 
-/// What minimum and maximum make of NaNs: a NaN loses to a number, and in IEEE mode a signalling NaN wins, quieted.
+/// Applies the NaN rules of min and max: a number is preferred over a NaN, but in IEEE mode a signalling NaN is returned,
+/// quieted.
 #[inline(always)]
 fn number_f64(a: f64, b: f64, pick: f64, ieee: bool) -> f64 {
     const QUIET: u64 = 0x0008_0000_0000_0000;
@@ -209,7 +213,7 @@ pub fn max_f64(a: f64, b: f64, ieee: bool) -> f64 {
     number_f64(a, b, if order_f64(a) >= order_f64(b) { a } else { b }, ieee)
 }
 
-/// The middle operand; with a NaN among them, the smallest.
+/// Median of three; if any operand is a NaN, the minimum.
 #[inline(always)]
 pub fn med3_f32(a: f32, b: f32, c: f32, ieee: bool) -> f32 {
     let middle = max_f32(min_f32(a, b, ieee), min_f32(max_f32(a, b, ieee), c, ieee), ieee);
@@ -240,7 +244,7 @@ pub fn exp2_f32(x: f32) -> f32 {
         1.017_808_600_923_97e-7,
         7.054_911_620_801_123e-9,
     ];
-    // Beyond these every result is infinite or zero; NaN passes through the comparison.
+    // Beyond these bounds every result is infinity or zero; a NaN fails both comparisons and passes through.
     let x = if x > 200.0 { 200.0 } else { x };
     let x = f64::from(if x < -200.0 { -200.0 } else { x });
     let whole = nearest(x);
@@ -252,7 +256,7 @@ pub fn exp2_f32(x: f32) -> f32 {
     (p * power_of_two(whole as i32)) as f32
 }
 
-/// `x` rounded to an integer, for |x| below 2^51, without the rounding instruction the base level lacks.
+/// Rounds `x` to an integer, for |x| below 2^51, without the rounding instruction that the base level lacks.
 #[inline(always)]
 fn nearest(x: f64) -> f64 {
     const MAGIC: f64 = 6_755_399_441_055_744.0;
@@ -262,10 +266,10 @@ fn nearest(x: f64) -> f64 {
 /// The base-two logarithm.
 #[inline(always)]
 pub fn log2_f32(x: f32) -> f32 {
-    // f64 has no subnormal here, so the exponent field is the whole truth.
+    // Every nonzero finite f32 is a normal f64, so the exponent field is valid.
     let wide = f64::from(x);
     let bits = wide.to_bits();
-    // Splits at sqrt(1/2): the mantissa lies in [sqrt(1/2), sqrt(2)).
+    // Splits at sqrt(1/2): the mantissa is in [sqrt(1/2), sqrt(2)).
     let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let exponent = (shifted as i64 >> 52) as i32;
     let mantissa = f64::from_bits(bits.wrapping_sub((exponent as i64 as u64) << 52));
@@ -294,7 +298,7 @@ pub fn log2_f32(x: f32) -> f32 {
 #[inline(always)]
 fn sin_cos_turns(x: f32) -> (f64, f64) {
     const TURN: f64 = std::f64::consts::TAU;
-    // Values of 2^24 and more are whole turns.
+    // Every f32 of 2^24 or more is a whole number of turns.
     let x = if x.abs() < 16_777_216.0 { f64::from(x) } else { f64::from(x * 0.0) };
     let turn = x - nearest(x);
     let quarters = nearest(turn * 4.0);
@@ -336,7 +340,7 @@ pub fn rsq_f32(x: f32) -> f32 {
     1.0 / x.sqrt()
 }
 
-/// x - floor(x), kept below one.
+/// x - floor(x), clamped to the largest f32 below one.
 #[inline(always)]
 pub fn fract_f32(x: f32) -> f32 {
     const BELOW_ONE: f32 = f32::from_bits(0x3f7f_ffff);
@@ -354,7 +358,7 @@ pub fn fract_f64(x: f64) -> f64 {
 /// x * 2^n, rounded once.
 #[inline(always)]
 pub fn ldexp_f32(x: f32, n: i32) -> f32 {
-    // Every f32 times any of these powers is a normal f64; past +-400 nothing changes.
+    // Every f32 scaled by one of these powers is a normal f64; exponents beyond +-400 give the same result.
     let n = n.clamp(-400, 400);
     (f64::from(x) * power_of_two(n)) as f32
 }
@@ -368,10 +372,11 @@ pub fn ldexp_f64(x: f64, n: i32) -> f64 {
     let bits = normal.to_bits();
     let fraction = bits & 0x800f_ffff_ffff_ffff;
     let exponent = (bits >> 52 & 0x7ff) as i32 + n;
-    // Overflows as the rounding in force says.
+    // Overflows according to the current rounding mode.
     let infinite = f64::from_bits(fraction | 2046 << 52) * 2.0;
     let in_range = f64::from_bits(fraction | (exponent.clamp(1, 2046) as u64) << 52);
-    // A subnormal result is a normal one 64 places higher, brought down by the one operation that rounds.
+    // A subnormal result is first computed as a normal number, 2^64 times larger; scaling it down is the only operation that
+    // rounds.
     let high = f64::from_bits(fraction | ((exponent.clamp(-63, 0) + 64) as u64) << 52);
     let small = high * power_of_two(-64);
     if x == 0.0 || !x.is_finite() {
@@ -393,7 +398,7 @@ pub fn frexp_mantissa_f32(x: f32) -> f32 {
     if x == 0.0 || !x.is_finite() { x } else { f32::from_bits(bits & 0x807f_ffff | 0x3f00_0000) }
 }
 
-/// Exponent that goes with [`frexp_mantissa_f32`]; 0 for zeros, infinities and NaNs.
+/// Exponent that belongs to [`frexp_mantissa_f32`]; 0 for zeros, infinities and NaNs.
 #[inline(always)]
 pub fn frexp_exponent_f32(x: f32) -> i32 {
     let subnormal = x.abs() < f32::MIN_POSITIVE;
@@ -442,7 +447,7 @@ const TWO_OVER_PI: [u64; 20] = [
     0xf0cf_bc20_9af4_361d,
 ];
 
-/// 53 bits of 2/pi from bit `53 * segment` (further for a large `x`), as a number: the pieces of an argument reduction.
+/// `v_trig_preop_f64`: 53 bits of 2/pi starting at bit `53 * segment` (later for a large `x`) as an f64, for argument reduction.
 #[inline(always)]
 pub fn trig_preop_f64(x: f64, segment: u32) -> f64 {
     let exponent = (x.to_bits() >> 52 & 0x7ff) as i32;
@@ -458,7 +463,7 @@ pub fn trig_preop_f64(x: f64, segment: u32) -> f64 {
     } else if shift < 1201 {
         let (word, offset) = (shift as usize / 64, shift as u32 % 64);
         let window = u128::from(TWO_OVER_PI[word]) << 64 | u128::from(TWO_OVER_PI[word + 1]);
-        // Past the last of its 1201 bits the hardware's constant is zero.
+        // The hardware's constant has 1201 bits; all bits after them are zero.
         bits = (window << offset >> 75) as u64 & (!0 << (shift + 53 - 1201));
     }
     let mut scale = -53 - shift;

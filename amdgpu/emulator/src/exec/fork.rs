@@ -1,14 +1,16 @@
-//! Divergent branches with a stack in scalar registers: the smaller side runs first, the other when both meet again.
+//! Fork and join: divergent branches with a stack in scalar registers. The side with fewer lanes runs first, the other side runs
+//! when the first reaches the join.
 
 use super::scalar::{B64, Operand, dword};
 use crate::fault::FaultKind;
 use crate::wave::sreg;
 use crate::{Body, Flow, Uop, Wave};
 
-/// Entries the stack has room for: four scalar registers each, and three bits to count them.
+/// Stack capacity in entries: each takes four scalar registers, and the depth counter has three bits.
 const DEEPEST: u8 = 7;
 
-/// `s_cbranch_g_fork` and `s_cbranch_i_fork`: lanes whose bit of the first source is set go to the second, `imm` is next.
+/// `s_cbranch_g_fork` and `s_cbranch_i_fork`: lanes whose bit is set in the first source branch to the address in the second;
+/// `imm` is the address of the next instruction.
 pub(super) struct Fork;
 impl Body for Fork {
     #[inline(always)]
@@ -27,7 +29,7 @@ impl Body for Fork {
         };
         if later != 0 {
             if wave.fork_depth >= DEEPEST {
-                let text = "branches forked more often than the stack can hold".to_string();
+                let text = "branch fork stack overflow: more than 7 nested forks".to_string();
                 wave.fault = Some((FaultKind::IllegalInstruction { text }, None));
                 return Flow::Fault;
             }
@@ -45,7 +47,7 @@ impl Body for Fork {
     }
 }
 
-/// `s_cbranch_join`: the first time here the other side of the fork runs, the second time both go on.
+/// `s_cbranch_join`: the first arrival switches to the other side of the fork, the second continues.
 pub(super) struct Join;
 impl Body for Join {
     #[inline(always)]

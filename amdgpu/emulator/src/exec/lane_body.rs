@@ -1,7 +1,8 @@
-//! Running a vector operation: sources in, kernel, results out under EXEC.
+//! Handlers of vector ALU operations: read the sources, run the operation's lane loop ([`Kernel`]), store the results under EXEC.
 //!
-//! Owns the three ways to run a kernel (32-bit and plain, any shape, with modifiers) and the choice between them. The micro-op's
-//! `imm` is the kernel; its `flags` are the shape and the bits below.
+//! [`assemble`] chooses the handler: `Narrow` (32-bit, no modifiers), `Compare` (32-bit, mask result), `General` (any shape),
+//! `Decorated` (modifiers or unusual MODE), or a specialised one from `hot_op.rs`. The micro-op's `imm` is the [`Kernel`]; its
+//! `flags` are the packed [`Shape`] and the bits below.
 
 mod half_rounding;
 mod hot_op;
@@ -19,21 +20,21 @@ use crate::compile::{Compiler, Type, Unsupported};
 use crate::wave::sreg;
 use crate::{Body, Flow, Lanes, Src, SrcKind, Uop, Wave};
 
-/// `v_cmpx`: the mask goes to EXEC, too.
+/// `v_cmpx`: the mask is also written to EXEC.
 pub const WRITES_EXEC: u32 = 1 << 17;
-/// A 16-bit result leaves the other half of the register alone.
+/// A 16-bit result preserves the other half of the register.
 const PRESERVES: u32 = 1 << 18;
 /// The 16-bit result goes to the high half.
 const HIGH: u32 = 1 << 19;
-/// The result is one byte, in the place the next two bits say.
+/// The result is one byte; the two bits at `BYTE_SHIFT` select which byte of the register.
 const BYTE: u32 = 1 << 20;
 const BYTE_SHIFT: u32 = 21;
-/// MODE decides about subnormals.
+/// Subnormals are kept or flushed according to MODE.
 const FLUSHABLE: u32 = 1 << 23;
-/// MODE decides how the result is rounded.
+/// The result is rounded according to MODE.
 const ROUNDABLE: u32 = 1 << 24;
 
-/// The handler of a body that is generic over [`Cpu`], built for a level.
+/// Instantiates the handler of a body that is generic over [`Cpu`] for a CPU level.
 macro_rules! per_level {
     ($level:expr, $body:ident $(, $arg:tt)*) => {
         match $level {
@@ -51,7 +52,7 @@ macro_rules! per_level {
 }
 pub(crate) use per_level;
 
-/// Puts `operation` with the operands and modifiers of `inst` into a micro-op.
+/// Builds the micro-op for `operation` with the operands and modifiers of `inst`.
 pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation) -> Result<Uop, Unsupported> {
     let shape = operation.shape;
     let modifiers = &inst.modifiers;
@@ -73,14 +74,14 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
                 c.source(inst, &inst.src[n], if kind.wide() { 2 } else { 1 }, constant_type(kind, n, inst))?
             }
         };
-        // Only VOP3P has the fields that choose halves of packed sources.
+        // Only VOP3P has fields that select halves of packed sources.
         let packed = matches!(kind, Kind::Pk16 | Kind::PkF16 | Kind::PkF32);
         decorated |= modifier::modifies(kind, n, modifiers) && (!packed || inst.format == Format::Vop3p);
     }
     if let Some(dpp) = &inst.dpp
         && (!dpp::known(dpp.ctrl) || src[0].kind != SrcKind::Vector)
     {
-        return Err(Unsupported::Form { mnemonic: inst.op.name(), what: "this DPP control is not executed" });
+        return Err(Unsupported::Form { mnemonic: inst.op.name(), what: "unsupported DPP control/source" });
     }
     if operation.preserves {
         flags |= PRESERVES | if modifiers.op_sel >> 3 & 1 == 1 { HIGH } else { 0 };
@@ -122,7 +123,7 @@ pub fn assemble(c: &mut Compiler, inst: &Inst, index: u32, operation: Operation)
     Ok(uop)
 }
 
-/// [`assemble`] for results that go to one half of the register whatever `op_sel` says.
+/// Like [`assemble`], but the result always goes to the half given by `high`, regardless of `op_sel`.
 pub fn assemble_half(
     c: &mut Compiler,
     inst: &Inst,
@@ -135,7 +136,7 @@ pub fn assemble_half(
     Ok(uop)
 }
 
-/// [`assemble`] for one-byte results, placed by the upper bits of `op_sel`.
+/// Like [`assemble`], for one-byte results; the upper bits of `op_sel` select the destination byte.
 pub fn assemble_byte(
     c: &mut Compiler,
     inst: &Inst,
@@ -147,8 +148,8 @@ pub fn assemble_byte(
     Ok(uop)
 }
 
-/// Operations on f32 and f64 whose roundings follow MODE. (Those on halves are in `half_rounding.rs`; the approximations of the
-/// hardware have no directed variants.)
+/// Returns true for f32 and f64 operations whose result is rounded according to MODE. (f16 operations are in `half_rounding.rs`;
+/// the hardware's approximations have no directed rounding.)
 fn roundable(op: Op) -> bool {
     matches!(
         op,
@@ -189,7 +190,8 @@ fn roundable(op: Op) -> bool {
     )
 }
 
-/// Whether the wave's MODE is anything but: to nearest even, subnormals kept, halves overflow to infinity.
+/// Returns true if MODE affects this operation and differs from the default: round to nearest even, keep subnormals, f16
+/// overflows to infinity.
 #[inline(always)]
 fn unusual(wave: &Wave, uop: &Uop) -> bool {
     let mode = &wave.mode;
@@ -198,7 +200,7 @@ fn unusual(wave: &Wave, uop: &Uop) -> bool {
     uop.flags & (FLUSHABLE | ROUNDABLE) != 0 && !usual
 }
 
-/// Runs a plain micro-op under an unusual MODE: the way with modifiers looks at it.
+/// Runs a micro-op without modifiers under a non-default MODE, through `Decorated`, the only handler that honours MODE.
 ///
 /// # Safety
 /// As for [`crate::Handler`].
@@ -226,13 +228,13 @@ fn constant_type(kind: Kind, n: usize, inst: &Inst) -> Type {
     }
 }
 
-/// The kernel in a micro-op's `imm`.
+/// The lane loop stored in a micro-op's `imm`.
 ///
 /// # Safety
-/// The micro-op came from [`assemble`].
+/// The micro-op must come from [`assemble`].
 #[inline(always)]
 unsafe fn kernel(uop: &Uop) -> Kernel {
-    // SAFETY: `assemble` stored exactly such a function.
+    // SAFETY: `assemble` stored a function pointer of this type.
     unsafe { std::mem::transmute::<usize, Kernel>(uop.imm as usize) }
 }
 
@@ -245,7 +247,7 @@ pub unsafe fn store<C: Cpu>(mask: u64, from: &Lanes, to: &mut Lanes) {
     if mask == !0 {
         *to = *from;
     } else {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { C::blend(mask, from, to) }
     }
 }
@@ -261,11 +263,11 @@ impl<C: Cpu, const N: usize> Body for Narrow<C, N> {
             return Flow::Next;
         }
         if unusual(wave, uop) {
-            // SAFETY: this handler's own contract.
+            // SAFETY: same contract as this handler.
             return unsafe { run_unusual::<C>(wave, uop) };
         }
         let scratch = wave.scratch.as_mut_ptr();
-        // SAFETY: indices were checked by `assemble`; scratch places do not overlap; the kernel is of this level.
+        // SAFETY: `assemble` checked the indices; the scratch slots do not overlap; the lane loop is built for this level.
         unsafe {
             let a = &*lanes(wave, uop.src[0], 0, scratch);
             let b = if N > 1 { &*lanes(wave, uop.src[1], 0, scratch.add(2)) } else { a };
@@ -281,7 +283,7 @@ impl<C: Cpu, const N: usize> Body for Narrow<C, N> {
     }
 }
 
-/// 32-bit sources, no destination but a mask.
+/// 32-bit sources; the only result is a mask.
 struct Compare<C>(PhantomData<C>);
 
 impl<C: Cpu> Body for Compare<C> {
@@ -289,7 +291,7 @@ impl<C: Cpu> Body for Compare<C> {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if unusual(wave, uop) {
-            // SAFETY: this handler's own contract.
+            // SAFETY: same contract as this handler.
             return unsafe { run_unusual::<C>(wave, uop) };
         }
         let scratch = wave.scratch.as_mut_ptr();
@@ -320,7 +322,7 @@ fn write_mask(wave: &mut Wave, uop: &Uop, mask: u64) {
 /// Resolves the sources of any shape into `lo` and `hi`.
 ///
 /// # Safety
-/// As for [`lanes`], with scratch places `0..SPARE` free.
+/// As for [`lanes`], with scratch slots `0..SPARE` free.
 #[inline(always)]
 unsafe fn resolve<C: Cpu>(
     wave: &Wave,
@@ -332,7 +334,7 @@ unsafe fn resolve<C: Cpu>(
     let mut hi = lo;
     for n in 0..3 {
         let src = uop.src[n];
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match shape.src[n] {
                 Kind::None => {}
@@ -366,7 +368,7 @@ impl<C: Cpu> Body for General<C> {
             return Flow::Next;
         }
         if unusual(wave, uop) {
-            // SAFETY: this handler's own contract.
+            // SAFETY: same contract as this handler.
             return unsafe { run_unusual::<C>(wave, uop) };
         }
         let scratch = wave.scratch.as_mut_ptr();
@@ -464,7 +466,7 @@ impl<C: Cpu> Body for Decorated<C> {
                 half_rounding::saturate(inst.op, shape, &sources, results);
             }
             if rounding != 0 && inst.op == Op::v_cvt_f32_u32 {
-                // Where the host has no such conversion it is made of a sum, which rounding down makes -0.
+                // Without a host instruction the conversion is computed as a sum, which becomes -0 when rounding down.
                 results.lo.0.iter_mut().for_each(|value| *value &= !(1 << 31));
             }
             if flushes {
@@ -499,7 +501,7 @@ impl<C: Cpu> Body for Decorated<C> {
     }
 }
 
-/// Puts the low bits of each result at `shift` into the old value.
+/// Inserts the low bits of each result into the old value at `shift`.
 #[inline(always)]
 fn merge(lanes: &mut Lanes, old: &Lanes, field: u32, shift: u32) {
     for (value, &old) in lanes.0.iter_mut().zip(&old.0) {

@@ -1,21 +1,21 @@
-//! Lane masks: between a 64-bit mask and 64 lanes of all-zeros or all-ones.
+//! Lane masks: conversion between a 64-bit mask and 64 lanes of all-zeros or all-ones, and masked copies.
 //!
-//! Owns the few places where the portable loop is much slower than the right instruction, one type per CPU level. Everything else
-//! about vector instructions is plain loops that the compiler vectorises.
+//! These few operations use intrinsics, one type per CPU level, because the portable loops are much slower. Other vector
+//! instructions are mostly plain loops that the compiler vectorises.
 
 use crate::Lanes;
 
-/// The mask instructions of one CPU level.
+/// Mask operations of one CPU level.
 ///
 /// The methods are `unsafe` because they may use instructions of that level: call them only from handlers built for it.
 pub trait Cpu: 'static {
-    /// Bit `i` is the sign bit of lane `i`.
+    /// Packs the sign bits: bit `i` of the result is the sign bit of lane `i`.
     ///
     /// # Safety
     /// The machine must have this level.
     unsafe fn pack(lanes: &Lanes) -> u64;
 
-    /// Lane `i` becomes `!0` where bit `i` is set, else 0.
+    /// Sets lane `i` to `!0` if bit `i` is set, else to 0.
     ///
     /// # Safety
     /// The machine must have this level.
@@ -75,7 +75,7 @@ mod x86 {
     use super::Cpu;
     use crate::Lanes;
 
-    /// AVX2: eight lanes at a time, masks by comparing broadcast bytes with one bit per lane.
+    /// AVX2: eight lanes at a time; masks are expanded by comparing broadcast bytes with one bit per lane.
     #[derive(Debug)]
     pub struct Avx2;
 
@@ -96,7 +96,7 @@ mod x86 {
         unsafe fn pack(lanes: &Lanes) -> u64 {
             let mut mask = 0;
             for group in 0..8 {
-                // SAFETY: AVX2 by contract; the load stays inside the 64 lanes.
+                // SAFETY: the caller guarantees AVX2; the load stays inside the 64 lanes.
                 let bits = unsafe {
                     _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_load_si256(
                         lanes.0.as_ptr().add(8 * group).cast(),
@@ -110,7 +110,7 @@ mod x86 {
         #[inline(always)]
         unsafe fn expand(mask: u64, lanes: &mut Lanes) {
             for group in 0..8 {
-                // SAFETY: AVX2 by contract; the store stays inside the 64 lanes.
+                // SAFETY: the caller guarantees AVX2; the store stays inside the 64 lanes.
                 unsafe {
                     _mm256_store_si256(
                         lanes.0.as_mut_ptr().add(8 * group).cast(),
@@ -123,7 +123,7 @@ mod x86 {
         #[inline(always)]
         unsafe fn blend(mask: u64, from: &Lanes, to: &mut Lanes) {
             for group in 0..8 {
-                // SAFETY: AVX2 by contract; loads and stores stay inside the 64 lanes.
+                // SAFETY: the caller guarantees AVX2; loads and stores stay inside the 64 lanes.
                 unsafe {
                     let new = _mm256_load_si256(from.0.as_ptr().add(8 * group).cast());
                     let place: *mut __m256i = to.0.as_mut_ptr().add(8 * group).cast();
@@ -143,7 +143,7 @@ mod x86 {
         unsafe fn pack(lanes: &Lanes) -> u64 {
             let mut mask = 0;
             for group in 0..4 {
-                // SAFETY: AVX-512 DQ by contract; the load stays inside the 64 lanes.
+                // SAFETY: the caller guarantees AVX-512 DQ; the load stays inside the 64 lanes.
                 let bits = unsafe {
                     _mm512_movepi32_mask(_mm512_load_si512(lanes.0.as_ptr().add(16 * group).cast()))
                 };
@@ -155,7 +155,7 @@ mod x86 {
         #[inline(always)]
         unsafe fn expand(mask: u64, lanes: &mut Lanes) {
             for group in 0..4 {
-                // SAFETY: AVX-512 DQ by contract; the store stays inside the 64 lanes.
+                // SAFETY: the caller guarantees AVX-512 DQ; the store stays inside the 64 lanes.
                 unsafe {
                     let bits = _mm512_movm_epi32((mask >> (16 * group)) as u16);
                     _mm512_store_si512(lanes.0.as_mut_ptr().add(16 * group).cast(), bits);
@@ -166,7 +166,7 @@ mod x86 {
         #[inline(always)]
         unsafe fn blend(mask: u64, from: &Lanes, to: &mut Lanes) {
             for group in 0..4 {
-                // SAFETY: AVX-512 F by contract; loads and stores stay inside the 64 lanes.
+                // SAFETY: the caller guarantees AVX-512 F; loads and stores stay inside the 64 lanes.
                 unsafe {
                     let new = _mm512_load_si512(from.0.as_ptr().add(16 * group).cast());
                     let place = to.0.as_mut_ptr().add(16 * group).cast();

@@ -1,18 +1,18 @@
 //! A vector operation: its type signature and its loop over 64 lanes, once per CPU level.
 //!
-//! [`lane_op!`] turns a typed closure into an [`Operation`]; the types say how sources are read and modified, so the e32, e64, DPP
-//! and SDWA forms of an instruction share one body. Refuses to know of EXEC, registers and modifiers.
+//! [`lane_op!`] turns a typed closure into an [`Operation`]. The types determine how sources are read and modified, so the e32,
+//! e64, DPP and SDWA forms of an instruction share one body. EXEC, registers and modifiers are handled in `lane_body.rs`.
 
 use super::float_math::{f32_to_half, half_to_f32};
 use super::lane_source::{Results, Sources};
 use crate::Level;
 
-/// The compiled loop of an operation.
+/// The compiled lane loop of an operation (not a GPU kernel).
 ///
-/// `unsafe` because it carries target features, as [`crate::Handler`] does.
+/// `unsafe` because it is compiled with target features, like [`crate::Handler`].
 pub type Kernel = unsafe fn(&Sources<'_>, &mut Results);
 
-/// How a source or destination is laid out, and what a float modifier does to it.
+/// Type of a source or destination: its register layout and how float modifiers apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -26,12 +26,12 @@ pub enum Kind {
     F64,
     /// A lane mask in a scalar register pair.
     Mask,
-    /// Two halves of a dword.
+    /// Two 16-bit integers in one dword.
     Pk16,
     PkF16,
     /// Two f32 in a register pair.
     PkF32,
-    /// f32, or either half of a dword as f16: `v_fma_mix`.
+    /// Source of `v_fma_mix`: an f32, or either half of a dword as f16.
     Mix,
 }
 
@@ -51,12 +51,12 @@ impl Kind {
         Kind::Mix,
     ];
 
-    /// A float of any size, packed or not.
+    /// Returns true for floats of any size, packed or not.
     pub const fn float(self) -> bool {
         matches!(self, Kind::F16 | Kind::F32 | Kind::F64 | Kind::PkF16 | Kind::PkF32 | Kind::Mix)
     }
 
-    /// Takes two registers.
+    /// Returns true for operands that take two registers.
     #[inline(always)]
     pub const fn wide(self) -> bool {
         matches!(self, Kind::B64 | Kind::F64 | Kind::PkF32)
@@ -95,16 +95,16 @@ impl Shape {
     }
 }
 
-/// An operation ready to be put into micro-ops.
+/// A vector operation that can be assembled into micro-ops.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     pub kernel: Kernel,
     pub shape: Shape,
     /// The third source is the destination (`v_fmac`, `v_dot2c`).
     pub accumulates: bool,
-    /// A 16-bit result leaves the other half of its register alone.
+    /// A 16-bit result preserves the other half of its register.
     pub preserves: bool,
-    /// MODE says whether subnormals are flushed.
+    /// Subnormals are flushed if MODE says so.
     pub flushable: bool,
 }
 
@@ -123,12 +123,12 @@ impl Operation {
         Operation { preserves: true, ..self }
     }
 
-    /// Looks at the bits of floats only, whatever MODE says.
+    /// Marks an operation that works on the raw bits of floats and ignores MODE.
     pub fn bitwise(self) -> Operation {
         Operation { flushable: false, ..self }
     }
 
-    /// Sources take float modifiers although the body moves untyped dwords.
+    /// Applies float modifiers to the sources although the body copies untyped dwords.
     pub fn as_f32(mut self) -> Operation {
         for kind in &mut self.shape.src {
             if *kind == Kind::B32 {
@@ -138,20 +138,20 @@ impl Operation {
         self
     }
 
-    /// The result is clamped and scaled as what it is, although the body builds it as bits of the same size.
+    /// Sets the result type for clamp and output scaling, for a body that returns raw bits of the same size.
     pub fn writing(mut self, kind: Kind) -> Operation {
         self.shape.dst = kind;
         self
     }
 }
 
-/// The body of an operation. `apply` must be `#[inline(always)]`, as [`crate::Body::run`].
+/// The body of an operation. `apply` must be `#[inline(always)]`, like [`crate::Body::run`].
 pub trait LaneOp {
     const SHAPE: Shape;
     fn apply(sources: &Sources<'_>, results: &mut Results);
 }
 
-/// The loop of `O` at `level`.
+/// The lane loop of `O` compiled for `level`.
 fn kernel<O: LaneOp>(level: Level) -> Kernel {
     match level {
         #[cfg(target_arch = "x86_64")]
@@ -178,13 +178,13 @@ unsafe fn apply_base<O: LaneOp>(sources: &Sources<'_>, results: &mut Results) {
     O::apply(sources, results)
 }
 
-/// A value of one lane that can be read from a source.
+/// A per-lane value that can be read from a source.
 pub trait In {
     const KIND: Kind;
     fn read(sources: &Sources<'_>, n: usize, lane: usize) -> Self;
 }
 
-/// A value of one lane that can be a result.
+/// A per-lane value that can be written as a result.
 pub trait Out {
     const KIND: Kind;
     const MASK: bool = false;
@@ -194,13 +194,13 @@ pub trait Out {
 /// A 16-bit value, as half of a packed operand.
 pub trait Half {
     const PACKED: Kind;
-    /// From the low half of a dword; the high half is to be ignored.
+    /// Reads the value from the low half of a dword, ignoring the high half.
     fn from_half(bits: u32) -> Self;
-    /// In the low half of a dword, zero above.
+    /// Returns the value in the low half of a dword, with a zero high half.
     fn into_half(self) -> u32;
 }
 
-/// A half-precision value, held as the f32 it equals; rounded to nearest even when written.
+/// A half-precision value, held as the equal f32; rounded to nearest even when written.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct F16(pub f32);
 
@@ -208,19 +208,19 @@ pub struct F16(pub f32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F16Bits(pub u16);
 
-/// Two 16-bit integers as they lie in a register.
+/// Two packed 16-bit integers, as raw register bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair(pub u32);
 
-/// Two half-precision values as they lie in a register.
+/// Two packed half-precision values, as raw register bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F16Pair(pub u32);
 
-/// A source of `v_fma_mix`: by the time the body reads it, an f32.
+/// A source of `v_fma_mix`, already converted to f32 when the body reads it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix(pub f32);
 
-/// A lane of a mask: `!0` or 0.
+/// One lane of a mask: `!0` or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bit(pub u32);
 
@@ -382,7 +382,7 @@ impl Half for F16Bits {
     }
 }
 
-/// Kinds of an operation's sources, filled up with [`Kind::None`].
+/// Kinds of an operation's sources, padded with [`Kind::None`].
 pub const fn sources(kinds: &[Kind]) -> [Kind; 3] {
     let mut all = [Kind::None; 3];
     let mut n = 0;
@@ -393,10 +393,11 @@ pub const fn sources(kinds: &[Kind]) -> [Kind; 3] {
     all
 }
 
-/// An [`Operation`] from a closure over the values of one lane.
+/// Builds an [`Operation`] from a closure over the values of one lane.
 ///
-/// `lane_op!(level, |a: f32, b: f32| -> f32 { a + b })`. Before the closure may stand `lane i,` (the lane's number), `mode m,`
-/// (the wave's MODE) or `vcc v,` (the lane's bit of VCC); `packed` runs the closure on both halves of the dwords, `paired` on both dwords of register pairs.
+/// `lane_op!(level, |a: f32, b: f32| -> f32 { a + b })`. The closure may be preceded by `lane i,` (the lane's number), `mode m,`
+/// (the wave's MODE) or `vcc v,` (the lane's bit of VCC). `packed` runs the closure on both halves of the dwords, `paired` on
+/// both dwords of register pairs.
 macro_rules! lane_op {
     ($level:expr, packed $(mode $mode:ident,)? |$($arg:ident: $ty:ty),+| -> $out:ty $body:block) => {{
         struct Body;

@@ -1,7 +1,7 @@
-//! Matrix operations: MFMA of both architectures and the sparse SMFMAC of gfx942.
+//! Matrix instructions: MFMA on both architectures and the sparse SMFMAC on gfx942.
 //!
-//! One routine for all shapes, driven by the published register layouts: a row of the result is `n` neighbouring lanes of one
-//! register, so each step of the product is a vector multiply-add of a row of B with one element of A. Sums run over k in
+//! One routine handles all shapes, driven by the published register layouts. A row of the result is `n` adjacent lanes of one
+//! register, so each step of the product is a vector multiply-add of a row of B with one element of A. Sums accumulate over k in
 //! ascending order, in f32 for the small float types (the hardware's order is not documented).
 
 #![expect(
@@ -27,7 +27,7 @@ use crate::{Body, Flow, Lanes, Src, Uop, Wave};
 #[repr(u8)]
 pub enum Element {
     F32,
-    /// f32 of which the ten upper mantissa bits count.
+    /// f32 rounded to its ten upper mantissa bits.
     Xf32,
     F16,
     Bf16,
@@ -68,7 +68,7 @@ pub struct Matrix {
     pub blocks: u8,
     pub a: Element,
     pub b: Element,
-    /// Of every four elements along k, A stores two, and the third source says which.
+    /// A stores two of every four elements along k; the third source holds their indices.
     pub sparse: bool,
 }
 
@@ -85,7 +85,7 @@ const fn sparse(m: u8, n: u8, k: u8, a: Element, b: Element) -> Matrix {
 }
 
 impl Matrix {
-    /// The shape of a matrix operation; `None` for any other.
+    /// Returns the shape of a matrix instruction, or `None` for any other opcode.
     #[rustfmt::skip]
     pub fn of(op: Op) -> Option<Matrix> {
         use Element::{Bf8, Bf16, F16, F32, F64, Fp8, I8, Xf32};
@@ -152,7 +152,7 @@ impl Matrix {
         (usize::from(self.m), usize::from(self.n), usize::from(self.k), usize::from(self.blocks))
     }
 
-    /// Elements of A (stored ones, where sparse) and of B that one lane holds.
+    /// Number of elements of A (only the stored ones if sparse) and of B that one lane holds.
     #[inline(always)]
     fn elements_per_lane(self) -> (usize, usize) {
         let (m, n, k, blocks) = self.dimensions();
@@ -160,7 +160,7 @@ impl Matrix {
         (stored * m * blocks / 64, k * n * blocks / 64)
     }
 
-    /// Registers of A, B and of the result.
+    /// Number of registers of A, of B and of the result.
     pub fn registers(self) -> (u16, u16, u16) {
         let (m, n, _, blocks) = self.dimensions();
         let (a, b) = self.elements_per_lane();
@@ -195,7 +195,7 @@ struct Controls {
     cbsz: usize,
     abid: usize,
     blgp: usize,
-    /// Subnormal halves and results are zero (gfx90a).
+    /// Subnormal f16/bf16 inputs and subnormal results are flushed to zero (gfx90a).
     flushes: bool,
 }
 
@@ -217,13 +217,13 @@ impl Controls {
         }
     }
 
-    /// The block of A that the product of `block` reads: one block may serve 2^cbsz of them.
+    /// The block of A that the product of `block` reads: CBSZ broadcasts one block of A to 2^cbsz products.
     #[inline(always)]
     fn block_of_a(self, block: usize, blocks: usize) -> usize {
         ((block >> self.cbsz << self.cbsz) + self.abid) % blocks
     }
 
-    /// The lane of B that `lane` reads.
+    /// The lane of B that `lane` reads, as selected by BLGP.
     #[inline(always)]
     fn lane_of_b(self, lane: usize) -> usize {
         match self.blgp {
@@ -265,19 +265,19 @@ pub fn compile(c: &mut Compiler, inst: &Inst, index: u32, matrix: Matrix) -> Res
     Ok(uop)
 }
 
-/// Room for the elements of one operand, one plane of 64 lanes per element of a lane.
+/// Buffer for the elements of one operand: plane `e` holds element `e` of all 64 lanes.
 type Planes = [MaybeUninit<Lanes>; 16];
 
 /// Widens elements to 32 bits: floats to f32, integers to i32.
 ///
 /// # Safety
-/// As for [`lanes`], with `scratch` 0 free and `count` elements per lane checked at compile time.
+/// As for [`lanes`], with scratch slot 0 free and `count` elements per lane checked at compile time.
 #[inline(always)]
 unsafe fn unpack(wave: &Wave, src: Src, element: Element, count: usize, flushes: bool, planes: &mut Planes) {
     let scratch = wave.scratch.as_ptr().cast_mut();
     for (e, plane) in planes.iter_mut().enumerate().take(count) {
         let bit = e * element.bits();
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         let from = unsafe { &*lanes(wave, src, bit / 32, scratch) };
         let shift = (bit % 32) as u32;
         let to = plane.write(*from);
@@ -325,14 +325,14 @@ unsafe fn unpack(wave: &Wave, src: Src, element: Element, count: usize, flushes:
     }
 }
 
-/// f32 rounded to ten mantissa bits, ties to even.
+/// Rounds an f32 to ten mantissa bits, ties to even.
 #[inline(always)]
 fn round_xf32(bits: u32) -> u32 {
     let rounded = bits.wrapping_add(0xfff).wrapping_add(bits >> 13 & 1) & !0x1fff;
     if bits & 0x7fff_ffff > 0x7f80_0000 { bits } else { rounded }
 }
 
-/// Lets B's lanes come from where `blgp` says.
+/// Broadcasts or rotates the lanes of B as BLGP selects.
 #[inline(always)]
 fn broadcast(controls: Controls, planes: &mut Planes, count: usize) {
     if controls.blgp == 0 {
@@ -348,7 +348,7 @@ fn broadcast(controls: Controls, planes: &mut Planes, count: usize) {
     }
 }
 
-/// A sparse A spread out: element `k` of row `i` at `[k][i]`.
+/// Expands a sparse A to dense form: element `k` of row `i` is at `[k][i]`, elements that are not stored are zero.
 ///
 /// # Safety
 /// `planes` holds the stored elements of A, and the index source is a vector register.
@@ -363,9 +363,9 @@ unsafe fn spread(
     let (per_lane, _) = matrix.elements_per_lane();
     let mut columns = Box::new([[0; 32]; 64]);
     let scratch = wave.scratch.as_ptr().cast_mut();
-    // SAFETY: by contract; scratch 0 is free.
+    // SAFETY: guaranteed by the caller; scratch slot 0 is free.
     let indices = unsafe { &*lanes(wave, uop.src[3], 0, scratch) };
-    // ABID chooses one of the sets of indices in the register, unless CBSZ says it holds just one.
+    // ABID selects one of the index sets in the register; with a nonzero CBSZ the register holds only one set.
     let set = if controls.cbsz == 0 { controls.abid * per_lane * 2 % 32 } else { 0 };
     for i in 0..m {
         for stored in 0..k / 2 {
@@ -378,18 +378,19 @@ unsafe fn spread(
     columns
 }
 
-/// Whether no element of a float operand is infinite or a NaN.
+/// Returns true if no element of a float operand is an infinity or a NaN.
 ///
 /// # Safety
 /// `unpack` wrote the first `count` planes.
 unsafe fn finite(planes: &Planes, count: usize) -> bool {
     planes[..count].iter().all(|plane| {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { plane.assume_init_ref() }.0.iter().all(|value| value & 0x7f80_0000 != 0x7f80_0000)
     })
 }
 
-/// A sparse product with infinities or NaNs in B: those that no stored element of A meets must not be multiplied by its zeros.
+/// Computes a sparse product element by element, for a B with infinities or NaNs. The dense path would multiply them by the zeros
+/// that stand for elements of A that are not stored, which gives NaN.
 ///
 /// # Safety
 /// As for [`spread`], and `b` holds the elements of B.
@@ -405,7 +406,7 @@ unsafe fn sparse_exactly(
     let (m, n, k, _) = matrix.dimensions();
     let (a_per_lane, b_per_lane) = matrix.elements_per_lane();
     let scratch = wave.scratch.as_ptr().cast_mut();
-    // SAFETY: by contract; scratch 0 is free.
+    // SAFETY: guaranteed by the caller; scratch slot 0 is free.
     let indices = unsafe { *lanes(wave, uop.src[3], 0, scratch) };
     let set = if controls.cbsz == 0 { controls.abid * a_per_lane * 2 % 32 } else { 0 };
     for i in 0..m {
@@ -441,7 +442,7 @@ struct Float;
 impl Step for Float {
     #[inline(always)]
     unsafe fn vector<C: RowVector>(a: u32, b: C::Dwords, sum: C::Dwords) -> C::Dwords {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { C::multiply_f32(a, b, sum) }
     }
 
@@ -456,7 +457,7 @@ struct Integer;
 impl Step for Integer {
     #[inline(always)]
     unsafe fn vector<C: RowVector>(a: u32, b: C::Dwords, sum: C::Dwords) -> C::Dwords {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { C::multiply_i32(a, b, sum) }
     }
 
@@ -466,16 +467,16 @@ impl Step for Integer {
     }
 }
 
-/// Register and first lane of row `i` of a result whose rows are `n` (at least 16) lanes.
+/// Register and first lane of row `i` in a result whose rows are `n` lanes wide (at least 16).
 ///
-/// Rows lie in groups of four, one row per register; groups fill the lanes before the next four registers begin.
+/// Rows are stored in groups of four, one row per register; groups fill all 64 lanes before the next four registers are used.
 #[inline(always)]
 const fn row(n: usize, i: usize, block: usize) -> (usize, usize) {
     let groups = 64 / n;
     (block * (n * n / 64) + i / (4 * groups) * 4 + i % 4, i / 4 % groups * n)
 }
 
-/// Products with results of `V` times sixteen lanes a row, `R` rows at a time.
+/// Products with result rows of `16 * V` lanes, `R` rows at a time.
 struct Wide<C, S, const V: usize, const R: usize>(PhantomData<(C, S)>);
 
 impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, V, R> {
@@ -490,8 +491,8 @@ impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, 
         let mut a: Planes = [const { MaybeUninit::uninit() }; 16];
         let mut b: Planes = [const { MaybeUninit::uninit() }; 16];
         let scratch = wave.scratch.as_mut_ptr();
-        // SAFETY: the micro-op came from `compile`, which checked all registers; `unpack` writes the planes that are read; rows
-        // and columns stay inside 64 lanes because the shapes are those of `Matrix::of`.
+        // SAFETY: the micro-op comes from `compile`, which checked all registers; `unpack` writes every plane that is read; rows
+        // and columns stay inside 64 lanes because all shapes come from `Matrix::of`.
         unsafe {
             unpack(wave, uop.src[0], matrix.a, a_per_lane, controls.flushes, &mut a);
             unpack(wave, uop.src[1], matrix.b, b_per_lane, controls.flushes, &mut b);
@@ -506,7 +507,7 @@ impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, 
                 let block_of_a = controls.block_of_a(block, blocks);
                 for first in (0..n).step_by(R) {
                     let place = |r: usize| row(n, first + r, block);
-                    // Plain loops: closures passed to library functions would not be compiled for this level.
+                    // Plain loops: closures passed to library functions would not be compiled with this level's target features.
                     let mut sums = [[C::load(scratch.cast()); V]; R];
                     for r in 0..R {
                         let (register, lane) = place(r);
@@ -552,7 +553,7 @@ impl<C: RowVector, S: Step, const V: usize, const R: usize> Body for Wide<C, S, 
     }
 }
 
-/// Makes subnormal results zero.
+/// Flushes subnormal results to zero.
 fn flush_results(wave: &mut Wave, uop: &Uop, matrix: Matrix) {
     let (_, _, out) = matrix.registers();
     for register in &mut wave.vgprs[usize::from(uop.dst)..][..usize::from(out)] {
@@ -562,7 +563,7 @@ fn flush_results(wave: &mut Wave, uop: &Uop, matrix: Matrix) {
     }
 }
 
-/// Products of 4x4 matrices, sixteen blocks in 64 lanes: register `i` holds row `i` of all blocks.
+/// Products of 4x4 matrices, 16 blocks in 64 lanes: register `i` holds row `i` of all blocks.
 struct Small<C, S>(PhantomData<(C, S)>);
 
 impl<C: RowVector, S: Step> Body for Small<C, S> {
@@ -601,15 +602,15 @@ impl<C: RowVector, S: Step> Body for Small<C, S> {
     }
 }
 
-/// f64 values of a register pair, with the sign changed where asked.
+/// Reads the f64 values of a register pair; `negate` flips their sign.
 ///
 /// # Safety
-/// As for [`lanes`], with scratch 0 and 1 free.
+/// As for [`lanes`], with scratch slots 0 and 1 free.
 #[inline(always)]
 unsafe fn read_f64(wave: &Wave, src: Src, pair: usize, negate: bool) -> [f64; 64] {
     let scratch = wave.scratch.as_ptr().cast_mut();
     let flip = u64::from(negate) << 63;
-    // SAFETY: by contract.
+    // SAFETY: guaranteed by the caller.
     let (lo, hi) =
         unsafe { (&*lanes(wave, src, 2 * pair, scratch), &*lanes(wave, src, 2 * pair + 1, scratch.add(1))) };
     let mut values = [0.0; 64];
@@ -628,9 +629,9 @@ impl<C: RowVector> Body for Double<C> {
         let matrix = Matrix::unpack(uop.imm);
         let controls = Controls::unpack(uop.flags);
         let (m, n, k, blocks) = matrix.dimensions();
-        // The field that elsewhere broadcasts B negates A, B and C here.
+        // For f64, BLGP holds the negation bits of A, B and C instead of a broadcast of B.
         let negate = |n: usize| controls.blgp >> n & 1 == 1;
-        // SAFETY: the micro-op came from `compile`, which checked all registers.
+        // SAFETY: the micro-op comes from `compile`, which checked all registers.
         unsafe {
             let a = read_f64(wave, uop.src[0], 0, negate(0));
             let b = read_f64(wave, uop.src[1], 0, negate(1));

@@ -1,6 +1,6 @@
 //! Source and result modifiers: neg, abs, op_sel, omod, clamp.
 //!
-//! Each works on a copy of a source in scratch, or on the results before they are stored, so bodies never see them.
+//! They are applied to a copy of a source in scratch, or to the results before they are stored, so operation bodies ignore them.
 
 use isa::Modifiers;
 
@@ -9,7 +9,7 @@ use super::lane_op::Kind;
 use super::lane_source::Results;
 use crate::{Lanes, Mode};
 
-/// Whether a source of this kind changes under these modifiers.
+/// Returns true if these modifiers change source `n` of this kind.
 pub fn modifies(kind: Kind, n: usize, modifiers: &Modifiers) -> bool {
     let set = |mask: u8| mask >> n & 1 == 1;
     match kind {
@@ -85,7 +85,7 @@ fn sign(lanes: &mut Lanes, bit: u32, neg: bool, abs: bool) {
 
 /// Applies omod and the float clamp to the results.
 ///
-/// The hardware ignores omod in IEEE mode and where results may be subnormal.
+/// The hardware ignores omod in IEEE mode and if MODE keeps subnormal results.
 #[inline(always)]
 pub fn result(kind: Kind, modifiers: &Modifiers, mode: &Mode, results: &mut Results) {
     let denormals = if matches!(kind, Kind::F32 | Kind::PkF32) { mode.denorm_f32 } else { mode.denorm_f64 };
@@ -142,7 +142,7 @@ fn finish(value: f32, factor: f32, clamp: bool, nan_is_zero: bool) -> f32 {
     let value = if factor == 1.0 {
         value
     } else {
-        // What is scaled has no subnormals, and zeros lose their sign.
+        // Output scaling flushes subnormals and drops the sign of zeros.
         let product = value * factor;
         if product.abs() < f32::MIN_POSITIVE { 0.0 } else { product }
     };
@@ -164,7 +164,7 @@ fn finish_f16(bits: u32, factor: f32, clamp: bool, mode: &Mode) -> u32 {
     let value = finish(half_to_f32(bits), factor, clamp, mode.dx10_clamp);
     let half = if mode.round_f64 == 0 { f32_to_half(value) } else { to_half(value.into(), mode.round_f64) };
     let half = if factor != 1.0 && half & 0x7c00 == 0 { 0 } else { half };
-    // Overflow of a finite half.
+    // A finite f16 overflowed.
     let overflows = mode.fp16_ovfl && half & 0x7fff == 0x7c00 && bits & 0x7fff != 0x7c00;
     if overflows { half - 1 } else { half }
 }

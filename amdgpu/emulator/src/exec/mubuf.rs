@@ -1,7 +1,7 @@
 //! MUBUF: vector memory through buffer resources, with swizzled addressing and per-dword range checks.
 //!
-//! Elements out of the buffer's range read as zero and are not written; within it, addresses are checked like any other. Typed
-//! (format) accesses are in `typed.rs`.
+//! Out-of-range elements read as zero and their writes are dropped; in-range addresses are checked like any other memory access.
+//! Typed (format) accesses are in `typed.rs`.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ use crate::compile::{Compiler, Type, Unsupported};
 use crate::wave::sreg;
 use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
-/// `Uop::flags`.
+/// Bits of `Uop::flags`.
 const OFFEN: u32 = 1;
 const IDXEN: u32 = 2;
 const RETURNS: u32 = 4;
 
-/// A decoded buffer resource.
+/// A decoded buffer resource descriptor.
 struct Resource {
     base: u64,
     stride: u32,
@@ -38,7 +38,7 @@ impl Resource {
         let add_tid = words[3] >> 23 & 1 != 0;
         Resource {
             base: u64::from(words[0]) | u64::from(words[1] & 0xffff) << 32,
-            // With thread ids added, the data format holds the stride's upper bits.
+            // With ADD_TID_ENABLE, the data format field holds the stride's upper bits.
             stride: (words[1] >> 16 & 0x3fff) | if add_tid { (words[3] >> 15 & 15) << 14 } else { 0 },
             records: words[2],
             swizzle: words[1] >> 31 != 0,
@@ -48,21 +48,22 @@ impl Resource {
     }
 }
 
-/// Where each lane's element is, and which lanes' dwords are in range.
+/// Resolved addresses of a buffer access: each lane's element and which of its dwords are in range.
 pub(super) struct Placed {
     pub addresses: Addresses,
-    /// Active lanes whose first dword (or smaller element) is in range; `within[k]` for the dwords after it.
+    /// Active lanes whose dword `k` is in range; `within[0]` also covers elements smaller than a dword.
     pub within: [u64; 4],
-    /// Distance of an element's dwords in memory.
+    /// Distance in bytes between an element's dwords.
     pub stride: usize,
-    /// Active lanes with bytes beyond the dword that their element begins in, where the next dword is elsewhere.
+    /// Active lanes whose unaligned element crosses into the next dword of a swizzled buffer, which is not adjacent.
     across: u64,
-    /// What addresses are counted from: tells with which byte of its dword an element begins.
+    /// Base address; an address minus `base` gives the byte within its dword at which an element starts.
     base: u64,
 }
 
 impl Placed {
-    /// Where byte `k` of a lane's element is: private memory reached through a buffer has no alignment to keep.
+    /// Address of byte `k` of a lane's element. Elements may be unaligned, because private memory accessed through a buffer has
+    /// no alignment requirement.
     pub fn byte(&self, lane: usize, k: usize) -> u64 {
         let skew = (self.addresses.0[lane].wrapping_sub(self.base) & 3) as usize;
         let dword = self.addresses.0[lane].wrapping_sub(skew as u64);
@@ -70,24 +71,24 @@ impl Placed {
     }
 
     /// # Safety
-    /// These bytes of the lane's element must be readable.
+    /// The bytes `bytes` of the lane's element must be readable.
     unsafe fn gather(&self, lane: usize, bytes: Range<usize>, to: &mut [u8]) {
         for (to, k) in to.iter_mut().zip(bytes) {
-            // SAFETY: as promised.
+            // SAFETY: guaranteed by the caller.
             *to = unsafe { *(self.byte(lane, k) as *const u8) };
         }
     }
 
     /// # Safety
-    /// As many bytes of the lane's element, from `first` on, must be writable.
+    /// `from.len()` bytes of the lane's element, starting at byte `first`, must be writable.
     unsafe fn scatter(&self, lane: usize, first: usize, from: &[u8]) {
         for (k, from) in from.iter().enumerate() {
-            // SAFETY: as promised.
+            // SAFETY: guaranteed by the caller.
             unsafe { *(self.byte(lane, first + k) as *mut u8) = *from };
         }
     }
 
-    /// The addresses of byte `k` of each lane's element, where `lanes` are in range.
+    /// The addresses of byte `k` of each lane's element; `lanes` are the lanes in range.
     fn bytes(&self, k: usize, lanes: u64) -> Addresses {
         let mut addresses = Addresses(std::array::from_fn(|lane| self.byte(lane, k)));
         addresses.fill_inactive(lanes);
@@ -140,14 +141,14 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
             addresses.0[lane] = base.wrapping_add(at);
         }
         if resource.stride != 0 {
-            // A structured buffer is checked by index.
+            // Structured buffers are range-checked by index.
             let mut inside = 0;
             for lane in 0..64 {
                 inside |= u64::from(indices[lane] < resource.records) << lane;
             }
             within = within.map(|lanes| lanes & inside);
         } else {
-            // Any other by the byte, before swizzling.
+            // Raw buffers are range-checked by byte offset, before swizzling.
             for (k, within) in within.iter_mut().enumerate() {
                 let mut inside = 0;
                 for lane in 0..64 {
@@ -165,7 +166,7 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     for lane in 0..64 {
         let at = u64::from(offsets[lane]) + u64::from(indices[lane]) * u64::from(resource.stride);
         addresses.0[lane] = base.wrapping_add(at);
-        // What the range check looks at: the index of a structured buffer, the byte of a raw one.
+        // Range-checked value: the index for a structured buffer, the byte offset for a raw one.
         let checked = if structured { u64::from(indices[lane]) } else { at + u64::from(soffset) };
         highest = highest.max(if exec >> lane & 1 != 0 { checked } else { 0 });
     }
@@ -188,7 +189,8 @@ pub(super) fn place(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> Placed {
     Placed { addresses, within, stride: 4, across: 0, base }
 }
 
-/// Where an instruction is about to touch memory: an address per lane, the lanes of each dword, and the distance of dwords.
+/// Resolves a buffer access for observers: the address of each lane, the in-range lanes of each dword, and the distance in bytes
+/// between dwords.
 pub(crate) fn placed(wave: &Wave, uop: &Uop, exec: u64, bytes: u32) -> ([u64; 64], [u64; 4], usize) {
     let placed = place(wave, uop, exec, bytes);
     (placed.addresses.0, placed.within, placed.stride)
@@ -211,7 +213,7 @@ impl Body for BufferLoad {
     }
 }
 
-/// The addresses of dword `register` of each element.
+/// The addresses of dword `register` of each lane's element.
 fn dword_addresses(placed: &Placed, register: usize, lanes: u64) -> Addresses {
     let mut addresses = placed.addresses;
     for address in &mut addresses.0 {
@@ -221,7 +223,7 @@ fn dword_addresses(placed: &Placed, register: usize, lanes: u64) -> Addresses {
     addresses
 }
 
-/// Dword by dword: swizzled elements, and buffers that end inside an element.
+/// Loads dword by dword, for swizzled elements and buffers that end inside an element.
 #[inline(never)]
 fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
     let whole = loads(uop);
@@ -242,7 +244,7 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
             let bytes = 4 * register..4 * register + dword.bytes as usize;
             for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
                 let mut copy = [0u8; 4];
-                // SAFETY: both dwords that an element can be in were checked, registers at compile time.
+                // SAFETY: both dwords that an element can span were checked; registers were checked at compile time.
                 unsafe {
                     placed.gather(lane, bytes.clone(), &mut copy);
                     let to = &mut (*vector_mut(wave, dst)).0[lane];
@@ -258,7 +260,7 @@ fn partial_load(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow 
     Flow::Next
 }
 
-/// Checks up to a dword of each lane's element; of one that is in two dwords, its first and its last byte.
+/// Checks up to one dword of each lane's element; for an element that spans two dwords, checks its first and last byte.
 pub(super) fn check_dword(
     wave: &mut Wave,
     uop: &Uop,
@@ -306,11 +308,11 @@ fn partial_store(wave: &mut Wave, uop: &Uop, placed: &Placed) -> Flow {
             return Flow::Fault;
         }
     }
-    // Lane by lane as all stores, so that where elements overlap the last lane's is what stays.
+    // Lane by lane, like all stores, so that the highest lane wins where elements overlap.
     for lane in 0..64 {
         for register in (0..whole.registers).filter(|register| placed.within[*register] >> lane & 1 != 0) {
             let to = placed.addresses.0[lane].wrapping_add((register * placed.stride) as u64);
-            // SAFETY: the address was checked for writing, registers at compile time.
+            // SAFETY: the address was checked for writing; registers were checked at compile time.
             unsafe {
                 let value = (*vector(wave, uop.src[1].index + register as u16)).0[lane];
                 if placed.across >> lane & 1 != 0 {
@@ -352,7 +354,7 @@ impl Body for BufferAtomic {
     }
 }
 
-/// `lds` loads: elements go to local memory at M0 + immediate offset + 4 * lane.
+/// Loads with the `lds` bit: writes each active lane's element to LDS; see [`to_local`] for the destination address.
 struct BufferToLocal;
 impl Body for BufferToLocal {
     #[inline(always)]
@@ -373,13 +375,13 @@ impl Body for BufferToLocal {
                 return Flow::Fault;
             }
         }
-        // SAFETY: the addresses of lanes within the buffer were checked.
+        // SAFETY: the addresses of the in-range lanes were checked.
         unsafe { to_local(wave, element, &placed.addresses, exec, within, offset(uop)) };
         Flow::Next
     }
 }
 
-/// Elements that cross their dword are put together first.
+/// Like `BufferToLocal`, for elements that span two dwords: gathers their bytes into contiguous copies first.
 #[cold]
 fn across_to_local(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Flow {
     let element = loads(uop);
@@ -390,16 +392,16 @@ fn across_to_local(wave: &mut Wave, uop: &Uop, placed: &Placed, exec: u64) -> Fl
     }
     let mut copies = [[0u8; 16]; 64];
     for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
-        // SAFETY: both dwords that an element can be in were checked.
+        // SAFETY: both dwords that an element can span were checked.
         unsafe { placed.gather(lane, 0..bytes, &mut copies[lane]) };
     }
     let addresses = Addresses(std::array::from_fn(|lane| copies[lane].as_ptr() as u64));
-    // SAFETY: each of the copies is as long as the longest element.
+    // SAFETY: each copy is as long as the longest element.
     unsafe { to_local(wave, element, &addresses, exec, within, offset(uop)) };
     Flow::Next
 }
 
-/// `buffer_store_lds_dword`: a dword of local memory at M0 + immediate offset + 4 * lane goes to the buffer.
+/// `buffer_store_lds_dword`: stores the LDS dword at M0 + immediate offset + 4 * lane to the buffer.
 struct LocalToBuffer;
 impl Body for LocalToBuffer {
     #[inline(always)]
@@ -420,7 +422,7 @@ impl Body for LocalToBuffer {
         for lane in (0..64).filter(|lane| within >> lane & 1 != 0) {
             let from = base + 4 * lane as u64;
             let inside = from + 4 <= u64::from(wave.lds_size);
-            // SAFETY: the source is within local memory; the destination was checked for writing.
+            // SAFETY: the source is read only if within LDS; the destination was checked for writing.
             unsafe {
                 let value =
                     if inside { wave.lds.add(from as usize).cast::<u32>().read_unaligned() } else { 0 };
@@ -438,7 +440,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     let name = inst.op.name();
     let level = compiler.level;
     if inst.memory.tfe {
-        return Err(Unsupported::Form { mnemonic: name, what: "texture fail enable is not executed" });
+        return Err(Unsupported::Form { mnemonic: name, what: "texture fail enable (TFE) is not supported" });
     }
     let unsupported = Unsupported::Instruction(name);
     let mut uop = compiler.uop(handler::<BufferToLocal>(Level::Base), inst_index);

@@ -1,10 +1,10 @@
-//! Moves between lanes that use the DS format but no memory.
+//! Cross-lane moves in the DS format, which access no memory.
 
 use super::access::{vector, vector_mut};
 use super::element::blend;
 use crate::{Body, Flow, Uop, Wave};
 
-/// Each active lane reads the lane its address names; inactive sources read as zero.
+/// `ds_bpermute_b32`: each active lane reads the lane given by its address; inactive source lanes read as zero.
 pub(super) struct Bpermute;
 impl Body for Bpermute {
     #[inline(always)]
@@ -29,7 +29,7 @@ impl Body for Bpermute {
     }
 }
 
-/// Each active lane writes to the lane its address names; lanes nobody wrote to read zero.
+/// `ds_permute_b32`: each active lane writes to the lane given by its address; lanes that are not written get zero.
 pub(super) struct Permute;
 impl Body for Permute {
     #[inline(always)]
@@ -49,7 +49,7 @@ impl Body for Permute {
     }
 }
 
-/// The lane that lane `lane` reads under a swizzle pattern; `None` for patterns that are not executed.
+/// The lane that `lane` reads under a `ds_swizzle_b32` pattern; `None` for unsupported patterns (FFT).
 pub(super) fn swizzled(pattern: u32, lane: u32) -> Option<u32> {
     let within = lane & 31;
     let source = match pattern {

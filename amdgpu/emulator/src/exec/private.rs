@@ -1,6 +1,6 @@
-//! Private memory: what SCRATCH instructions and FLAT addresses in the private aperture reach.
+//! Private (scratch) memory, accessed by SCRATCH instructions and FLAT addresses in the private aperture.
 //!
-//! It is interleaved: dword `k` of lane `i` lies at `256 * k + 4 * i`, as the hardware swizzles it.
+//! Lanes are interleaved like the hardware's swizzle: dword `k` of lane `i` is at `256 * k + 4 * i`.
 
 use super::access::*;
 use super::atomic::*;
@@ -10,7 +10,7 @@ use crate::fault::FaultKind;
 use crate::wave::sreg;
 use crate::{Body, Flow, Uop, Wave};
 
-/// `Uop::flags` of SCRATCH instructions: there is a scalar address, a vector address.
+/// Bits of `Uop::flags`: the instruction has a scalar address (`SADDR`), a vector address (`VADDR`, SCRATCH only).
 pub(super) const SADDR: u32 = 1;
 pub(super) const VADDR: u32 = 4;
 
@@ -32,8 +32,8 @@ fn private_fault(wave: &Wave, offsets: &Offsets, exec: u64, bytes: u32) -> Optio
     })
 }
 
-/// Host addresses of private offsets, and whether every element's dwords are whole (no lane crosses a dword boundary oddly).
-/// `None` when a lane is out of its private memory.
+/// Host addresses of private offsets, and whether all elements are aligned, so that none is split across interleaved dwords.
+/// Returns `None` if a lane exceeds its private memory.
 #[inline(always)]
 fn swizzle(wave: &Wave, offsets: &Offsets, exec: u64, bytes: u32) -> Option<(Addresses, bool)> {
     let first = offsets[exec.trailing_zeros() as usize & 63];
@@ -70,7 +70,7 @@ pub(super) fn private_load(
         return Flow::Fault;
     };
     if aligned {
-        // SAFETY: all offsets are within private memory, also those inactive lanes repeat.
+        // SAFETY: all offsets are within private memory, including those repeated for inactive lanes.
         unsafe { (element.run)(vector_mut(wave, dst), &addresses, exec, 256) };
         return Flow::Next;
     }
@@ -139,7 +139,7 @@ pub(super) fn private_atomic(
     }
     for lane in (0..64).filter(|lane| exec >> lane & 1 != 0) {
         let dword = |k: usize| private_byte(wave, offsets[lane] + 4 * k as u32, lane).cast::<u32>();
-        // SAFETY: offsets were just checked against private memory, registers at compile time.
+        // SAFETY: offsets were just checked against the size of private memory; registers were checked at compile time.
         unsafe {
             let read = |register: u16| {
                 let high = if element.registers == 2 { (*vector(wave, register + 1)).0[lane] } else { 0 };
@@ -165,7 +165,7 @@ pub(super) fn private_atomic(
     Flow::Next
 }
 
-/// Offsets of a SCRATCH instruction: vector and scalar addresses are offsets within private memory.
+/// Private-memory offsets of a SCRATCH instruction: the sum of immediate, scalar and vector offsets.
 #[inline(always)]
 fn scratch_offsets(wave: &Wave, uop: &Uop) -> Offsets {
     let mut base = offset(uop) as u32;
@@ -195,7 +195,7 @@ impl Body for ScratchLoad {
     }
 }
 
-/// `scratch_load_lds_*`: each active lane's element goes to local memory at M0 + offset + 4 * lane.
+/// `scratch_load_lds_*`: writes each active lane's element to LDS at M0 + offset + 4 * lane.
 pub(super) struct ScratchToLocal;
 impl Body for ScratchToLocal {
     #[inline(always)]
@@ -218,7 +218,7 @@ impl Body for ScratchToLocal {
             }
             let to = base.wrapping_add(4 * lane as u64);
             if to.checked_add(4).is_some_and(|end| end <= u64::from(wave.lds_size)) {
-                // SAFETY: four bytes can be read, and the destination is within local memory.
+                // SAFETY: `copy` has four readable bytes, and the destination is within LDS.
                 unsafe {
                     let value = (element.one)(0, copy.as_ptr());
                     wave.lds.add(to as usize).cast::<u32>().write_unaligned(value);

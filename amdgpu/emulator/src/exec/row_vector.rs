@@ -1,7 +1,7 @@
-//! Sixteen lanes in vector registers: for the matrix products and the most frequent operations.
+//! Intrinsics on rows of 16 lanes, for matrix products and the most frequent operations.
 //!
-//! Left to the compiler, sums that live across a loop end up in memory, and a destination that may be a source costs a copy; this
-//! names the registers for each CPU level.
+//! With auto-vectorised loops, accumulators that live across a loop spill to memory, and a destination that may alias a source
+//! costs a copy. These types keep rows in explicit vector registers, with one implementation per CPU level.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -11,7 +11,7 @@ use super::lane_mask::{Cpu, Portable};
 /// Arithmetic on sixteen 32-bit lanes, or eight 64-bit ones.
 ///
 /// # Safety
-/// All methods: only from handlers built for the level, with pointers valid for the lanes they name.
+/// All methods must be called only from handlers built for the level, with pointers valid for the accessed lanes.
 pub trait RowVector: Cpu {
     /// Sixteen lanes of 32 bits.
     type Dwords: Copy;
@@ -37,7 +37,7 @@ pub trait RowVector: Cpu {
     /// # Safety
     /// See the trait.
     unsafe fn store_masked(mask: u16, value: Self::Dwords, to: *mut u32);
-    /// Bits of `b` where `mask` is set, else of `a`.
+    /// Lanes of `b` where `mask` is set, else of `a`.
     ///
     /// # Safety
     /// See the trait.
@@ -71,7 +71,7 @@ pub trait RowVector: Cpu {
     /// # Safety
     /// See the trait.
     unsafe fn xor(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
-    /// Shifts take the low five bits of `b`.
+    /// Shifts by the low five bits of `b`.
     ///
     /// # Safety
     /// See the trait.
@@ -82,7 +82,7 @@ pub trait RowVector: Cpu {
     /// # Safety
     /// See the trait.
     unsafe fn shift_right_signed(a: Self::Dwords, b: Self::Dwords) -> Self::Dwords;
-    /// Bit `j` is set where lane `j` of `a` is below that of `b`.
+    /// Sets bit `j` if lane `j` of `a` is less than that of `b`.
     ///
     /// # Safety
     /// See the trait.
@@ -93,12 +93,12 @@ pub trait RowVector: Cpu {
     /// # Safety
     /// See the trait.
     unsafe fn equal(a: Self::Dwords, b: Self::Dwords) -> u16;
-    /// One more in the lanes of `mask`.
+    /// Adds one in the lanes of `mask`.
     ///
     /// # Safety
     /// See the trait.
     unsafe fn increment(mask: u16, a: Self::Dwords) -> Self::Dwords;
-    /// One less in the lanes of `mask`.
+    /// Subtracts one in the lanes of `mask`.
     ///
     /// # Safety
     /// See the trait.
@@ -125,13 +125,13 @@ impl RowVector for Portable {
 
     #[inline(always)]
     unsafe fn load(from: *const u32) -> [u32; 16] {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { from.cast::<[u32; 16]>().read() }
     }
 
     #[inline(always)]
     unsafe fn store(value: [u32; 16], to: *mut u32) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.cast::<[u32; 16]>().write(value) }
     }
 
@@ -150,7 +150,7 @@ impl RowVector for Portable {
     unsafe fn store_masked(mask: u16, value: [u32; 16], to: *mut u32) {
         for (j, value) in value.into_iter().enumerate() {
             if mask >> j & 1 == 1 {
-                // SAFETY: by contract.
+                // SAFETY: guaranteed by the caller.
                 unsafe { to.add(j).write(value) };
             }
         }
@@ -267,13 +267,13 @@ impl RowVector for Portable {
 
     #[inline(always)]
     unsafe fn load_f64(from: *const f64) -> [f64; 8] {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { from.cast::<[f64; 8]>().read() }
     }
 
     #[inline(always)]
     unsafe fn store_f64(value: [f64; 8], to: *mut f64) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { to.cast::<[f64; 8]>().write(value) }
     }
 

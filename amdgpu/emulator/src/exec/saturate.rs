@@ -1,4 +1,4 @@
-//! Integer operations with the clamp bit: results saturate instead of wrapping.
+//! Integer vector operations with the clamp bit set: results saturate instead of wrapping.
 
 use isa::Op;
 
@@ -8,7 +8,7 @@ use super::vop2::{dot4_i32_i8, dot8_i32_i4, sign_extend_24};
 use super::vop3p::{dot4_u32_u8, dot8_u32_u4};
 use crate::Level;
 
-/// The saturating twin of an integer operation, if it has one.
+/// The saturating variant of an integer operation, if it has one.
 pub fn operation(op: Op, level: Level) -> Option<Operation> {
     Some(match op {
         Op::v_add_u32 => lane_op!(level, |a: u32, b: u32| -> u32 { a.saturating_add(b) }),

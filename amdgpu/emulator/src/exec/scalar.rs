@@ -1,9 +1,9 @@
-//! How scalar operations read and write the scalar file, and the macro that turns a table of them into handlers.
+//! Operand access of scalar operations, and the macro that turns a table of operations into handlers.
 
 use crate::compile::Type;
 use crate::{Src, SrcKind, Wave};
 
-/// The type of a scalar operand: how it is read, written and (for constants) widened.
+/// Type of a scalar operand: defines how it is read, written and (for constants) widened.
 pub(super) trait Operand {
     type Value: Copy;
     const WIDTH: u16;
@@ -28,7 +28,8 @@ pub(super) fn dword(wave: &Wave, src: &Src, k: usize) -> u32 {
     let scalars = wave.sgprs.as_ptr().wrapping_add(index);
     let constants = wave.constants.wrapping_add(index).cast::<u32>();
     let from = if src.kind == SrcKind::Constant { constants } else { scalars };
-    // SAFETY: `Compiler::source` bounds scalar indices by the file's size and constant indices by the program's table.
+    // SAFETY: `Compiler::source` checked scalar indices against the size of the scalar file, constant indices against the
+    // program's constant table.
     unsafe { *from }
 }
 
@@ -84,9 +85,9 @@ impl Operand for No {
     fn write(_: &mut Wave, _: u16, (): ()) {}
 }
 
-/// Handlers and a `select` function for a table of operations.
+/// Defines the handlers and a `select` function for a table of operations.
 ///
-/// `name Dst = Src...; |wave, a...| value` — `select(op)` gives the handler, the destination width and the source types.
+/// `name Dst = Src...; |wave, a...| value` — `select(op)` returns the handler, the destination width and the source types.
 macro_rules! scalar_ops {
     ($($name:ident $dst:ident = $($src:ident)*; |$wave:ident $(, $arg:ident)*| $body:expr)*) => {
         $(

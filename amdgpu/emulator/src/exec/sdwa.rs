@@ -1,4 +1,4 @@
-//! Sub-dword addressing: reading and writing bytes and words of registers.
+//! SDWA (sub-dword addressing): reading and writing bytes and words of registers.
 
 use isa::Sdwa;
 
@@ -15,7 +15,7 @@ pub fn select(sel: u8, sext: bool, lanes: &mut Lanes) {
     }
 }
 
-/// Puts the low bits of each result where the destination selector says, and fills the rest of the dword.
+/// Moves the low bits of each result to the position given by the destination selector and fills the rest of the dword.
 #[inline(always)]
 pub fn place(sdwa: &Sdwa, old: &Lanes, lanes: &mut Lanes) {
     let Some((shift, bits)) = field(sdwa.dst_sel) else { return };
@@ -23,7 +23,7 @@ pub fn place(sdwa: &Sdwa, old: &Lanes, lanes: &mut Lanes) {
     for (value, &old) in lanes.0.iter_mut().zip(&old.0) {
         let placed = *value << shift & mask;
         *value = match sdwa.dst_unused {
-            // Above the field its sign, below it zeros.
+            // Sign-extends above the field, zeros below.
             1 => ((placed << (32 - bits - shift)) as i32 >> (32 - bits - shift)) as u32,
             2 => placed | old & !mask,
             _ => placed,
@@ -31,7 +31,7 @@ pub fn place(sdwa: &Sdwa, old: &Lanes, lanes: &mut Lanes) {
     }
 }
 
-/// First bit and number of bits of a selector; `None` for the whole dword.
+/// First bit and width in bits of a selector; `None` for the whole dword.
 #[inline(always)]
 fn field(sel: u8) -> Option<(u32, u32)> {
     match sel {

@@ -1,4 +1,4 @@
-//! SMEM: scalar loads, stores and atomics, and the clocks.
+//! SMEM: scalar loads, stores and atomics, and clock reads.
 
 use isa::{Inst, Op, Operand};
 
@@ -9,7 +9,7 @@ use crate::compile::{Compiler, Type, Unsupported};
 use crate::fault::FaultKind;
 use crate::{Body, Flow, Handler, Level, Src, SrcKind, Uop, Wave, handler};
 
-/// `Uop::flags`.
+/// Bits of `Uop::flags`.
 const SOFFSET: u32 = 1;
 const RETURNS: u32 = 2;
 
@@ -20,13 +20,13 @@ fn offset(wave: &Wave, uop: &Uop) -> i64 {
     uop.imm + register
 }
 
-/// Address of a plain access; hardware ignores the two low bits.
+/// Address of a non-buffer access; the hardware ignores the two low bits.
 #[inline(always)]
 fn address(wave: &Wave, uop: &Uop) -> u64 {
     wave.sgpr64(usize::from(uop.src[0].index)).wrapping_add_signed(offset(wave, uop)) & !3
 }
 
-/// Base address and byte size a buffer resource describes.
+/// Base address and size in bytes of a buffer resource.
 #[inline(always)]
 fn buffer(wave: &Wave, uop: &Uop) -> (u64, u64) {
     let resource = usize::from(uop.src[0].index);
@@ -36,7 +36,7 @@ fn buffer(wave: &Wave, uop: &Uop) -> (u64, u64) {
     (base, if stride == 0 { records } else { records * stride })
 }
 
-/// Where an instruction is about to touch memory; `None` when that is past its buffer.
+/// Address that an instruction is about to access, for observers; `None` if it is beyond its buffer.
 pub(crate) fn placed(wave: &Wave, uop: &Uop, inst: &Inst, bytes: u32, buffered: bool) -> Option<u64> {
     let register = if uop.flags & SOFFSET != 0 { i64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
     let offset = i64::from(inst.imm) + register;
@@ -64,7 +64,7 @@ impl<const N: usize> Body for ScalarLoad<N> {
     }
 }
 
-/// Address of a scratch access: a scalar offset counts swizzled dwords of 64 lanes.
+/// Address of a scratch access. The scalar offset is per lane, so it is multiplied by the 64 interleaved lanes.
 #[inline(always)]
 fn scratch_address(wave: &Wave, uop: &Uop) -> u64 {
     let register = if uop.flags & SOFFSET != 0 { u64::from(scalar::dword(wave, &uop.src[1], 0)) } else { 0 };
@@ -72,7 +72,7 @@ fn scratch_address(wave: &Wave, uop: &Uop) -> u64 {
     base.wrapping_add_signed(uop.imm).wrapping_add(register.wrapping_mul(64)) & !3
 }
 
-/// `s_scratch_load`: scratch memory seen as a whole, whatever lanes its dwords belong to.
+/// `s_scratch_load`: reads scratch memory linearly, across the lanes that its dwords belong to.
 struct ScratchLoad<const N: usize>;
 impl<const N: usize> Body for ScratchLoad<N> {
     #[inline(always)]
@@ -106,7 +106,7 @@ impl<const N: usize> Body for ScratchStore<N> {
     }
 }
 
-/// Dwords past the buffer read as zero.
+/// `s_buffer_load`: dwords beyond the buffer read as zero.
 struct ScalarBufferLoad<const N: usize>;
 impl<const N: usize> Body for ScalarBufferLoad<N> {
     #[inline(always)]
@@ -157,7 +157,7 @@ impl<const N: usize, const BUFFER: bool> Body for ScalarStore<N, BUFFER> {
     }
 }
 
-/// `imm` holds the operation, so the offset is in the flags.
+/// Scalar atomic. `imm` points to the operation's descriptor, so the offset is in `flags`.
 struct ScalarAtomic<const BUFFER: bool>;
 impl<const BUFFER: bool> Body for ScalarAtomic<BUFFER> {
     #[inline(always)]
@@ -206,16 +206,16 @@ impl<const BUFFER: bool> Body for ScalarAtomic<BUFFER> {
     }
 }
 
-/// Nanoseconds since some moment before the first wave.
+/// Nanoseconds since an arbitrary time before the first call.
 pub(crate) fn nanoseconds() -> u64 {
     use std::sync::LazyLock;
     use std::time::Instant;
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    // The clocks start well past zero, so that no program takes an early reading for "never".
+    // The clocks start at one second, so that no program mistakes an early reading for an unset timestamp.
     START.elapsed().as_nanos() as u64 + 1_000_000_000
 }
 
-/// The shader clock: one tick per nanosecond.
+/// `s_memtime`: the shader clock, one tick per nanosecond.
 struct MemTime;
 impl Body for MemTime {
     #[inline(always)]
@@ -225,7 +225,7 @@ impl Body for MemTime {
     }
 }
 
-/// The constant clock: 100 MHz.
+/// `s_memrealtime`: the constant clock, 100 MHz.
 struct MemRealTime;
 impl Body for MemRealTime {
     #[inline(always)]
@@ -247,7 +247,7 @@ impl Body for Probe {
 pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<Uop, Unsupported> {
     let base = Level::Base;
     let mut atomic = None;
-    // Registers of the data operand and of the base operand.
+    // Handler, number of data registers, number of base address registers.
     let (run, data, address): (Handler, u16, u16) = match inst.op {
         Op::s_load_dword => (handler::<ScalarLoad<1>>(base), 1, 2),
         Op::s_load_dwordx2 => (handler::<ScalarLoad<2>>(base), 2, 2),

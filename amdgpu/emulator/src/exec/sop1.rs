@@ -1,4 +1,4 @@
-//! SOP1: scalar operations of one source, saved-EXEC operations, and jumps through registers.
+//! SOP1: scalar operations with one source, `saveexec` operations, and indirect jumps.
 
 use isa::{Inst, Op};
 
@@ -14,7 +14,7 @@ fn nonzero<T: Default + PartialEq>(wave: &mut Wave, value: T) -> T {
     value
 }
 
-/// EXEC = `next`, SCC = EXEC != 0; gives the old EXEC.
+/// Sets EXEC to `next` and SCC to EXEC != 0; returns the old EXEC.
 #[inline(always)]
 fn save_exec(wave: &mut Wave, next: u64) -> u64 {
     let old = wave.exec();
@@ -23,7 +23,7 @@ fn save_exec(wave: &mut Wave, next: u64) -> u64 {
     old
 }
 
-/// As [`save_exec`], but gives the new EXEC.
+/// Like [`save_exec`], but returns the new EXEC.
 #[inline(always)]
 fn write_exec(wave: &mut Wave, next: u64) -> u64 {
     save_exec(wave, next);
@@ -47,7 +47,7 @@ fn quad_mask(value: u64) -> u64 {
     out
 }
 
-/// Position of the first bit that differs from the sign, from the top; -1 when all are alike.
+/// Position, counted from the top, of the first bit that differs from the sign bit; -1 if all bits are equal.
 #[inline(always)]
 fn sign_run(value: u64, bits: u32) -> u32 {
     let sign = value >> (bits - 1) & 1;
@@ -107,7 +107,7 @@ scalar_ops! {
     }
 }
 
-/// Operations that read or keep their destination.
+/// Operations that read or conditionally keep their destination, and jumps.
 macro_rules! destination_ops {
     ($($name:ident |$wave:ident, $uop:ident| $body:block)*) => {
         $(
@@ -131,7 +131,7 @@ fn read64(wave: &Wave, uop: &Uop) -> u64 {
     <B64 as scalar::Operand>::read(wave, &uop.src[0])
 }
 
-/// Scalar register `base + m0`, or the highest one when that is out of range.
+/// Index of scalar register `base + M0`, or of the highest one if that is out of range.
 #[inline(always)]
 fn relative(wave: &Wave, base: u16, width: usize) -> usize {
     (usize::from(base) + wave.sgprs[sreg::M0] as usize).min(sreg::TTMP - width)
@@ -193,7 +193,7 @@ destination_ops! {
         wave.set_sgpr64(relative(wave, uop.dst, 2), value);
         Flow::Next
     }
-    // The address after the instruction, known when the program is compiled.
+    // The address of the next instruction, known at compile time.
     s_getpc_b64 |wave, uop| {
         wave.set_sgpr64(usize::from(uop.dst), uop.imm as u64);
         Flow::Next
@@ -214,7 +214,7 @@ destination_ops! {
     }
 }
 
-/// Puts VCCZ, EXECZ or SCC where a source can read it.
+/// Writes VCCZ, EXECZ or SCC to the scalar file, where a source can read it.
 struct Materialise;
 
 impl Body for Materialise {
@@ -230,7 +230,7 @@ impl Body for Materialise {
     }
 }
 
-/// The micro-op that reads VCCZ, EXECZ or SCC (by `dst`) into the scalar file.
+/// The handler that writes VCCZ, EXECZ or SCC (selected by `dst`) to the scalar file.
 pub(crate) fn materialise() -> Handler {
     handler::<Materialise>(Level::Base)
 }

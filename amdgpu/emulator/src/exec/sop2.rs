@@ -1,4 +1,4 @@
-//! SOP2: scalar operations of two sources.
+//! SOP2: scalar operations with two sources.
 
 use isa::{Inst, Op};
 

@@ -1,4 +1,4 @@
-//! SOPC: scalar compares, and the switch that turns relative register indexing on.
+//! SOPC: scalar compares, and `s_set_gpr_idx_on`, which enables relative register indexing.
 
 use isa::{Inst, Op, Operand};
 
@@ -51,7 +51,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
     }
     let mut uop = compiler.uop(handler::<s_set_gpr_idx_on>(Level::Base), inst_index);
     uop.src[0] = compiler.source(inst, &inst.src[0], 1, Type::B32)?;
-    // The second source field is the raw enable mask, whatever register or constant its number would name.
+    // The second source field is the raw enable mask, regardless of the register or constant that its encoding denotes.
     uop.imm = match inst.src[1] {
         Operand::Sgpr(mask) => i64::from(mask),
         Operand::Int(mask) => i64::from(mask),

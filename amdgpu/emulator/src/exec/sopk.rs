@@ -1,4 +1,4 @@
-//! SOPK: scalar operations with a 16-bit constant, hardware registers, and the relative call.
+//! SOPK: scalar operations with a 16-bit constant, hardware register access, and the relative call.
 
 use isa::{Inst, Op};
 
@@ -6,7 +6,7 @@ use super::{fork, scalar};
 use crate::compile::{Compiler, PRIVATE_APERTURE, SHARED_APERTURE, Type, Unsupported};
 use crate::{Body, Flow, Handler, Level, Mode, Uop, Wave, handler};
 
-/// Hardware registers by the number `s_getreg_b32` uses.
+/// Hardware register numbers used by `s_getreg_b32`.
 mod hwreg {
     pub const MODE: u32 = 1;
     pub const STATUS: u32 = 2;
@@ -64,7 +64,7 @@ constant_ops! {
     s_cmpk_le_u32 |w, d, k| w.scc = w.sgprs[d] <= u32::from(k as u16)
 }
 
-/// Register, first bit and mask (at bit 0) that a `hwreg(...)` constant names.
+/// Decodes a `hwreg(...)` constant: register, first bit, and mask (at bit 0).
 fn fields(k: i64) -> (u32, u32, u32) {
     let k = k as u32;
     let size = (k >> 11 & 31) + 1;
@@ -85,9 +85,9 @@ fn read_register(wave: &Wave, register: u32) -> u32 {
                 | u32::from(wave.vcc() == 0) << 10
                 | 1 << 16
         }
-        // Wave slot and SIMD from the position in the workgroup, compute unit and shader engine from the workgroup.
+        // Wave slot and SIMD are derived from the wave's index, compute unit and shader engine from the workgroup's.
         hwreg::HW_ID => {
-            // SAFETY: surroundings are null or those of the running workgroup.
+            // SAFETY: `surroundings` is null or points to the surroundings of the running workgroup.
             let linear = unsafe { wave.surroundings.as_ref() }.map_or(0, |s| s.linear_workgroup as u32);
             (wave.index >> 2 & 15) | (wave.index & 3) << 4 | (linear & 15) << 8 | (linear >> 4 & 7) << 13
         }
@@ -100,7 +100,7 @@ fn read_register(wave: &Wave, register: u32) -> u32 {
 
 fn write_register(wave: &mut Wave, k: i64, value: u32) {
     let (register, offset, mask) = fields(k);
-    // Only MODE changes what this emulator computes; writes elsewhere (traps, debug) have no effect here.
+    // Only MODE affects the emulator; writes to other registers (traps, debug) are ignored.
     if register == hwreg::MODE {
         let bits = wave.mode.to_bits() & !(mask << offset) | (value & mask) << offset;
         wave.mode = Mode::from_bits(bits);
@@ -131,7 +131,7 @@ struct Call;
 impl Body for Call {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        // SAFETY: `insts` is the program's table and `uop.inst` an index into it.
+        // SAFETY: `insts` is the program's instruction table and `uop.inst` an index into it.
         let inst = unsafe { &*wave.insts.add(uop.inst as usize) };
         let after = uop.imm as u64;
         wave.set_sgpr64(usize::from(uop.dst), after);
@@ -153,7 +153,7 @@ pub fn compile(compiler: &mut Compiler, inst: &Inst, inst_index: u32) -> Result<
         Op::s_getreg_b32 => uop.dst = compiler.scalar(inst, &inst.dst, 1)?,
         Op::s_setreg_b32 | Op::s_setreg_imm32_b32 => {
             uop.run = handler::<SetRegister>(Level::Base);
-            // The register form names its source in the destination field, the literal form in the first source.
+            // The register form encodes its source in the destination field, the literal form in the first source.
             let from = if inst.src[0] == isa::Operand::None { inst.dst } else { inst.src[0] };
             uop.src[0] = compiler.source(inst, &from, 1, Type::B32)?;
         }

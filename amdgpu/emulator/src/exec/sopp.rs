@@ -1,4 +1,4 @@
-//! SOPP: branches, barriers, messages and the end of the program.
+//! SOPP: branches, barriers, messages and program end.
 
 use isa::{Inst, Op};
 
@@ -48,7 +48,7 @@ branches! {
     s_cbranch_cdbgsys_and_user |wave| false
 }
 
-/// Whether the operation is a branch whose target [`crate::program`] resolves.
+/// Returns true for branches, whose target [`crate::program`] resolves.
 pub fn is_branch(op: Op) -> bool {
     select_branch(op).is_some()
 }
@@ -81,7 +81,7 @@ control! {
     s_sendmsg |wave, uop| { message(wave, uop) }
     s_sendmsghalt |wave, uop| { message(wave, uop) }
     s_trap |wave, uop| {
-        // 3 is the debugger's breakpoint, which does nothing without a debugger.
+        // Trap 3 is the debugger breakpoint, a no-op without a debugger.
         if uop.imm & 0xff == 3 {
             return Flow::Next;
         }
@@ -98,13 +98,13 @@ control! {
     }
 }
 
-/// `sendmsg(MSG_INTERRUPT)` rings the host; other messages (save, graphics) have no one to read them.
+/// `sendmsg(MSG_INTERRUPT)` serves pending hostcalls; other messages (save, graphics) have no receiver and are ignored.
 fn message(wave: &mut Wave, uop: &Uop) -> Flow {
     const MSG_INTERRUPT: i64 = 1;
     if uop.imm & 15 == MSG_INTERRUPT { hostcall::poll(wave, Flow::Next) } else { Flow::Next }
 }
 
-/// Operations without effect on a device that executes in order: no micro-op is made for them.
+/// Returns true for operations that have no effect on an in-order device; no micro-op is generated for them.
 pub fn is_dropped(op: Op) -> bool {
     matches!(
         op,

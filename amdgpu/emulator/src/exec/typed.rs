@@ -1,7 +1,8 @@
-//! Typed buffer accesses: MTBUF, whose instruction names the format, and the `format` operations of MUBUF, whose resource does.
+//! Typed buffer accesses: MTBUF, with the format in the instruction, and the `format` operations of MUBUF, with the format in the
+//! buffer resource.
 //!
-//! An element is up to four components of 2 to 32 bits; loads widen them to f32 or 32-bit integers (f16 or 16-bit ones in the `d16`
-//! forms), stores narrow them. Elements out of range read as zero and are not written.
+//! An element has up to four components of 2 to 32 bits. Loads widen them to f32 or 32-bit integers (f16 or 16-bit integers in
+//! the `d16` forms), stores narrow them. Out-of-range elements read as zero and are not written.
 
 use isa::{Format, Inst};
 
@@ -11,16 +12,16 @@ use super::mubuf::{Placed, check_dword, place, put_address};
 use crate::compile::{Compiler, Unsupported};
 use crate::{Body, Flow, Level, Src, SrcKind, Uop, Wave, handler};
 
-/// What a micro-op's `imm` says of a typed access.
+/// Parameters of a typed access, packed into a micro-op's `imm`.
 #[derive(Clone, Copy, Debug)]
 struct Typed {
-    /// Registers' components: 1 to 4.
+    /// Number of components in registers: 1 to 4.
     components: usize,
-    /// Two components of 16 bits in each register.
+    /// Each register holds two 16-bit components.
     half: bool,
-    /// The one component is in the upper half of the register.
+    /// The single component is in the upper half of the register.
     high: bool,
-    /// Data and number format of the instruction; `None` for the resource's.
+    /// Data and number format from the instruction; `None` if they come from the resource.
     format: Option<(u8, u8)>,
 }
 
@@ -54,13 +55,13 @@ impl Typed {
     }
 }
 
-/// How the components lie in an element and what their bits mean.
+/// Memory layout and number format of an element.
 struct Layout {
-    /// First bit and number of bits of each component.
+    /// First bit and width in bits of each component.
     fields: &'static [(u32, u32)],
     bytes: u32,
     number: u8,
-    /// For each component of the registers: 0 zero, 1 one, 4 to 7 a component of the element.
+    /// Source of each register component: 0 selects zero, 1 selects one, 4 to 7 a component of the element.
     select: [u8; 4],
 }
 
@@ -94,12 +95,12 @@ impl Layout {
         Layout { fields, bytes, number, select }
     }
 
-    /// Whether components are floats in registers.
+    /// Returns true if the components are floats in registers.
     fn floats(&self) -> bool {
         !matches!(self.number, 4 | 5)
     }
 
-    /// A component as it is in a register of 32 bits.
+    /// Converts a component from its memory format to 32 bits.
     fn widen(&self, bits: u32, width: u32) -> u32 {
         let signed = (bits << (32 - width)) as i32 >> (32 - width);
         let most = (1_u64 << width) as f32 - 1.0;
@@ -111,14 +112,14 @@ impl Layout {
             5 => signed as u32,
             7 if width == 32 => bits,
             7 if width == 16 => half_to_f32(bits).to_bits(),
-            // Unsigned floats of a half's exponent and fewer bits.
+            // Unsigned floats with the exponent of an f16 and a shorter mantissa.
             7 if matches!(width, 10 | 11) => half_to_f32(bits << (15 - width)).to_bits(),
             7 => 0,
             _ => bits,
         }
     }
 
-    /// The bits of a component from a register's 32.
+    /// Converts a component from 32 bits to its memory format.
     fn narrow(&self, value: u32, width: u32) -> u32 {
         let float = f32::from_bits(value);
         let most = (1_u64 << width) as f32 - 1.0;
@@ -139,7 +140,7 @@ impl Layout {
     }
 }
 
-/// Lanes whose element is in range, with its dwords checked; `None` after a fault.
+/// Checks all dwords of the elements and returns the in-range lanes; `None` after a fault.
 fn reachable(wave: &mut Wave, uop: &Uop, placed: &Placed, bytes: u32, write: bool) -> Option<u64> {
     let dwords = bytes.div_ceil(4).max(1);
     let within = placed.within[dwords as usize - 1];
@@ -185,7 +186,7 @@ impl Body for TypedLoad {
                         Some(&(low, width)) => {
                             layout.widen((element >> low) as u32 & (u64::MAX >> (64 - width)) as u32, width)
                         }
-                        // Components that the element lacks are zero, but the last is one.
+                        // Missing components are zero, except that the fourth is one.
                         None if chosen == 3 => one(&layout),
                         None => 0,
                     }
@@ -293,7 +294,7 @@ fn assemble(
     if inst.memory.tfe || inst.memory.lds {
         return Err(Unsupported::Form {
             mnemonic: inst.op.name(),
-            what: "typed loads to local memory and texture fail enable are not executed",
+            what: "typed loads to LDS and texture fail enable (TFE) are not supported",
         });
     }
     let run = if store { handler::<TypedStore>(Level::Base) } else { handler::<TypedLoad>(Level::Base) };

@@ -1,4 +1,4 @@
-//! VOP1: operations of one source.
+//! VOP1: vector operations with one source.
 
 use isa::{Inst, Op};
 
@@ -26,7 +26,7 @@ pub fn compile(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsuppo
     }
 }
 
-/// A float in [-1, 1] as a signed 16-bit fraction.
+/// Converts a float, clamped to [-1, 1], to a signed normalised 16-bit integer.
 #[inline(always)]
 pub fn to_snorm(x: f32) -> i16 {
     let x = if x > 1.0 { 1.0 } else { x };
@@ -34,7 +34,7 @@ pub fn to_snorm(x: f32) -> i16 {
     nearest_even(x * 32767.0) as i16
 }
 
-/// A float in [0, 1] as an unsigned 16-bit fraction.
+/// Converts a float, clamped to [0, 1], to an unsigned normalised 16-bit integer.
 #[inline(always)]
 pub fn to_unorm(x: f32) -> u16 {
     let x = if x > 1.0 { 1.0 } else { x };
@@ -42,20 +42,20 @@ pub fn to_unorm(x: f32) -> u16 {
     nearest_even(x * 65535.0) as u16
 }
 
-/// Rounds a value below 2^22 without the instruction the base level lacks.
+/// Rounds a value below 2^22 without the rounding instruction that the base level lacks.
 #[inline(always)]
 fn nearest_even(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0;
     (x + MAGIC) - MAGIC
 }
 
-/// An i16 as an unsigned byte.
+/// Saturates an i16 to an unsigned byte.
 #[inline(always)]
 fn saturate_u8(value: i16) -> u32 {
     value.clamp(0, 255) as u32
 }
 
-/// The body of a VOP1 operation, whatever its encoding.
+/// The body of a VOP1 operation, shared by all its encodings.
 pub fn operation(op: Op, level: Level) -> Option<Operation> {
     Some(match op {
         Op::v_mov_b32 | Op::v_accvgpr_mov_b32 | Op::v_accvgpr_read_b32 | Op::v_accvgpr_write_b32 => {
@@ -129,7 +129,7 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
         Op::v_rndne_f16 => lane_op!(level, |a: F16| -> F16 { F16(a.0.round_ties_even()) }),
         Op::v_floor_f16 => lane_op!(level, |a: F16| -> F16 { F16(a.0.floor()) }),
         Op::v_fract_f16 => lane_op!(level, |a: F16| -> F16 {
-            // The largest half below one.
+            // Clamp to the largest f16 below one.
             let fract = a.0 - a.0.floor();
             F16(if fract > 0.999_511_7 { 0.999_511_7 } else { fract })
         }),

@@ -1,4 +1,4 @@
-//! VOP2: operations of two sources, the second a vector register.
+//! VOP2: vector operations with two sources, the second a vector register.
 
 use isa::{Inst, Op};
 
@@ -18,7 +18,7 @@ pub fn compile(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsuppo
 /// Sum and carry-out.
 #[inline(always)]
 fn add_carry(a: u32, b: u32, carry: Bit) -> (u32, Bit) {
-    // A set lane is !0, so subtracting it adds one.
+    // A set lane is !0; its low bit is the carry.
     let (sum, over) = a.overflowing_add(b);
     let (sum, over_carry) = sum.overflowing_add(carry.0 & 1);
     (sum, (over | over_carry).into())
@@ -37,7 +37,7 @@ pub fn sign_extend_24(value: u32) -> i32 {
     (value << 8) as i32 >> 8
 }
 
-/// The low and high half of a dword as f32.
+/// Converts the low and the high f16 of a dword to f32.
 #[inline(always)]
 pub fn halves(value: u32) -> (f32, f32) {
     (half_to_f32(value), half_to_f32(value >> 16))
@@ -46,7 +46,7 @@ pub fn halves(value: u32) -> (f32, f32) {
 #[inline(always)]
 pub fn dot2_f32_f16(a: u32, b: u32, c: f32) -> f32 {
     let ((a0, a1), (b0, b1)) = (halves(a), halves(b));
-    // Products of halves are exact in f32. The hardware flushes subnormal f32 here whatever MODE says.
+    // Products of f16 values are exact in f32. The hardware flushes subnormal f32 here regardless of MODE.
     flush(a1 * b1 + (a0 * b0 + flush(c)))
 }
 
@@ -77,7 +77,7 @@ pub fn dot8_i32_i4(a: u32, b: u32, c: i32) -> i32 {
     sum
 }
 
-/// The body of a VOP2 operation, whatever its encoding.
+/// The body of a VOP2 operation, shared by all its encodings.
 pub fn operation(op: Op, level: Level) -> Option<Operation> {
     Some(match op {
         Op::v_cndmask_b32 => lane_op!(level, |a: u32, b: u32, m: Bit| -> u32 { b & m.0 | a & !m.0 }).as_f32(),
@@ -184,13 +184,13 @@ pub fn operation(op: Op, level: Level) -> Option<Operation> {
     })
 }
 
-/// `v_mad_f16`: the product is rounded to half before the sum.
+/// `v_mad_f16`: the product is rounded to f16 before the addition.
 #[inline(always)]
 pub fn mad_f16(a: f32, b: f32, c: f32) -> f32 {
     half_to_f32(f32_to_half(a * b)) + c
 }
 
-/// x * 2^n for a half: exact in f32 whenever the result is a half at all.
+/// x * 2^n for an f16: exact in f32 for every result within the range of f16.
 #[inline(always)]
 fn ldexp_f16(x: f32, n: i16) -> f32 {
     ldexp_f32(x, i32::from(n).clamp(-64, 64))

@@ -1,4 +1,4 @@
-//! VOP3: operations of up to three sources, and the 64-bit encodings of VOP1, VOP2 and VOPC.
+//! VOP3: vector operations with up to three sources, and the 64-bit encodings of VOP1, VOP2 and VOPC.
 
 use isa::{Inst, Op};
 
@@ -48,7 +48,7 @@ pub fn compile(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsuppo
     assemble(c, inst, index, operation.ok_or(Unsupported::Instruction(inst.op.name()))?)
 }
 
-/// `bits` bits of `value` from `offset`.
+/// Extracts `bits` bits of `value` starting at bit `offset`.
 #[inline(always)]
 fn extract(value: u32, offset: u32, bits: u32) -> u32 {
     value >> (offset & 31) & ((1 << (bits & 31)) - 1)
@@ -58,7 +58,7 @@ fn extract(value: u32, offset: u32, bits: u32) -> u32 {
 fn extract_signed(value: u32, offset: u32, bits: u32) -> i32 {
     let (offset, bits) = (offset & 31, bits & 31);
     let field = extract(value, offset, bits);
-    // Fields that reach past the top take the sign of the value.
+    // A field that extends past bit 31 takes the sign of the value.
     let sign = if bits == 0 {
         0
     } else if offset + bits >= 32 {
@@ -71,7 +71,7 @@ fn extract_signed(value: u32, offset: u32, bits: u32) -> i32 {
     (field | if sign == 1 { above } else { 0 }) as i32
 }
 
-/// A byte chosen from eight, or one of the constants.
+/// Selects one of eight bytes, a replicated sign, or a constant (0 or 0xff), as `v_perm_b32` does.
 #[inline(always)]
 fn permute_byte(high: u32, low: u32, select: u32) -> u32 {
     let select = select & 0xff;
@@ -98,7 +98,7 @@ fn permute(high: u32, low: u32, select: u32) -> u32 {
         | permute_byte(high, low, select >> 24) << 24
 }
 
-/// Product and sum with bit 64 of the result.
+/// Multiply-add; the flag is bit 64 of the result.
 #[inline(always)]
 fn mad_u64(a: u32, b: u32, c: u64) -> (u64, Bit) {
     let (sum, over) = (u64::from(a) * u64::from(b)).overflowing_add(c);
@@ -111,7 +111,7 @@ fn mad_i64(a: i32, b: i32, c: i64) -> (i64, Bit) {
     (sum, (over != (sum < 0)).into())
 }
 
-/// Replaces byte `place` of `old` by `value` as an unsigned byte.
+/// Converts `value` to an unsigned byte and inserts it as byte `place` of `old`.
 #[inline(always)]
 fn insert_u8(value: f32, place: u32, old: u32) -> u32 {
     let shift = 8 * (place & 3);
@@ -123,13 +123,13 @@ fn med3<T: Ord + Copy>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 
-/// `v_div_fixup_f16`, on halves held as f32.
+/// `v_div_fixup_f16`, on f16 values held as f32.
 #[inline(always)]
 fn fixup_f16(quotient: f32, denominator: f32, numerator: f32) -> f32 {
     fixup_f32(quotient, denominator, numerator)
 }
 
-/// The body of an operation that has only the 64-bit encoding.
+/// The body of an operation that exists only in the 64-bit encoding.
 pub fn operation(op: Op, level: Level) -> Option<Operation> {
     Some(match op {
         Op::v_fma_f32 => lane_op!(level, |a: f32, b: f32, c: f32| -> f32 { a.mul_add(b, c) }),

@@ -1,4 +1,4 @@
-//! VOP3P: packed operations, dot products, mixed precision; matrix operations are in `mfma.rs`.
+//! VOP3P: packed operations, dot products and mixed precision. Matrix operations are in `mfma.rs`.
 
 use isa::{Inst, Op};
 
@@ -32,7 +32,7 @@ pub fn compile(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsuppo
     assemble(c, inst, index, operation.ok_or(Unsupported::Instruction(inst.op.name()))?)
 }
 
-/// Each half of the destination is one dword of one source, so the choice is made here.
+/// `v_pk_mov_b32`: each dword of the destination comes from one dword of one source, so `op_sel` is resolved at compile time.
 fn pk_mov(c: &mut Compiler, inst: &Inst, index: u32) -> Result<Uop, Unsupported> {
     let operation = lane_op!(c.level, |a: u32, b: u32| -> u64 { u64::from(a) | u64::from(b) << 32 });
     let mut uop = assemble(c, inst, index, operation)?;
@@ -65,7 +65,7 @@ pub fn dot8_u32_u4(a: u32, b: u32, c: u32) -> u32 {
     sum
 }
 
-/// The body of a VOP3P operation that works lane by lane.
+/// The body of a per-lane VOP3P operation.
 pub fn operation(op: Op, level: Level) -> Option<Operation> {
     Some(match op {
         Op::v_pk_fma_f16 => {

@@ -1,4 +1,4 @@
-//! VOPC: comparisons. Every active lane gets its bit, every inactive lane a zero.
+//! VOPC: vector comparisons. The result mask has the comparison result for active lanes and zero for inactive lanes.
 
 #![expect(clippy::neg_cmp_op_on_partial_ord, reason = "`nlt` is not `ge`: it is true for NaNs")]
 
@@ -24,15 +24,15 @@ macro_rules! compare {
     };
 }
 
-/// Whether neither value is a NaN.
+/// Returns true if neither value is a NaN.
 #[inline(always)]
 fn ordered<T: PartialOrd>(a: T, b: T) -> bool {
     a.partial_cmp(&b).is_some()
 }
 
-/// Whether a float is of one of the ten classes in `wanted`.
+/// Returns true if a float belongs to one of the classes in `wanted`, a mask of ten bits.
 ///
-/// `magnitude` is its bits without the sign, `infinity` the bits of infinity, `quiet` the bit that makes a NaN quiet, `normal` the
+/// `magnitude` is the float's bits without the sign, `infinity` the bits of infinity, `quiet` the quiet-NaN bit, `normal` the
 /// bits of the smallest normal number.
 #[inline(always)]
 fn class(negative: bool, magnitude: u64, infinity: u64, quiet: u64, normal: u64, wanted: u32) -> Bit {
@@ -51,7 +51,7 @@ fn class(negative: bool, magnitude: u64, infinity: u64, quiet: u64, normal: u64,
     (wanted & class != 0).into()
 }
 
-/// The body of a comparison, whatever its encoding.
+/// The body of a comparison, shared by all its encodings.
 #[rustfmt::skip]
 pub fn operation(op: Op, level: Level) -> Option<Operation> {
     Some(match op {

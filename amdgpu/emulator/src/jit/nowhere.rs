@@ -1,10 +1,10 @@
-//! Where there is no native code: micro-ops do everything.
+//! Stub for architectures without a JIT compiler: all micro-ops are interpreted.
 
 use isa::Inst;
 
 use crate::{Level, Uop};
 
-/// No runs.
+/// Empty set of native runs.
 #[derive(Debug, Default)]
 pub struct Native;
 

@@ -1,9 +1,8 @@
-//! Native code on x86-64.
+//! JIT compiler for x86-64.
 //!
-//! Owns which runs of a program there are ([`block`]), compiling them, and entering them. A run's micro-ops all stay where they
-//! are; only the first one's handler is replaced, by one that runs the whole run natively once it is hot, and else does what the
-//! first one did. Native code needs AVX2, and is better with AVX-512; elsewhere, and under an unusual MODE,
-//! there are only micro-ops.
+//! Finds the runs of a program ([`block`]), compiles them and enters them. All micro-ops of a run stay in place; only the handler
+//! of the first is replaced by one that executes the whole run natively once it is hot, and otherwise calls the original handler.
+//! Native code requires AVX2 and is faster with AVX-512. On other CPUs, and under a non-default MODE, only micro-ops are used.
 
 mod assembler;
 mod block;

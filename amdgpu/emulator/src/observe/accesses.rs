@@ -1,7 +1,7 @@
-//! Which memory an instruction is about to touch, from its encoding and the wave's registers.
+//! Memory accesses that an instruction is about to make, computed from its encoding and the wave's registers.
 //!
-//! Mirrors how handlers place their accesses, without touching memory. What an instruction is like ([`Shape`]) is found once per
-//! program; the addresses ([`Accesses`]) before each execution, since loads may overwrite their own address.
+//! Mirrors the address computation of the handlers without accessing memory. The [`Shape`] of an instruction is computed once per
+//! program; its addresses ([`Accesses`]) before each execution, since a load may overwrite its own address register.
 
 use isa::{Flags, Format, Inst, Op};
 
@@ -10,12 +10,12 @@ use crate::exec::{mubuf, smem};
 use crate::wave::sreg;
 use crate::{SrcKind, Uop, Wave};
 
-/// Which memory.
+/// Address space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Space {
-    /// Addresses are the program's.
+    /// Addresses are virtual addresses.
     Global,
-    /// Addresses are offsets in the workgroup's local memory.
+    /// Addresses are offsets in the workgroup's LDS.
     Local,
     /// Addresses are offsets in the work-item's private memory.
     Private,
@@ -28,25 +28,25 @@ pub(crate) enum Kind {
     Atomic,
 }
 
-/// One access of a wave: the same number of bytes at an address per lane.
+/// One access of a wave: the same number of bytes per lane, at one address per lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub space: Space,
     pub kind: Kind,
     /// Bytes at each address.
     pub bytes: u32,
-    /// Lanes that take part; lane 0 alone stands for the wave if `scalar`.
+    /// Active lanes; if `scalar`, lane 0 stands for the wave.
     pub lanes: u64,
     pub scalar: bool,
-    /// Asks for memory as other workgroups see it: atomic and volatile loads and stores are marked so.
+    /// Coherent with other workgroups: atomic and volatile loads and stores carry this flag.
     pub coherent: bool,
-    /// First of the registers whose contents are stored, if they are vector registers.
+    /// First of the registers that are stored, if they are vector registers.
     pub data: Option<u16>,
     pub addresses: [u64; 64],
 }
 
 impl Access {
-    /// Lanes and their addresses.
+    /// Active lanes and their addresses.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let mut left = self.lanes;
         std::iter::from_fn(move || {
@@ -64,15 +64,15 @@ impl Access {
 /// The accesses of one execution of an instruction.
 pub(crate) type Accesses = Vec<Access>;
 
-/// How an instruction addresses memory.
+/// Addressing mode of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     None,
     /// One or two offsets from a vector address.
     Local([Option<u32>; 2]),
-    /// M0 and an offset, once for the wave.
+    /// M0 plus an offset, once per wave.
     LocalCounter(u32),
-    /// M0, an offset and the lane.
+    /// M0 plus an offset plus the lane number.
     LocalLane(u32),
     Flat,
     Global,
@@ -82,13 +82,13 @@ enum Form {
     ScalarBuffer,
 }
 
-/// What an instruction's accesses are like, whatever its registers hold.
+/// Properties of an instruction's accesses that do not depend on register contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     form: Form,
     kind: Kind,
     bytes: u32,
-    /// The loaded elements go to local memory.
+    /// The loaded elements are written to LDS.
     to_local: bool,
     coherent: bool,
 }
@@ -169,7 +169,7 @@ impl Shape {
             Format::Scratch => Form::Scratch,
             _ => Form::Buffer,
         };
-        // A compare-and-swap is declared with what it returns, which is one element.
+        // A compare-and-swap is declared with its result, which is one element.
         let bytes = if kind == Kind::Atomic { 4 * width } else { element_bytes(name, width) };
         let to_local = inst.memory.lds || flags.has(Flags::LDS_LOAD);
         let coherent = kind != Kind::Atomic && (inst.memory.glc || inst.memory.scc);
@@ -195,7 +195,7 @@ impl Shape {
         Shape { form, kind, bytes: 4 * inst.dst_width() / halves, to_local: false, coherent: false }
     }
 
-    /// Adds what the micro-op of this shape is about to touch.
+    /// Appends the accesses that a micro-op of this shape is about to make.
     pub fn place(&self, wave: &Wave, uop: &Uop, inst: &Inst, out: &mut Accesses) {
         let exec = wave.exec();
         let data = |src: usize| (uop.src[src].kind == SrcKind::Vector).then_some(uop.src[src].index);
@@ -288,7 +288,7 @@ impl Shape {
         }
     }
 
-    /// Buffers are checked dword by dword, so parts of an element may be out of range and not be touched.
+    /// Appends buffer accesses. Buffers are range-checked per dword, so parts of an element may be out of range and not accessed.
     fn place_buffer(
         &self,
         wave: &Wave,
@@ -303,7 +303,7 @@ impl Shape {
         let private_bytes = 64 * u64::from(wave.private_size);
         let dwords = self.bytes.div_ceil(4) as usize;
         if self.to_local {
-            // Lanes out of range write zero there.
+            // Lanes out of range write zero to LDS.
             out.push(self.copied(wave, exec, inst));
         }
         let whole = stride == 4 && (0..dwords).all(|k| within[k] == within[0]);
@@ -313,7 +313,7 @@ impl Shape {
                 continue;
             }
             let addresses = addresses.map(|address| address.wrapping_add((k * stride) as u64));
-            // Private memory is interleaved: a dword of all lanes, then the next.
+            // Private memory is interleaved: one dword of all lanes, then the next dword.
             let offsets = addresses.map(|address| address.wrapping_sub(private));
             let mut piece = if offsets[lanes.trailing_zeros() as usize] < private_bytes {
                 access(Space::Private, *lanes, offsets.map(|offset| offset / 256 * 4 + offset % 4))
@@ -328,7 +328,7 @@ impl Shape {
         }
     }
 
-    /// Where the elements of a load to local memory go.
+    /// LDS destination of a load to LDS.
     fn copied(&self, wave: &Wave, lanes: u64, inst: &Inst) -> Access {
         let width = u64::from(self.bytes.next_multiple_of(4));
         let base = u64::from(wave.sgprs[sreg::M0] & 0xffff).wrapping_add_signed(i64::from(inst.imm));
@@ -360,7 +360,7 @@ fn flat_addresses(wave: &Wave, uop: &Uop, inst: &Inst) -> [u64; 64] {
     })
 }
 
-/// Bytes of a loaded or stored element of `dwords` registers.
+/// Size in bytes of a loaded or stored element of `dwords` registers.
 fn element_bytes(name: &str, dwords: u32) -> u32 {
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     if has(&["byte", "_b8", "_u8", "_i8"]) {

@@ -1,4 +1,4 @@
-//! Basic blocks of a program, and those in which most instructions were executed.
+//! Basic blocks of a program, and the selection of the hottest ones.
 
 use serde::Serialize;
 
@@ -8,22 +8,22 @@ use crate::exec::sopp;
 use crate::program::Program;
 use isa::{Format, Op};
 
-/// Lines of a block's code in a report.
+/// Maximum lines of a block's code in a report.
 const MAX_LINES: usize = 32;
-/// Blocks of a program that are looked at closely.
+/// Maximum number of blocks reported per program.
 const MAX_BLOCKS: usize = 5;
 
-/// A stretch of code that is entered at its first instruction and left after its last.
+/// A basic block: entered at its first instruction and left after its last.
 #[derive(Clone, Debug, Serialize)]
 pub struct Block {
     pub function: String,
-    /// Of the first instruction.
+    /// Offset of the first instruction.
     pub offset: u64,
     pub executions: u64,
-    /// Instructions executed in it.
+    /// Number of instructions executed in it.
     pub instructions: u64,
     pub code: Vec<BlockLine>,
-    /// Instructions that `code` leaves out at the end.
+    /// Number of instructions missing at the end of `code`.
     pub omitted: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct BlockLine {
     pub source: Option<String>,
 }
 
-/// The hottest blocks of a program, of those that were entered at all.
+/// Returns the hottest blocks of a program, among those that were entered.
 pub(crate) fn hot(listing: &Listing, program: &Program, counts: &[Count]) -> Vec<Block> {
     let mut ranges = ranges(program);
     let executed =
@@ -65,7 +65,7 @@ pub(crate) fn hot(listing: &Listing, program: &Program, counts: &[Count]) -> Vec
     ranges.iter().map(block).collect()
 }
 
-/// The blocks, as ranges of micro-ops.
+/// Returns all blocks, as ranges of micro-ops.
 fn ranges(program: &Program) -> Vec<(usize, usize)> {
     let count = program.uops.len();
     let mut starts = vec![0];
@@ -84,7 +84,7 @@ fn ranges(program: &Program) -> Vec<(usize, usize)> {
     starts.iter().copied().zip(ends).filter(|(start, end)| start < end).collect()
 }
 
-/// Whether control goes elsewhere after the instruction, other than by a branch.
+/// Whether the instruction, other than a branch, transfers control elsewhere.
 fn leaves(op: Op, format: Format) -> bool {
     let name = op.name();
     name.starts_with("s_endpgm")

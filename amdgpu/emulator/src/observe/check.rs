@@ -1,7 +1,7 @@
-//! The check: races, accesses out of bounds and reads of memory nobody wrote, each told once with where it was seen.
+//! Memory check: data races, out-of-bounds accesses and reads of uninitialised LDS, each reported once with its location.
 //!
-//! What waves do to memory is compared in two shadows, of local memory and of global memory; both are bounded, and what they
-//! could not look at is counted.
+//! Accesses are compared in two shadow memories, one for LDS and one for global memory. Both are bounded; accesses beyond the
+//! bounds are only counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,39 +18,40 @@ use crate::memory::Range;
 use crate::workgroup::Surroundings;
 use crate::{Fault, FaultKind, Flow, Memory, Wave};
 
-/// Different problems that are told in full.
+/// Maximum number of distinct findings reported in full.
 const MAX_FINDINGS: usize = 200;
 
-/// What is wrong.
+/// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Problem {
-    /// The kernel was aborted: an access out of bounds, or another fault.
+    /// The kernel was aborted: an out-of-bounds access, or another fault.
     Fault,
-    /// Two waves of a workgroup touch the same local memory, one writes, and no barrier is between.
+    /// Two waves of a workgroup access the same LDS bytes, one of them writes, and no barrier separates them.
     LocalRace,
-    /// Two workgroups touch the same global memory, one writes, and nothing orders them.
+    /// Two workgroups access the same global memory, one of them writes, and nothing orders them.
     GlobalRace,
-    /// An access past the local memory of the workgroup: reads zero, writes nothing.
+    /// An access beyond the workgroup's LDS: reads return zero, writes are dropped.
     LocalOutOfBounds,
-    /// A read of local memory that the workgroup has not written.
+    /// A read of LDS that the workgroup has not written.
     LocalUnset,
-    /// Lanes write different values to the same place in one instruction; which one stays is not defined. A note, no error.
+    /// Lanes write different values to the same address in one instruction; which value remains is undefined. A note, not an
+    /// error.
     SameInstruction,
 }
 
 impl Problem {
-    /// Whether it is only worth knowing.
+    /// Whether this is informational only.
     pub fn is_note(self) -> bool {
         self == Problem::SameInstruction
     }
 }
 
-/// An instruction of a work-item.
+/// An instruction and the work-item that executed it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Accessor {
     pub function: String,
-    /// Of the instruction in its function.
+    /// Offset of the instruction in its function.
     pub offset: u64,
     pub instruction: String,
     /// `FILE:LINE`, if the kernel was built with debug information.
@@ -59,11 +60,11 @@ pub struct Accessor {
     pub verb: &'static str,
     pub workgroup: [u32; 3],
     pub wave: u32,
-    /// Within the workgroup; none if the instruction is a scalar one.
+    /// Within the workgroup; `None` for a scalar instruction.
     pub work_item: Option<[u32; 3]>,
 }
 
-/// A problem and where it was first seen.
+/// A problem and its first occurrence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     pub problem: Problem,
@@ -75,32 +76,32 @@ pub struct Finding {
     pub address: u64,
     pub bytes: u32,
     pub access: Option<Accessor>,
-    /// The one it is in conflict with.
+    /// The conflicting access.
     pub other: Option<Accessor>,
-    /// What else there is to say.
+    /// Additional information.
     pub detail: Option<String>,
-    /// Executions in which it was seen.
+    /// Number of executions in which it occurred.
     pub times: u64,
 }
 
-/// All that was found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckReport {
     pub findings: Vec<Finding>,
-    /// Different problems beyond those listed.
+    /// Number of distinct problems that are not listed.
     pub more: u64,
-    /// Accesses to global memory that were not looked at, because too much of it was touched.
+    /// Accesses to global memory that were not checked, because the shadow memory was full.
     pub unchecked: u64,
 }
 
 impl CheckReport {
-    /// Problems that are not just notes.
+    /// Number of problems, without notes.
     pub fn problems(&self) -> u64 {
         self.findings.iter().filter(|finding| !finding.problem.is_note()).count() as u64 + self.more
     }
 }
 
-/// Who did something: enough to describe it later.
+/// Identifies an access, with enough data to describe it later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Who {
     /// Address of the instruction.
@@ -112,7 +113,7 @@ pub(crate) struct Who {
     pub kind: Kind,
 }
 
-/// Two accesses that should not meet, as a shadow finds them.
+/// Two conflicting accesses, or one invalid access, as found by a shadow memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clash {
     pub problem: Problem,
@@ -129,7 +130,7 @@ pub(crate) struct Check {
 #[derive(Debug, Default)]
 struct State {
     report: CheckReport,
-    /// By kernel, problem and the instructions that take part: the finding and the step it was last seen in.
+    /// By kernel, problem and instructions involved: index of the finding, and the step in which it last occurred.
     known: HashMap<(usize, Problem, u64, u64), (usize, u64)>,
     steps: u64,
 }
@@ -141,13 +142,13 @@ impl Check {
         report
     }
 
-    /// Tells of clashes that one execution of an instruction caused.
+    /// Records the clashes that one execution of an instruction caused.
     pub fn found(&self, launch: &ObservedLaunch, bytes: u32, clashes: &[Clash]) {
         let mut state = self.state.lock();
         state.steps += 1;
         let step = state.steps;
         for clash in clashes {
-            // The same two instructions are one problem, whichever comes first.
+            // The same two instructions are one problem, in either order.
             let with = clash.with.map_or(0, |who| who.instruction);
             let pair = (clash.by.instruction.min(with), clash.by.instruction.max(with));
             let key = (Arc::as_ptr(&launch.listing) as usize, clash.problem, pair.0, pair.1);
@@ -193,7 +194,7 @@ impl Check {
         }
     }
 
-    /// Tells of a fault that ended a launch.
+    /// Records a fault that ended a launch.
     pub fn fault(&self, launch: &ObservedLaunch, fault: &Fault, memory: &Memory) {
         let (address, write) = match fault.kind {
             FaultKind::IllegalAddress { address, write } => (address, write),
@@ -242,7 +243,7 @@ impl Check {
     }
 }
 
-/// Where `address` lies from the allocation that is nearest to it.
+/// Describes the position of `address` relative to the nearest allocation.
 fn nearest(memory: &Memory, address: u64) -> String {
     let (below, above) = memory.neighbours(address);
     let past = below.map(|range| (address - range.end, range, "past the end of"));
@@ -256,7 +257,7 @@ fn nearest(memory: &Memory, address: u64) -> String {
         }
     };
     let nearest = [past, before].into_iter().flatten().min_by_key(|(distance, ..)| *distance);
-    nearest.map_or("there is no allocation".to_owned(), describe)
+    nearest.map_or("no memory is allocated".to_owned(), describe)
 }
 
 impl ObservedLaunch {
@@ -300,7 +301,7 @@ impl ObservedLaunch {
 pub(crate) struct Checker {
     group: u64,
     pub local: LocalShadow,
-    /// When the workgroup last did something that may order it with others, in the time of the global shadow.
+    /// Time of the workgroup's last operation that may order it with other workgroups, by the global shadow's clock.
     synced: u32,
     clashes: Vec<Clash>,
 }
@@ -314,7 +315,7 @@ impl Checker {
         self.local.barrier();
     }
 
-    /// Looks at what an instruction is about to do.
+    /// Checks the accesses that an instruction is about to make.
     pub fn before(&mut self, step: &Step, wave: &Wave, check: &Check) {
         let instruction = step.program.address_of(step.at);
         for access in step.accesses {
@@ -336,7 +337,7 @@ impl Checker {
         }
     }
 
-    /// A barrier of the whole grid orders everything.
+    /// A grid-wide barrier orders all earlier accesses.
     pub fn after(&mut self, step: &Step, flow: Flow) {
         if step.inst.op == Op::ds_gws_barrier && flow == Flow::Next {
             self.synced = step.launch.global.lock().now();
@@ -354,7 +355,7 @@ impl Checker {
     }
 }
 
-/// Lanes that write different values to one place.
+/// Finds lanes that write different values to the same address.
 fn same_place(access: &Access, who: &Who, wave: &Wave, clashes: &mut Vec<Clash>) {
     let Some(data) = access.data else { return };
     let mut lanes: Vec<(u64, u32)> = access.iter().map(|(lane, address)| (address, lane)).collect();

@@ -1,11 +1,11 @@
-//! What a check found, as a text of 100 columns.
+//! Text output of check reports, 100 columns wide.
 
 use std::fmt::Write;
 
 use super::check::{Accessor, CheckReport, Finding, Problem};
 use super::listing::offset;
 
-/// The report as a text.
+/// Formats a report as text.
 pub fn check_text(report: &CheckReport) -> String {
     let mut text = String::new();
     let notes = report.findings.iter().filter(|finding| finding.problem.is_note()).count();
@@ -42,9 +42,9 @@ fn describe(text: &mut String, number: usize, finding: &Finding) {
         Problem::Fault => "fault",
         Problem::LocalRace => "race on local memory",
         Problem::GlobalRace => "race on global memory",
-        Problem::LocalOutOfBounds => "access past local memory",
+        Problem::LocalOutOfBounds => "out-of-bounds access to local memory",
         Problem::LocalUnset => "read of local memory that was never written",
-        Problem::SameInstruction => "note: lanes write different values to one place",
+        Problem::SameInstruction => "note: lanes write different values to one address",
     };
     let _ = writeln!(text, "\n{number}. {what} in {}", finding.kernel);
     if let Some(access) = &finding.access {

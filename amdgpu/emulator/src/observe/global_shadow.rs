@@ -1,8 +1,8 @@
-//! A shadow of the global memory a launch touches: for every dword, which workgroups wrote and read it last.
+//! Shadow of the global memory that a launch accesses: for every dword, the last workgroups that wrote and read it.
 //!
-//! Two accesses of different workgroups race if one is a plain write. Atomics, and accesses that ask for memory as others see
-//! it, race with nothing; and a workgroup that has made one since the other access is taken to be ordered with it, as kernels
-//! are whose last workgroup adds up what the others left. The shadow is bounded: past its size new pages are not looked at.
+//! Two accesses of different workgroups race if one is a plain write. Atomics and coherent accesses never race. A workgroup that
+//! has made such an access since the other workgroup's access counts as ordered after it; this covers kernels whose last
+//! workgroup sums up the results of the others. The shadow is bounded: beyond its size, new pages are not checked.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use super::check::{Clash, Problem, Who};
 use crate::memory::Range;
 
 const PAGE: u64 = 4096;
-/// 32 MiB of touched memory, for which the shadow takes about 400 MiB.
+/// Corresponds to 32 MiB of accessed memory, for which the shadow takes about 400 MiB.
 const MAX_PAGES: usize = 8192;
 
-/// An access that was made.
+/// A recorded access.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// When, by the shadow's clock; 0 for never.
+    /// Time by the shadow's clock; 0 means never.
     time: u32,
-    /// The workgroup's number, and the instruction's in `instructions`.
+    /// The workgroup's number, and the index of the instruction in `instructions`.
     group: u32,
     instruction: u32,
     wave: u8,
     /// 64 for a scalar access.
     lane: u8,
-    /// Bytes of the dword.
+    /// Mask of the bytes accessed in the dword.
     bytes: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Dword {
     write: Mark,
-    /// Of two different workgroups.
+    /// The last reads by two different workgroups.
     reads: [Mark; 2],
 }
 
@@ -42,18 +42,18 @@ pub(crate) struct GlobalShadow {
     time: u32,
     instructions: Vec<u64>,
     numbers: HashMap<u64, u32>,
-    /// Accesses that were not looked at.
+    /// Number of accesses that were not checked.
     pub unchecked: u64,
 }
 
 impl GlobalShadow {
-    /// The time, which is later than that of all accesses so far.
+    /// Advances the clock. Returns a time later than that of all accesses so far.
     pub fn now(&mut self) -> u32 {
         self.time = self.time.saturating_add(1);
         self.time
     }
 
-    /// Looks at a plain access by `who`, whose workgroup may be ordered with all that happened up to `synced`.
+    /// Checks a plain access by `who`, whose workgroup may be ordered after everything up to `synced`.
     pub fn access(
         &mut self,
         access: &Access,
@@ -69,7 +69,7 @@ impl GlobalShadow {
             self.instructions.push(who.instruction);
         }
         for (lane, address) in access.iter() {
-            // Buffers of the dispatch itself are the runtime's own affair.
+            // Private buffers of the dispatch belong to the runtime and are not checked.
             if own.iter().any(|range| address >= range.start && address < range.end) {
                 continue;
             }
@@ -119,7 +119,7 @@ impl GlobalShadow {
     }
 }
 
-/// Notes an access to a dword; says with whom it races.
+/// Records an access to a dword. Returns the access that it races with.
 fn touch(dword: &mut Dword, kind: Kind, mark: Mark, synced: u32) -> Option<(Mark, Kind)> {
     let races = |other: &Mark| {
         other.time > synced && other.time > 0 && other.group != mark.group && other.bytes & mark.bytes != 0
@@ -135,7 +135,7 @@ fn touch(dword: &mut Dword, kind: Kind, mark: Mark, synced: u32) -> Option<(Mark
             let same = if read.time > 0 { read.bytes } else { 0 };
             *read = Mark { bytes: mark.bytes | same, ..mark };
         } else {
-            // The older one goes, so that what is kept is of the two workgroups that came last.
+            // Replace the older read, so that the two most recent workgroups are kept.
             let oldest = if dword.reads[0].time <= dword.reads[1].time { 0 } else { 1 };
             dword.reads[oldest] = mark;
         }

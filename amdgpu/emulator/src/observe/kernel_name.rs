@@ -1,11 +1,11 @@
-//! Names of kernels as their authors wrote them.
+//! Demangling of kernel names.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// Longer names are left as they are: undoing them may take long.
+/// Maximum length of a name to demangle; demangling a longer one may take too long.
 const MAX_MANGLED: usize = 4096;
 
-/// The name with its mangling undone: `vadd(float const*, int)` for `_Z4vaddPKfi`.
+/// Demangled name: `vadd(float const*, int)` for `_Z4vaddPKfi`.
 pub(crate) fn plain(name: &str) -> String {
     let symbol = name.starts_with("_Z").then(|| Symbol::new(name.get(..MAX_MANGLED).unwrap_or(name)).ok());
     let plain =
@@ -13,7 +13,7 @@ pub(crate) fn plain(name: &str) -> String {
     plain.unwrap_or_else(|| name.to_owned())
 }
 
-/// The name without parameters and return type: `vadd`, `ns::scale<float>`.
+/// Demangled name without parameters and return type: `vadd`, `ns::scale<float>`.
 pub(crate) fn short(name: &str) -> String {
     let plain = plain(name);
     let mut depth = 0i32;
@@ -23,14 +23,14 @@ pub(crate) fn short(name: &str) -> String {
         match letter {
             '<' => depth += 1,
             '>' => depth -= 1,
-            // Parameters; but `(anonymous namespace)` is part of a name.
+            // Start of the parameters, except that `(anonymous namespace)` is part of a name.
             '(' if depth == 0 && at > start && !plain[at..].starts_with("(anonymous") => {
                 end = at;
                 break;
             }
             '(' => depth += 1,
             ')' => depth -= 1,
-            // Functions made from templates are mangled with their return type.
+            // Mangled names of template functions include the return type.
             ' ' if depth == 0 => start = at + 1,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! The code of a kernel as people read it: disassembled, with offsets and source lines.
+//! Disassembly listing of a kernel, with offsets and source lines.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +10,7 @@ use super::{Code, kernel_name};
 use crate::module::LoadedKernel;
 use crate::program::Program;
 
-/// A kernel and what there is to tell about its instructions.
+/// A kernel with its disassembly and source line information.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub kernel: Arc<LoadedKernel>,
@@ -23,12 +23,12 @@ impl Listing {
         Listing { kernel, lines: OnceLock::new(), codes: Mutex::default() }
     }
 
-    /// The kernel's name with its parameters.
+    /// Demangled name of the kernel, with parameters.
     pub fn name(&self) -> String {
         kernel_name::plain(self.kernel.name())
     }
 
-    /// The kernel's name alone.
+    /// Demangled name without parameters.
     pub fn short_name(&self) -> String {
         kernel_name::short(self.kernel.name())
     }
@@ -39,7 +39,7 @@ impl Listing {
         Arc::clone(codes.entry(key).or_insert_with(|| Arc::new(Code::of(program))))
     }
 
-    /// The assembler text of a micro-op's instruction. Branches name their target by offset.
+    /// Assembler text of a micro-op's instruction. Branch targets are offsets.
     pub fn text(&self, program: &Program, at: usize) -> String {
         let address = program.address_of(at);
         let Some(inst) = program.inst_of(at) else { return String::new() };
@@ -64,7 +64,7 @@ impl Listing {
         self.line(address).map(|line| format!("{}:{}", line.file, line.line))
     }
 
-    /// `name` of the function that a program was made of: the kernel itself, or what it calls.
+    /// Name of the function that a program was compiled from: the kernel itself, or a function that it calls.
     pub fn function(&self, program: &Program) -> String {
         if program.contains(self.kernel.entry()) {
             return self.short_name();
@@ -74,7 +74,7 @@ impl Listing {
     }
 }
 
-/// An offset in a function.
+/// Formats an offset in a function.
 pub(crate) fn offset(offset: u64) -> String {
     format!("+{offset:04x}")
 }

@@ -1,19 +1,19 @@
-//! A shadow of a workgroup's local memory: for every byte, who wrote and read it last.
+//! Shadow of a workgroup's LDS: for every byte, the last waves that wrote and read it.
 //!
-//! Two accesses of different waves race if one is a plain write and no barrier is between them. An atomic races with nothing,
-//! since an atomic load or store cannot be told from a plain one here; and a wave that has used an atomic since the other
-//! access is taken to be ordered with it.
+//! Two accesses of different waves race if one is a plain write and no barrier separates them. Atomics never race, since an
+//! atomic load or store cannot be distinguished from a plain one here. A wave that has used an atomic since the other wave's
+//! access counts as ordered after it.
 
 use super::accesses::{Access, Kind};
 use super::check::{Clash, Problem, Who};
 
-/// Waves of a workgroup, at most.
+/// Maximum number of waves in a workgroup.
 const WAVES: usize = 16;
 
-/// An access that was made.
+/// A recorded access.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// When, by the shadow's clock; 0 for never.
+    /// Time by the shadow's clock; 0 means never.
     time: u64,
     instruction: u64,
     wave: u8,
@@ -24,19 +24,19 @@ struct Mark {
 #[derive(Clone, Copy, Debug, Default)]
 struct Byte {
     write: Mark,
-    /// Of two different waves.
+    /// Reads by two different waves.
     reads: [Mark; 2],
-    /// When it was last written, by anything.
+    /// Time of the last write by any access, including atomics.
     set: u64,
 }
 
-/// The shadow. It is kept for the next workgroup: what is older than `started` is of earlier ones.
+/// Shadow of one workgroup's LDS. Reused for the next workgroup: entries older than `started` belong to earlier ones.
 #[derive(Debug)]
 pub(crate) struct LocalShadow {
     bytes: Vec<Byte>,
     time: u64,
     started: u64,
-    /// When the last barrier was passed, and when each wave last used an atomic.
+    /// Time of the last barrier, and of each wave's last atomic.
     ordered: u64,
     synced: [u64; WAVES],
 }
@@ -46,26 +46,26 @@ impl LocalShadow {
         LocalShadow { bytes: Vec::new(), time: 1, started: 1, ordered: 1, synced: [0; WAVES] }
     }
 
-    /// A new workgroup begins.
+    /// Starts a new workgroup.
     pub fn start(&mut self) {
         self.time += 1;
         (self.started, self.ordered) = (self.time, self.time);
         self.synced = [0; WAVES];
     }
 
-    /// All waves have passed a barrier.
+    /// Records that all waves have passed a barrier.
     pub fn barrier(&mut self) {
         self.time += 1;
         self.ordered = self.time;
     }
 
-    /// A wave did something that may order it with others.
+    /// Records an operation that may order a wave with others.
     pub fn synchronise(&mut self, wave: u32) {
         self.time += 1;
         self.synced[wave as usize % WAVES] = self.time;
     }
 
-    /// Looks at an access by `who` to local memory of `size` bytes.
+    /// Checks an access by `who` to LDS of `size` bytes.
     pub fn access(&mut self, access: &Access, who: &Who, size: u32, clashes: &mut Vec<Clash>) {
         self.time += 1;
         if access.kind == Kind::Atomic {
@@ -74,7 +74,7 @@ impl LocalShadow {
         if self.bytes.len() < size as usize {
             self.bytes.resize(size as usize, Byte::default());
         }
-        // Of every problem the first lane is told.
+        // Each kind of problem is reported once per access, for its first lane.
         let mut told = [false; 3];
         for (lane, address) in access.iter() {
             let who = Who { lane: (!access.scalar).then_some(lane), ..*who };
@@ -103,7 +103,7 @@ impl LocalShadow {
         }
     }
 
-    /// Notes an access to one byte; says whether it read what nobody wrote, and with whom it races.
+    /// Records an access to one byte. Returns whether it read an uninitialised byte, and the access that it races with.
     fn touch(&mut self, at: usize, kind: Kind, who: &Who) -> (bool, Option<Who>) {
         let since = self.ordered.max(self.synced[who.wave as usize % WAVES]);
         let byte = &mut self.bytes[at];

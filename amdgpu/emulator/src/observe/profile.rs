@@ -1,6 +1,6 @@
-//! The profile of a kernel: what its waves executed, how often, with how many lanes, and what their memory accesses cost.
+//! Profile of a kernel: which instructions its waves executed, how often, with how many lanes, and the cost of memory accesses.
 //!
-//! Counting is per micro-op and exact: the sum over all of them is [`LaunchStats::instructions`]. What memory accesses cost is a
+//! Counting is per micro-op and exact: the sum of all counts is [`LaunchStats::instructions`]. The cost of memory accesses is a
 //! model, described at [`conflicts`] and [`Traffic`].
 
 use std::collections::HashMap;
@@ -18,9 +18,9 @@ use crate::exec::sopp;
 use crate::program::Program;
 use crate::{Flow, LaunchStats, Level, Wave};
 
-/// Local memory: this many banks of four bytes.
+/// Number of LDS banks, each four bytes wide.
 const BANKS: usize = 32;
-/// Rows of the tables of a report.
+/// Maximum rows in the tables of a report.
 const TOP_OPCODES: usize = 10;
 const TOP_BLOCKS: usize = 5;
 const TOP_PLACES: usize = 3;
@@ -31,20 +31,20 @@ pub(crate) struct Count {
     pub executions: u64,
     /// Active lanes, summed over executions.
     pub lanes: u64,
-    /// Branches: times it was taken. Instructions that take lanes away: times some went and some stayed.
+    /// Branches: times taken. Instructions that mask lanes off: times the wave diverged (some lanes off, some still on).
     pub taken: u64,
 }
 
-/// Memory accesses of one micro-op, or of several.
+/// Global memory accesses of one or more micro-ops.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Traffic {
-    /// Executions by a wave.
+    /// Executions, counted once per wave.
     pub instructions: u64,
-    /// Bytes asked for: lanes times size.
+    /// Requested bytes: lanes times access size.
     pub bytes: u64,
-    /// Different bytes among them, summed over executions.
+    /// Distinct bytes among them, summed over executions.
     pub distinct_bytes: u64,
-    /// Lines of 64 and of 128 bytes that executions touched.
+    /// Cache lines of 64 and of 128 bytes accessed, summed over executions.
     pub lines_64: u64,
     pub lines_128: u64,
 }
@@ -58,7 +58,7 @@ impl Traffic {
         self.lines_128 += other.lines_128;
     }
 
-    /// Part of the lines' bytes that were asked for.
+    /// Fraction of the lines' bytes that were requested.
     pub fn used_64(&self) -> f64 {
         ratio(self.distinct_bytes, 64 * self.lines_64)
     }
@@ -68,12 +68,12 @@ impl Traffic {
     }
 }
 
-/// Accesses to local memory.
+/// LDS accesses.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LocalTraffic {
     pub instructions: u64,
     pub bytes: u64,
-    /// Cycles the accesses take, and how many of them are due to bank conflicts.
+    /// Cycles that the accesses take, and how many of them are caused by bank conflicts.
     pub cycles: u64,
     pub conflicts: u64,
 }
@@ -123,7 +123,7 @@ impl Counts {
         &mut self.programs[self.last]
     }
 
-    /// Counts a micro-op that ran; `exec` is from before it did.
+    /// Counts a micro-op that has run; `exec` is the mask from before.
     pub fn count(&mut self, step: &Step, exec: u64, wave: &Wave, flow: Flow) {
         let counts = self.of(step.program);
         let count = &mut counts.counts[step.at];
@@ -135,7 +135,7 @@ impl Counts {
         } else {
             count.taken += u64::from(flow == Flow::Jump);
         }
-        // An instruction that is tried again has not touched anything.
+        // An instruction that will be retried has not accessed memory yet.
         if step.accesses.is_empty() || flow == Flow::Retry {
             return;
         }
@@ -178,7 +178,7 @@ impl Counts {
     }
 }
 
-/// An instruction that turns lanes off when their condition does not hold: how compilers branch where lanes may differ.
+/// Whether an instruction masks lanes off by condition, which is how compilers implement divergent branches.
 fn takes_lanes(inst: &Inst) -> bool {
     let name = inst.op.name();
     let masks =
@@ -189,14 +189,14 @@ fn takes_lanes(inst: &Inst) -> bool {
         || name.starts_with("v_cmpx")
 }
 
-/// What an access to global memory moves: the lines that a wave's lanes touch together, each counted once per execution.
+/// Traffic of an access to global memory: the distinct lines that the wave's lanes access, counted once per execution.
 fn traffic(access: &Access) -> Traffic {
     let bytes = u64::from(access.bytes);
     let mut ranges: Vec<(u64, u64)> =
         access.iter().map(|(_, address)| (address, address.saturating_add(bytes))).collect();
     let mut traffic = Traffic { bytes: bytes * ranges.len() as u64, ..Traffic::default() };
     ranges.sort_unstable();
-    // First byte, line of 64 and line of 128 that have not been counted.
+    // First byte, 64-byte line and 128-byte line that have not been counted yet.
     let (mut byte, mut line_64, mut line_128) = (0, 0, 0);
     for (start, end) in ranges {
         traffic.distinct_bytes += end.saturating_sub(start.max(byte));
@@ -210,10 +210,10 @@ fn traffic(access: &Access) -> Traffic {
     traffic
 }
 
-/// What an access to local memory costs, by this rule: lanes are served in groups of consecutive ones that together ask for at
-/// most 32 dwords (32 lanes of up to 4 bytes, 16 lanes of 8, 8 lanes of 12 or 16). A group takes as many cycles as its busiest
-/// bank has different dwords to deliver, one if all fit; lanes that want the same dword share it, except that atomics on one
-/// dword wait for each other. Every cycle after the first is a conflict. The two halves of two-address forms are served apart.
+/// Cost of an LDS access, by this model: lanes are served in groups of consecutive lanes that together request at most 32 dwords
+/// (32 lanes of up to 4 bytes, 16 lanes of 8, 8 lanes of 12 or 16). A group takes as many cycles as its busiest bank has distinct
+/// dwords to deliver, one if there is no conflict. Lanes that access the same dword share it, except that atomics on one dword
+/// are serialised. Every cycle after the first is a conflict. The two halves of two-address instructions are served separately.
 fn conflicts(access: &Access) -> LocalTraffic {
     let lanes = match access.bytes {
         0..=4 => 32,
@@ -231,7 +231,7 @@ fn conflicts(access: &Access) -> LocalTraffic {
             if let Some(address) = access.address_of(lane as u32) {
                 let last = address.saturating_add(u64::from(access.bytes) - 1);
                 for dword in address / 4..=last / 4 {
-                    // Only atomics keep lanes apart.
+                    // Only atomics of different lanes are kept distinct.
                     let key = if access.kind == Kind::Atomic { lane as u32 } else { 0 };
                     if count < dwords.len() {
                         dwords[count] = (dword, key);
@@ -272,7 +272,7 @@ struct Entry {
 }
 
 impl Profile {
-    /// Adds a launch that has ended.
+    /// Adds a finished launch.
     pub fn add(
         &self,
         listing: &Arc<Listing>,
@@ -306,7 +306,7 @@ impl Profile {
         counts.into_iter().for_each(|counts| entry.counts.add(counts));
     }
 
-    /// The kernels, those that executed most first.
+    /// Returns the profiles, sorted by executed instructions, most first.
     pub fn report(&self) -> Vec<KernelProfile> {
         let mut profiles: Vec<KernelProfile> = self.kernels.lock().iter().map(Entry::report).collect();
         profiles.sort_by_key(|profile| std::cmp::Reverse(profile.instructions));
@@ -314,11 +314,11 @@ impl Profile {
     }
 }
 
-/// How often something was executed.
+/// Execution count of an opcode or a class.
 #[derive(Clone, Debug, Serialize)]
 pub struct Executed {
     pub name: String,
-    /// Executions by waves.
+    /// Executions, counted once per wave.
     pub instructions: u64,
     /// Active lanes, summed over executions.
     pub lanes: u64,
@@ -330,7 +330,7 @@ impl Executed {
     }
 }
 
-/// An instruction that stands out.
+/// An instruction with a high cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct Place {
     pub function: String,
@@ -338,30 +338,30 @@ pub struct Place {
     pub text: String,
     /// `FILE:LINE`, if the kernel was built with debug information.
     pub source: Option<String>,
-    /// Cycles lost to bank conflicts, or lines of 64 bytes touched beyond what the bytes need.
+    /// Cycles lost to bank conflicts, or 64-byte lines accessed in excess of what the bytes need.
     pub cost: u64,
 }
 
-/// What is known of a kernel, over all its launches.
+/// Profile of a kernel over all its launches.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelProfile {
     pub kernel: String,
     pub launches: u64,
     pub workgroups: u64,
     pub waves: u64,
-    /// Executed by waves, helpers of the emulator included: the same as the sum over `classes`.
+    /// Instructions executed by waves, including the emulator's helper micro-ops. Equals the sum over `classes`.
     pub instructions: u64,
     pub classes: Vec<Executed>,
-    /// All of them, the most executed first.
+    /// All opcodes, most executed first.
     pub opcodes: Vec<Executed>,
-    /// The blocks in which most instructions were executed.
+    /// The blocks with the most executed instructions.
     pub blocks: Vec<Block>,
-    /// Mean number of lanes that are active in a vector instruction.
+    /// Mean number of active lanes in a vector instruction.
     pub mean_active_lanes: f64,
-    /// Scalar branches on a condition, and how many of them were taken.
+    /// Scalar conditional branches, and how many of them were taken.
     pub branches: u64,
     pub branches_taken: u64,
-    /// Instructions that turn lanes off by condition, and how many of them split the wave: some lanes went, some stayed.
+    /// Instructions that mask lanes off by condition, and how many of them made the wave diverge.
     pub masks: u64,
     pub masks_split: u64,
     pub barriers: u64,
@@ -372,9 +372,9 @@ pub struct KernelProfile {
     pub local_loads: LocalTraffic,
     pub local_stores: LocalTraffic,
     pub local_atomics: LocalTraffic,
-    /// Where most cycles are lost to bank conflicts.
+    /// Instructions that lose the most cycles to bank conflicts.
     pub worst_conflicts: Vec<Place>,
-    /// Where most lines are touched beyond need.
+    /// Instructions that access the most excess cache lines.
     pub worst_lines: Vec<Place>,
 }
 
@@ -462,7 +462,7 @@ impl Entry {
 }
 
 impl KernelProfile {
-    /// The ten most executed operations.
+    /// The ten most executed opcodes.
     pub fn top_opcodes(&self) -> &[Executed] {
         &self.opcodes[..self.opcodes.len().min(TOP_OPCODES)]
     }
@@ -504,7 +504,7 @@ impl KernelProfile {
     }
 }
 
-/// What kind of work an instruction is.
+/// Class of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Class {
     Scalar,
@@ -516,7 +516,7 @@ enum Class {
     Local,
     Global,
     Private,
-    /// Micro-ops of the emulator's own.
+    /// Helper micro-ops added by the emulator.
     Helper,
 }
 

@@ -1,14 +1,14 @@
-//! A profile as a text of 100 columns.
+//! Text output of profiles, 100 columns wide.
 
 use std::fmt::Write;
 
 use super::listing::offset;
 use super::profile::{Executed, KernelProfile, LocalTraffic, Place, Traffic, ratio};
 
-/// Lines between rules are at most this long.
+/// Maximum line length.
 const WIDTH: usize = 100;
 
-/// The profiles as a text.
+/// Formats profiles as text.
 pub fn profile_text(profiles: &[KernelProfile]) -> String {
     let mut text = String::new();
     for profile in profiles {
@@ -18,14 +18,14 @@ pub fn profile_text(profiles: &[KernelProfile]) -> String {
         global(&mut text, profile);
         local(&mut text, profile);
         places(&mut text, "bank conflicts, cycles lost", &profile.worst_conflicts);
-        places(&mut text, "scattered accesses, 64-byte lines touched beyond need", &profile.worst_lines);
+        places(&mut text, "uncoalesced accesses, excess 64-byte lines", &profile.worst_lines);
         blocks(&mut text, profile);
         text.push('\n');
     }
     text
 }
 
-/// Writing to a string does not fail.
+/// Appends a line without trailing spaces. Writing to a string cannot fail.
 macro_rules! line {
     ($text:expr, $($format:tt)*) => {{
         let start = $text.len();
@@ -49,7 +49,7 @@ fn heading(text: &mut String, profile: &KernelProfile) {
     );
 }
 
-/// Classes on the left, the most executed operations on the right.
+/// Writes classes on the left and the most executed opcodes on the right.
 fn mix(text: &mut String, profile: &KernelProfile) {
     let row = |executed: Option<&Executed>, width: usize| match executed {
         None => String::new(),
@@ -89,8 +89,7 @@ fn control(text: &mut String, profile: &KernelProfile) {
         "{}",
         part("branches on a scalar condition", profile.branches_taken, profile.branches, "taken")
     );
-    let split =
-        part("branches by turning lanes off", profile.masks_split, profile.masks, "splitting the wave");
+    let split = part("branches by EXEC mask", profile.masks_split, profile.masks, "divergent");
     line!(text, "{split}");
     line!(text, "{:<42} {:>12}", "barriers, by wave", profile.barriers);
 }
@@ -185,7 +184,7 @@ fn places(text: &mut String, title: &str, places: &[Place]) {
 fn blocks(text: &mut String, profile: &KernelProfile) {
     for (number, block) in profile.blocks.iter().enumerate() {
         let share = 100.0 * ratio(block.instructions, profile.instructions);
-        // Blocks that hardly matter are not worth their lines.
+        // Skip blocks with a small share.
         if number > 0 && share < 5.0 {
             break;
         }
@@ -197,11 +196,11 @@ fn blocks(text: &mut String, profile: &KernelProfile) {
             shortened(&block.function, 40),
         );
         let mut before = "";
-        // The hottest one is worth more lines than the others.
+        // The hottest block gets more lines than the others.
         let shown = if number == 0 { 24 } else { 12 };
         for code in block.code.iter().take(shown) {
             let source = code.source.as_deref().map_or("", file_name);
-            // Where the line stays the same it is not repeated.
+            // A repeated source line is shown only once.
             let place = if source == before { "" } else { source };
             before = source;
             line!(text, "  {:<6}{:<60} {place}", offset(code.offset), shortened(&code.text, 60));
@@ -213,7 +212,7 @@ fn blocks(text: &mut String, profile: &KernelProfile) {
     }
 }
 
-/// `FILE:LINE` without folders.
+/// Removes folders from `FILE:LINE`.
 fn file_name(source: &str) -> &str {
     source.rsplit('/').next().unwrap_or(source)
 }

@@ -1,7 +1,7 @@
-//! The instruction trace: what one wave executed, and what each instruction did for one of its lanes.
+//! Instruction trace: the instructions that one wave executed, with their effects on one of its lanes.
 //!
-//! A line per instruction: offset in its function, instruction, EXEC before it, then registers written and memory touched.
-//! Instructions that have no effect here (waits, nops, cache control) are no micro-ops and so are not in it.
+//! One line per instruction: offset in its function, instruction, EXEC before it, then registers written and memory accessed.
+//! Instructions without effect in the emulator (waits, nops, cache control) have no micro-op and do not appear.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -18,24 +18,24 @@ use crate::wave::sreg;
 use crate::workgroup::Surroundings;
 use crate::{Flow, Wave};
 
-/// Columns of a line.
+/// Line width, and width of the instruction column.
 const WIDTH: usize = 100;
 const INSTRUCTION: usize = 44;
-/// Where results begin: offset, instruction and EXEC come first.
+/// Column of the results, after offset, instruction and EXEC.
 const RESULTS: usize = 6 + INSTRUCTION + 1 + 16 + 2;
 
-/// Which wave to trace.
+/// Selects the wave to trace.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
     pub workgroup: [u32; 3],
     pub wave: u32,
-    /// The lane whose registers and addresses are shown; the first active one if `None`.
+    /// Lane whose registers and addresses are shown; `None` selects the first active one.
     pub lane: Option<u32>,
-    /// Instructions to show; all if `None`.
+    /// Maximum number of instructions shown; `None` means no limit.
     pub limit: Option<u64>,
 }
 
-/// The trace of an observer: options, and where it goes.
+/// Trace of an observer: its options and its output.
 pub(crate) struct Trace {
     options: TraceOptions,
     out: Mutex<BufWriter<Box<dyn Write + Send>>>,
@@ -58,11 +58,11 @@ impl Trace {
     }
 
     pub fn flush(&self) {
-        // A reader who went away is no reason to stop the program.
+        // A closed output (such as a pipe whose reader has exited) must not stop the program.
         let _ = self.out.lock().flush();
     }
 
-    /// Follows the chosen wave, if it is in this workgroup.
+    /// Creates a tracer, if the selected wave is in this workgroup.
     pub fn workgroup(
         &self,
         launch: &ObservedLaunch,
@@ -105,20 +105,20 @@ impl Trace {
     }
 }
 
-/// Follows one wave.
+/// Traces one wave.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     wave: u32,
     lane: Option<u32>,
     left: u64,
     shown: u64,
-    /// Where the program of the last line begins, and its source line.
+    /// Base address of the last line's program, and its source line.
     function: Option<u64>,
     line: Option<(String, u32)>,
     before: Option<Before>,
 }
 
-/// What is compared with afterwards.
+/// State before an instruction, compared with the state after it.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     exec: u64,
@@ -126,7 +126,7 @@ struct Before {
     vcc: u64,
     /// The lane shown, if it is active.
     lane: Option<u32>,
-    /// What that lane stores.
+    /// Values that this lane stores.
     stored: [Option<u32>; 4],
 }
 
@@ -150,7 +150,7 @@ impl Tracer {
 
     pub fn after(&mut self, step: &Step, wave: &Wave, flow: Flow) {
         let Some(before) = self.before.take() else { return };
-        // It will run again.
+        // The instruction will run again.
         if flow == Flow::Retry {
             return;
         }
@@ -193,7 +193,7 @@ impl Tracer {
         }
     }
 
-    /// Lines before an instruction's own: the function it is in and its source line, where they change.
+    /// Lines before an instruction: its function and source line, where they change.
     fn heading(&mut self, step: &Step) -> String {
         let listing = &step.launch.listing;
         let mut text = String::new();
@@ -213,7 +213,7 @@ impl Tracer {
     }
 }
 
-/// What an instruction did, in the order people look for it: registers, masks and flags, memory, control.
+/// Effects of an instruction, in this order: registers, masks and flags, memory, control flow.
 fn results(step: &Step, wave: &Wave, before: &Before, lane_is_chosen: bool, flow: Flow) -> Vec<String> {
     let inst = step.inst;
     let mut results = Vec::new();
@@ -272,7 +272,7 @@ fn results(step: &Step, wave: &Wave, before: &Before, lane_is_chosen: bool, flow
     results
 }
 
-/// Adds the contents of a destination; gives its number if it is scalar.
+/// Appends the contents of a destination register. Returns its index if it is scalar.
 fn register(
     step: &Step,
     wave: &Wave,
@@ -309,7 +309,7 @@ fn register(
         }
     };
     let Some(values) = values else { return scalar };
-    // Masks and 64-bit results read better as one number.
+    // Masks and 64-bit results are shown as one number.
     let one = dwords == 2 && (scalar.is_some() || ty.element_bits() == 64);
     if one {
         let value = u64::from(values[0]) | u64::from(values[1]) << 32;
@@ -324,7 +324,7 @@ fn register(
     scalar
 }
 
-/// A floating-point result as a number.
+/// Formats a floating-point result as a number.
 fn float(ty: DataType, values: &[u32]) -> Option<String> {
     if ty.element() != Element::Float || ty.count() != 1 {
         return None;

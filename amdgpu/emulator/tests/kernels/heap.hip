@@ -3,7 +3,7 @@
 // Sizes that fall into every kind of block, and past the largest.
 __device__ unsigned size_of(unsigned item, unsigned round) { return 1 + (item * 37 + round * 1009) % 5000; }
 
-// Every work-item keeps a few allocations of its own at once; `wrong` counts what was overwritten, `missing` what was refused.
+// Every work-item holds several allocations at once; `wrong` counts overwritten ones, `missing` failed ones.
 extern "C" __global__ void churn(unsigned* wrong, unsigned* missing, unsigned rounds) {
     unsigned item = blockIdx.x * blockDim.x + threadIdx.x;
     unsigned char* held[3] = {};

@@ -21,7 +21,7 @@ extern "C" __global__ void rounds(int* a, int* b, int n) {
     }
 }
 
-// The first workgroup writes elements whose dwords are all equal, over and over; the others count those they read that are not.
+// The first workgroup repeatedly writes elements whose dwords are all equal; the others count elements they read that are not.
 template <int Dwords>
 __device__ void tear(unsigned* memory, int step, unsigned* done, unsigned* torn, int rounds) {
     typedef unsigned Element __attribute__((ext_vector_type(Dwords)));

@@ -1,4 +1,4 @@
-// Kernels to be looked at: some do what they should, some do what an observer has to find.
+// Kernels for the observer tests: some are correct, some contain errors that the observer must find.
 #include <hip/hip_runtime.h>
 
 extern "C" __global__ void tiny(float *out, float scale) {
@@ -10,7 +10,7 @@ extern "C" __global__ void tiny(float *out, float scale) {
 template <typename T> __global__ void half_of(const T *in, T *out) { out[threadIdx.x] = in[threadIdx.x] / 2; }
 template __global__ void half_of<float>(const float *, float *);
 
-// Sums 256 numbers. The fixed one waits where the racy one does not.
+// Sums 256 numbers. The fixed variant has the barrier that the racy one lacks.
 template <bool Waits> __device__ void sum(const int *in, int *out) {
   __shared__ int part[256];
   int i = threadIdx.x;
@@ -32,7 +32,7 @@ extern "C" __global__ void fixed_sum(const int *in, int *out) { sum<true>(in, ou
 // Every work-item writes one element; `past` moves them out of bounds.
 extern "C" __global__ void overrun(int *out, int past) { out[int(blockIdx.x * blockDim.x + threadIdx.x) + past] = 1; }
 
-// Workgroups that write what others write, or read.
+// Workgroups that write what other workgroups write or read.
 extern "C" __global__ void all_write(int *out) { out[threadIdx.x] = blockIdx.x; }
 extern "C" __global__ void all_add(int *out) { atomicAdd(out + threadIdx.x, 1); }
 extern "C" __global__ void neighbours(int *data) {
@@ -43,7 +43,7 @@ extern "C" __global__ void bytes(unsigned char *data) {
   data[blockIdx.x + threadIdx.x * gridDim.x] = static_cast<unsigned char>(blockIdx.x);
 }
 
-// The last workgroup to arrive adds up what the others wrote: ordered by the counter they all add to.
+// The last workgroup to arrive sums up what the others wrote; the counter that all of them increment orders them.
 extern "C" __global__ void last_adds_up(int *parts, unsigned *arrived, int *out) {
   parts[blockIdx.x] = blockIdx.x + 1;
   __threadfence();
@@ -66,7 +66,7 @@ template <int Width> __device__ void column(float *out) {
 extern "C" __global__ void column_of_32(float *out) { column<32>(out); }
 extern "C" __global__ void column_of_33(float *out) { column<33>(out); }
 
-// Local memory that is not there, or that nobody wrote. Volatile accesses are FLAT ones to this compiler.
+// LDS accesses out of bounds or uninitialised. This compiler uses FLAT instructions for volatile accesses.
 extern "C" __global__ void local_overrun(int *out, int past) {
   __shared__ int part[64];
   volatile int *cell = part + threadIdx.x + past;
@@ -103,7 +103,7 @@ extern "C" __global__ void locked(int *out) {
     *out = total;
 }
 
-// An array that cannot be in registers.
+// An array that cannot be kept in registers.
 extern "C" __global__ void private_array(int *out, const int *order) {
   int values[100];
   for (int k = 0; k < 16; ++k)
@@ -114,7 +114,7 @@ extern "C" __global__ void private_array(int *out, const int *order) {
   out[threadIdx.x] = total;
 }
 
-// Half of the lanes take the long way.
+// Half of the lanes take the longer path.
 extern "C" __global__ void split(const int *in, int *out) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   int value = in[i];

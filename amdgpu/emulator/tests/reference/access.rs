@@ -1,5 +1,5 @@
-//! Running one memory instruction on the emulator and on the reference: addresses that collide, touch, cross dwords and end past
-//! their memory, in every memory the instruction reaches.
+//! Runs one memory instruction on the emulator and on the reference: with addresses that collide, are adjacent, cross dwords and
+//! end out of bounds, in every memory that the instruction can access.
 
 use emulator::memory::{Access, Range, RangeCache};
 use isa::{Arch, Flags, Format, Inst, Op, Operand, disassemble};
@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::random::Random;
 use super::run;
 
-/// Bytes of global memory: as many as the addressing of the format can use.
+/// Bytes of global memory, according to the addressing range of the format.
 fn global_size(format: Format) -> usize {
     match format {
         Format::Ds | Format::Scratch => 64,
@@ -21,10 +21,10 @@ fn global_size(format: Format) -> usize {
     }
 }
 
-/// Bytes before and after that are the process's own but no kernel's.
+/// Bytes before and after it that belong to the process, but that kernels may not access.
 const AROUND: usize = 1 << 13;
 
-/// The emulator's memories, where its addresses point.
+/// Backing memory of the emulator.
 struct Host {
     global: Vec<u64>,
     local: Vec<u64>,
@@ -48,7 +48,7 @@ fn bytes(words: &[u64], count: usize) -> Vec<u8> {
 }
 
 impl Host {
-    /// The same bytes; `memory` learns where its global ones are.
+    /// Copies `memory`, and sets the address of its global bytes.
     fn of(memory: &mut Memory) -> Host {
         let size = memory.private[0].len();
         let mut private = vec![0; 64 * size];
@@ -79,7 +79,7 @@ impl Host {
     }
 }
 
-/// The atomic operation of an instruction, if it is one.
+/// Atomic operation of an instruction, if it is one.
 fn atomic(inst: &Inst) -> Option<Atomic> {
     let name = inst.op.name();
     match name.split_once("atomic_") {
@@ -88,7 +88,7 @@ fn atomic(inst: &Inst) -> Option<Atomic> {
     }
 }
 
-/// Values of few kinds, so that comparisons meet equal ones.
+/// A small set of values, so that comparisons find equal ones.
 fn few(random: &mut Random, wide: bool) -> Vec<u64> {
     (0..4).map(|_| if wide { random.qword() } else { random.dword().into() }).chain([0, 1]).collect()
 }
@@ -118,7 +118,8 @@ fn memory(random: &mut Random, format: Format, values: Option<&[u64]>) -> Memory
     }
 }
 
-/// Offsets of 64 lanes into a memory: in a row, the same, few (so that lanes collide), or anywhere, so that elements overlap.
+/// Offsets of 64 lanes into a memory: consecutive, equal, from a few values (so that lanes collide), or arbitrary (so that
+/// elements overlap).
 fn targets(random: &mut Random, limit: u64, size: u64, aligned: bool, past: bool) -> [u64; 64] {
     let slots = (limit / size).max(2) - 1;
     let first = random.below(slots);
@@ -139,7 +140,7 @@ fn targets(random: &mut Random, limit: u64, size: u64, aligned: bool, past: bool
         }
     }
     let shift = if aligned || kind == 4 || size == 1 || random.chance(2) { 0 } else { random.below(size) };
-    // Now and then the last elements end past the memory.
+    // Sometimes the last elements end out of bounds.
     let end = if past && random.chance(3) { limit.saturating_sub(first * size + 32 * size) } else { 0 };
     out.map(|target| target + shift + if end > 0 { end.next_multiple_of(size) } else { 0 })
 }
@@ -152,7 +153,7 @@ fn set(machine: &mut Machine, operand: Operand, lane: usize, value: u64, wide: b
     }
 }
 
-/// Puts addresses into the registers that the instruction takes them from.
+/// Sets the instruction's address registers.
 fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst) {
     let row = inst.encoding();
     let name = inst.op.name();
@@ -263,7 +264,7 @@ fn aim(random: &mut Random, machine: &mut Machine, memory: &Memory, inst: &Inst)
     }
 }
 
-/// A resource, raw or structured, swizzled or not, and addresses in and out of its range.
+/// Sets up a buffer resource (raw or structured, swizzled or not) and addresses inside and outside its range.
 fn aim_buffer(
     random: &mut Random,
     machine: &mut Machine,
@@ -310,7 +311,7 @@ fn aim_buffer(
     }
 }
 
-/// Whether words are the same, NaNs aside.
+/// Whether two words are equal, treating all NaNs as equal.
 fn alike(floats: Option<Float>, got: &[u8], want: &[u8]) -> bool {
     let Some(format) = floats else { return got == want };
     got == want
@@ -323,15 +324,15 @@ fn alike(floats: Option<Float>, got: &[u8], want: &[u8]) -> bool {
         )
 }
 
-/// What an instruction came to.
+/// Outcome of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     Done,
-    /// Both machines refused an address.
+    /// Both machines rejected an address.
     Refused,
 }
 
-/// Runs an instruction on both machines; the difference, in words.
+/// Runs an instruction on both machines. Returns a description of the difference as the error.
 pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Result<Came, String> {
     let mut start = run::state(random, arch, inst);
     let operation = atomic(inst);
@@ -358,7 +359,7 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
     };
     let mut want = start.clone();
     let Some(done) = want.memory(&mut want_memory, inst) else {
-        return Err(context("has no twin".to_string()));
+        return Err(context("has no reference implementation".to_string()));
     };
     let warm = random.chance(2);
     let (got, fault) = run::emulate_in(run::level(random), &start, inst, |wave| {
@@ -369,7 +370,8 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
         };
         wave.ranges.entries[if warm { RangeCache::slot(0) } else { 5 }] = range;
         (wave.lds, wave.lds_size) = (host.local.as_mut_ptr().cast(), before.local.len() as u32);
-        // Not for scalar operations: private memory is memory as well, and a base that is also the offset may come to lie in it.
+        // Not for scalar operations: private memory is ordinary memory too, and a base register that is also the offset may point
+        // into it.
         if inst.format != Format::Smem {
             (wave.private, wave.private_size) =
                 (host.private.as_mut_ptr().cast(), before.private[0].len() as u32);
@@ -402,7 +404,7 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, code: &[u8]) -> Res
         if !alike(floats, &got_memory.private[lane], &want_memory.private[lane]) {
             return Err(context(format!("private memory of lane {lane}")));
         }
-        // A result's registers together, since a NaN may be two of them.
+        // Compare all registers of a lane together, since a NaN may span two of them.
         let row = |machine: &Machine| -> Vec<u8> {
             (0..REGISTERS).flat_map(|register| machine.v[register][lane].to_le_bytes()).collect()
         };

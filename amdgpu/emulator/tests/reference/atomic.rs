@@ -1,19 +1,20 @@
-//! What atomics do to the word they find, from the manuals' formulas.
+//! Reference implementation of atomics, from the formulas in the manuals.
 
 use super::exact::{F16, F32, F64, Format, NEAREST, Number};
 
 const BF16: Format = Format { bits: 16, fraction: 7 };
 
-/// An atomic's name in one spelling, without its format and `_rtn`: `add`, `smin`, `cmpswap`, and the bits of its word.
+/// An atomic operation in one normalised spelling, without its format and `_rtn` (`add`, `smin`, `cmpswap`), and the width of its
+/// word in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
     operation: &'static str,
     pub bits: u32,
-    /// The floats in the word, of which a NaN is only known to be one.
+    /// Float format of the word, if any; the payload of a NaN result is unspecified.
     pub floats: Option<Format>,
 }
 
-/// DS spelling, the spelling of all others, the floats.
+/// DS spelling, spelling in all other formats, float format.
 const NAMES: &[(&str, &str, Option<Format>)] = &[
     ("add_u", "add", None),
     ("sub_u", "sub", None),
@@ -44,7 +45,7 @@ const NAMES: &[(&str, &str, Option<Format>)] = &[
 ];
 
 impl Atomic {
-    /// The operation of a DS name, with its `ds_` and `_rtn` gone.
+    /// Parses a DS name without `ds_` and `_rtn`.
     pub fn of_local(bare: &str) -> Option<Atomic> {
         if bare == "condxchg32_b64" {
             return Some(Atomic { operation: "condxchg32", bits: 64, floats: None });
@@ -62,7 +63,7 @@ impl Atomic {
         })
     }
 
-    /// The operation behind `_atomic_`.
+    /// Parses the part of a name after `_atomic_`.
     pub fn of_memory(suffix: &str) -> Option<Atomic> {
         let (stem, wide) = suffix.strip_suffix("_x2").map_or((suffix, false), |stem| (stem, true));
         let (name, _, floats) = NAMES.iter().find(|(_, other, _)| !other.is_empty() && *other == stem)?;
@@ -70,12 +71,12 @@ impl Atomic {
         Some(Atomic { operation: name, bits, floats: *floats })
     }
 
-    /// Whether there are two operands.
+    /// Whether the operation has two operands.
     pub fn is_pair(self) -> bool {
         ["mskor_b", "cmpst_b", "cmpst_f32", "cmpst_f64", "wrap_b"].contains(&self.operation)
     }
 
-    /// The new word. `first` and `second` are the operands in DS order: what is compared with comes before what is stored.
+    /// Computes the new word. `first` and `second` are the operands in DS order: the compare value comes before the new value.
     pub fn apply(self, old: u64, first: u64, second: u64) -> u64 {
         let mask = u64::MAX >> (64 - self.bits);
         let signed = |value: u64| (value << (64 - self.bits)) as i64;
@@ -102,7 +103,7 @@ impl Atomic {
             "wrap_b" if old >= first => old - first,
             "wrap_b" => old.wrapping_add(second),
             "condxchg32" => {
-                // Each dword is replaced where its operand's top bit is set, which is not stored.
+                // Each dword is replaced if its operand's top bit is set; that bit is not stored.
                 let dword = |shift: u32| {
                     let (old, new) = (old >> shift & 0xffff_ffff, first >> shift & 0xffff_ffff);
                     (if new >> 31 == 1 { new & 0x7fff_ffff } else { old }) << shift
@@ -123,7 +124,7 @@ impl Atomic {
     }
 }
 
-/// Sums round to nearest even and keep subnormals; a number wins over a NaN.
+/// Sums round to nearest even and keep subnormals; a number takes precedence over a NaN.
 fn float(operation: &str, format: Format, old: u64, first: u64, second: u64) -> u64 {
     let (was, data) = (Number::of(format, old), Number::of(format, first));
     let order = data.compare(was);

@@ -1,4 +1,4 @@
-//! Everything that real libraries use compiles to a handler.
+//! Every instruction that real libraries use compiles to a handler.
 
 use emulator::compile::Compiler;
 use emulator::{Level, exec};
@@ -24,7 +24,7 @@ fn everything_in_the_census_compiles_to_a_handler() {
         let op = Op::from_name(name).unwrap_or_else(|| panic!("{mnemonic} is no operation"));
         let row = op.encoding();
         for arch in [Arch::Gfx90a, Arch::Gfx942].into_iter().filter(|arch| row.opcode(*arch).is_some()) {
-            // An operation that has only the long form is drawn by its own table.
+            // An operation that has only the long form is generated from its own table.
             let form = if form == Form::Long && !words::has(row, Form::Long) { Form::Short } else { form };
             let mut random = Random(op as u64);
             for _ in 0..20 {
@@ -34,7 +34,7 @@ fn everything_in_the_census_compiles_to_a_handler() {
                 };
                 let mut compiler = Compiler::new(arch, Level::Base, 256, 512, 0);
                 compiler.insts.push(inst);
-                // Some have no effect on a device that executes in order, and no handler either.
+                // Instructions without effect on an in-order device have no handler.
                 if exec::sopp::is_dropped(op) {
                     break;
                 }

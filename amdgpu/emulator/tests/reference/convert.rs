@@ -1,4 +1,4 @@
-//! Conversions between types.
+//! Reference implementation of conversions between types.
 
 use super::exact::{F16, F32, F64, Format, NEAREST, Number, Unit, ZERO_WARD};
 use super::float::exponent;
@@ -41,7 +41,7 @@ pub fn convert(name: &str, lane: &Lane) -> Option<u64> {
             floor(Number::of(F32, sum))
         }
         "cvt_flr_i32_f32" => floor(unit(F32).read(a)),
-        // Between doubles and anything, the rounding of doubles counts.
+        // Conversions to or from doubles use the rounding mode of doubles.
         "cvt_f32_f64" => Unit { round: unit(F64).round, ..unit(F32) }.write(unit(F64).read(a)),
         "cvt_f64_f32" => unit(F64).write(unit(F32).read(a)),
         "cvt_f16_f32" => unit(F16).write(unit(F32).read(a)),
@@ -83,7 +83,7 @@ fn floor(number: Number) -> u64 {
     number.rounded(super::exact::DOWN).to_integer(i32::MIN.into(), i32::MAX.into()) as u64 & 0xffff_ffff
 }
 
-/// A value in [-1, 1] or [0, 1] times `scale`, in single precision, to the nearest integer.
+/// Multiplies a value in [-1, 1] or [0, 1] by `scale`, in single precision, and rounds to the nearest integer.
 fn fraction(unit: &Unit, bits: u64, scale: i128, signed: bool) -> u64 {
     let number = unit.read(bits);
     let one = Number::integer(1);
@@ -99,7 +99,7 @@ fn fraction(unit: &Unit, bits: u64, scale: i128, signed: bool) -> u64 {
     product.rounded(NEAREST).to_integer(-0x8000, 0xffff) as u64 & 0xffff
 }
 
-/// The value of an 8-bit float without infinities, whose one NaN is 0x80.
+/// Value of an 8-bit float without infinities, whose only NaN is 0x80.
 fn small_number(bits: u8, fraction: i32, bias: i32) -> Number {
     if bits == 0x80 {
         return Number::Nan;
@@ -114,7 +114,7 @@ fn small_float(bits: u8, fraction: i32, bias: i32) -> u64 {
     small_number(bits, fraction, bias).bits(F32, NEAREST)
 }
 
-/// The nearest 8-bit float, found by looking at all of them; ties go to the even code.
+/// Nearest 8-bit float, found by exhaustive search; ties go to the even code.
 fn to_small(lane: &Lane, bits: u64, fraction: i32, bias: i32) -> u64 {
     let number = lane.unit(F32).read(bits);
     let saturates = lane.mode.fp16_ovfl;
@@ -124,7 +124,7 @@ fn to_small(lane: &Lane, bits: u64, fraction: i32, bias: i32) -> u64 {
     };
     let distance = |code: u64| {
         let candidate = if code == 0x80 {
-            // The value after the last, to which numbers that are too large round.
+            // The hypothetical value after the largest one, to which numbers that are too large round.
             small_number(0x7f, fraction, bias).plus(step(fraction, bias), NEAREST)
         } else {
             small_number(code as u8, fraction, bias)
@@ -143,7 +143,7 @@ fn to_small(lane: &Lane, bits: u64, fraction: i32, bias: i32) -> u64 {
     }
 }
 
-/// The distance of the two largest numbers.
+/// Distance between the two largest numbers.
 fn step(fraction: i32, bias: i32) -> Number {
     let (last, before) = (small_number(0x7f, fraction, bias), small_number(0x7e, fraction, bias));
     last.plus(before.negated(), NEAREST)

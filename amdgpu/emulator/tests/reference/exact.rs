@@ -1,7 +1,7 @@
-//! Floating-point numbers as integers times powers of two, rounded once: what every float operation is held against.
+//! Exact floating-point arithmetic on integers times powers of two, rounded once: the reference for every float operation.
 //!
-//! Owns binary16, binary32 and binary64 in all rounding modes, with subnormals kept or flushed. Uses no float arithmetic of the
-//! host, so nothing the emulator does wrong can be done wrong here in the same way.
+//! Covers binary16, binary32 and binary64 in all rounding modes, with subnormals kept or flushed. It uses no float arithmetic of
+//! the host, so that it cannot share an error with the emulator.
 
 use std::cmp::Ordering;
 
@@ -59,13 +59,13 @@ impl Format {
         self.infinity() - 1
     }
 
-    /// Exponent of the last place of subnormals.
+    /// Exponent of the least significant bit of subnormals.
     const fn lowest(self) -> i32 {
         1 - self.bias() - self.fraction as i32
     }
 }
 
-/// A value: not a number, infinite, or `mantissa * 2^exponent`.
+/// A value: NaN, infinite, or `mantissa * 2^exponent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     Nan,
@@ -128,7 +128,7 @@ impl Number {
         if self.is_negative() { self.negated() } else { self }
     }
 
-    /// Times a power of two.
+    /// Multiplies by a power of two.
     pub fn scaled(self, by: i32) -> Number {
         match self {
             Finite { negative, mantissa, exponent, sticky } => {
@@ -152,7 +152,7 @@ impl Number {
         }
     }
 
-    /// The sum; an exact zero of two opposites is negative only when rounding down.
+    /// Adds. An exact zero sum of opposite values is negative only when rounding down.
     pub fn plus(self, other: Number, round: u8) -> Number {
         match (self, other) {
             (Nan, _) | (_, Nan) => Nan,
@@ -193,7 +193,7 @@ impl Number {
         })
     }
 
-    /// Rounded to an integer, as a number with the sign kept.
+    /// Rounds to an integer and keeps the sign.
     pub fn rounded(self, round: u8) -> Number {
         let Finite { negative, mantissa, exponent, .. } = self else { return self };
         if exponent >= 0 {
@@ -203,7 +203,7 @@ impl Number {
         Finite { negative, mantissa, exponent: 0, sticky: false }
     }
 
-    /// As an integer between two bounds, cut towards zero; NaN is 0.
+    /// Truncates to an integer and clamps it between two bounds; NaN becomes 0.
     pub fn to_integer(self, low: i128, high: i128) -> i128 {
         match self.rounded(ZERO_WARD) {
             Nan => 0,
@@ -222,7 +222,7 @@ impl Number {
         }
     }
 
-    /// One divided by the value.
+    /// Returns one divided by the value.
     pub fn reciprocal(self) -> Number {
         match self {
             Nan => Nan,
@@ -261,7 +261,7 @@ impl Number {
         }
     }
 
-    /// The bits in a format; overflow goes where the rounding says.
+    /// Encodes the value in a format; overflow follows the rounding mode.
     pub fn bits(self, format: Format, round: u8) -> u64 {
         let signed = |negative: bool, bits: u64| if negative { bits | format.sign() } else { bits };
         let (negative, mantissa, exponent, sticky) = match self {
@@ -278,7 +278,8 @@ impl Number {
             shift @ 1.. => cut(mantissa, shift as u32, sticky, negative, round),
             shift => mantissa << -shift,
         };
-        // A subnormal's exponent field is the hidden bit it lacks; a carry out of the fraction raises the exponent by itself.
+        // The exponent field of a subnormal is zero, since it lacks the hidden bit; a carry out of the fraction increments the
+        // exponent by itself.
         let rounded = ((last - format.lowest()) as u64).checked_shl(format.fraction).unwrap_or(u64::MAX / 4);
         let rounded = rounded.saturating_add(kept as u64);
         if rounded >= format.infinity() || last - format.lowest() > 4096 {
@@ -294,13 +295,13 @@ impl Number {
     }
 }
 
-/// The rounding fields of MODE.
+/// Values of the rounding fields of MODE.
 pub const NEAREST: u8 = 0;
 pub const UP: u8 = 1;
 pub const DOWN: u8 = 2;
 pub const ZERO_WARD: u8 = 3;
 
-/// `mantissa >> shift`, rounded.
+/// Computes `mantissa >> shift`, rounded.
 fn cut(mantissa: u128, shift: u32, sticky: bool, negative: bool, round: u8) -> u128 {
     let (kept, rest, half) = if shift > 127 {
         (0, u128::from(mantissa != 0), 2)
@@ -318,7 +319,7 @@ fn cut(mantissa: u128, shift: u32, sticky: bool, negative: bool, round: u8) -> u
 }
 
 fn finite_sum(x: Number, y: Number, round: u8) -> Number {
-    // Highest bits to place 124, so that a sum fits and a difference keeps what it must.
+    // Normalise to bit 124, so that a sum fits and a difference keeps enough bits.
     let normal = |number: Number| match number {
         Finite { negative, mantissa, exponent, .. } => {
             let up = mantissa.leading_zeros() as i32 - 3;
@@ -341,14 +342,14 @@ fn finite_sum(x: Number, y: Number, round: u8) -> Number {
     Finite { negative: high.0, mantissa, exponent: high.2, sticky }
 }
 
-/// One float type under a MODE.
+/// One float type under a given MODE.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
     pub format: Format,
     pub round: u8,
     pub flush_in: bool,
     pub flush_out: bool,
-    /// Overflowing halves become the largest half.
+    /// Overflowing halves become the largest finite half.
     pub saturates: bool,
 }
 
@@ -365,17 +366,17 @@ impl Unit {
         }
     }
 
-    /// To nearest even whatever MODE says.
+    /// Rounds to nearest even regardless of MODE.
     pub fn nearest(self) -> Unit {
         Unit { round: NEAREST, ..self }
     }
 
-    /// Subnormals are zero on both sides whatever MODE says.
+    /// Flushes subnormal sources and results regardless of MODE.
     pub fn flushing(self) -> Unit {
         Unit { flush_in: true, flush_out: true, ..self }
     }
 
-    /// A source, flushed if MODE says so.
+    /// Flushes a source if MODE requires it.
     pub fn flushed(&self, bits: u64) -> u64 {
         if self.flush_in && self.format.is_subnormal(bits) { bits & self.format.sign() } else { bits }
     }
@@ -395,7 +396,7 @@ impl Unit {
         self.finish(bits)
     }
 
-    /// A result whose bits are known, flushed if MODE says so.
+    /// Flushes a result if MODE requires it.
     pub fn finish(&self, bits: u64) -> u64 {
         if self.flush_out && self.format.is_subnormal(bits) { bits & self.format.sign() } else { bits }
     }
@@ -416,12 +417,12 @@ impl Unit {
         self.write(self.read(a).times(self.read(b)).plus(self.read(c), self.round))
     }
 
-    /// Two roundings. Only f32 flushes in between.
+    /// Multiplies and adds with two roundings. Only f32 flushes in between.
     pub fn mad(&self, a: u64, b: u64, c: u64) -> u64 {
         let product = self.read(a).times(self.read(b)).bits(self.format, self.round);
         let product = if self.format == F32 { self.finish(product) } else { product };
         let sum = Number::of(self.format, product).plus(self.read(c), self.round);
-        // A product that overflows is an overflow of the result, too.
+        // An overflow of the product is also an overflow of the result.
         let infinite = |bits: u64| matches!(self.read(bits), Infinite { .. });
         match sum {
             Infinite { negative } if self.saturates && ![a, b, c].into_iter().any(infinite) => {
@@ -435,7 +436,8 @@ impl Unit {
         self.read(a).compare(self.read(b))
     }
 
-    /// Smaller or larger; a number wins over a NaN, -0 is below +0; with `ieee` a signalling NaN wins over all.
+    /// Minimum or maximum; a number takes precedence over a NaN, -0 is below +0; with `ieee` a signalling NaN takes precedence
+    /// over everything.
     pub fn extreme(&self, a: u64, b: u64, larger: bool, ieee: bool) -> u64 {
         let (a, b) = (self.flushed(a), self.flushed(b));
         if ieee && (self.format.is_signalling(a) || self.format.is_signalling(b)) {

@@ -1,9 +1,9 @@
-//! Operations on floats whose result has the type of their sources.
+//! Reference implementation of float operations whose result has the type of their sources.
 
 use super::exact::{DOWN, F32, F64, NEAREST, Number, UP, Unit, ZERO_WARD};
 use super::vector::{Lane, dot2, is_zero, mix};
 
-/// The result of `v_<stem>_<format>`.
+/// Result of `v_<stem>_<format>`.
 pub fn float(stem: &str, unit: &Unit, lane: &Lane) -> Option<u64> {
     let [a, b, c] = lane.s;
     let ieee = lane.mode.ieee;
@@ -38,7 +38,7 @@ pub fn float(stem: &str, unit: &Unit, lane: &Lane) -> Option<u64> {
         }
         "med3" => {
             let mut sorted = lane.s.map(|source| unit.flushed(source));
-            // By value, -0 below +0.
+            // By value, with -0 below +0.
             sorted.sort_by(|x, y| {
                 let signs = (y & format.sign()).cmp(&(x & format.sign()));
                 unit.compare(*x, *y).expect("no NaN").then(signs)
@@ -76,7 +76,7 @@ pub fn float(stem: &str, unit: &Unit, lane: &Lane) -> Option<u64> {
     })
 }
 
-/// The exponent e for which the value is m * 2^e with 0.5 <= m < 1.
+/// Exponent e such that the value is m * 2^e with 0.5 <= m < 1.
 pub fn exponent(number: Number) -> i32 {
     match number {
         Number::Finite { mantissa: mantissa @ 1.., exponent, .. } => {
@@ -86,13 +86,13 @@ pub fn exponent(number: Number) -> i32 {
     }
 }
 
-/// An approximation of the hardware, through the host's f64 functions. Within a unit in the last place.
+/// Approximates a hardware function with the host's f64 functions, accurate to one unit in the last place.
 fn host(unit: &Unit, bits: u64, function: impl Fn(f64) -> f64) -> u64 {
     let value = f64::from_bits(unit.read(bits).bits(F64, NEAREST));
     unit.nearest().write(Number::of(F64, function(value).to_bits()))
 }
 
-/// A function of an angle given in turns.
+/// Evaluates a function of an angle given in turns.
 fn turns(x: f64, function: impl Fn(f64) -> f64) -> f64 {
     let turn = x - x.round_ties_even();
     // Quarter turns are exact.
@@ -100,7 +100,7 @@ fn turns(x: f64, function: impl Fn(f64) -> f64) -> f64 {
     if (turn * 4.0).fract() == 0.0 { value.round() } else { value }
 }
 
-/// The face of a cube that a direction hits, the coordinates on it, and twice the length along its axis.
+/// Cube map: the face that a direction hits, the coordinates on it, and twice the length along its axis.
 fn cube(stem: &str, unit: &Unit, x: u64, y: u64, z: u64) -> u64 {
     let at_least = |a: u64, b: u64| {
         let magnitude = |bits: u64| unit.read(bits).magnitude();

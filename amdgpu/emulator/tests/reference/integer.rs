@@ -1,4 +1,4 @@
-//! Operations on integers and bits.
+//! Reference implementation of integer and bit operations.
 
 use super::vector::{Lane, Outcome};
 
@@ -96,7 +96,7 @@ pub fn integer(name: &str, lane: &Lane) -> Option<Outcome> {
         "ashrrev_i64" => ((b as i64) >> (a & 63)) as u64,
         "bfe_u32" => d(ua >> (ub & 31) & ((1 << (uc & 31)) - 1)),
         "bfe_i32" => {
-            // The field's own top bit is its sign, or the source's where the field reaches past it.
+            // The sign is the field's top bit, or the source's sign bit where the field extends past it.
             let (offset, width) = (y & 31, z & 31);
             let field = i128::from((x as i32) >> offset);
             if width == 0 { 0 } else { d(field << (128 - width) >> (128 - width)) }
@@ -193,7 +193,7 @@ fn sum_of_products(a: u64, b: u64, bits: u32, signed: bool) -> i128 {
     (0..32 / bits).map(|n| part(a, n) * part(b, n)).sum()
 }
 
-/// Sum of the absolute differences of the parts of two dwords; with `masked` those whose reference in `b` is zero do not count.
+/// Sum of the absolute differences of the parts of two dwords; with `masked`, parts whose reference in `b` is zero are skipped.
 fn differences(a: u32, b: u32, bits: u32, masked: bool) -> i128 {
     let part = |value: u32, n: u32| i128::from(value >> (bits * n) & ((1 << bits) - 1));
     (0..32 / bits).filter(|n| !masked || part(b, *n) != 0).map(|n| (part(a, n) - part(b, n)).abs()).sum()

@@ -1,7 +1,7 @@
-//! The reference: one wave as plain arrays, and how vector instructions read and write them, one lane at a time.
+//! The reference machine: one wave as plain arrays, and how vector instructions read and write it, one lane at a time.
 //!
-//! Owns operands and modifiers: registers, constants, neg and abs, op_sel, SDWA, DPP, omod and clamp. What an operation computes
-//! is in `vector.rs` and `scalar.rs`.
+//! Implements operands and modifiers: registers, constants, neg and abs, op_sel, SDWA, DPP, omod and clamp. The operations
+//! themselves are in `vector.rs` and `scalar.rs`.
 
 use emulator::Mode;
 use isa::{Arch, DataType, Dpp, Element, Flags, Format, Inst, Op, Operand};
@@ -24,7 +24,7 @@ pub struct Machine {
     pub s: [u32; 128],
     pub scc: bool,
     pub mode: Mode,
-    /// Lanes whose result is a NaN, of which only that is known.
+    /// Lanes whose result is a NaN with an unspecified payload.
     pub nans: u64,
 }
 
@@ -42,7 +42,7 @@ impl Machine {
         self.pair(EXEC)
     }
 
-    /// A scalar source of up to 64 bits.
+    /// Reads a scalar source of up to 64 bits.
     pub fn scalar_source(&self, operand: Operand, data_type: DataType) -> u64 {
         if let Some(at) = scalar_index(operand) {
             return if data_type.dwords() == 2 { self.pair(at) } else { u64::from(self.s[at]) };
@@ -58,7 +58,7 @@ impl Machine {
             Operand::PrivateBase => aperture(0x0002_0000, 0),
             Operand::PrivateLimit => aperture(0x0002_0000, 0xffff_ffff),
             Operand::None => 0,
-            // Operations on 16-bit integers see the halves of an f32.
+            // 16-bit integer operations read the halves of an f32 constant.
             Operand::Float(bits) if data_type.element_bits() == 16 && !data_type.is_float() => bits.into(),
             _ => operand.constant_bits(data_type).expect("a constant"),
         }
@@ -75,7 +75,7 @@ impl Machine {
     fn raw(&self, operand: Operand, data_type: DataType, lane: usize) -> u64 {
         let Some(at) = Machine::vector_index(operand) else {
             let value = self.scalar_source(operand, data_type);
-            // A constant of packed floats stands in both.
+            // A constant of packed floats is used for both halves.
             let pair = matches!(data_type, DataType::F32x2 | DataType::B32x2);
             let repeats = pair && scalar_index(operand).is_none();
             return if repeats { value | value << 32 } else { value };
@@ -84,7 +84,7 @@ impl Machine {
         u64::from(self.v[at][lane]) | u64::from(high) << 32
     }
 
-    /// Runs a vector instruction that works lane by lane; false for operations without a twin.
+    /// Runs a vector instruction lane by lane. Returns false for operations without a reference implementation.
     pub fn vector(&mut self, inst: &Inst) -> bool {
         if let Some(done) = self.across_lanes(inst) {
             return done;
@@ -136,7 +136,7 @@ impl Machine {
         true
     }
 
-    /// Operations that are not lane by lane, or whose results are wider than 64 bits.
+    /// Runs operations that are not lane-local, or whose results are wider than 64 bits.
     fn across_lanes(&mut self, inst: &Inst) -> Option<bool> {
         let exec = self.exec();
         let at = Machine::vector_index(inst.dst);
@@ -197,7 +197,7 @@ impl Machine {
         Some(true)
     }
 
-    /// Source `n` of a lane as the operation sees it.
+    /// Source `n` of a lane, with modifiers applied.
     fn source(&self, inst: &Inst, n: usize, lane: usize, dpp: Option<&(Dpp, Option<usize>)>) -> u64 {
         let row = inst.encoding();
         let mut data_type = row.src[n];
@@ -258,7 +258,7 @@ impl Machine {
         bits
     }
 
-    /// Writes a lane's result: omod, clamp, the half or byte that is written, SDWA.
+    /// Writes a lane's result: applies omod, clamp, the written half or byte, and SDWA.
     fn write(&mut self, inst: &Inst, lane: usize, value: u64) {
         let row = inst.encoding();
         let data_type = destination_type(inst);
@@ -293,7 +293,7 @@ impl Machine {
         }
     }
 
-    /// omod and clamp of each float in a result.
+    /// Applies omod and clamp to each float in a result.
     fn finish(&self, data_type: DataType, omod: u8, clamp: bool, value: u64) -> u64 {
         if data_type.element() != Element::Float {
             return value;
@@ -314,7 +314,7 @@ impl Machine {
 
     fn finish_one(&self, unit: &Unit, omod: u8, clamp: bool, mut bits: u64) -> u64 {
         let format = unit.format;
-        // The output modifier exists only where neither IEEE rules nor subnormal results are asked for; it loses the sign of zero.
+        // omod applies only if neither IEEE mode nor subnormal results are enabled; it loses the sign of zero.
         if omod != 0 && !self.mode.ieee && unit.flush_out && !format.is_nan(bits) {
             let power = [0, 1, 2, -1][usize::from(omod)];
             bits = unit.write(exact::Number::of(format, bits).scaled(power));
@@ -336,12 +336,12 @@ impl Machine {
     }
 }
 
-/// What the destination is when results are scaled and clamped.
+/// Destination type for omod and clamp.
 fn destination_type(inst: &Inst) -> DataType {
     inst.encoding().dst
 }
 
-/// Number of a scalar register.
+/// Index of a scalar register.
 pub fn scalar_index(operand: Operand) -> Option<usize> {
     Some(match operand {
         Operand::Sgpr(n) => usize::from(n),
@@ -359,7 +359,7 @@ pub fn scalar_index(operand: Operand) -> Option<usize> {
     })
 }
 
-/// Operations whose third source is their destination.
+/// Whether the operation's third source is its destination.
 pub fn accumulates(op: Op) -> bool {
     let name = op.name();
     ["v_fmac_", "v_mac_", "v_pk_fmac_", "v_cvt_pkaccum_"].iter().any(|start| name.starts_with(start))
@@ -371,7 +371,7 @@ fn sign(bits: u64, top: u32, neg: bool, abs: bool) -> u64 {
     if neg { bits ^ 1 << top } else { bits }
 }
 
-/// SDWA: bytes 0 to 3, words 4 and 5, the dword 6.
+/// SDWA selection: bytes 0 to 3, words 4 and 5, dword 6.
 fn select(selection: u8, sext: bool, bits: u32) -> u32 {
     let (low, width) = match selection {
         0..=3 => (8 * u32::from(selection), 8),
@@ -408,12 +408,12 @@ fn place(selection: u8, unused: u8, old: u32, value: u32) -> u32 {
     out
 }
 
-/// Lanes the row and bank masks let through.
+/// Whether the row and bank masks enable a lane.
 fn writes(dpp: &Dpp, lane: usize) -> bool {
     dpp.row_mask >> (lane / 16) & 1 == 1 && dpp.bank_mask >> (lane % 16 / 4) & 1 == 1
 }
 
-/// The lane that a DPP control reads from, if there is one and it is active.
+/// Lane that a DPP control reads from, if it exists and is active.
 fn source_lane(ctrl: u16, lane: usize, exec: u64) -> Option<usize> {
     let (row, column, count) = (lane / 16 * 16, lane % 16, usize::from(ctrl & 15));
     let within = |column: Option<usize>| column.filter(|column| *column < 16).map(|column| row + column);

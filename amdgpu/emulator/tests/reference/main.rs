@@ -1,8 +1,8 @@
-//! Every scalar and vector operation against an independent reference: a plain machine that works one lane at a time.
+//! Compares every scalar and vector operation with an independent reference: a simple machine that works one lane at a time.
 //!
-//! Instructions are real words, drawn from the encoding tables with random operands of every kind (so operands overlap, are
-//! constants, literals, scalar and accumulation registers) and decoded; both machines start from the same random state, with EXEC
-//! full, partial or zero and MODE usual or not, and must end in the same one.
+//! Instructions are real encodings, generated from the encoding tables with random operands of every kind (so operands overlap,
+//! are constants, literals, scalar and accumulation registers) and decoded. Both machines start from the same random state, with
+//! EXEC full, partial or zero and MODE default or not, and must end in the same state.
 
 mod access;
 mod atomic;
@@ -28,7 +28,7 @@ use words::{FORMS, Form};
 
 const ARCHS: [Arch; 2] = [Arch::Gfx90a, Arch::Gfx942];
 
-/// Operations without a twin here, and why.
+/// Operations without a reference implementation, and why.
 const NO_TWIN: &[(&str, &str)] = &[
     ("v_nop", "does nothing"),
     ("v_clrexcp", "clears flags that nothing reads"),
@@ -47,18 +47,18 @@ const NO_TWIN: &[(&str, &str)] = &[
     ("s_setreg_", "hardware registers, see tests/instructions.rs"),
     ("s_set_gpr_idx_", "relative indexing, see tests/instructions.rs"),
     ("s_setvskip", "skipped vector instructions, see tests/instructions.rs"),
-    ("s_rfe_", "return from a trap handler, not executed"),
+    ("s_rfe_", "return from a trap handler, not supported"),
 ];
 
-/// Memory operations without a twin here, and why.
+/// Memory operations without a reference implementation, and why.
 const NO_MEMORY_TWIN: &[(&str, &str)] = &[
     ("buffer_load_format_", "formats, see tests/instructions.rs"),
     ("buffer_store_format_", "formats, see tests/instructions.rs"),
     ("tbuffer_", "formats, see tests/instructions.rs"),
     ("buffer_wb", "caches, of which there are none"),
     ("buffer_inv", "caches, of which there are none"),
-    ("s_dcache_", "caches, of which there are none"),
-    ("s_atc_probe", "address translation, of which there is none"),
+    ("s_dcache_", "the emulator has no caches"),
+    ("s_atc_probe", "the emulator has no address translation"),
     ("s_memtime", "a clock, see tests/kernels.rs"),
     ("s_memrealtime", "a clock, see tests/kernels.rs"),
     ("ds_nop", "does nothing"),
@@ -77,7 +77,7 @@ const MEMORY: [Format; 8] = [
     Format::Mimg,
 ];
 
-/// Operations of the wanted formats with the forms they have.
+/// Operations of the given formats, with the forms that they have.
 fn operations(arch: Arch, formats: &[Format]) -> impl Iterator<Item = (&'static Encoding, Form)> {
     ENCODINGS
         .iter()
@@ -86,7 +86,7 @@ fn operations(arch: Arch, formats: &[Format]) -> impl Iterator<Item = (&'static 
         .filter(|(row, form)| words::has(row, *form))
 }
 
-/// Draws `rounds` instructions of every operation in every form, runs them on both machines and compares.
+/// Generates `rounds` instructions of every operation in every form, runs them on both machines and compares the results.
 fn check(formats: &[Format], rounds: usize) {
     let mut failures: Vec<String> = Vec::new();
     let mut compared = 0;
@@ -112,7 +112,7 @@ fn check(formats: &[Format], rounds: usize) {
             }
         }
     }
-    // Written past the harness, which hides what passing tests print.
+    // Write directly to stdout: the test harness hides what passing tests print.
     let _ = writeln!(
         std::io::stdout().lock(),
         "{formats:?}: {compared} instructions run on both machines, {} different",
@@ -121,7 +121,7 @@ fn check(formats: &[Format], rounds: usize) {
     assert!(failures.is_empty(), "{} operations differ:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// [`check`] for memory operations, all of which have a twin or a reason not to.
+/// Like [`check`], but for memory operations, which all have a reference implementation or a reason to have none.
 fn check_memory(formats: &[Format], rounds: usize) {
     let mut failures: Vec<String> = Vec::new();
     let (mut compared, mut refused) = (0, 0);
@@ -182,7 +182,8 @@ fn scalar_memory_operations_match_the_reference() {
     check_memory(&[Format::Smem], 30);
 }
 
-/// The tests above fail for an operation that has no twin; here, for one that no test draws and no reason leaves out.
+/// The tests above fail for an operation without a reference implementation; this one fails for an operation that no test covers
+/// and no reason excludes.
 #[test]
 fn every_memory_operation_has_a_twin_or_a_reason() {
     let drawn = [Format::Ds, Format::Flat, Format::Global, Format::Scratch, Format::Mubuf, Format::Smem];

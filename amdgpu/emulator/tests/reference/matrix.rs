@@ -1,8 +1,8 @@
-//! Matrix operations against products formed element by element from the published register layouts.
+//! Compares matrix operations with products computed element by element from the published register layouts.
 //!
-//! The layouts (which register and lane holds element i, j, k of which block, and what cbsz, abid and blgp change) are those of
-//! AMD's matrix instruction calculator. The order of the hardware's sums is not published, so float results are held to a bound
-//! on what any order may lose; integer results are exact.
+//! The layouts (which register and lane holds element i, j, k of which block, and the effects of cbsz, abid and blgp) are those
+//! of AMD's matrix instruction calculator. The summation order of the hardware is not published, so float results are checked
+//! against an error bound that holds for any order; integer results must be exact.
 
 use isa::{Arch, DataType, ENCODINGS, Element, Encoding, Flags, decode};
 
@@ -21,7 +21,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// From the name, `..._32x32x8...`, and the size of the result.
+    /// Parsed from the name, `..._32x32x8...`, and the size of the result.
     fn of(row: &Encoding) -> Shape {
         let dimensions = row.op.name().split('_').find(|part| part.matches('x').count() == 2);
         let mut numbers = dimensions.expect("a shape").split('x').map(|number| {
@@ -33,15 +33,15 @@ impl Shape {
     }
 }
 
-/// Where an element lies: number within the lane's elements, and the lane.
+/// Position of an element: index within the lane's elements, and the lane.
 type Place = (usize, usize);
 
-/// Element (i, k) of A or (k, i) of B, `rows` of them, `held` in each lane.
+/// Position of element (i, k) of A or (k, i) of B, with `rows` rows and `held` elements per lane.
 fn operand_place(rows: usize, blocks: usize, held: usize, block: usize, i: usize, k: usize) -> Place {
     (k % held, (k / held * blocks + block) * rows + i)
 }
 
-/// Element (i, j) of the result.
+/// Position of element (i, j) of the result.
 fn result_place(shape: Shape, double: bool, block: usize, i: usize, j: usize) -> Place {
     let Shape { m, n, blocks, .. } = shape;
     match (n, double) {
@@ -57,7 +57,7 @@ fn result_place(shape: Shape, double: bool, block: usize, i: usize, j: usize) ->
     }
 }
 
-/// The lane of B that a lane reads instead of its own.
+/// The lane whose B elements a lane reads instead of its own.
 fn lane_of_b(blgp: u32, lane: usize) -> usize {
     match blgp {
         0 => lane,
@@ -68,7 +68,7 @@ fn lane_of_b(blgp: u32, lane: usize) -> usize {
     }
 }
 
-/// The bits of element `e` of a lane.
+/// Bits of element `e` of a lane.
 fn bits(machine: &Machine, first: usize, data_type: DataType, e: usize, lane: usize) -> u64 {
     let width = data_type.element_bits() as usize;
     if width == 64 {
@@ -79,7 +79,7 @@ fn bits(machine: &Machine, first: usize, data_type: DataType, e: usize, lane: us
     u64::from(machine.v[first + at / 32][lane] >> (at % 32)) & (u64::MAX >> (64 - width))
 }
 
-/// What an element is worth in a product; `flushes` makes subnormal halves zero.
+/// Value of an element in a product; `flushes` makes subnormal halves zero.
 fn value(bits: u64, data_type: DataType, flushes: bool) -> f64 {
     let exact = |number: Number| f64::from_bits(number.bits(F64, NEAREST));
     let small = |fraction: u32, bias: i32| {
@@ -101,7 +101,7 @@ fn value(bits: u64, data_type: DataType, flushes: bool) -> f64 {
     }
 }
 
-/// A random operand: everyday values, or (`tiny`) subnormal ones.
+/// A random operand: ordinary values, or (`tiny`) subnormal ones.
 fn fill(random: &mut Random, data_type: DataType, tiny: bool, special: bool) -> u64 {
     let everyday = (random.below(4001) as f64 - 2000.0) / 256.0;
     let sign = random.below(2);
@@ -114,19 +114,19 @@ fn fill(random: &mut Random, data_type: DataType, tiny: bool, special: bool) -> 
         (Element::Float, 16) => Number::of(F64, everyday.to_bits()).bits(F16, NEAREST),
         (Element::Brain, _) if tiny => sign << 15 | random.below(0x80),
         (Element::Brain, _) => u64::from((everyday as f32).to_bits() >> 16),
-        // One in 128 of all codes is the NaN, far too many for sums of 64.
+        // One in 128 of all codes is the NaN, too many for sums of 64 elements.
         (Element::Fp8 | Element::Bf8, _) => sign << 7 | (1 + random.below(0x7f)),
         _ => random.next(),
     }
 }
 
-/// Registers of the operands, none of which overlap.
+/// Registers of the operands, which do not overlap.
 const A: usize = 0;
 const B: usize = 4;
 const INDEX: usize = 12;
 const RESULT: usize = 14;
 
-/// The words of the operation on those registers, the result in vector or accumulation registers.
+/// Encodes the operation on those registers, with the result in vector or accumulation registers.
 fn words(row: &Encoding, arch: Arch, controls: [u32; 3], accumulators: bool) -> [u32; 2] {
     let [cbsz, abid, blgp] = controls;
     let opcode = u32::from(row.opcode(arch).expect("an operation of the architecture"));
@@ -150,7 +150,7 @@ fn check(random: &mut Random, arch: Arch, row: &Encoding) -> Result<(), String> 
     let (a_held, b_held) = (a_type.count() as usize, b_type.count() as usize);
     assert_eq!(a_held * 64, m * k * blocks / if sparse { 2 } else { 1 }, "{}", row.op.name());
     assert_eq!(b_held * 64, k * n * blocks, "{}", row.op.name());
-    // Broadcasts of A exist where there are blocks; those of B for all but doubles, whose signs the field changes.
+    // Broadcasts of A exist if there are several blocks; those of B for all but doubles, where the field negates operands.
     let broadcasts = if double { 0 } else { u64::from(blocks.trailing_zeros()) };
     let cbsz = if sparse { random.below(2) } else { random.below(broadcasts + 1) } as u32;
     let abid = if sparse { random.below(2) } else { random.below(1 << cbsz) } as u32;
@@ -182,7 +182,7 @@ fn check(random: &mut Random, arch: Arch, row: &Encoding) -> Result<(), String> 
     put(B, b_type, random, false);
     put(result, row.dst, random, false);
     for lane in 0..64 {
-        // Of each pair of stored elements the first lies before the second.
+        // In each pair of stored elements, the first comes before the second.
         start.v[INDEX][lane] = (0..8)
             .map(|_| random.pick(&[0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110]))
             .fold(0, |all, pair: u32| all << 4 | pair);
@@ -207,7 +207,7 @@ fn check(random: &mut Random, arch: Arch, row: &Encoding) -> Result<(), String> 
                     let (e, lane) = operand_place(n, blocks, b_held, block, j, step);
                     let lane = if double { lane } else { lane_of_b(blgp, lane) };
                     let right = value(bits(&start, B, b_type, e, lane), b_type, flushes);
-                    // A zero that sparsity leaves out is not multiplied.
+                    // A zero that sparsity omits is not multiplied.
                     let Some(left) = left.into_option() else { continue };
                     let product = sign(0) * left * (sign(1) * right);
                     sum += product;
@@ -229,7 +229,7 @@ fn check(random: &mut Random, arch: Arch, row: &Encoding) -> Result<(), String> 
             }
         }
     }
-    // Nothing else changed.
+    // No other register changed.
     let registers = row.dst.dwords() as usize;
     for register in (0..REGISTERS).filter(|at| !(result..result + registers).contains(at)) {
         if got.v[register] != start.v[register] {
@@ -239,21 +239,21 @@ fn check(random: &mut Random, arch: Arch, row: &Encoding) -> Result<(), String> 
     Ok(())
 }
 
-/// A dense element is always there, a sparse one may not be.
+/// A dense element is always present, a sparse one may be absent.
 trait Maybe {
     fn into_option(self) -> Option<f64>;
 }
 
 impl Maybe for f64 {
     fn into_option(self) -> Option<f64> {
-        // Absent elements are marked by a NaN of their own.
+        // Absent elements are marked by a dedicated NaN.
         (self.to_bits() != ABSENT).then_some(self)
     }
 }
 
 const ABSENT: u64 = 0x7ff8_dead_0000_0000;
 
-/// Element (i, k) of a matrix of which two of every four are stored; the index register says which two.
+/// Element (i, k) of a matrix that stores two of every four elements; the index register selects which two.
 fn stored(
     machine: &Machine,
     shape: Shape,
@@ -283,11 +283,11 @@ fn wide(bits: u64, data_type: DataType) -> f64 {
     }
 }
 
-/// Whether a sum is what some order of adding gives; `size` is the sum of the magnitudes.
+/// Whether a sum is possible for some summation order; `size` is the sum of the magnitudes.
 fn near(got: f64, want: f64, size: f64, a_type: DataType, flushes: bool) -> bool {
     let double = a_type.element_bits() == 64;
     if !want.is_finite() || !double && size > f64::from(f32::MAX) {
-        // What overflows on the way may end anywhere but at an ordinary number.
+        // An intermediate overflow may produce anything but an ordinary number.
         return want.is_finite() || got.is_nan() || got == want || !got.is_finite();
     }
     let precision = match a_type.element() {

@@ -1,41 +1,41 @@
-//! The reference's memory: bytes, and how memory instructions move them, one lane after the other.
+//! The reference machine's memory: bytes, and how memory instructions move them, one lane after the other.
 //!
-//! Owns addresses, ranges and the width and sign of elements. What an atomic computes is in `atomic.rs`. Typed buffers and clocks
-//! are not here.
+//! Implements addresses, ranges, and the width and sign of elements. Atomic operations are in `atomic.rs`. Typed buffers and
+//! clocks are not covered.
 
 use isa::{Arch, DataType, Format, Inst, Op};
 
 use super::atomic::Atomic;
 use super::machine::{M0, Machine, scalar_index};
 
-/// Bytes that an instruction can reach.
+/// Memory that an instruction can access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Where the global bytes are.
+    /// Address of the global bytes.
     pub base: u64,
     pub global: Vec<u8>,
     pub local: Vec<u8>,
-    /// Of each lane.
+    /// One per lane.
     pub private: Vec<Vec<u8>>,
 }
 
-/// Where an access goes.
+/// Location of an access.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Global(u64),
     Local(u64),
     Private(u64),
-    /// In a swizzled buffer, across the end of a dword: the dword's address, how far in it begins, and how far away the next is.
+    /// In a swizzled buffer, across a dword boundary: the dword's address, the offset in it, and the distance to the next dword.
     Across {
         dword: u64,
         from: u64,
         stride: u64,
     },
-    /// Out of a buffer's range: reads zero, is not written.
+    /// Outside a buffer's range: reads zero, writes are dropped.
     Nowhere,
 }
 
-/// The access is one that a kernel may not make.
+/// Error: the kernel may not make the access.
 #[derive(Debug)]
 pub struct Refused;
 
@@ -55,7 +55,7 @@ impl Place {
 }
 
 impl Memory {
-    /// The bytes of an access; none where there is nothing to read or write.
+    /// Bytes of an access; `None` if there is nothing to read or write.
     fn bytes(&mut self, place: Place, lane: usize, count: u64) -> Result<Option<&mut [u8]>, Refused> {
         let (memory, at) = match place {
             Place::Global(address) => (&mut self.global, address.wrapping_sub(self.base)),
@@ -71,7 +71,7 @@ impl Memory {
         }
     }
 
-    /// Up to eight bytes as a number.
+    /// Reads up to eight bytes as a number.
     fn read(&mut self, place: Place, lane: usize, count: u64) -> Result<u64, Refused> {
         if let Place::Across { .. } = place {
             let bytes = (0..count).map(|k| Ok(self.read(place.plus(k), lane, 1)? << (8 * k)));
@@ -96,12 +96,12 @@ impl Memory {
     }
 }
 
-/// What a load or store moves.
+/// Element that a load or store moves.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     bytes: u64,
     signed: bool,
-    /// The half of the register, of those that move one.
+    /// Which half of the register, for instructions that move one half.
     half: Option<bool>,
 }
 
@@ -128,7 +128,7 @@ impl Moved {
         Some(Moved { bytes, signed, half })
     }
 
-    /// The register that an element of at most a dword makes. With error correction a half is loaded with zero beside it.
+    /// Register value for an element of at most a dword. With SRAM ECC, loading a half clears the other half.
     fn widened(self, value: u64) -> u32 {
         let shift = 32 - 8 * self.bytes.min(4) as u32;
         let value = (value as u32) << shift;
@@ -145,7 +145,7 @@ impl Moved {
     }
 }
 
-/// Where each dword of a lane's element is.
+/// Location of each dword of a lane's element.
 struct Element {
     dwords: Vec<Place>,
 }
@@ -153,7 +153,7 @@ struct Element {
 type Done = Option<Result<(), Refused>>;
 
 impl Machine {
-    /// Runs a memory instruction; none for operations without a twin.
+    /// Runs a memory instruction; `None` for operations without a reference implementation.
     pub fn memory(&mut self, memory: &mut Memory, inst: &Inst) -> Done {
         let name = inst.op.name();
         match inst.format {
@@ -190,7 +190,7 @@ impl Machine {
         Machine::vector_index(operand).expect("a vector register")
     }
 
-    /// Where an instruction's element of so many bytes is in a lane.
+    /// Location of an instruction's element of `bytes` bytes in a lane.
     fn element(&self, memory: &Memory, inst: &Inst, lane: usize, bytes: u64) -> Element {
         let dwords = bytes.div_ceil(4);
         let v = |operand, n: usize| self.v[Machine::register(operand) + n][lane];
@@ -220,7 +220,7 @@ impl Machine {
                 let address = address.wrapping_add_signed(offset);
                 let low = address & 0xffff_ffff;
                 in_a_row(match (inst.format, address >> 32) {
-                    // An element that ends past local memory is nowhere as a whole.
+                    // An element that ends past local memory is out of range as a whole.
                     (Format::Flat, 0x0001_0000) if low + bytes > memory.local.len() as u64 => Place::Nowhere,
                     (Format::Flat, 0x0001_0000) => Place::Local(low),
                     (Format::Flat, 0x0002_0000) => Place::Private(low),
@@ -230,7 +230,7 @@ impl Machine {
         }
     }
 
-    /// Where a buffer's element is: the addressing and range checks of a resource.
+    /// Location of a buffer's element: addressing and range checks of a resource.
     fn buffer(&self, inst: &Inst, lane: usize, bytes: u64) -> Element {
         let at = scalar_index(inst.src[2]).expect("a resource");
         let [low, high, records, last] = [self.s[at], self.s[at + 1], self.s[at + 2], self.s[at + 3]];
@@ -268,7 +268,7 @@ impl Machine {
             };
             let inside = match structured {
                 true => index < records,
-                // Byte by byte, whatever the order they are in.
+                // Checked for each byte, regardless of their order.
                 false => index * stride + offset + 4 * k + size + scalar_offset <= records,
             };
             let address = base.wrapping_add(scalar_offset).wrapping_add(within);
@@ -332,7 +332,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A register or a pair of them.
+    /// Reads a register or a register pair.
     fn word(&self, at: usize, lane: usize, bits: u32) -> u64 {
         let high = if bits == 64 { self.v[at + 1][lane] } else { 0 };
         u64::from(self.v[at][lane]) | u64::from(high) << 32
@@ -360,7 +360,7 @@ impl Machine {
             let old = memory.read(place, lane, bytes)?;
             let mut operands = (self.word(data, lane, bits), 0);
             if atomic.is_pair() {
-                // What is stored comes before what is compared with.
+                // The new value comes before the compare value.
                 operands = (self.word(data + bits as usize / 32, lane, bits), operands.0);
             }
             memory.write(place, lane, bytes, atomic.apply(old, operands.0, operands.1))?;
@@ -412,7 +412,7 @@ impl Machine {
             }
             _ => {}
         }
-        // Two places, offsets counted in elements or 64 of them: all lanes' first, then all lanes' second.
+        // Two addresses, with offsets in units of one or 64 elements: first all lanes' first one, then all lanes' second one.
         if bare.starts_with("read2") || bare.starts_with("write2") || bare.starts_with("wrxchg2") {
             let bits = if bare.ends_with("64") { 64 } else { 32 };
             let bytes = u64::from(bits / 8);
@@ -436,7 +436,7 @@ impl Machine {
         if let Some(suffix) = bare.strip_prefix("read_") {
             let moved = Moved::named(suffix)?;
             for lane in self.active() {
-                // An element that ends past local memory is nowhere as a whole.
+                // An element that ends past local memory is out of range as a whole.
                 let inside =
                     u64::from(address(lane).wrapping_add(raw)) + moved.bytes <= memory.local.len() as u64;
                 for k in 0..moved.dwords() {
@@ -477,7 +477,7 @@ impl Machine {
         Some(Ok(()))
     }
 
-    /// Moves between lanes; lanes that are not active give zero. None for swizzles that are not executed.
+    /// Moves data between lanes; inactive lanes supply zero. `None` for unsupported swizzles.
     fn across(&mut self, inst: &Inst, raw: u32) -> Option<()> {
         let before = self.clone();
         let (exec, to) = (self.exec(), Machine::register(inst.dst));
@@ -553,7 +553,7 @@ impl Machine {
         let dwords = Moved::named(suffix)?.dwords();
         let before = self.clone();
         for k in 0..dwords {
-            // A buffer's dwords are in its range or not, each for itself.
+            // Each dword of a buffer is range-checked separately.
             let place = match place(&before, 4 * (k as u64 + 1)) {
                 Place::Global(address) => Place::Global(address.wrapping_add(4 * k as u64)),
                 other => other,
@@ -571,7 +571,7 @@ impl Machine {
     }
 }
 
-/// The lane that `ds_swizzle_b32` reads; none for the patterns of Fourier transforms.
+/// Lane that `ds_swizzle_b32` reads; `None` for FFT patterns.
 fn swizzled(pattern: u32, lane: usize) -> Option<usize> {
     let (group, within) = (lane / 32 * 32, lane as u32 % 32);
     let from = match pattern >> 13 {

@@ -1,4 +1,4 @@
-//! Seeded random numbers, and operand values that are often special ones.
+//! Seeded random numbers, and operand values that are often special cases.
 
 use super::exact::{F16, F32, F64, Format};
 
@@ -24,7 +24,7 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// A float of every size, often at an edge.
+    /// A float of any magnitude, often an edge case.
     pub fn float(&mut self, format: Format) -> u64 {
         let sign = if self.chance(2) { format.sign() } else { 0 };
         let fraction = self.next() & ((1 << format.fraction) - 1);
@@ -41,11 +41,11 @@ impl Random {
             8 => format.largest(),
             9 => one,
             10 => one | fraction & 3,
-            // Integers and halves of integers, and their neighbours.
+            // Integers and half-integers, and their neighbours.
             11 => one.wrapping_add(self.below(8) << format.fraction).wrapping_add(1 << (format.fraction - 1)),
-            // Around the ends of the integer ranges.
+            // Near the limits of the integer ranges.
             12 => one.wrapping_add((14 + self.below(20)) << format.fraction) | fraction & !0xff,
-            // Near one another, so that sums cancel and products stay in range.
+            // Close to each other, so that sums cancel and products stay in range.
             13..=16 => {
                 one.wrapping_add(self.below(6) << format.fraction).wrapping_sub(3 << format.fraction)
                     | fraction
@@ -54,7 +54,7 @@ impl Random {
         }
     }
 
-    /// 32 bits that are integers, halves or floats, often at an edge.
+    /// 32 bits that are integers, halves or floats, often edge cases.
     pub fn dword(&mut self) -> u32 {
         match self.below(8) {
             0 => self.below(70) as u32,
@@ -68,7 +68,7 @@ impl Random {
         }
     }
 
-    /// The same for a pair of dwords.
+    /// Like [`Random::dword`], but a pair of dwords.
     pub fn qword(&mut self) -> u64 {
         match self.below(4) {
             0 | 1 => self.float(F64),

@@ -1,4 +1,4 @@
-//! Running one instruction on the emulator and on the reference, from the same random state.
+//! Runs one instruction on the emulator and on the reference, from the same random state.
 
 use emulator::compile::Compiler;
 use emulator::{FaultKind, Lanes, Level, Mode, Uop, Wave, exec};
@@ -8,7 +8,7 @@ use super::exact::{F16, F32, F64, Format as Float};
 use super::machine::{ACCUMULATORS, EXEC, Machine, REGISTERS};
 use super::random::Random;
 
-/// A state of zeros, all lanes active, in the usual MODE.
+/// A state of zeros, all lanes active, in the default MODE.
 pub fn blank(arch: Arch) -> Machine {
     let mut s = [0; 128];
     (s[EXEC], s[EXEC + 1]) = (!0, !0);
@@ -60,7 +60,7 @@ pub fn state(random: &mut Random, arch: Arch, inst: &Inst) -> Machine {
     Machine { arch, v, s, scc: random.chance(2), mode: mode(random), nans: 0 }
 }
 
-/// The usual MODE half the time.
+/// The default MODE in half of the cases.
 fn mode(random: &mut Random) -> Mode {
     let mut mode = Mode::default();
     if random.chance(2) {
@@ -78,7 +78,7 @@ fn mode(random: &mut Random) -> Mode {
     mode
 }
 
-/// The best level and the plainest one take turns.
+/// Alternates between the best CPU level and lower ones.
 pub fn level(random: &mut Random) -> Level {
     let levels = [Level::detect(), Level::detect(), Level::Base, Level::V3.min(Level::detect())];
     random.pick(&levels)
@@ -88,7 +88,7 @@ pub fn emulate(level: Level, start: &Machine, inst: &Inst) -> Result<Machine, St
     emulate_in(level, start, inst, |_| {}).map(|(machine, _)| machine)
 }
 
-/// The same with what is around the wave, and what the instruction was refused for.
+/// Like [`emulate`], but lets `place` set up the wave's memory, and also returns the fault if there was one.
 pub fn emulate_in(
     level: Level,
     start: &Machine,
@@ -110,7 +110,7 @@ pub fn emulate_in(
     wave.insts = compiler.insts.as_ptr();
     place(&mut wave);
     for uop in &uops {
-        // SAFETY: the level is one this machine has; the micro-op was compiled for a wave of these registers just now, and its
+        // SAFETY: this machine supports the level. The micro-op was just compiled for a wave with these registers, and its
         // constants and instructions live until the end of this function.
         unsafe { (uop.run)(&mut wave, uop) };
     }
@@ -121,14 +121,14 @@ pub fn emulate_in(
     Ok((machine, wave.fault.map(|(kind, _)| kind)))
 }
 
-/// Units in the last place that a result may be off: the hardware's own approximations promise one.
+/// Permitted error in units in the last place; the hardware's approximations guarantee one.
 fn tolerance(name: &str) -> u64 {
     let approximate = ["exp", "log", "sin", "cos", "rcp", "rsq", "sqrt"];
     let stem = name.trim_start_matches("v_");
     u64::from(approximate.iter().any(|operation| stem.starts_with(operation)))
 }
 
-/// Whether two floats are the same, both NaNs, or near.
+/// Whether two floats are equal, both NaN, or within the tolerance.
 fn near(format: Float, got: u64, want: u64, ulps: u64) -> bool {
     if format.is_nan(got) || format.is_nan(want) {
         return format.is_nan(got) && format.is_nan(want);
@@ -138,7 +138,7 @@ fn near(format: Float, got: u64, want: u64, ulps: u64) -> bool {
     got == want || ulps > 0 && same_sign && magnitude(got).abs_diff(magnitude(want)) <= ulps
 }
 
-/// Whether two register contents are the same, as the type that was written.
+/// Whether two register contents are equal when interpreted as the written type.
 fn alike(data_type: DataType, got: u64, want: u64, ulps: u64) -> bool {
     if got == want {
         return true;
@@ -163,7 +163,7 @@ fn alike(data_type: DataType, got: u64, want: u64, ulps: u64) -> bool {
     true
 }
 
-/// Runs an instruction on both machines; the difference, in words.
+/// Runs an instruction on both machines. Returns a description of the difference as the error.
 pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, bytes: &[u8]) -> Result<(), String> {
     let start = state(random, arch, inst);
     let mut want = start.clone();
@@ -179,7 +179,7 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, bytes: &[u8]) -> Re
     let scalar = matches!(inst.format, Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk);
     let known = if scalar { want.scalar(inst) } else { want.vector(inst) };
     if !known {
-        return Err(context("has no twin".to_string()));
+        return Err(context("has no reference implementation".to_string()));
     }
     let got = emulate(level(random), &start, inst).map_err(context)?;
     let row = inst.encoding();
@@ -201,7 +201,7 @@ pub fn compare(random: &mut Random, arch: Arch, inst: &Inst, bytes: &[u8]) -> Re
                     w = u64::from(want.v[dst][lane]) | u64::from(want.v[dst + 1][lane]) << 32;
                 }
             }
-            // Of a part of a float, nothing is known where the float is a NaN or an approximation.
+            // Part of a float is unspecified if the float is a NaN or an approximation.
             let part = inst.sdwa.is_some_and(|sdwa| sdwa.dst_sel != 6);
             if part && written != DataType::None && (want.nans >> lane & 1 == 1 || ulps > 0) {
                 continue;

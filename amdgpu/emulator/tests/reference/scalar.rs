@@ -1,11 +1,11 @@
-//! What each scalar operation does.
+//! Reference implementation of scalar operations.
 
 use isa::{Inst, Op};
 
 use super::machine::{M0, Machine, scalar_index};
 
 impl Machine {
-    /// Runs a scalar instruction that only computes; false for operations without a twin.
+    /// Runs a scalar instruction that only computes. Returns false for operations without a reference implementation.
     pub fn scalar(&mut self, inst: &Inst) -> bool {
         let row = inst.encoding();
         let a = self.scalar_source(inst.src[0], row.src[0]);
@@ -32,14 +32,14 @@ impl Machine {
     }
 }
 
-/// A register indexed by M0, no further than the last one.
+/// Index of a register relative to M0, limited to the last register.
 fn relative(machine: &Machine, base: usize, wide: bool) -> usize {
     (base + machine.s[M0] as usize).min(if wide { 106 } else { 107 })
 }
 
 type Effect = (Option<u64>, Option<bool>);
 
-/// The destination's new value, where it has one, and SCC's.
+/// New value of the destination, if it has one, and of SCC.
 fn compute(machine: &mut Machine, inst: &Inst, a: u64, b: u64, old: u64) -> Option<Effect> {
     let name = inst.op.name().strip_prefix("s_")?;
     let scc = machine.scc;

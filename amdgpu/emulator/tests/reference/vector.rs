@@ -1,4 +1,4 @@
-//! What each vector operation computes for one lane, by its name.
+//! Reference implementation of vector operations for one lane, by name.
 
 use emulator::Mode;
 use isa::Op;
@@ -8,12 +8,12 @@ use super::exact::{F16, F32, F64, Format, Number, Unit, ZERO};
 use super::float::float;
 use super::integer::integer;
 
-/// One lane's sources, after their modifiers.
+/// One lane's sources, with modifiers applied.
 #[derive(Debug)]
 pub struct Lane<'a> {
     pub mode: &'a Mode,
     pub s: [u64; 3],
-    /// Carry in, or the choice of v_cndmask.
+    /// Carry-in, or the condition of v_cndmask.
     pub carry: bool,
     pub number: usize,
     pub clamp: bool,
@@ -31,7 +31,7 @@ impl Lane<'_> {
         Unit::of(format, self.mode)
     }
 
-    /// An exact integer result in `bits` bits: saturated with the clamp bit, else wrapped.
+    /// Exact integer result in `bits` bits: saturated if the clamp bit is set, else wrapped.
     pub fn wrap(&self, value: i128, bits: u32, signed: bool) -> u64 {
         let (low, high) =
             if signed { (-(1_i128 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
@@ -40,7 +40,7 @@ impl Lane<'_> {
     }
 }
 
-/// The format a mnemonic ends in, and what is before it.
+/// Splits a mnemonic into its stem and the format that it ends with.
 pub fn split(name: &str) -> Option<(&str, Format)> {
     let (stem, suffix) = name.strip_prefix("v_")?.rsplit_once('_')?;
     let format = match suffix {
@@ -52,7 +52,7 @@ pub fn split(name: &str) -> Option<(&str, Format)> {
     Some((stem, format))
 }
 
-/// What an operation gives a lane; `None` for those without a twin.
+/// Result of an operation for a lane; `None` for operations without a reference implementation.
 pub fn evaluate(op: Op, lane: &Lane) -> Option<Outcome> {
     let name = op.name();
     if let Some(compared) = compare(name, lane) {
@@ -109,7 +109,7 @@ fn compare(name: &str, lane: &Lane) -> Option<bool> {
     })
 }
 
-/// 0 signalling NaN, 1 quiet NaN, 2..=5 negative infinity, normal, subnormal, zero, 6..=9 the same upwards.
+/// 0 signalling NaN, 1 quiet NaN, 2..=5 negative infinity, normal, subnormal, zero, 6..=9 the positive ones in reverse order.
 fn class(format: Format, bits: u64) -> u32 {
     let negative = bits & format.sign() != 0;
     let magnitude = bits & (format.sign() - 1);
@@ -151,7 +151,7 @@ fn packed(name: &str, lane: &Lane) -> Option<u64> {
     }
 }
 
-/// The operations of `v_fma_mix`, whose sources are f32 by now.
+/// The operations of `v_fma_mix`, whose sources have been converted to f32.
 pub fn mix(lane: &Lane, format: Format) -> u64 {
     let wide = lane.unit(F32);
     let [a, b, c] = lane.s.map(|source| wide.read(source));
@@ -159,12 +159,12 @@ pub fn mix(lane: &Lane, format: Format) -> u64 {
     if format == F32 {
         return wide.write(sum);
     }
-    // Rounded to f32 first, then to a half; an overflow of f32 is one of the half, too.
+    // Rounded to f32 first, then to a half; an overflow of f32 is also an overflow of the half.
     let rounded = Number::of(F32, sum.bits(F32, wide.round));
     lane.unit(format).write(if matches!(rounded, Number::Infinite { .. }) { sum } else { rounded })
 }
 
-/// Sums of two products of halves, one rounding after each.
+/// Sum of two products of halves, rounded after each step.
 pub fn dot2(lane: &Lane) -> u64 {
     let unit = lane.unit(F32).nearest().flushing();
     let half = |source: u64, n: u32| Number::of(F16, source >> (16 * n) & 0xffff);

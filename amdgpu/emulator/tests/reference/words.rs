@@ -1,15 +1,15 @@
-//! Instruction words of an operation with random operands, made from the encoding tables and checked by the decoder.
+//! Generates instruction words with random operands from the encoding tables, verified by the decoder.
 
 use isa::{Arch, Encoding, Flags, Format, Inst, decode};
 
 use super::random::Random;
 
-/// The encodings of a vector operation.
+/// Encodings of a vector operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The shortest, the one of the table.
+    /// The shortest encoding, as listed in the table.
     Short,
-    /// VOP3 of a VOP1, VOP2 or VOPC operation.
+    /// VOP3 encoding of a VOP1, VOP2 or VOPC operation.
     Long,
     Sdwa,
     Dpp,
@@ -28,7 +28,7 @@ pub fn has(row: &Encoding, form: Form) -> bool {
     }
 }
 
-/// A random instruction of the operation in this form; none where the form takes no operands we could draw.
+/// Generates a random instruction of the operation in this form; `None` if no valid operands were found.
 pub fn draw(random: &mut Random, arch: Arch, row: &Encoding, form: Form) -> Option<(Inst, Vec<u8>)> {
     let opcode = u32::from(row.opcode(arch)?);
     for _ in 0..4000 {
@@ -44,8 +44,8 @@ pub fn draw(random: &mut Random, arch: Arch, row: &Encoding, form: Form) -> Opti
     None
 }
 
-/// Whether the instruction means anything that is executed: relative moves are from registers, a buffer's scalar offset is not part of
-/// its resource, swizzles are not those of Fourier transforms.
+/// Whether the emulator supports the instruction: relative moves have register sources, a buffer's scalar offset is not part of
+/// its resource, and swizzles are not FFT patterns.
 fn makes_sense(inst: &Inst) -> bool {
     if inst.op == isa::Op::ds_swizzle_b32 {
         return inst.imm < 0xe000;
@@ -59,7 +59,7 @@ fn makes_sense(inst: &Inst) -> bool {
     !inst.op.name().starts_with("s_movrels") || super::machine::scalar_index(inst.src[0]).is_some()
 }
 
-/// A vector register number; few, so that operands overlap, and even half the time.
+/// A vector register number; from a small range, so that operands overlap, and even in half of the cases.
 fn register(random: &mut Random) -> u32 {
     match random.below(4) {
         0 => random.below(44) as u32,
@@ -77,7 +77,7 @@ fn scalar_register(random: &mut Random) -> u32 {
     }
 }
 
-/// A source of 8 bits: scalar registers, constants, hardware values.
+/// An 8-bit source: scalar registers, constants, hardware values.
 fn scalar(random: &mut Random) -> u32 {
     match random.below(8) {
         0 => 128 + random.below(81) as u32,
@@ -87,12 +87,12 @@ fn scalar(random: &mut Random) -> u32 {
     }
 }
 
-/// A source of 9 bits.
+/// A 9-bit source.
 fn source(random: &mut Random) -> u32 {
     if random.chance(3) { scalar(random) } else { 256 + register(random) }
 }
 
-/// Mostly zero, so that requirements on unused bits are met now and then.
+/// Mostly zero, so that unused bits that must be zero often are.
 fn sparse(random: &mut Random, bits: u32) -> u32 {
     let all = (1_u64 << bits) as u32 - 1;
     match random.below(4) {
@@ -153,16 +153,16 @@ fn words(random: &mut Random, row: &Encoding, opcode: u32, form: Form) -> [u32; 
     }
 }
 
-/// Memory, and the operations that only control the program.
+/// Encodings of memory operations and of operations that only control the program.
 fn memory(random: &mut Random, row: &Encoding, opcode: u32) -> [u32; 3] {
     let registers = (0..4).fold(0, |all, _| all << 8 | (2 * random.below(20) as u32));
     let first = match row.format {
         Format::Sopp => 0xbf80_0000 | opcode << 16 | sparse(random, 16),
-        // Without operands, or the clocks.
+        // No operands, or the clocks.
         Format::Smem if row.src[0] == isa::DataType::None => {
             return [0xc000_0000 | opcode << 18 | (random.below(6) as u32) << 8, 0, 0];
         }
-        // Scalar data and base, with an immediate offset, a scalar one or both.
+        // Scalar data and base, with an immediate offset, a scalar one, or both.
         Format::Smem => {
             let (data, base) = (4 * random.below(6) as u32, 2 * random.below(4) as u32);
             let returns = u32::from(row.flags.has(Flags::ATOMIC) && random.chance(2)) << 16;
@@ -187,7 +187,7 @@ fn memory(random: &mut Random, row: &Encoding, opcode: u32) -> [u32; 3] {
                 Format::Scratch => 1 << 14,
                 _ => 2 << 14,
             };
-            // Bit 13 is what gfx90a calls LDS and scratch of gfx942 SVE.
+            // Bit 13 is LDS on gfx90a, and SVE in scratch instructions of gfx942.
             let (offset, thirteen) = (sparse(random, 13) & 0x1fff, u32::from(random.chance(3)) << 13);
             let returns = u32::from(random.chance(2)) << 16;
             0xdc00_0000 | segment | opcode << 18 | offset | thirteen | returns
@@ -199,7 +199,7 @@ fn memory(random: &mut Random, row: &Encoding, opcode: u32) -> [u32; 3] {
         }
     };
     let second = match row.format {
-        // No scalar address, or one; nothing where loads have their data and stores their result.
+        // With or without a scalar address; the unused data field of loads and result field of stores are zero.
         Format::Flat | Format::Scratch | Format::Global if random.chance(2) => {
             registers & !0x00ff_0000 | 0x007f_0000
         }
@@ -222,7 +222,7 @@ fn memory(random: &mut Random, row: &Encoding, opcode: u32) -> [u32; 3] {
     [first, second & !(unused & if scalar { 0xff00_ff00 } else { !0 }), 0]
 }
 
-/// The three sources, those the operation does not have being zero.
+/// The three sources; sources that the operation does not have are zero.
 fn sources(random: &mut Random, row: &Encoding) -> u32 {
     let mut all = 0;
     for at in 0..3 {

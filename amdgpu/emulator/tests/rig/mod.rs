@@ -1,4 +1,4 @@
-//! What the tests share: compiling kernels with the real toolchain, device memory, and launching.
+//! Shared test harness: compiles kernels with the real toolchain, provides device memory, and launches kernels.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::collections::hash_map::DefaultHasher;
@@ -26,7 +26,7 @@ fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
 }
 
-/// Runs a compiler, with its output kept under a name that changes with its input.
+/// Runs a compiler and caches its output under a name derived from its input.
 fn build(source: &Path, key: &str, command: impl Fn(&Path) -> Command) -> Vec<u8> {
     let text = std::fs::read(source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
     let mut hasher = DefaultHasher::new();
@@ -44,7 +44,7 @@ fn build(source: &Path, key: &str, command: impl Fn(&Path) -> Command) -> Vec<u8
     std::fs::read(out).unwrap()
 }
 
-/// A code object from a HIP file.
+/// Compiles a HIP file to a code object.
 pub fn hip(file: &str, arch: Arch, flags: &[&str]) -> Arc<[u8]> {
     let source = kernels().join(file);
     let toolchain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/toolchain").canonicalize();
@@ -70,7 +70,7 @@ pub fn hip(file: &str, arch: Arch, flags: &[&str]) -> Arc<[u8]> {
     image.into()
 }
 
-/// A code object from an assembler file.
+/// Assembles a file to a code object.
 pub fn assembly(file: &str, arch: Arch) -> Arc<[u8]> {
     assemble(&kernels().join(file), arch)
 }
@@ -89,11 +89,11 @@ fn assemble(source: &Path, arch: Arch) -> Arc<[u8]> {
     image.into()
 }
 
-/// Bytes a snippet's kernel writes: 32 scalars, then 16 vector registers.
+/// Bytes that a snippet's kernel writes: 32 scalars, then 16 vector registers.
 pub const SNIPPET_BYTES: usize = 128 + 16 * 256;
 
-/// A kernel `snippet` around assembler text. Its argument is a pointer, in s[0:1] (to `SNIPPET_BYTES` of results) and s[2:3] (to
-/// whatever the test put behind them). v0 is the lane. Afterwards s16..s47 and v16..v31 are stored.
+/// Wraps assembler text in a kernel `snippet`. Its argument is a pointer, in s[0:1] (to `SNIPPET_BYTES` of results) and s[2:3]
+/// (to the test's data after them). v0 is the lane number. At the end s16..s47 and v16..v31 are stored.
 pub fn snippet(arch: Arch, body: &str) -> Arc<[u8]> {
     let mut text = String::from(
         ".amdhsa_code_object_version 5\n.text\n.globl snippet\n.p2align 8\n.type snippet,@function\nsnippet:\n\
@@ -120,7 +120,7 @@ pub fn snippet(arch: Arch, body: &str) -> Arc<[u8]> {
     assemble(&source, arch)
 }
 
-/// Runs a snippet on one wave, with `extra` behind the results: scalars, vectors, and `extra` afterwards.
+/// Runs a snippet on one wave, with `extra` after the results. Returns scalars, vectors, and `extra` as left by the snippet.
 pub fn run_snippet(arch: Arch, body: &str, extra: &[u8]) -> (Vec<u32>, Vec<[u32; 64]>, Vec<u8>) {
     let rig = Rig::new(arch, snippet(arch, body));
     let mut data = vec![0u8; SNIPPET_BYTES];
@@ -136,7 +136,7 @@ pub fn run_snippet(arch: Arch, body: &str, extra: &[u8]) -> (Vec<u32>, Vec<[u32;
     (dwords[..32].to_vec(), vectors, bytes[SNIPPET_BYTES..][..extra.len()].to_vec())
 }
 
-/// Device memory: a host allocation that kernels may touch.
+/// Device memory: a host allocation that kernels may access.
 pub struct Allocation<T: Copy> {
     data: *mut T,
     len: usize,
@@ -194,18 +194,18 @@ impl Args {
     }
 }
 
-/// A device with one module loaded.
+/// A device with one loaded module.
 pub struct Rig {
     pub gpu: Gpu,
     pub memory: Arc<Memory>,
     pub module: Module,
     pub output: Arc<Mutex<Vec<u8>>>,
-    /// Where the module lies.
+    /// Memory in which the module is loaded.
     _image: Box<[u128]>,
 }
 
 impl Rig {
-    /// Runs become native code at once, of the best level there is, unless the test's name says otherwise.
+    /// Creates a device. Runs become native code immediately, at the best CPU level, unless the test's name says otherwise.
     pub fn new(arch: Arch, image: Arc<[u8]>) -> Rig {
         let test = env!("CARGO_CRATE_NAME");
         let compilation = match test.ends_with("_by_micro_ops") {
@@ -221,7 +221,7 @@ impl Rig {
         let memory = Arc::new(Memory::new());
         let place = vec![0u128; object.load_size() as usize / 16 + 512].into_boxed_slice();
         let base = (place.as_ptr() as u64).next_multiple_of(4096);
-        // SAFETY: the block has a page more than the module needs and lives as long as the rig.
+        // SAFETY: the block is a page larger than the module needs, and lives as long as the rig.
         let module = unsafe { Module::load(object, config.arch, base, &memory) }.unwrap();
         Rig { gpu: Gpu::new(config), memory, module, output: Arc::default(), _image: place }
     }
@@ -238,7 +238,7 @@ impl Rig {
         Allocation { data, len, memory: self.memory.clone() }
     }
 
-    /// A launch of `blocks` whole workgroups.
+    /// Creates a launch of `blocks` full workgroups.
     pub fn dispatch(&self, kernel: &str, blocks: [u32; 3], threads: [u32; 3], args: Args) -> Dispatch {
         let kernel = self.module.kernel(kernel).unwrap_or_else(|| panic!("no kernel {kernel}")).clone();
         let grid = [blocks[0] * threads[0], blocks[1] * threads[1], blocks[2] * threads[2]];

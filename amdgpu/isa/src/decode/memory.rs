@@ -1,4 +1,4 @@
-//! DS, FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF and MIMG.
+//! Decoders for DS, FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF and MIMG.
 
 use super::operand::{Literal, scalar_source, sgpr, vgpr, vgpr_or_agpr};
 use super::{Code, Decoded, Fault, bit, blank, field, require};
@@ -31,7 +31,7 @@ pub fn ds(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
         if row.src[index] == DataType::None {
             require(register == 0)?;
         } else {
-            // The wave-synchronisation operations have data in the place of the address.
+            // The GWS (global wave sync) operations have data in the address field.
             let data = index > 0 || row.flags.has(Flags::GDS_ONLY);
             inst.src[index] = vgpr_or_agpr(register, row.src[index], accumulation && data)?;
         }
@@ -39,7 +39,7 @@ pub fn ds(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
     Ok(inst)
 }
 
-/// GLOBAL and SCRATCH share the prefix of FLAT.
+/// Segment of the FLAT family: GLOBAL and SCRATCH share its prefix.
 pub fn flat_segment(word: u32) -> Option<Format> {
     [Some(Format::Flat), Some(Format::Scratch), Some(Format::Global), None][field(word, 14, 2) as usize]
 }
@@ -134,7 +134,7 @@ pub fn mtbuf(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
     Ok(inst)
 }
 
-/// The fields that MUBUF and MTBUF share.
+/// Decodes the fields that MUBUF and MTBUF share.
 fn buffer(inst: &mut Inst, row: &Encoding, word: u32, second: u32, accumulation: bool) -> Decoded<()> {
     inst.imm = field(word, 0, 12) as i32;
     inst.memory.offen = bit(word, 12);

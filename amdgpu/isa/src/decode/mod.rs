@@ -1,4 +1,4 @@
-//! From bytes to [`Inst`]. Strict: a set bit that no field of the encoding owns makes the word unknown.
+//! Decoder from bytes to [`Inst`]. Strict: a set bit that belongs to no field of the encoding makes the instruction unknown.
 
 mod memory;
 mod operand;
@@ -8,7 +8,7 @@ mod vector;
 use crate::table::{Encoding, Family, lookup};
 use crate::{Arch, Format, Inst, MemoryBits, Modifiers, Operand};
 
-/// Why bytes are not an instruction.
+/// Error of decoding an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The code ends inside the instruction.
@@ -17,14 +17,14 @@ pub enum DecodeError {
     /// No instruction of the architecture has this encoding.
     #[error("unknown {format} instruction {:#010x} {:#010x}", words[0], words[1])]
     Unknown {
-        /// The encoding family, as the vendor's manuals name it.
+        /// The encoding family, as named in AMD's manuals.
         format: &'static str,
         /// The first two words; the second is zero at the end of the code.
         words: [u32; 2],
     },
 }
 
-/// Decodes the instruction at the start of `bytes`, of which it uses at most 12.
+/// Decodes the instruction at the start of `bytes`. Reads at most 12 bytes.
 pub fn decode(arch: Arch, bytes: &[u8]) -> Result<Inst, DecodeError> {
     let mut code = Code { bytes, used: 0 };
     let word = code.word()?;
@@ -66,7 +66,7 @@ pub fn decode(arch: Arch, bytes: &[u8]) -> Result<Inst, DecodeError> {
     }
 }
 
-/// Why one decoder of a family gave up.
+/// Why the decoder of a family failed.
 enum Fault {
     Unknown,
     Truncated(DecodeError),
@@ -80,7 +80,7 @@ impl From<DecodeError> for Fault {
 
 type Decoded<T = Inst> = Result<T, Fault>;
 
-/// The bytes at the program counter, and how many are used so far.
+/// The bytes at the program counter, and the number used so far.
 struct Code<'a> {
     bytes: &'a [u8],
     used: usize,
@@ -96,7 +96,7 @@ impl Code<'_> {
     }
 }
 
-/// An instruction of this row with nothing set yet.
+/// An instruction of this row with no fields set yet.
 fn blank(row: &Encoding, format: Format) -> Inst {
     Inst {
         op: row.op,
@@ -113,7 +113,7 @@ fn blank(row: &Encoding, format: Format) -> Inst {
     }
 }
 
-/// `width` bits of `word` from bit `low`.
+/// Extracts `width` bits of `word` from bit `low`.
 fn field(word: u32, low: u32, width: u32) -> u32 {
     word >> low & ((1 << width) - 1)
 }
@@ -122,7 +122,7 @@ fn bit(word: u32, index: u32) -> bool {
     word >> index & 1 != 0
 }
 
-/// Unknown unless `condition`.
+/// Fails with `Unknown` unless `condition` holds.
 fn require(condition: bool) -> Decoded<()> {
     if condition { Ok(()) } else { Err(Fault::Unknown) }
 }

@@ -1,17 +1,17 @@
-//! Operand fields: scalar destinations, 8- and 9-bit sources, register tuples.
+//! Decoders for operand fields: scalar destinations, 8- and 9-bit sources, register tuples.
 
 use super::{Code, Decoded, Fault, require};
 use crate::{DataType, Operand};
 
-/// Value of a source field that announces a literal.
+/// Value of a source field that means a literal follows.
 const LITERAL: u32 = 255;
-/// First value of a 9-bit source field that names a vector register.
+/// First value of a 9-bit source field that is a vector register.
 const FIRST_VGPR: u32 = 256;
-/// Scalar registers that tuples may reach into: s0..s101 and the two that alias FLAT_SCRATCH.
+/// Scalar registers that tuples may extend into: s0..s101 and the two that alias FLAT_SCRATCH.
 const SGPRS: u32 = 104;
 const TTMPS: u32 = 16;
 
-/// A scalar register field of 7 bits, as destination or source of `dwords` registers.
+/// Decodes a 7-bit scalar register field, a destination or source of `dwords` registers.
 pub fn sgpr(value: u32, dwords: u32) -> Decoded<Operand> {
     let first_ttmp = 108;
     Ok(match value {
@@ -38,8 +38,7 @@ pub fn sgpr(value: u32, dwords: u32) -> Decoded<Operand> {
     })
 }
 
-/// Tuples of scalar registers begin at a multiple of their size, of four for the larger ones; the hardware ignores
-/// the low bits.
+/// Scalar register tuples start at a multiple of their size, or of four for larger ones; the hardware ignores the low bits.
 fn aligned(first: u32, dwords: u32) -> u32 {
     match dwords {
         1 => first,
@@ -48,7 +47,7 @@ fn aligned(first: u32, dwords: u32) -> u32 {
     }
 }
 
-/// A source field of 8 bits: scalar registers, constants, or a literal that follows the instruction.
+/// Decodes an 8-bit source field: scalar registers, constants, or a literal that follows the instruction.
 pub fn scalar_source(value: u32, data_type: DataType, literal: &mut Literal) -> Decoded<Operand> {
     let dwords = data_type.dwords();
     Ok(match value {
@@ -69,7 +68,7 @@ pub fn scalar_source(value: u32, data_type: DataType, literal: &mut Literal) -> 
     })
 }
 
-/// A source field of 9 bits: as [`scalar_source`], and the vector registers.
+/// Decodes a 9-bit source field: like [`scalar_source`], plus vector registers.
 pub fn vector_source(value: u32, data_type: DataType, literal: &mut Literal) -> Decoded<Operand> {
     if value >= FIRST_VGPR {
         return vgpr(value - FIRST_VGPR, data_type);
@@ -80,13 +79,13 @@ pub fn vector_source(value: u32, data_type: DataType, literal: &mut Literal) -> 
     scalar_source(value, data_type, literal)
 }
 
-/// A vector register field of 8 bits.
+/// Decodes an 8-bit vector register field.
 pub fn vgpr(first: u32, data_type: DataType) -> Decoded<Operand> {
     require(first + data_type.dwords() <= 256)?;
     Ok(Operand::Vgpr(first as u8))
 }
 
-/// A register of the vector or the accumulation file.
+/// Decodes a register of the vector or the accumulation register file.
 pub fn vgpr_or_agpr(first: u32, data_type: DataType, accumulation: bool) -> Decoded<Operand> {
     let Operand::Vgpr(first) = vgpr(first, data_type)? else { return Err(Fault::Unknown) };
     Ok(if accumulation { Operand::Agpr(first) } else { Operand::Vgpr(first) })
@@ -95,19 +94,19 @@ pub fn vgpr_or_agpr(first: u32, data_type: DataType, accumulation: bool) -> Deco
 const INLINE_FLOATS: [f32; 9] =
     [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, std::f32::consts::FRAC_1_PI / 2.0];
 
-/// The literal of an instruction: read once, however many sources name it.
+/// Literal of an instruction, read once even if several sources use it.
 pub struct Literal<'a, 'b> {
     code: Option<&'a mut Code<'b>>,
     value: Option<u32>,
 }
 
 impl<'a, 'b> Literal<'a, 'b> {
-    /// A literal may follow.
+    /// For encodings that may be followed by a literal.
     pub fn of(code: &'a mut Code<'b>) -> Self {
         Literal { code: Some(code), value: None }
     }
 
-    /// The encoding has no room for a literal.
+    /// For encodings that cannot have a literal.
     pub fn none() -> Self {
         Literal { code: None, value: None }
     }

@@ -1,4 +1,4 @@
-//! SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
+//! Decoders for SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
 
 use super::operand::{Literal, scalar_source, sgpr};
 use super::{Code, Decoded, bit, blank, field, require};

@@ -1,15 +1,15 @@
-//! VOP1, VOP2, VOPC, VOP3 and VOP3P, with their SDWA and DPP forms.
+//! Decoders for VOP1, VOP2, VOPC, VOP3 and VOP3P, with their SDWA and DPP forms.
 
 use super::operand::{Literal, scalar_source, sgpr, vector_source, vgpr, vgpr_or_agpr};
 use super::{Code, Decoded, Fault, bit, blank, field, require};
 use crate::table::{Encoding, Flags};
 use crate::{DataType, Dpp, Format, Inst, Operand, Sdwa};
 
-/// Values of the first source that announce another word.
+/// Values of the first source field that mean an SDWA or DPP word follows.
 const SDWA: u32 = 249;
 const DPP: u32 = 250;
 
-/// The SDWA selection of all 32 bits.
+/// SDWA selection of all 32 bits.
 const DWORD: u8 = 6;
 
 pub fn vop1(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
@@ -62,7 +62,7 @@ pub fn vopc(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
     Ok(inst)
 }
 
-/// The first source of a short form, which may turn it into SDWA or DPP.
+/// Decodes the first source of a 32-bit form, which may make it an SDWA or DPP form.
 fn first_source(inst: &mut Inst, row: &Encoding, word: u32, code: &mut Code) -> Decoded<()> {
     match field(word, 0, 9) {
         SDWA if row.flags.has(Flags::SDWA) => sdwa(inst, row, code.word()?),
@@ -91,12 +91,12 @@ fn sdwa(inst: &mut Inst, row: &Encoding, word: u32) -> Decoded<()> {
     inst.src[0] = source(field(word, 0, 8), bit(word, 23), row.src[0])?;
     if bit(word, 31) {
         require(!one_source)?;
-        // The second source is a vector register of the first word, or with this bit the scalar of that number.
+        // The second source is a vector register of the first word; with this bit set, the same number is a scalar operand.
         let Operand::Vgpr(register) = inst.src[1] else { return Err(Fault::Unknown) };
         inst.src[1] = source(register.into(), true, row.src[1])?;
     }
     if compare {
-        // Without the bit the result goes to VCC.
+        // Without this bit the result goes to VCC.
         if bit(word, 15) {
             inst.sdst = sgpr(field(word, 8, 7), 2)?;
         }
@@ -156,12 +156,12 @@ fn dpp(inst: &mut Inst, row: &Encoding, word: u32) -> Decoded<()> {
     Ok(())
 }
 
-/// Whether `neg` and `abs` of this source mean what they say.
+/// Whether `neg` and `abs` apply to this source.
 fn takes_float_modifiers(row: &Encoding, index: usize) -> bool {
     row.flags.has(Flags::MODS) && is_floating(row, index) || row.flags.has(Flags::MODS0) && index == 0
 }
 
-/// v_cndmask moves bits but takes the modifiers of floating-point operands.
+/// v_cndmask moves bits, but accepts the modifiers of floating-point operands.
 fn is_floating(row: &Encoding, index: usize) -> bool {
     row.src[index].is_float() || row.flags.has(Flags::CARRY_IN) && index < 2
 }
@@ -226,7 +226,7 @@ pub fn vop3(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
             require(inst.src[2] != Operand::ExecLo)?;
         } else {
             inst.src[index] = vector_source(value, row.src[index], &mut Literal::none())?;
-            // No constant and no run of scalar registers is that long.
+            // Wider operands cannot be constants or scalar registers.
             require(row.src[index].dwords() <= 2 || matches!(inst.src[index], Operand::Vgpr(_)))?;
         }
         if row.flags.has(Flags::NEG) {
@@ -236,7 +236,7 @@ pub fn vop3(row: &Encoding, word: u32, code: &mut Code) -> Decoded {
         }
     }
     if row.flags.has(Flags::LANE) {
-        // The lane number is a scalar; v_readlane reads a vector register, v_writelane writes a scalar into one.
+        // The lane number is scalar; v_readlane reads a vector register, v_writelane writes a scalar into one.
         let scalar = |operand| !matches!(operand, Operand::Vgpr(_) | Operand::LdsDirect);
         let reads = row.flags.has(Flags::SGPR_DST);
         require(scalar(inst.src[1]) && scalar(inst.src[0]) != reads)?;
@@ -300,7 +300,7 @@ fn matrix(row: &Encoding, word: u32, second: u32) -> Decoded {
     Ok(inst)
 }
 
-/// v_accvgpr_read and v_accvgpr_write: one side is an accumulation register.
+/// Decodes v_accvgpr_read and v_accvgpr_write: one side is an accumulation register.
 fn accvgpr(mut inst: Inst, row: &Encoding, word: u32, second: u32) -> Decoded {
     let write = !row.flags.has(Flags::VGPR_ONLY);
     inst.dst = vgpr_or_agpr(field(word, 0, 8), row.dst, write)?;
@@ -308,12 +308,12 @@ fn accvgpr(mut inst: Inst, row: &Encoding, word: u32, second: u32) -> Decoded {
     if !write {
         inst.src[0] = accumulation(inst.src[0])?;
     }
-    // Compilers set the bits that say "high half" in packed operations; here they mean nothing.
+    // Compilers set the bits that select the high half in packed operations; they have no meaning here.
     require(field(word, 8, 6) == 0 && field(second, 9, 18) == 0 && field(second, 29, 3) == 0)?;
     Ok(inst)
 }
 
-/// The accumulation register in the place of a vector register.
+/// Turns a vector register into the accumulation register of the same number.
 fn accumulation(operand: Operand) -> Decoded<Operand> {
     match operand {
         Operand::Vgpr(first) => Ok(Operand::Agpr(first)),

@@ -1,22 +1,22 @@
-//! Encoding families by the leading bits of the first word.
+//! Encoding families, by the leading bits of the first word.
 
 use crate::Format;
 
-/// One family: the word belongs to it when `word >> shift == prefix`.
+/// An encoding family. A word belongs to it if `word >> shift == prefix`.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     shift: u32,
     prefix: u32,
-    /// Name for messages about words that do not decode.
+    /// Name for error messages about words that cannot be decoded.
     pub name: &'static str,
-    /// `None` for families that neither architecture has.
+    /// `None` for families that neither architecture supports.
     pub format: Option<Format>,
-    /// Lowest bit and width of the opcode.
+    /// Lowest bit and width of the opcode field.
     opcode: (u32, u32),
 }
 
 impl Family {
-    /// The family of an instruction that begins with `word`.
+    /// Returns the family of an instruction that starts with `word`.
     pub fn of(word: u32) -> &'static Family {
         FAMILIES.iter().find(|family| word >> family.shift == family.prefix).unwrap_or(&RESERVED)
     }
@@ -38,7 +38,7 @@ const fn family(
     Family { shift, prefix, name, format, opcode: (low, width) }
 }
 
-/// More specific prefixes come first.
+/// Longer prefixes come first.
 #[rustfmt::skip]
 const FAMILIES: &[Family] = &[
     //     shift prefix       name     format                 opcode

@@ -1,4 +1,4 @@
-//! What a row of an encoding table says beyond opcode and operand types.
+//! Flags of encoding table rows: properties other than opcode and operand types.
 
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident)*) => {
@@ -11,42 +11,42 @@ macro_rules! flags {
     };
 }
 
-/// A set of row properties.
+/// A set of row flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u64);
 
 flags! {
     // vector: which modifiers the 64-bit, SDWA and DPP forms take
-    /// Sources take `neg` and `abs`; an integer source among them takes `sext` in the place of `neg`.
+    /// Sources accept `neg` and `abs`; an integer source among them accepts `sext` instead of `neg`.
     MODS
-    /// Only the first source takes `neg` and `abs`.
+    /// Only the first source accepts `neg` and `abs`.
     MODS0
-    /// Sources take `neg` only (the bits of `abs` hold the scalar destination).
+    /// Sources accept `neg` only (the `abs` bits hold the scalar destination).
     NEG
-    /// The bits of `neg` and `abs` mean nothing here and may have any value.
+    /// The `neg` and `abs` bits are ignored and may have any value.
     MODS_IGNORED
     CLAMP
     OMOD
     OPSEL
-    /// `op_sel` covers three sources though there are two.
+    /// `op_sel` has bits for three sources although there are two.
     OPSEL3
     // vector: which encodings exist besides the table's own
     NO_E64
-    /// The mnemonic never carries a suffix for its encoding.
+    /// The mnemonic never has an encoding suffix.
     NO_SUFFIX
     SDWA
     /// The SDWA form writes the whole destination.
     SDWA_WHOLE_DST
     DPP
     // vector: unusual operands
-    /// Writes a lane mask besides the vector result.
+    /// Writes a lane mask in addition to the vector result.
     CARRY_OUT
     /// The last source is a lane mask: VCC in the 32-bit forms.
     CARRY_IN
     SGPR_DST
     /// The first source is a vector register.
     VGPR_ONLY
-    /// v_readlane, v_writelane: scalar operands only where the lane number or the value is.
+    /// v_readlane, v_writelane: the lane number is scalar, and the value is scalar for v_writelane.
     LANE
     /// The literal is the last source.
     LITERAL_LAST
@@ -57,10 +57,10 @@ flags! {
     SMFMAC
     F64
     ACCVGPR
-    /// Mixed-precision FMA: `op_sel_hi` chooses the type of a source, and `neg_hi` is `abs`.
+    /// Mixed-precision FMA: `op_sel_hi` selects the type of a source, and `neg_hi` is `abs`.
     MIX
     // scalar
-    /// The source is no constant.
+    /// The source cannot be a constant.
     SGPR_ONLY
     GPR_IDX
     BRANCH
@@ -74,9 +74,9 @@ flags! {
     /// Writes memory (or, for s_setreg, a hardware register).
     STORE
     ATOMIC
-    /// An atomic with a comparison: twice the data.
+    /// An atomic with a comparison: twice as much data.
     COMPARE
-    /// Two 8-bit offsets in the place of one of 16 bits.
+    /// Two 8-bit offsets instead of one 16-bit offset.
     OFFSET2
     GDS_ONLY
     NO_GDS

@@ -1,7 +1,7 @@
-//! The encoding tables: one aligned line per encoding, and the lookups made from them.
+//! Encoding tables: one aligned line per encoding, and the lookup functions.
 //!
-//! Each table is a macro that hands its rows to the next one; the last of the chain gets all rows and makes the
-//! [`Op`] enumeration and [`ENCODINGS`] of them, so that a mnemonic is written down once.
+//! Each table is a macro that passes its rows to the next one. The last one receives all rows and generates the [`Op`]
+//! enumeration and [`ENCODINGS`] from them, so that every mnemonic is written only once.
 
 #[macro_use]
 mod ds;
@@ -52,7 +52,7 @@ use crate::{Arch, DataType, Format};
 #[derive(Clone, Copy, Debug)]
 pub struct Encoding {
     pub op: Op,
-    /// The table the row stands in: the shortest form of the operation.
+    /// The table that contains the row: the shortest form of the operation.
     pub format: Format,
     gfx90a: u16,
     gfx942: u16,
@@ -62,7 +62,7 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// The opcode on `arch`, if the operation exists there.
+    /// Opcode on `arch`, if the operation exists there.
     pub const fn opcode(&self, arch: Arch) -> Option<u16> {
         let opcode = match arch {
             Arch::Gfx90a => self.gfx90a,
@@ -71,7 +71,7 @@ impl Encoding {
         if opcode == ABSENT { None } else { Some(opcode) }
     }
 
-    /// The number of sources.
+    /// Number of sources.
     pub const fn source_count(&self) -> usize {
         let mut count = 0;
         while count < self.src.len() && !matches!(self.src[count], DataType::None) {
@@ -81,13 +81,13 @@ impl Encoding {
     }
 }
 
-/// The row of an operation.
+/// Row of an operation.
 pub fn encoding(op: Op) -> &'static Encoding {
     &ENCODINGS[op as usize]
 }
 
-/// The row with this opcode in the opcode space of `format` (for [`Format::Vop3`] with the 64-bit forms of VOP1, VOP2
-/// and VOPC).
+/// Row with this opcode in the opcode space of `format`. That of [`Format::Vop3`] includes the 64-bit forms of VOP1, VOP2 and
+/// VOPC.
 pub fn lookup(arch: Arch, format: Format, opcode: u32) -> Option<&'static Encoding> {
     static GFX90A: Lookup = Lookup::new(Arch::Gfx90a);
     static GFX942: Lookup = Lookup::new(Arch::Gfx942);
@@ -101,7 +101,7 @@ pub fn lookup(arch: Arch, format: Format, opcode: u32) -> Option<&'static Encodi
 
 const ABSENT: u16 = u16::MAX;
 
-/// Where the 64-bit forms of the short formats begin in the opcode space of VOP3.
+/// Offset of the 64-bit forms of a 32-bit format in the opcode space of VOP3.
 const fn e64_base(format: Format) -> Option<u16> {
     match format {
         Format::Vopc => Some(0x000),
@@ -200,7 +200,7 @@ sop1! {
 }
 
 impl Op {
-    /// The operation with this mnemonic.
+    /// Returns the operation with this mnemonic.
     pub fn from_name(name: &str) -> Option<Op> {
         use std::{collections::HashMap, sync::LazyLock};
         static BY_NAME: LazyLock<HashMap<&'static str, Op>> =
@@ -208,7 +208,7 @@ impl Op {
         BY_NAME.get(name).copied()
     }
 
-    /// The row of the encoding tables.
+    /// Row in the encoding tables.
     pub fn encoding(self) -> &'static Encoding {
         encoding(self)
     }

@@ -1,4 +1,4 @@
-//! SMEM: scalar memory. The first source is the base; `dst` is the data, also of stores and atomics.
+//! SMEM: scalar memory. The first source is the base; `dst` is the data, for stores and atomics as well.
 
 #[rustfmt::skip]
 macro_rules! smem {

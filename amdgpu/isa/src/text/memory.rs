@@ -1,4 +1,4 @@
-//! DS, FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF and MIMG.
+//! Disassembly of DS, FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF and MIMG.
 
 use super::{Line, operand::operand};
 use crate::table::Flags;
@@ -25,12 +25,12 @@ pub fn ds(inst: &Inst) -> String {
     } else {
         line.value("offset", inst.imm);
     }
-    // Only the wave-synchronisation operations have a GDS to speak of.
+    // Only the GWS (global wave sync) operations print the `gds` flag.
     line.flag(row.flags.has(Flags::GDS_ONLY), "gds");
     line.text
 }
 
-/// The pattern of ds_swizzle_b32: a quad permutation, or and/or/xor masks on the lane number.
+/// Pattern of ds_swizzle_b32: a quad permutation, or and/or/xor masks on the lane number.
 fn swizzle(imm: u32) -> String {
     if imm & 0xff00 == 0x8000 {
         let lane = |quarter: u32| imm >> (2 * quarter) & 3;
@@ -50,7 +50,7 @@ fn swizzle(imm: u32) -> String {
     if group > 1 && group.is_power_of_two() && or < group && xor == 0 {
         return format!("offset:swizzle(BROADCAST,{group},{or})");
     }
-    // From the highest bit of the lane number: 0 and 1 force it, p preserves and i inverts it.
+    // From the highest bit of the lane number: 0 and 1 force the bit, p preserves it, i inverts it.
     let mask: String = (0..5)
         .rev()
         .map(|bit| match (and >> bit & 1, or >> bit & 1, xor >> bit & 1) {
@@ -126,7 +126,7 @@ pub fn buffer(arch: Arch, inst: &Inst) -> String {
     line.text
 }
 
-/// Data and number format, each left out when it is the assembler's default.
+/// Data format and number format, each omitted when it is the assembler's default.
 fn buffer_format(line: &mut Line, inst: &Inst) {
     const DATA: [&str; 16] = [
         "INVALID",
@@ -185,7 +185,7 @@ pub fn image(inst: &Inst) -> String {
     line.text
 }
 
-/// Consecutive vector registers in a number that no [`DataType`] has.
+/// Consecutive vector registers, for counts that no [`DataType`] has.
 fn register_run(first: Operand, dwords: u32) -> String {
     let (file, first) = match first {
         Operand::Agpr(first) => ('a', first),

@@ -1,4 +1,4 @@
-//! From [`Inst`] to text, in the syntax of LLVM's assembler.
+//! Disassembler from [`Inst`] to text, in LLVM assembler syntax.
 
 mod memory;
 mod operand;
@@ -7,8 +7,8 @@ mod vector;
 
 use crate::{Arch, Format, Inst};
 
-/// The assembler text of an instruction at address `pc`. LLVM's assembler turns it back into the same instruction;
-/// branches carry their target's address as a comment.
+/// Assembler text of an instruction at address `pc`. LLVM's assembler assembles it to an equivalent instruction. Branches have
+/// their target address as a comment.
 pub fn disassemble(arch: Arch, inst: &Inst, pc: u64) -> String {
     match inst.format {
         Format::Sop1 | Format::Sop2 | Format::Sopc => scalar::sop(inst),
@@ -25,7 +25,7 @@ pub fn disassemble(arch: Arch, inst: &Inst, pc: u64) -> String {
     }
 }
 
-/// A line under construction: mnemonic, operands separated by commas, then modifiers separated by spaces.
+/// A line under construction: mnemonic, comma-separated operands, then space-separated modifiers.
 struct Line {
     text: String,
     operands: usize,
@@ -53,14 +53,14 @@ impl Line {
         }
     }
 
-    /// `name:value` unless the value is zero.
+    /// Appends `name:value` unless the value is zero.
     fn value(&mut self, name: &str, value: i32) {
         if value != 0 {
             self.modifier(format!("{name}:{value}"));
         }
     }
 
-    /// `name:[1,0,...]`, the low bits first.
+    /// Appends `name:[1,0,...]`, low bits first.
     fn bits(&mut self, name: &str, value: u8, count: usize) {
         let bits: Vec<String> = (0..count).map(|bit| (value >> bit & 1).to_string()).collect();
         self.modifier(format!("{name}:[{}]", bits.join(",")));

@@ -1,8 +1,8 @@
-//! Names of registers and constants.
+//! Text of registers and constants.
 
 use crate::{DataType, Element, Operand};
 
-/// The text of an operand of this type.
+/// Text of an operand of this type.
 pub fn operand(operand: Operand, data_type: DataType) -> String {
     let dwords = data_type.dwords().max(1);
     let tuple = |file: &str, first: u8| match dwords {
@@ -40,7 +40,7 @@ pub fn operand(operand: Operand, data_type: DataType) -> String {
     }
 }
 
-/// The inline floats: as f32, f16, the upper half of f64, and how they are written.
+/// Inline floats: bits as f32, f16 and upper half of f64, and the text.
 const FLOATS: [(u32, u32, u32, &str); 9] = [
     (0x3f00_0000, 0x3800, 0x3fe0_0000, "0.5"),
     (0xbf00_0000, 0xb800, 0xbfe0_0000, "-0.5"),
@@ -53,7 +53,7 @@ const FLOATS: [(u32, u32, u32, &str); 9] = [
     (0x3e22_f983, 0x3118, 0x3fc4_5f30, "0.15915494"),
 ];
 
-/// An integer operand of 16 bits has no spelling for the inline floats: they are written as their bits.
+/// 16-bit integer operands have no notation for inline floats; these are written as their bits.
 fn is_int16(data_type: DataType) -> bool {
     data_type.element_bits() == 16 && data_type.count() == 1 && data_type.element() != Element::Float
 }
@@ -71,7 +71,7 @@ fn inline_float(bits: u32, data_type: DataType) -> String {
     text.to_string()
 }
 
-/// A literal that an inline constant could have expressed is written like one.
+/// A literal that could be an inline constant is written like one.
 fn literal(value: u32, data_type: DataType) -> String {
     let inline_int = |value: i64| (-16..=64).contains(&value).then(|| value.to_string());
     let float = |key: fn(&(u32, u32, u32, &'static str)) -> u32, value: u32| {
@@ -79,7 +79,7 @@ fn literal(value: u32, data_type: DataType) -> String {
     };
     let text = match (data_type.element_bits(), data_type.count(), data_type.element()) {
         (64, _, Element::Float) if value == 0 => Some("0".to_string()),
-        // A 32-bit literal is the upper half; no literal is the lower half of 1/2pi.
+        // A 32-bit literal is the upper half, so it cannot be 1/(2*pi), whose lower half is not zero.
         (64, _, Element::Float) => float(|f| f.2, value).filter(|text| text != FLOATS[8].3),
         (64, ..) => inline_int(value.into()),
         (16, 1, Element::Float) => {

@@ -1,4 +1,4 @@
-//! SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
+//! Disassembly of SOP1, SOP2, SOPC, SOPK, SOPP and SMEM.
 
 use super::{Line, operand::operand};
 use crate::table::Flags;
@@ -24,7 +24,7 @@ pub fn sopk(arch: Arch, inst: &Inst, pc: u64) -> String {
     let imm = inst.imm as u16;
     let mut line = Line::new(inst.op.name());
     if row.flags.has(Flags::HWREG) {
-        // s_getreg names its destination first, s_setreg the register it writes.
+        // s_getreg has its destination first, s_setreg the hardware register that it writes.
         let mut operands = vec![hwreg(arch, imm)];
         if row.flags.has(Flags::LITERAL_LAST) {
             operands.push(operand(inst.src[0], row.src[0]));
@@ -65,12 +65,12 @@ pub fn sopp(inst: &Inst, pc: u64) -> String {
     line.text
 }
 
-/// Immediates are decimal as far as the inline constants go.
+/// Formats an immediate: decimal in the range of inline constants, else hexadecimal.
 fn small_or_hex(imm: u16) -> String {
     if imm <= 64 { imm.to_string() } else { format!("{imm:#x}") }
 }
 
-/// The address a branch goes to, as a comment.
+/// Appends the target address of a branch as a comment.
 fn branch_target(line: &mut Line, inst: &Inst, pc: u64) {
     if inst.encoding().flags.has(Flags::BRANCH) {
         let target = pc.wrapping_add(4).wrapping_add_signed(i64::from(inst.imm) * 4);
@@ -87,7 +87,7 @@ fn gpr_idx(imm: u32) -> String {
     format!("gpr_idx({})", set.join(","))
 }
 
-/// Counters that wait for nothing (all bits set) are left out, unless all are.
+/// Formats the operand of s_waitcnt. Counters that wait for nothing (all bits set) are omitted, unless all of them are.
 fn waitcnt(imm: u16) -> String {
     let vector = imm & 0xf | imm >> 10 & 0x30;
     let export = imm >> 4 & 0x7;
@@ -127,7 +127,7 @@ fn sendmsg(imm: u16) -> String {
     }
 }
 
-/// Hardware registers of s_getreg and s_setreg; an empty name is none.
+/// Hardware registers of s_getreg and s_setreg; an empty name means that the number is unused.
 const HWREGS: [&str; 25] = [
     "",
     "HW_REG_MODE",
@@ -156,7 +156,7 @@ const HWREGS: [&str; 25] = [
     "HW_REG_SQ_PERF_SNAPSHOT_PC_HI",
 ];
 
-/// The first register that gfx90a does not have.
+/// The first hardware register that gfx90a does not have.
 const FIRST_GFX942_HWREG: usize = 20;
 
 fn hwreg(arch: Arch, imm: u16) -> String {

@@ -1,4 +1,4 @@
-//! VOP1, VOP2, VOPC, VOP3 and VOP3P, with their SDWA and DPP forms.
+//! Disassembly of VOP1, VOP2, VOPC, VOP3 and VOP3P, with their SDWA and DPP forms.
 
 use super::{Line, operand::operand};
 use crate::table::Flags;
@@ -32,7 +32,7 @@ pub fn vop(inst: &Inst) -> String {
     line.text
 }
 
-/// The mnemonic with the suffix of its encoding. Operations with one encoding only have no suffix.
+/// Mnemonic with the suffix of its encoding. Operations with a single encoding have no suffix.
 fn mnemonic(inst: &Inst) -> String {
     let row = inst.encoding();
     let name = inst.op.name();
@@ -50,7 +50,7 @@ fn mnemonic(inst: &Inst) -> String {
     format!("{name}{suffix}")
 }
 
-/// A source with its modifiers.
+/// Text of a source with its modifiers.
 fn source(inst: &Inst, index: usize) -> String {
     let row = inst.encoding();
     let literal_only = row.flags.has(Flags::LITERAL_LAST) && index == 2
@@ -58,7 +58,7 @@ fn source(inst: &Inst, index: usize) -> String {
     if let (true, Operand::Literal(value)) = (literal_only, inst.src[index]) {
         return format!("{value:#x}");
     }
-    // The 16-bit exponent of v_ldexp_f16 reads as a float.
+    // The 16-bit exponent of v_ldexp_f16 is written like a float.
     let float_operation = row.flags.has(Flags::MODS) && row.src[index] == DataType::I16;
     let text = operand(inst.src[index], if float_operation { DataType::F16 } else { row.src[index] });
     let sext = inst.modifiers.sext >> index & 1 != 0
@@ -70,14 +70,14 @@ fn source(inst: &Inst, index: usize) -> String {
         _ if sext => format!("sext({text})"),
         (true, true) => format!("-|{text}|"),
         (false, true) => format!("|{text}|"),
-        // "-1.0" would be another constant.
+        // "-1.0" would be a different constant.
         (true, false) if constant => format!("neg({text})"),
         (true, false) => format!("-{text}"),
         (false, false) => text,
     }
 }
 
-/// `op_sel` of VOP3: one bit for each source, then one for the destination.
+/// Appends `op_sel` of VOP3: one bit per source, then one for the destination.
 fn op_sel(line: &mut Line, inst: &Inst) {
     let flags = inst.encoding().flags;
     let bits = inst.modifiers.op_sel;
@@ -148,7 +148,7 @@ pub fn vop3p(arch: Arch, inst: &Inst) -> String {
     if row.flags.has(Flags::ACCVGPR) {
         return line.text;
     }
-    // Packed operations take the high halves unless told otherwise, mixed-precision ones f32.
+    // Defaults: packed operations use the high halves, mixed-precision operations f32.
     let usual_hi = if row.flags.has(Flags::MIX) { 0 } else { (1 << count) - 1 };
     if m.op_sel != 0 {
         line.bits("op_sel", m.op_sel, count);

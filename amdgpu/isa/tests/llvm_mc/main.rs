@@ -1,4 +1,4 @@
-//! LLVM's llvm-mc as the judge of decoding and disassembly, both ways, over every opcode with random operands.
+//! Compares decoding and disassembly with LLVM's llvm-mc, in both directions, over every opcode with random operands.
 
 mod tool;
 mod words;
@@ -11,8 +11,8 @@ use words::Random;
 
 type Matches = fn(&str) -> bool;
 
-/// Where llvm-mc disassembles and we refuse on purpose: which of its texts, and why. Of these it
-/// assembles only comparisons that write `src_scc` and its like.
+/// Instructions that llvm-mc disassembles and this crate deliberately rejects: by llvm-mc's text, with the reason. llvm-mc can
+/// assemble only some of them: comparisons that write `src_scc` and the like.
 const DELIBERATE: &[(Matches, &str)] = &[
     (|text| text.contains("null"), "operand 125 is reserved before GFX10"),
     (|text| text.starts_with("image_atomic"), "image atomics have masks of 1, 2 or 4 components"),
@@ -27,7 +27,7 @@ const DELIBERATE: &[(Matches, &str)] = &[
     ),
 ];
 
-/// Operands like `src_shared_base` where only a register of some file can stand.
+/// Operands like `src_shared_base` where the encoding permits only a register.
 fn reads_hardware_value_as_register(text: &str) -> bool {
     #[rustfmt::skip]
     const REGISTER_OPERANDS: &[&str] = &[
@@ -43,7 +43,7 @@ fn runs_past_the_last_register(text: &str) -> bool {
     text.starts_with("image_") && (last('v') || last('a'))
 }
 
-/// What llvm-mc disassembles but does not assemble, by its message, and why that is no fault of the text.
+/// Instructions that llvm-mc disassembles but does not assemble, by its message, and why our text is still correct.
 const REFUSED: &[(&str, &str)] = &[
     ("expected a 12-bit unsigned offset", "the disassembler reads 13 bits of FLAT offsets"),
     ("expected a 20-bit unsigned offset", "the disassembler reads buffer offsets of SMEM as signed"),
@@ -66,7 +66,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("vgpr must be even aligned", "odd vector registers of the wave-synchronisation operations"),
 ];
 
-/// Words on which llvm-mc 19 crashes: SDWA selections that do not exist.
+/// Words on which llvm-mc 19 crashes: invalid SDWA selections.
 fn crashes_llvm(words: &[u32; 3]) -> bool {
     let sdwa = words[0] >> 31 == 0 && words[0] & 0x1ff == 249;
     let compare = words[0] >> 25 == 0b0111110;
@@ -84,7 +84,7 @@ fn every_opcode_disassembles_as_llvm_mc_does_and_assembles_back() {
     });
 }
 
-/// How many times the usual number of words to try; `cargo xtask conformance isa` asks for more.
+/// Multiplier for the number of words to try; `cargo xtask conformance isa` sets a higher one.
 fn effort() -> usize {
     std::env::var("ISA_EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
@@ -124,7 +124,7 @@ fn judge(arch: Arch) {
     }
 
     let operations = ENCODINGS.iter().filter(|row| row.opcode(arch).is_some()).count();
-    // Written past the harness, which hides what passing tests print: the count is what this test is for.
+    // Write directly to stdout: the test harness hides what passing tests print, and the count is the purpose of this test.
     let _ = writeln!(
         std::io::stdout().lock(),
         "{}: {} of {operations} operations, {} words ({} of them instructions), both ways against llvm-mc, {} different",
@@ -149,7 +149,7 @@ fn judge(arch: Arch) {
     assert!(unproven.is_empty(), "{arch:?}: no word went there and back unchanged: {unproven:?}");
 }
 
-/// A count with its thousands apart.
+/// Formats a count with thousands separators.
 fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let groups: Vec<&str> = digits
@@ -175,12 +175,12 @@ impl Disassembly {
     }
 }
 
-/// Decodes and writes down each case, and compares with what llvm-mc makes of it.
+/// Decodes and disassembles each case, and compares the result with llvm-mc's.
 fn disassembly(arch: Arch, cases: &[[u32; 3]]) -> Disassembly {
     let mut result = Disassembly::default();
     for batch in cases.chunks(20_000) {
         let ours: Vec<_> = batch.iter().map(|words| decode(arch, &bytes_of(words))).collect();
-        // What we decode is given in its exact size, so that llvm-mc must find one instruction and no more.
+        // Decoded instructions are passed in their exact size, so that llvm-mc must find exactly one instruction.
         let sizes = ours.iter().map(|inst| inst.as_ref().map_or(12, |inst| inst.size.into()));
         let groups: Vec<Vec<u8>> = batch
             .iter()
@@ -189,7 +189,7 @@ fn disassembly(arch: Arch, cases: &[[u32; 3]]) -> Disassembly {
             .collect();
         let theirs = tool::disassemble(arch, &groups);
         for ((bytes, ours), theirs) in groups.into_iter().zip(ours).zip(theirs) {
-            // A comment marks an operand that the instruction cannot have.
+            // A comment marks an operand that is invalid for the instruction.
             let text = theirs.first().filter(|text| !text.contains("/*"));
             match (ours, text) {
                 (Err(DecodeError::Unknown { .. }), None) => result.unknown += 1,
@@ -213,7 +213,7 @@ fn bytes_of(words: &[u32; 3]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Our text without the comment on branch targets.
+/// Our text without the comment for branch targets.
 fn text_of(arch: Arch, inst: &Inst) -> String {
     let text = disassemble(arch, inst, 0);
     text.split(" ;").next().unwrap_or_default().to_string()
@@ -222,15 +222,15 @@ fn text_of(arch: Arch, inst: &Inst) -> String {
 #[derive(Default)]
 struct Reassembly {
     identical: usize,
-    /// Operations of which some instruction went there and back unchanged.
+    /// Operations with at least one instruction whose round trip left it unchanged.
     proven: BTreeSet<Op>,
     equivalent: usize,
-    /// By message: how often, and one example.
+    /// By message: count, and one example.
     refused: BTreeMap<String, (usize, String)>,
     wrong: Vec<String>,
 }
 
-/// Assembles our text of each instruction with llvm-mc, and compares with the bytes it came from.
+/// Assembles our text of each instruction with llvm-mc, and compares the result with the original bytes.
 fn reassembly(arch: Arch, cases: &[(Inst, Vec<u8>)]) -> Reassembly {
     let mut result = Reassembly::default();
     for batch in cases.chunks(40_000) {
@@ -257,7 +257,7 @@ fn reassembly(arch: Arch, cases: &[(Inst, Vec<u8>)]) -> Reassembly {
     result
 }
 
-/// Whether an instruction is another spelling: a literal with bits nobody reads, or masks that fold into one.
+/// Whether two instructions are equivalent encodings: a literal with unused bits, or masks that fold into one.
 fn means_the_same(inst: &Inst, again: &Inst) -> bool {
     let constant = |operand| matches!(operand, Operand::Int(_) | Operand::Float(_) | Operand::Literal(_));
     let source = |(&old, &new): (&Operand, &Operand)| old == new || constant(old) && constant(new);

@@ -1,4 +1,4 @@
-//! LLVM's assembler and disassembler as a child process, fed thousands of lines at a time.
+//! LLVM's assembler and disassembler as a child process, which gets thousands of lines at a time.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use isa::Arch;
 
-/// What llvm-mc makes of one line of text.
+/// Result of assembling one line with llvm-mc.
 pub type Assembled = Result<Vec<u8>, String>;
 
-/// The instructions in each group of bytes; no lines when the first one is not an instruction.
+/// Disassembles each group of bytes; no lines if the first one is not an instruction.
 pub fn disassemble(arch: Arch, groups: &[Vec<u8>]) -> Vec<Vec<String>> {
-    // An instruction between the groups tells their texts apart.
+    // A marker instruction between the groups separates their texts.
     const SEPARATOR: (&str, &str) = ("[0xcd,0xab,0x80,0xbf]\n", "s_nop 0xabcd");
     let mut input = String::new();
     for bytes in groups {
@@ -32,7 +32,7 @@ pub fn disassemble(arch: Arch, groups: &[Vec<u8>]) -> Vec<Vec<String>> {
     texts
 }
 
-/// The bytes of each line of text.
+/// Assembles each line of text.
 pub fn assemble(arch: Arch, lines: &[String]) -> Vec<Assembled> {
     let (stdout, stderr) = run(arch, &["--show-encoding"], lines.join("\n") + "\n");
     let mut assembled: Vec<Option<Assembled>> = vec![None; lines.len()];
@@ -77,11 +77,11 @@ fn run(arch: Arch, arguments: &[&str], input: String) -> (String, String) {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("llvm-mc starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    // Reading and writing at once: the pipes hold less than a batch.
+        .expect("failed to start llvm-mc");
+    let mut stdin = child.stdin.take().expect("llvm-mc has no stdin pipe");
+    // Write from a separate thread: a batch does not fit into the pipe buffers.
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output().expect("llvm-mc runs");
+    let output = child.wait_with_output().expect("failed to wait for llvm-mc");
     let _ = writer.join();
     assert!(output.status.code().is_some(), "llvm-mc crashed: {}", output.status);
     let text = |bytes| String::from_utf8(bytes).expect("llvm-mc writes UTF-8");

@@ -1,8 +1,8 @@
-//! Seeded instruction words: every opcode of every family, with random operands.
+//! Generates seeded instruction words: every opcode of every family, with random operands.
 
 use isa::Arch;
 
-/// A family of encodings: leading bits, the opcode field, and what a second word holds.
+/// An encoding family: leading bits, the opcode field, and the layout of the second word.
 struct Family {
     prefix: u32,
     prefix_bits: u32,
@@ -11,13 +11,13 @@ struct Family {
     second: Second,
 }
 
-/// The fields of a second word.
+/// Layout of a second word.
 #[derive(PartialEq)]
 enum Second {
     None,
-    /// Three sources of 9 bits and modifiers.
+    /// Three 9-bit sources and modifiers.
     Sources,
-    /// Four register numbers of 8 bits.
+    /// Four 8-bit register numbers.
     Registers,
 }
 
@@ -50,7 +50,7 @@ const FAMILIES: &[Family] = &[
     family(0b110101,      6, 16,  2, None), // VINTRP
 ];
 
-/// A small generator with a fixed seed: the same words on every run.
+/// Small random number generator with a fixed seed: the same words on every run.
 pub struct Random(u64);
 
 impl Random {
@@ -69,8 +69,8 @@ impl Random {
         self.next() % limit
     }
 
-    /// Random bits in which some fields are zero: many must be, or make sense only when small. The fields of `width`
-    /// bits begin at bit 0.
+    /// Random bits with some fields zero: many fields must be zero, or are valid only when small. Fields of `width` bits start at
+    /// bit 0.
     fn sparse(&mut self, width: u32) -> u32 {
         let mut word = self.next();
         for low in (0..32).step_by(width as usize) {
@@ -81,7 +81,7 @@ impl Random {
         word
     }
 
-    /// A word of operands: now wholly random, now sparse in nibbles, bytes or the 9-bit sources of VOP3.
+    /// A word of operands: sometimes fully random, sometimes sparse in nibbles, bytes or the 9-bit sources of VOP3.
     fn operands(&mut self) -> u32 {
         match self.below(8) {
             0 => self.next(),
@@ -95,18 +95,18 @@ impl Random {
     }
 }
 
-/// The first word of an opcode: the family's prefix, the opcode, and `fill` in all other bits.
+/// First word of an opcode: the family's prefix, the opcode, and `fill` in all other bits.
 fn first_word(family: &Family, opcode: u32, fill: u32) -> u32 {
     let own = u32::MAX >> family.prefix_bits;
     let opcode_mask = ((1 << family.opcode_bits) - 1) << family.opcode_low;
     fill & own & !opcode_mask | opcode << family.opcode_low | family.prefix << (32 - family.prefix_bits)
 }
 
-/// `rounds` words of every opcode of every family, and a tenth of that wholly random.
+/// `rounds` words of every opcode of every family, and a tenth as many fully random words.
 pub fn every_opcode(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
     let mut words = Vec::new();
     for family in FAMILIES {
-        // Encodings of two words have more that can differ.
+        // Two-word encodings have more fields to vary.
         let rounds = if family.second == None { rounds } else { 2 * rounds };
         for opcode in 0..1 << family.opcode_bits {
             words.push([first_word(family, opcode, 0), 0, 0]);
@@ -122,8 +122,8 @@ pub fn every_opcode(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
     words
 }
 
-/// `rounds` words of every opcode with operands that assemblers accept: even registers, few modifiers. Opcodes of which
-/// `is_known` knows none of the first words get no more.
+/// `rounds` words of every opcode with operands that assemblers accept: even registers, few modifiers. An opcode is skipped if
+/// `is_known` accepts none of its first words.
 pub fn every_opcode_well_formed(
     random: &mut Random,
     rounds: usize,
@@ -152,10 +152,10 @@ fn even_register(random: &mut Random) -> u32 {
     2 * random.below(48)
 }
 
-/// The fields of VOP3 and VOP3P. The first rounds are operands that some operations insist on.
+/// Fields of VOP3 and VOP3P. The first rounds use operands that some operations require.
 fn three_sources(random: &mut Random, round: usize) -> (u32, u32) {
     match round {
-        // One source, and the bits that compilers set nevertheless.
+        // One source, and the bits that compilers set anyway.
         0 => return (even_register(random) | 0x4000, 0x1800_0100 | even_register(random)),
         // Three vector registers, the last of which is the destination.
         1 => return (8, 0x108 << 18 | 0x104 << 9 | 0x102),
@@ -163,7 +163,7 @@ fn three_sources(random: &mut Random, round: usize) -> (u32, u32) {
         2 => return (even_register(random), 4 << 9 | 2),
         _ => {}
     }
-    // Bits 14, 27 and 28 are the high halves of packed operations, bit 15 chooses accumulators.
+    // Bits 14, 27 and 28 select the high halves of packed operations, bit 15 selects accumulators.
     let flags = [0, 0, 0x4000, 0x8000][random.below(4) as usize];
     let mut second = [0, 0x1800_0000][random.below(2) as usize];
     for at in 0..3 {
@@ -178,7 +178,7 @@ fn three_sources(random: &mut Random, round: usize) -> (u32, u32) {
     (even_register(random) | flags, second)
 }
 
-/// The fields of memory operations; the first rounds try each flag with nothing else.
+/// Fields of memory operations; the first rounds try each flag alone.
 fn four_registers(random: &mut Random, round: usize) -> (u32, u32) {
     const FLAGS: [u32; 9] = [0, 0x8000, 0x4000, 0x1_0000, 0x2_0000, 0x0100, 0x0300, 0x0f00, 0x6000];
     if let Some(&flags) = FLAGS.get(round) {
@@ -194,7 +194,7 @@ fn four_registers(random: &mut Random, round: usize) -> (u32, u32) {
     (offset | FLAGS[random.below(9) as usize], second)
 }
 
-/// The SDWA and DPP forms of every short vector operation, which random sources rarely hit.
+/// SDWA and DPP forms of every 32-bit vector operation, which random sources rarely produce.
 pub fn every_selection(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
     let mut words = Vec::new();
     let is_short_vector = |family: &&Family| family.prefix >> (family.prefix_bits - 1) == 0;
@@ -205,9 +205,9 @@ pub fn every_selection(random: &mut Random, rounds: usize) -> Vec<[u32; 3]> {
                 let first = first_word(family, opcode, random.next() & !0x1ff | marker);
                 let second = [random.next(), random.sparse(4)][round / 2 % 2];
                 let second = match round % 8 {
-                    // The one DPP control that 64-bit operations take.
+                    // The only DPP control that 64-bit operations support.
                     3 | 7 => second & !0x0001_ff00 | 0x0001_5000 | random.below(16) << 8,
-                    // No second source, as VOP1 wants it.
+                    // No second source, as VOP1 requires.
                     0 | 4 => second & 0x00ff_ffff,
                     _ => second,
                 };
@@ -234,8 +234,8 @@ pub fn every_operand(random: &mut Random, is_known: impl Fn(&[u32; 3]) -> bool) 
         let scalar = family.prefix >> (family.prefix_bits - 1) == 1 && !wide;
         for opcode in 0..1 << family.opcode_bits {
             let literal = random.next();
-            // Registers of even number, the destination not among the sources; then what packed operations and the lane
-            // operations insist on.
+            // Even register numbers, with the destination not among the sources; then operands that packed operations and lane
+            // operations require.
             let bases: &[(u32, u32)] = match (wide, scalar) {
                 (true, _) => &[
                     (8, 0x108 << 18 | 0x104 << 9 | 0x102),

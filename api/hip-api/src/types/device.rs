@@ -6,7 +6,7 @@ use crate::ctype::{c_enums, c_flags, c_name, c_structs};
 /// A device ordinal.
 pub type hipDevice_t = super::c_int;
 
-/// The features of a device, one bit each, in the order of the vendor's bit field.
+/// Features of a device, one bit each, in the order of the vendor's bit field.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct hipDeviceArch_t(pub u32);
@@ -15,7 +15,7 @@ c_name!(hipDeviceArch_t);
 
 /// The host, as a location of managed memory.
 pub const hipCpuDeviceId: super::c_int = -1;
-/// No device at all.
+/// No device.
 pub const hipInvalidDeviceId: super::c_int = -2;
 
 c_flags! {
@@ -32,7 +32,7 @@ c_flags! {
 }
 
 c_enums! {
-    /// What hipDeviceGetAttribute can be asked. HIP 5.2, 6 and 7 number them alike; see `properties`.
+    /// Attributes for hipDeviceGetAttribute. HIP 5.2, 6 and 7 use the same numbers; see `properties`.
     hipDeviceAttribute_t {
         hipDeviceAttributeCudaCompatibleBegin = 0,
         hipDeviceAttributeEccEnabled = 0,
@@ -155,14 +155,14 @@ c_enums! {
         hipDeviceAttributeAmdSpecificEnd = 19999,
         hipDeviceAttributeVendorSpecificBegin = 20000,
     }
-    /// Who may use a device.
+    /// Restriction on who may use a device.
     hipComputeMode {
         hipComputeModeDefault = 0,
         hipComputeModeExclusive = 1,
         hipComputeModeProhibited = 2,
         hipComputeModeExclusiveProcess = 3,
     }
-    /// What hipDeviceGetP2PAttribute can be asked.
+    /// Attributes for hipDeviceGetP2PAttribute.
     hipDeviceP2PAttr {
         hipDevP2PAttrPerformanceRank = 0,
         hipDevP2PAttrAccessSupported = 1,
@@ -207,7 +207,7 @@ c_enums! {
 }
 
 c_structs! {
-    /// Sixteen bytes that name a device.
+    /// UUID of a device.
     hipUUID {
         bytes: [c_char; 16],
     }

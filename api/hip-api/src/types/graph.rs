@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ctype::{Field, Layout, c_enums, c_name, c_structs};
 
-/// The parameters of a node of any kind; `type` says which member of `params` counts.
+/// Parameters of a node of any kind; `type` selects the member of `params`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hipGraphNodeParams {
@@ -18,8 +18,8 @@ pub struct hipGraphNodeParams {
 
 c_name!(hipGraphNodeParams);
 
-/// The members of [`hipGraphNodeParams`], in C an unnamed union. Those of external semaphores are left out: no function
-/// here reads them.
+/// Members of [`hipGraphNodeParams`], an unnamed union in C. Those of external semaphores are omitted, since no function here
+/// reads them.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union hipGraphNodeParamsOf {
@@ -47,7 +47,7 @@ impl core::fmt::Debug for hipGraphNodeParams {
     }
 }
 
-/// The layout of [`hipGraphNodeParams`]; every member of the union is at the same offset.
+/// Layout of [`hipGraphNodeParams`]; all members of the union have the same offset.
 pub(crate) const UNIONS: &[Layout] = &[Layout {
     name: "hipGraphNodeParams",
     size: size_of::<hipGraphNodeParams>(),
@@ -70,14 +70,14 @@ pub(crate) const UNIONS: &[Layout] = &[Layout {
 }];
 
 impl hipGraphNodeType {
-    /// The number HIP 5 has for it: it counts from 1, and has no kinds but the first eight.
+    /// Number of this kind in HIP 5, which counts from 1 and has only the first eight kinds.
     pub fn for_soname_5(self) -> hipGraphNodeType {
         hipGraphNodeType(self.0 + 1)
     }
 }
 
 c_enums! {
-    /// Kinds of graph node, numbered as in HIP 6 and 7; HIP 5 has other numbers.
+    /// Kinds of graph nodes, numbered as in HIP 6 and 7; HIP 5 uses other numbers.
     hipGraphNodeType {
         hipGraphNodeTypeKernel = 0,
         hipGraphNodeTypeMemcpy = 1,
@@ -107,7 +107,7 @@ c_enums! {
         hipGraphExecUpdateErrorNotSupported = 6,
         hipGraphExecUpdateErrorUnsupportedFunctionChange = 7,
     }
-    /// Memory figures of graphs.
+    /// Memory statistics of graphs.
     hipGraphMemAttributeType {
         hipGraphMemAttrUsedMemCurrent = 0,
         hipGraphMemAttrUsedMemHigh = 1,
@@ -125,12 +125,12 @@ c_enums! {
 }
 
 c_structs! {
-    /// A host function in a graph.
+    /// Parameters of a host function node.
     hipHostNodeParams {
         r#fn: hipHostFn_t,
         userData: *mut c_void,
     }
-    /// A kernel in a graph.
+    /// Parameters of a kernel node.
     hipKernelNodeParams {
         blockDim: dim3,
         extra: *mut *mut c_void,
@@ -139,7 +139,7 @@ c_structs! {
         kernelParams: *mut *mut c_void,
         sharedMemBytes: c_uint,
     }
-    /// A fill in a graph.
+    /// Parameters of a memset node.
     hipMemsetParams {
         dst: *mut c_void,
         elementSize: c_uint,
@@ -148,7 +148,7 @@ c_structs! {
         value: c_uint,
         width: usize,
     }
-    /// An allocation in a graph.
+    /// Parameters of an allocation node.
     hipMemAllocNodeParams {
         poolProps: hipMemPoolProps,
         accessDescs: *const hipMemAccessDesc,
@@ -156,46 +156,46 @@ c_structs! {
         bytesize: usize,
         dptr: *mut c_void,
     }
-    /// How a graph is to be instantiated.
+    /// Parameters of graph instantiation.
     hipGraphInstantiateParams {
         errNode_out: hipGraphNode_t,
         flags: u64,
         result_out: hipGraphInstantiateResult,
         uploadStream: hipStream_t,
     }
-    /// What an edge of a graph waits for.
+    /// Dependency data of a graph edge.
     hipGraphEdgeData {
         from_port: u8,
         reserved: [u8; 5],
         to_port: u8,
         r#type: u8,
     }
-    /// Memory operations in a graph.
+    /// Parameters of a batch memory operation node.
     hipBatchMemOpNodeParams {
         ctx: hipCtx_t,
         count: c_uint,
         paramArray: *mut hipStreamBatchMemOpParams,
         flags: c_uint,
     }
-    /// A copy in a graph.
+    /// Parameters of a copy node.
     hipMemcpyNodeParams {
         flags: c_int,
         reserved: [c_int; 3],
         copyParams: hipMemcpy3DParms,
     }
-    /// A graph in a graph.
+    /// Parameters of a child graph node.
     hipChildGraphNodeParams {
         graph: hipGraph_t,
     }
-    /// A wait for an event in a graph.
+    /// Parameters of an event wait node.
     hipEventWaitNodeParams {
         event: hipEvent_t,
     }
-    /// A record of an event in a graph.
+    /// Parameters of an event record node.
     hipEventRecordNodeParams {
         event: hipEvent_t,
     }
-    /// A free in a graph.
+    /// Parameters of a free node.
     hipMemFreeNodeParams {
         dptr: *mut c_void,
     }

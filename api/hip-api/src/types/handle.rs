@@ -1,4 +1,4 @@
-//! Handles: pointers to structs that only the runtime looks into, and structs that no implemented function reads.
+//! Handles: pointers to structs that only the runtime accesses, and structs that no implemented function reads.
 
 use crate::ctype::c_opaque;
 

@@ -9,7 +9,7 @@ pub type GLuint = c_uint;
 pub type GLenum = c_uint;
 
 c_enums! {
-    /// Which devices hipGLGetDevices lists.
+    /// Selects the devices that hipGLGetDevices lists.
     hipGLDeviceList {
         hipGLDeviceListAll = 1,
         hipGLDeviceListCurrentFrame = 2,
@@ -25,13 +25,13 @@ c_structs! {
         flags: c_uint,
         reserved: [c_uint; 16],
     }
-    /// Semaphore signals in a graph.
+    /// Parameters of a semaphore signal node.
     hipExternalSemaphoreSignalNodeParams {
         extSemArray: *mut hipExternalSemaphore_t,
         paramsArray: *const hipExternalSemaphoreSignalParams,
         numExtSems: c_uint,
     }
-    /// Semaphore waits in a graph.
+    /// Parameters of a semaphore wait node.
     hipExternalSemaphoreWaitNodeParams {
         extSemArray: *mut hipExternalSemaphore_t,
         paramsArray: *const hipExternalSemaphoreWaitParams,

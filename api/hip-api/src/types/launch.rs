@@ -1,13 +1,13 @@
-//! Kernel launches, function attributes, and options of the linker.
+//! Kernel launches, function attributes, and linker options.
 
 use core::ptr::without_provenance_mut;
 
 use super::{c_char, c_int, c_uint, c_void, hipFunction_t, hipStream_t};
 use crate::ctype::{Field, Layout, c_enums, c_flags, c_name, c_structs};
 
-/// Marks the argument buffer in the `extra` list of a module launch.
+/// Precedes the argument buffer in the `extra` list of a module launch.
 pub const HIP_LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = without_provenance_mut(1);
-/// Marks the pointer to the size of the argument buffer.
+/// Precedes the pointer to the size of the argument buffer.
 pub const HIP_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = without_provenance_mut(2);
 /// Ends the `extra` list.
 pub const HIP_LAUNCH_PARAM_END: *mut c_void = without_provenance_mut(3);
@@ -20,7 +20,7 @@ c_flags! {
     hipExtAnyOrderLaunch = 0x01,
 }
 
-/// The value of a launch attribute.
+/// Value of a launch attribute.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union hipLaunchAttributeValue {
@@ -41,7 +41,7 @@ impl core::fmt::Debug for hipLaunchAttributeValue {
     }
 }
 
-/// The layout of [`hipLaunchAttributeValue`]; every member of a union is at offset 0.
+/// Layout of [`hipLaunchAttributeValue`]; all members of a union are at offset 0.
 pub(crate) const UNIONS: &[Layout] = &[Layout {
     name: "hipLaunchAttributeValue",
     size: size_of::<hipLaunchAttributeValue>(),
@@ -58,7 +58,7 @@ pub(crate) const UNIONS: &[Layout] = &[Layout {
 }];
 
 c_enums! {
-    /// What hipFuncGetAttribute can be asked.
+    /// Attributes for hipFuncGetAttribute.
     hipFunction_attribute {
         HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
         HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
@@ -72,13 +72,13 @@ c_enums! {
         HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9,
         HIP_FUNC_ATTRIBUTE_MAX = 10,
     }
-    /// What hipFuncSetAttribute can set.
+    /// Attributes for hipFuncSetAttribute.
     hipFuncAttribute {
         hipFuncAttributeMaxDynamicSharedMemorySize = 8,
         hipFuncAttributePreferredSharedMemoryCarveout = 9,
         hipFuncAttributeMax = 10,
     }
-    /// Which member of a launch attribute is meant.
+    /// Selects the member of a launch attribute.
     hipLaunchAttributeID {
         hipLaunchAttributeAccessPolicyWindow = 1,
         hipLaunchAttributeCooperative = 2,
@@ -164,7 +164,7 @@ c_enums! {
 }
 
 c_structs! {
-    /// Counts of blocks in a grid or of threads in a block. Unlike in C++ the default is zero, not one.
+    /// Number of blocks in a grid or of threads in a block. Unlike in C++, the default is zero, not one.
     #[derive(PartialEq, Eq, Hash)]
     dim3 {
         x: u32,
@@ -199,7 +199,7 @@ c_structs! {
         hStream: hipStream_t,
         kernelParams: *mut *mut c_void,
     }
-    /// What hipFuncGetAttributes fills in.
+    /// Result of hipFuncGetAttributes.
     hipFuncAttributes {
         binaryVersion: c_int,
         cacheModeCA: c_int,
@@ -212,7 +212,7 @@ c_structs! {
         ptxVersion: c_int,
         sharedSizeBytes: usize,
     }
-    /// A range with its own cache behaviour.
+    /// A memory range with a specific cache behaviour.
     hipAccessPolicyWindow {
         base_ptr: *mut c_void,
         hitProp: hipAccessProperty,
@@ -220,18 +220,18 @@ c_structs! {
         missProp: hipAccessProperty,
         num_bytes: usize,
     }
-    /// Logical to physical synchronisation domains.
+    /// Mapping of logical to physical synchronisation domains.
     hipLaunchMemSyncDomainMap {
         default_: u8,
         remote: u8,
     }
-    /// One launch attribute; `id` says which member of `val` counts.
+    /// One launch attribute; `id` selects the member of `val`.
     hipLaunchAttribute {
         id: hipLaunchAttributeID,
         pad: [c_char; 4],
         val: hipLaunchAttributeValue,
     }
-    /// What hipLaunchKernelExC launches with.
+    /// Launch configuration of hipLaunchKernelExC.
     hipLaunchConfig_t {
         gridDim: dim3,
         blockDim: dim3,
@@ -240,7 +240,7 @@ c_structs! {
         attrs: *mut hipLaunchAttribute,
         numAttrs: c_uint,
     }
-    /// What hipDrvLaunchKernelEx launches with.
+    /// Launch configuration of hipDrvLaunchKernelEx.
     HIP_LAUNCH_CONFIG {
         gridDimX: c_uint,
         gridDimY: c_uint,
@@ -260,7 +260,7 @@ impl dim3 {
         dim3 { x, y, z }
     }
 
-    /// The product of the three, or `None` if it does not fit.
+    /// Product of the three components, or `None` on overflow.
     pub fn volume(self) -> Option<u64> {
         (self.x as u64 * self.y as u64).checked_mul(self.z as u64)
     }

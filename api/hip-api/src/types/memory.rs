@@ -34,7 +34,7 @@ c_flags! {
 }
 
 c_enums! {
-    /// Where memory lies, numbered as in HIP 6 and 7; HIP 5 has other numbers.
+    /// Type of memory, numbered as in HIP 6 and 7; HIP 5 uses other numbers.
     hipMemoryType {
         hipMemoryTypeUnregistered = 0,
         hipMemoryTypeHost = 1,
@@ -52,7 +52,7 @@ c_enums! {
         hipMemcpyDefault = 4,
         hipMemcpyDeviceToDeviceNoCU = 1024,
     }
-    /// What hipPointerGetAttribute can be asked.
+    /// Attributes for hipPointerGetAttribute.
     hipPointer_attribute {
         HIP_POINTER_ATTRIBUTE_CONTEXT = 1,
         HIP_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
@@ -83,7 +83,7 @@ c_enums! {
         hipMemAdviseSetCoarseGrain = 100,
         hipMemAdviseUnsetCoarseGrain = 101,
     }
-    /// What hipMemRangeGetAttribute can be asked.
+    /// Attributes for hipMemRangeGetAttribute.
     hipMemRangeAttribute {
         hipMemRangeAttributeReadMostly = 1,
         hipMemRangeAttributePreferredLocation = 2,
@@ -131,7 +131,7 @@ c_enums! {
         hipMemLocationTypeHostNuma = 3,
         hipMemLocationTypeHostNumaCurrent = 4,
     }
-    /// What a side of a batched copy of boxes is.
+    /// Kind of an operand of a batched 3D copy.
     hipMemcpy3DOperandType {
         hipMemcpyOperandTypePointer = 1,
         hipMemcpyOperandTypeArray = 2,
@@ -145,7 +145,7 @@ c_enums! {
         hipMemcpySrcAccessOrderAny = 3,
         hipMemcpySrcAccessOrderMax = 0x7fffffff,
     }
-    /// Which granularity is asked for.
+    /// Kinds of allocation granularity.
     hipMemAllocationGranularity_flags {
         hipMemAllocationGranularityMinimum = 0,
         hipMemAllocationGranularityRecommended = 1,
@@ -158,7 +158,7 @@ c_enums! {
 }
 
 c_structs! {
-    /// What hipPointerGetAttributes fills in. HIP 5 calls `type` `memoryType`, with other numbers.
+    /// Result of hipPointerGetAttributes. HIP 5 calls `type` `memoryType` and uses other numbers.
     hipPointerAttribute_t {
         r#type: hipMemoryType,
         device: c_int,
@@ -167,7 +167,7 @@ c_structs! {
         isManaged: c_int,
         allocationFlags: c_uint,
     }
-    /// Extent of a box; the width is in bytes for linear memory, in elements for arrays.
+    /// Extent of a 3D box; the width is in bytes for linear memory, in elements for arrays.
     hipExtent {
         width: usize,
         height: usize,
@@ -205,7 +205,7 @@ c_structs! {
         WidthInBytes: usize,
         Height: usize,
     }
-    /// A copy of a box.
+    /// A 3D copy.
     hipMemcpy3DParms {
         srcArray: hipArray_t,
         srcPos: hipPos,
@@ -216,7 +216,7 @@ c_structs! {
         extent: hipExtent,
         kind: hipMemcpyKind,
     }
-    /// A copy of a box, driver style. The sizes are 32-bit in HIP 5.
+    /// A 3D copy of the driver-style API. The sizes are 32-bit in HIP 5.
     HIP_MEMCPY3D {
         srcXInBytes: usize,
         srcY: usize,
@@ -242,7 +242,7 @@ c_structs! {
         Height: usize,
         Depth: usize,
     }
-    /// A copy of a box between devices.
+    /// A 3D copy between devices.
     hipMemcpy3DPeerParms {
         srcArray: hipArray_t,
         srcPos: hipPos,
@@ -266,13 +266,13 @@ c_structs! {
         dstLocHint: hipMemLocation,
         flags: c_uint,
     }
-    /// One side of a batched copy of boxes. `op` is a union: for a pointer the address, the elements of a row, the rows of
-    /// a layer and a location, for an array its handle and an offset.
+    /// One operand of a batched 3D copy. `op` is a union: for a pointer, the address, elements per row, rows per layer and a
+    /// location; for an array, its handle and an offset.
     hipMemcpy3DOperand {
         r#type: hipMemcpy3DOperandType,
         op: [usize; 4],
     }
-    /// One batched copy of a box.
+    /// One batched 3D copy.
     hipMemcpy3DBatchOp {
         src: hipMemcpy3DOperand,
         dst: hipMemcpy3DOperand,
@@ -285,7 +285,7 @@ c_structs! {
         location: hipMemLocation,
         flags: hipMemAccessFlags,
     }
-    /// How physical memory is to be made. `allocFlags` is a struct of its own, which asks for nothing that exists here.
+    /// Properties of a physical allocation. `allocFlags` is a separate struct in C; it requests nothing that is supported here.
     hipMemAllocationProp {
         r#type: hipMemAllocationType,
         requestedHandleType: hipMemAllocationHandleType,
@@ -293,7 +293,7 @@ c_structs! {
         win32HandleMetaData: *mut c_void,
         allocFlags: [u8; 4],
     }
-    /// How a memory pool is to be made.
+    /// Properties of a memory pool.
     hipMemPoolProps {
         allocType: hipMemAllocationType,
         handleTypes: hipMemAllocationHandleType,
@@ -302,25 +302,25 @@ c_structs! {
         maxSize: usize,
         reserved: [u8; 56],
     }
-    /// Names an allocation of a shared pool.
+    /// Exported reference to an allocation of a shared pool.
     hipMemPoolPtrExportData {
         reserved: [u8; 64],
     }
-    /// Names memory of another process.
+    /// Handle of another process's memory.
     hipIpcMemHandle_t {
         reserved: [c_char; 64],
     }
-    /// Names an event of another process.
+    /// Handle of another process's event.
     hipIpcEventHandle_t {
         reserved: [c_char; 64],
     }
 }
 
 impl hipMemoryType {
-    /// The number that programs built with HIP 5 (soname 5) know for this memory type.
+    /// Number of this memory type for programs built with HIP 5 (soname 5).
     ///
-    /// HIP 5 counts host 0, device 1, array 2, unified 3. It has no word for managed memory, which it calls host
-    /// memory with `isManaged` set, and none for unregistered memory, for which its library fails the query.
+    /// HIP 5 uses host 0, device 1, array 2, unified 3. It has no type for managed memory, which it reports as host memory with
+    /// `isManaged` set, and none for unregistered memory, for which its query fails.
     pub fn for_soname_5(self) -> hipMemoryType {
         match self {
             hipMemoryTypeHost | hipMemoryTypeManaged => hipMemoryType(0),

@@ -1,10 +1,10 @@
-//! The two layouts of device properties that programs in the wild expect.
+//! The two layouts of device properties that programs expect.
 
 use super::{c_char, c_int, c_uint, hipDeviceArch_t, hipUUID};
 use crate::ctype::c_structs;
 
 c_structs! {
-    /// Device properties as programs built with HIP 6 or 7 see them.
+    /// Device properties for programs built with HIP 6 or 7.
     hipDeviceProp_tR0600 {
         name: [c_char; 256],
         uuid: hipUUID,
@@ -114,7 +114,7 @@ c_structs! {
         isLargeBar: c_int,
         asicRevision: c_int,
     }
-    /// Device properties as programs built with HIP 5 see them.
+    /// Device properties for programs built with HIP 5.
     hipDeviceProp_tR0000 {
         name: [c_char; 256],
         totalGlobalMem: usize,

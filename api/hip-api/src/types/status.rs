@@ -3,7 +3,7 @@
 use crate::ctype::c_enums;
 
 c_enums! {
-    /// What nearly every HIP function returns. Any value may arrive from a worker, so unknown ones survive.
+    /// Status that nearly every HIP function returns. Any value may arrive from a worker, so unknown ones are preserved.
     hipError_t {
         hipSuccess = 0,
         hipErrorInvalidValue = 1,
@@ -86,7 +86,7 @@ c_enums! {
         hipErrorRuntimeOther = 1053,
         hipErrorTbd = 1054,
     }
-    /// What the run-time compiler returns.
+    /// Status of the run-time compiler's functions.
     hiprtcResult {
         HIPRTC_SUCCESS = 0,
         HIPRTC_ERROR_OUT_OF_MEMORY = 1,

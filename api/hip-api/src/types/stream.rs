@@ -1,21 +1,21 @@
-//! Streams, events and the functions they call back.
+//! Streams, events and callback types.
 
 use core::ptr::without_provenance_mut;
 
 use super::{c_int, c_uint, c_void, hipError_t, hipStream_t};
 use crate::ctype::{c_enums, c_flags, c_name};
 
-/// The legacy default stream, by name instead of by a null handle.
+/// Explicit handle of the legacy default stream, equivalent to a null handle.
 pub const hipStreamLegacy: hipStream_t = without_provenance_mut(1);
 /// The default stream of the calling thread.
 pub const hipStreamPerThread: hipStream_t = without_provenance_mut(2);
 
-/// Called when a stream reaches it.
+/// Host function, called when a stream reaches it.
 pub type hipHostFn_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
-/// Called when a stream reaches it, with the state of the stream.
+/// Callback, called with the stream's status when a stream reaches it.
 pub type hipStreamCallback_t =
     Option<unsafe extern "C" fn(stream: hipStream_t, status: hipError_t, userData: *mut c_void)>;
-/// Called by a profiling runtime for each activity.
+/// Callback of a profiling runtime, called for each activity.
 pub type hipTracerCallback_t =
     Option<unsafe extern "C" fn(domain: u32, operation: u32, data: *mut c_void) -> c_int>;
 
@@ -40,13 +40,13 @@ c_flags! {
 }
 
 c_enums! {
-    /// What a capture forbids to other threads.
+    /// Restrictions that a stream capture imposes on other threads.
     hipStreamCaptureMode {
         hipStreamCaptureModeGlobal = 0,
         hipStreamCaptureModeThreadLocal = 1,
         hipStreamCaptureModeRelaxed = 2,
     }
-    /// What one operation of hipStreamBatchMemOp does.
+    /// Operation of hipStreamBatchMemOp.
     hipStreamBatchMemOpType {
         hipStreamMemOpWaitValue32 = 0x1,
         hipStreamMemOpWriteValue32 = 0x2,
@@ -63,7 +63,7 @@ c_enums! {
     }
 }
 
-/// One operation of hipStreamBatchMemOp. A union in C, all of whose members that do something look like this.
+/// One operation of hipStreamBatchMemOp. A union in C; all members that have an effect have this layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hipStreamBatchMemOpParams {

@@ -12,7 +12,7 @@ c_flags! {
 }
 
 c_enums! {
-    /// How the bits of a channel are read.
+    /// Interpretation of a channel's bits.
     hipChannelFormatKind {
         hipChannelFormatKindSigned = 0,
         hipChannelFormatKindUnsigned = 1,
@@ -30,24 +30,24 @@ c_enums! {
         HIP_AD_FORMAT_HALF = 16,
         HIP_AD_FORMAT_FLOAT = 32,
     }
-    /// What lies beyond the edge of a texture.
+    /// Addressing beyond the edge of a texture.
     hipTextureAddressMode {
         hipAddressModeWrap = 0,
         hipAddressModeClamp = 1,
         hipAddressModeMirror = 2,
         hipAddressModeBorder = 3,
     }
-    /// How a texture interpolates.
+    /// Interpolation of a texture.
     hipTextureFilterMode {
         hipFilterModePoint = 0,
         hipFilterModeLinear = 1,
     }
-    /// What a texture read returns.
+    /// Type of the values that a texture read returns.
     hipTextureReadMode {
         hipReadModeElementType = 0,
         hipReadModeNormalizedFloat = 1,
     }
-    /// What a texture is made of.
+    /// Kind of memory behind a texture.
     hipResourceType {
         hipResourceTypeArray = 0,
         hipResourceTypeMipmappedArray = 1,
@@ -92,19 +92,19 @@ c_enums! {
         hipResViewFormatSignedBlockCompressed6H = 33,
         hipResViewFormatUnsignedBlockCompressed7 = 34,
     }
-    /// What lies beyond the edge of a texture, driver style.
+    /// Addressing beyond the edge of a texture, driver-style API.
     HIPaddress_mode {
         HIP_TR_ADDRESS_MODE_WRAP = 0,
         HIP_TR_ADDRESS_MODE_CLAMP = 1,
         HIP_TR_ADDRESS_MODE_MIRROR = 2,
         HIP_TR_ADDRESS_MODE_BORDER = 3,
     }
-    /// How a texture interpolates, driver style.
+    /// Interpolation of a texture, driver-style API.
     HIPfilter_mode {
         HIP_TR_FILTER_MODE_POINT = 0,
         HIP_TR_FILTER_MODE_LINEAR = 1,
     }
-    /// Element format of a resource view, driver style.
+    /// Element format of a resource view, driver-style API.
     HIPresourceViewFormat {
         HIP_RES_VIEW_FORMAT_NONE = 0,
         HIP_RES_VIEW_FORMAT_UINT_1X8 = 1,
@@ -145,7 +145,7 @@ c_enums! {
 }
 
 c_structs! {
-    /// Bits per channel and how they are read.
+    /// Bits per channel and their interpretation.
     hipChannelFormatDesc {
         x: c_int,
         y: c_int,
@@ -186,12 +186,12 @@ c_structs! {
         numChannels: c_int,
         format: hipArray_Format,
     }
-    /// What a texture is made of.
+    /// Memory behind a texture.
     hipResourceDesc {
         resType: hipResourceType,
         res: ResourceMemory,
     }
-    /// How a texture is sampled.
+    /// Sampling parameters of a texture.
     hipTextureDesc {
         addressMode: [hipTextureAddressMode; 3],
         filterMode: hipTextureFilterMode,
@@ -205,7 +205,7 @@ c_structs! {
         minMipmapLevelClamp: f32,
         maxMipmapLevelClamp: f32,
     }
-    /// How a texture is sampled, driver style.
+    /// Sampling parameters of a texture, driver-style API.
     HIP_TEXTURE_DESC {
         addressMode: [HIPaddress_mode; 3],
         filterMode: HIPfilter_mode,
@@ -229,7 +229,7 @@ c_structs! {
         firstLayer: c_uint,
         lastLayer: c_uint,
     }
-    /// A view of a resource, driver style.
+    /// A view of a resource, driver-style API.
     HIP_RESOURCE_VIEW_DESC {
         format: HIPresourceViewFormat,
         width: usize,
@@ -243,8 +243,8 @@ c_structs! {
     }
 }
 
-/// The largest member of the union in [`hipResourceDesc`]. Linear memory has its size in bytes where a pitched one has its
-/// width, and nothing after it; arrays have their handle where memory has its address.
+/// Largest member of the union in [`hipResourceDesc`]. Linear memory has its size in bytes at the offset of a pitched one's
+/// width, and nothing after it; arrays have their handle at the offset of the address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceMemory {

@@ -1,7 +1,8 @@
-//! Operations on halves under a MODE that does not round to nearest, or in which overflowing halves stay finite.
+//! f16 operations under directed rounding or FP16_OVFL.
 //!
-//! The vector kernels compute halves in f32 and round once to nearest even; here each lane is computed in f64, rounded the way the
-//! field says, which rounding once more to a half in the same direction does not spoil. Slow, and rarely needed.
+//! The vector lane loops compute f16 in f32 and round once to nearest even. Here each lane is computed in f64 with the directed
+//! rounding of MODE; rounding the result to f16 in the same direction then gives the correctly rounded value. Slow, but rarely
+//! needed.
 
 use isa::Op;
 
@@ -11,12 +12,12 @@ use crate::exec::float_math::{f32_to_half, half_to_f32, to_half};
 use crate::exec::lane_op::{Kind, Shape};
 use crate::exec::lane_source::{Results, Sources};
 
-/// Whether the rounding of an operation's result, a half, follows MODE.
+/// Returns true if the operation has an f16 result that is rounded according to MODE.
 pub fn applies(op: Op) -> bool {
     compute(op).is_some()
 }
 
-/// Whether this MODE asks for [`run`].
+/// Returns true if this MODE requires [`run`] instead of the lane loop.
 pub fn wanted(op: Op, mode: &Mode) -> bool {
     (mode.round_f64 != 0 || mode.round_f32 != 0 && is_mix(op)) && applies(op)
 }
@@ -25,7 +26,7 @@ fn is_mix(op: Op) -> bool {
     matches!(op, Op::v_fma_mixlo_f16 | Op::v_fma_mixhi_f16)
 }
 
-/// Computes all lanes of such an operation.
+/// Computes all lanes of an operation for which [`wanted`] returned true.
 pub fn run(op: Op, sources: &Sources<'_>, results: &mut Results) {
     let Some(compute) = compute(op) else { return };
     let rounding = sources.mode.round_f64;
@@ -59,7 +60,8 @@ pub fn run(op: Op, sources: &Sources<'_>, results: &mut Results) {
     }
 }
 
-/// With FP16_OVFL, a half that overflowed is the largest one; infinities that were sources, and poles, stay.
+/// Applies FP16_OVFL: clamps f16 overflow to the largest finite value, but keeps infinities that come from an infinite source or
+/// a pole.
 pub fn saturate(op: Op, shape: Shape, sources: &Sources<'_>, results: &mut Results) {
     let halves: u32 = match shape.dst {
         Kind::F16 => 1,
@@ -84,7 +86,7 @@ pub fn saturate(op: Op, shape: Shape, sources: &Sources<'_>, results: &mut Resul
         };
         for half in 0..halves {
             let shift = 16 * half;
-            // The two sources of `v_cvt_pkrtz` are the two halves of its result.
+            // Each source of `v_cvt_pkrtz` produces one half of the result.
             let own = if op == Op::v_cvt_pkrtz_f16_f32 { half as usize..half as usize + 1 } else { 0..3 };
             let overflows = results.lo.0[lane] >> shift & 0x7fff == 0x7c00;
             if overflows && !own.clone().any(|n| infinite(n, half)) {
@@ -96,7 +98,7 @@ pub fn saturate(op: Op, shape: Shape, sources: &Sources<'_>, results: &mut Resul
 
 type Compute = fn([f64; 3], u8) -> f64;
 
-/// The arithmetic of an operation, exact or rounded in the direction that is in force. Products of halves are exact.
+/// The arithmetic of an operation in f64, exact or rounded in the current direction. Products of f16 values are exact.
 fn compute(op: Op) -> Option<Compute> {
     Some(match op {
         Op::v_add_f16 | Op::v_pk_add_f16 => |[a, b, _], _| a + b,
@@ -115,7 +117,7 @@ fn compute(op: Op) -> Option<Compute> {
             if fract > 0.999_511_718_75 { 0.999_511_718_75 } else { fract }
         },
         Op::v_cvt_f16_f32 | Op::v_cvt_f16_u16 | Op::v_cvt_f16_i16 => |[a, ..], _| a,
-        // Rounded as f32 first, by its own field: see `run`.
+        // Rounded to f32 first, with `round_f32`: see `run`.
         Op::v_fma_mixlo_f16 | Op::v_fma_mixhi_f16 => |[a, ..], _| a,
         _ => return None,
     })

@@ -1,7 +1,7 @@
-//! The most frequent operations, in vector registers from end to end.
+//! Specialised handlers of the most frequent operations, computed entirely in vector registers.
 //!
-//! They give the same results as the bodies in `vop1.rs`, `vop2.rs` and `vop3.rs`, which remain for every form with modifiers; here
-//! sources go from memory through one instruction to the destination, under a mask if EXEC has holes.
+//! They give the same results as the bodies in `vop1.rs`, `vop2.rs` and `vop3.rs`, which still serve every form with modifiers.
+//! Sources go from memory through one instruction to the destination, with masked stores if EXEC is not full.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use crate::exec::lane_source::lanes;
 use crate::exec::row_vector::RowVector;
 use crate::{Body, Flow, Handler, Level, Uop, Wave};
 
-/// The handler of a frequent operation without modifiers.
+/// The specialised handler of an operation without modifiers, if it has one.
 pub fn handler(op: Op, level: Level) -> Option<Handler> {
     Some(match op {
         Op::v_mov_b32 | Op::v_accvgpr_read_b32 | Op::v_accvgpr_write_b32 | Op::v_accvgpr_mov_b32 => {
@@ -58,7 +58,7 @@ pub fn handler(op: Op, level: Level) -> Option<Handler> {
     })
 }
 
-/// An operation on sixteen lanes.
+/// An operation on 16 lanes.
 trait HotOp {
     /// The result depends on MODE.
     const FLOAT: bool;
@@ -76,7 +76,7 @@ macro_rules! hot_ops {
 
             #[inline(always)]
             unsafe fn vector<C: RowVector>($a: C::Dwords, $b: C::Dwords, $c: C::Dwords) -> C::Dwords {
-                // SAFETY: by contract.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $body }
             }
         }
@@ -114,7 +114,7 @@ impl HotOp for Move {
     }
 }
 
-/// `N` sources of 32 bits.
+/// Handler of a `HotOp` with `N` 32-bit sources.
 struct Hot<C, O, const N: usize>(PhantomData<(C, O)>);
 
 impl<C: RowVector, O: HotOp, const N: usize> Body for Hot<C, O, N> {
@@ -122,12 +122,12 @@ impl<C: RowVector, O: HotOp, const N: usize> Body for Hot<C, O, N> {
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
         let exec = wave.exec();
         if O::FLOAT && unusual(wave, uop) {
-            // SAFETY: this handler's own contract.
+            // SAFETY: same contract as this handler.
             return unsafe { run_unusual::<C>(wave, uop) };
         }
         let scratch = wave.scratch.as_mut_ptr();
-        // SAFETY: indices were checked when the micro-op was compiled; each source has its own scratch place. Sixteen lanes are read
-        // before they are written, so the destination may be a source.
+        // SAFETY: indices were checked when the micro-op was compiled; each source has a separate scratch slot. Each row of 16
+        // lanes is read before it is written, so the destination may be a source.
         unsafe {
             let a = lanes(wave, uop.src[0], 0, scratch).cast::<u32>();
             let b = if N > 1 { lanes(wave, uop.src[1], 0, scratch.add(1)).cast::<u32>() } else { a };
@@ -180,7 +180,7 @@ impl<C: RowVector> Body for Select<C> {
 
 /// Addition or subtraction with carry.
 trait CarryOp {
-    /// Result and carries of sixteen lanes; `carry` are the carries in.
+    /// Returns the result and the carry-outs of 16 lanes; `carry` are the carry-ins.
     ///
     /// # Safety
     /// As for [`RowVector`].
@@ -192,12 +192,12 @@ struct Add;
 impl CarryOp for Add {
     #[inline(always)]
     unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let sum = C::add_u32(a, b);
             let over = C::less_u32(sum, a);
             let sum = C::increment(carry, sum);
-            // A carry in overflows exactly where it leaves zero.
+            // Adding a carry-in overflows exactly if the result is zero.
             (sum, over | carry & C::equal(sum, C::splat(0)))
         }
     }
@@ -208,7 +208,7 @@ struct Sub;
 impl CarryOp for Sub {
     #[inline(always)]
     unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let difference = C::decrement(carry, C::sub_u32(a, b));
             (difference, C::less_u32(a, b) | carry & C::equal(a, b))
@@ -221,12 +221,12 @@ struct SubReverse;
 impl CarryOp for SubReverse {
     #[inline(always)]
     unsafe fn vector<C: RowVector>(a: C::Dwords, b: C::Dwords, carry: u16) -> (C::Dwords, u16) {
-        // SAFETY: by contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sub::vector::<C>(b, a, carry) }
     }
 }
 
-/// Two 32-bit sources and, if `IN`, a carry mask; a result and a carry mask.
+/// Handler of a `CarryOp`: two 32-bit sources and, if `IN`, a carry-in mask; writes a result and a carry-out mask.
 struct Carry<C, O, const IN: bool>(PhantomData<(C, O)>);
 
 impl<C: RowVector, O: CarryOp, const IN: bool> Body for Carry<C, O, IN> {
@@ -257,7 +257,7 @@ impl<C: RowVector, O: CarryOp, const IN: bool> Body for Carry<C, O, IN> {
     }
 }
 
-/// A comparison of sixteen lanes.
+/// A comparison of 16 lanes.
 trait CompareOp {
     /// # Safety
     /// As for [`RowVector`].
@@ -270,7 +270,7 @@ macro_rules! compare_ops {
         impl CompareOp for $name {
             #[inline(always)]
             unsafe fn vector<C: RowVector>($a: C::Dwords, $b: C::Dwords) -> u16 {
-                // SAFETY: by contract.
+                // SAFETY: guaranteed by the caller.
                 unsafe { $body }
             }
         }
@@ -290,7 +290,7 @@ compare_ops! {
     NotEqual = |a, b| !C::equal(a, b);
 }
 
-/// Two 32-bit sources and a mask.
+/// Handler of a `CompareOp`: two 32-bit sources; writes a mask.
 struct Compare<C, O>(PhantomData<(C, O)>);
 
 impl<C: RowVector, O: CompareOp> Body for Compare<C, O> {

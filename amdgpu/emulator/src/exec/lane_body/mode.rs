@@ -1,10 +1,11 @@
-//! MODE other than the usual: subnormals flushed, results rounded another way.
+//! Non-default MODE settings: subnormal flushing and directed rounding.
 
 use crate::exec::lane_op::{Kind, Shape};
 use crate::exec::lane_source::Results;
 use crate::{Lanes, Mode};
 
-/// The rounding field that an operation follows: that of f32 where all is f32, else the one of f64 and f16.
+/// The MODE rounding field that applies to an operation: `round_f32` for f32 operations, else `round_f64`, which also covers f16
+/// and conversions from f64.
 pub fn rounding(shape: Shape, mode: &Mode) -> u8 {
     match shape.dst {
         Kind::F32 | Kind::PkF32 if shape.src[0] != Kind::F64 => mode.round_f32,
@@ -12,17 +13,17 @@ pub fn rounding(shape: Shape, mode: &Mode) -> u8 {
     }
 }
 
-/// The rounding field for scaling a result of a kind.
+/// The MODE rounding field that applies to output scaling (omod) of a result of this kind.
 pub fn scaling(kind: Kind, mode: &Mode) -> u8 {
     if matches!(kind, Kind::F32 | Kind::PkF32) { mode.round_f32 } else { mode.round_f64 }
 }
 
-/// Flushes subnormal sources where MODE asks for it.
+/// Flushes subnormal sources if MODE says so.
 pub fn flush_source(kind: Kind, mode: &Mode, lo: &mut Lanes, hi: &mut Lanes) {
     flush(kind, mode.denorm_f32 & 1 == 0, mode.denorm_f64 & 1 == 0, lo, hi);
 }
 
-/// Flushes subnormal results where MODE asks for it.
+/// Flushes subnormal results if MODE says so.
 pub fn flush_result(kind: Kind, mode: &Mode, results: &mut Results) {
     flush(kind, mode.denorm_f32 & 2 == 0, mode.denorm_f64 & 2 == 0, &mut results.lo, &mut results.hi);
 }
@@ -57,9 +58,9 @@ fn flush(kind: Kind, flush_f32: bool, flush_others: bool, lo: &mut Lanes, hi: &m
     }
 }
 
-/// Runs `body` with the host's rounding set to MODE's: 0 nearest even, 1 up, 2 down, 3 towards zero.
+/// Runs `body` with the host's rounding mode set to a MODE rounding field: 0 nearest even, 1 up, 2 down, 3 towards zero.
 ///
-/// Only x86-64 hosts have the one register that rules all vector arithmetic; elsewhere results are rounded to nearest.
+/// Implemented only on x86-64, where MXCSR controls all vector arithmetic; on other hosts results are rounded to nearest.
 pub fn with_rounding(rounding: u8, body: impl FnOnce()) {
     if rounding & 3 == 0 {
         return body();
@@ -68,8 +69,8 @@ pub fn with_rounding(rounding: u8, body: impl FnOnce()) {
     {
         let field = [0, 0b10, 0b01, 0b11][usize::from(rounding & 3)];
         let mut old = 0_u32;
-        // SAFETY: reads and writes only the control register and the two locals. The kernel between the two is reached through a
-        // pointer, so none of its arithmetic is moved out, and the register is as before when it ends.
+        // SAFETY: reads and writes only MXCSR and the two locals. The lane loop is called through a pointer, so the compiler
+        // moves none of its arithmetic across the asm blocks, and MXCSR is restored afterwards.
         unsafe {
             std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut old, options(nostack));
             let new = old & !(0b11 << 13) | field << 13;

@@ -1,4 +1,4 @@
-//! Every vector operation against its scalar twin: all levels, EXEC patterns, source kinds, forms.
+//! Compares every vector operation with a scalar reference implementation: all levels, EXEC patterns, source kinds, forms.
 
 mod forms;
 pub mod operands;
@@ -15,7 +15,7 @@ use crate::wave::sreg;
 use crate::{Level, Uop, Wave};
 use operands::Operands;
 
-/// What the scalar twins see of one lane.
+/// Inputs of one lane for the scalar reference.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane {
     pub a: u64,
@@ -26,12 +26,12 @@ pub struct Lane {
     pub number: usize,
 }
 
-/// Destination and mask a lane should have; `None` for operations without a twin.
+/// Expected destination and mask of a lane; `None` for operations without a scalar reference.
 fn reference(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
     reference_integer::integer(name, lane).or_else(|| reference_float::float(name, lane))
 }
 
-/// Units in the last place that a result may be off.
+/// Permitted error of a result, in ULP.
 fn tolerance(name: &str) -> i64 {
     match name {
         "v_exp_f32" | "v_exp_legacy_f32" | "v_log_f32" | "v_log_legacy_f32" | "v_rsq_f32" => 1,
@@ -41,7 +41,7 @@ fn tolerance(name: &str) -> i64 {
     }
 }
 
-/// The levels of this machine.
+/// The CPU levels of this machine.
 pub fn levels() -> impl Iterator<Item = Level> {
     [Level::Base, Level::V3, Level::V4].into_iter().filter(|&level| level <= Level::detect())
 }
@@ -87,13 +87,13 @@ pub fn run(level: Level, arch: Arch, wave: &mut Wave, insts: &[Inst]) {
     wave.constants = c.constants.as_ptr();
     wave.insts = c.insts.as_ptr();
     for uop in &uops {
-        // SAFETY: the level is one of this machine's, the micro-op was compiled for this wave just now, and its constants and
-        // instructions live until the end of this function.
+        // SAFETY: this machine has the level, the micro-op was just compiled for this wave, and its constants and instructions
+        // live until the end of this function.
         unsafe { (uop.run)(wave, uop) };
     }
 }
 
-/// The operation of a mnemonic and the format of its plain form.
+/// The operation of an opcode and the format of its shortest encoding.
 fn operation(op: Op) -> Option<(Operation, Format)> {
     let level = Level::Base;
     None.or_else(|| vop1::operation(op, level).map(|operation| (operation, Format::Vop1)))
@@ -103,9 +103,9 @@ fn operation(op: Op) -> Option<(Operation, Format)> {
         .or_else(|| vop3p::operation(op, level).map(|operation| (operation, Format::Vop3p)))
 }
 
-/// Compares a result with the twin's; any NaN stands for any other.
+/// Compares a result with the reference; all NaNs are equal.
 pub fn same(kind: Kind, got: u64, want: u64, ulps: i64) -> bool {
-    /// One float of `bits` bits whose infinity is `infinity`.
+    /// Compares floats of `bits` bits; `infinity` is the bit pattern of infinity.
     fn near(got: u64, want: u64, bits: u32, infinity: u64, ulps: i64) -> bool {
         let magnitude = |value: u64| value & ((1 << (bits - 1)) - 1);
         let is_nan = |value: u64| magnitude(value) > infinity;
@@ -131,7 +131,7 @@ pub fn same(kind: Kind, got: u64, want: u64, ulps: i64) -> bool {
     }
 }
 
-/// How the sources of a run are given.
+/// Where the sources of a run are placed.
 #[derive(Clone, Copy, Debug)]
 enum Placement {
     Vectors,
@@ -140,7 +140,7 @@ enum Placement {
     ScalarLast,
     /// The destination is the first source.
     InPlace,
-    /// The destination's low register is the first source's high one.
+    /// The destination's low register is the first source's high register.
     Overlapping,
 }
 
@@ -176,7 +176,7 @@ fn check(op: Op, form: Format, operation: &Operation, placement: Placement, exec
         inst.sdst = Operand::VccLo;
     }
     if shape.src[0] == Kind::Mix {
-        // All sources are f32; the other choices are tested with the modifiers.
+        // All sources are f32; f16 sources are tested in `forms.rs`.
         inst.modifiers.op_sel_hi = 0;
     }
     let mask_at = if form == Format::Vop2 || form == Format::Vopc { sreg::VCC } else { 30 };
@@ -239,7 +239,7 @@ fn check(op: Op, form: Format, operation: &Operation, placement: Placement, exec
                 );
             }
         }
-        // All levels give the same bits, up to which NaN it is.
+        // All levels give the same bits, except for NaN payloads.
         if let Some(first) = &first_result {
             assert_eq!(first.sgprs, wave.sgprs, "{}", context());
             for lane in 0..64 {
@@ -260,7 +260,7 @@ fn check(op: Op, form: Format, operation: &Operation, placement: Placement, exec
     }
 }
 
-/// Operations whose twin is not per lane, or that are built of others; each has a test of its own.
+/// Operations without a per-lane reference, or composed of other operations; each has a separate test.
 const TESTED_ELSEWHERE: &[&str] = &[
     "v_div_scale_f32",
     "v_div_scale_f64",
@@ -279,7 +279,7 @@ const TESTED_ELSEWHERE: &[&str] = &[
     "v_cvt_pk_bf8_f32",
 ];
 
-/// Checks all operations whose number is `part` of `parts`, so that tests run side by side.
+/// Checks the operations whose number modulo `parts` is `part`, so that tests run in parallel.
 fn check_part(part: usize, parts: usize) {
     let mut seen = 0;
     for (number, &op) in Op::ALL.iter().enumerate() {
@@ -289,7 +289,7 @@ fn check_part(part: usize, parts: usize) {
         }
         seen += 1;
         let probe = Lane { a: 0, b: 0, c: 0, select: false, number: 0 };
-        assert!(reference(op.name(), &probe).is_some(), "{} has no scalar twin", op.name());
+        assert!(reference(op.name(), &probe).is_some(), "{} has no scalar reference", op.name());
         let mut placements =
             vec![Placement::Vectors, Placement::ScalarFirst, Placement::ConstantFirst, Placement::InPlace];
         if operation.shape.src[0].wide() && operation.shape.dst.wide() {
@@ -334,7 +334,7 @@ fn every_operation_agrees_with_its_scalar_twin_part_4() {
     check_part(3, 4);
 }
 
-/// Vector mnemonics that no compute program needs; everything else must compile.
+/// Vector mnemonics that no compute program uses; all others must compile.
 const NOT_EXECUTED: &[&str] = &["v_screen_partition_4se_b32"];
 
 #[test]
@@ -349,7 +349,7 @@ fn every_vector_mnemonic_is_executed() {
         let done = [Format::Vop1, Format::Vop3, Format::Vop3p].into_iter().any(|format| {
             [Operand::Vgpr(32), Operand::Sgpr(4)].into_iter().any(|dst| {
                 let mut src = src;
-                // Selectors and carries are scalar.
+                // Select masks and carries are scalar.
                 (0..2).any(|_| {
                     let done = compile(&mut c, &inst(op, format, dst, &src)).is_ok();
                     src[2] = Operand::VccLo;
@@ -361,5 +361,5 @@ fn every_vector_mnemonic_is_executed() {
             refused.push(op.name());
         }
     }
-    assert!(refused.is_empty(), "refused: {refused:?}");
+    assert!(refused.is_empty(), "not supported: {refused:?}");
 }

@@ -1,4 +1,4 @@
-//! Every matrix operation against a plain matrix product, through the published register layouts.
+//! Compares every matrix operation with a plain matrix product, through the published register layouts.
 
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
@@ -13,9 +13,9 @@ const INDEX: u8 = 24;
 const C: u8 = 32;
 const D: u8 = 64;
 
-/// Element `at` of a row or column of an operand: which of the lane's elements, and the lane.
+/// Location of element `at` of a row or column of an operand: the index among the lane's elements, and the lane.
 ///
-/// Lanes hold a column of A (a row of B) of each block side by side; further columns follow once a lane's elements are used up.
+/// Adjacent lanes hold a column of A (a row of B) of each block; further columns follow when a lane's elements are used up.
 fn input_place(
     outer: usize,
     blocks: usize,
@@ -40,7 +40,7 @@ fn output_place(m: usize, n: usize, double: bool, i: usize, j: usize, block: usi
     (register, lane)
 }
 
-/// The value of an element's bits.
+/// Converts an element's bits to a number.
 fn decode(element: Element, bits: u64) -> f64 {
     let small = |bits: u64, mantissa: u32, bias: i32| {
         let fraction = (bits & ((1 << mantissa) - 1)) as f64 / f64::from(1 << mantissa);
@@ -62,7 +62,7 @@ fn decode(element: Element, bits: u64) -> f64 {
     }
 }
 
-/// A random small element: sums of products stay exact, whatever their order.
+/// A random small element; sums of products are exact regardless of their order.
 fn random_element(element: Element, random: &mut Random) -> u64 {
     let value = (random.next() % 17) as f64 - 8.0;
     match element {
@@ -70,7 +70,7 @@ fn random_element(element: Element, random: &mut Random) -> u64 {
         Element::F32 | Element::Xf32 => u64::from((value as f32).to_bits()),
         Element::F16 => u64::from(half::f16::from_f64(value).to_bits()),
         Element::Bf16 => u64::from(half::bf16::from_f64(value).to_bits()),
-        // Exact in three and two mantissa bits.
+        // Exact in three (fp8) and two (bf8) mantissa bits.
         Element::Fp8 => u64::from(super::super::float8::f32_to_fp8(value as f32, false)),
         Element::Bf8 => u64::from(super::super::float8::f32_to_bf8(value as f32 / 2.0, false)),
         Element::I8 => random.next() & 0xff,
@@ -109,7 +109,7 @@ fn get(wave: &Wave, first: u8, element: Element, (index, lane): (usize, usize)) 
     }
 }
 
-/// The lane of B read for a lane, by the words of the manual.
+/// The lane of B read for a lane, as described in the ISA manual.
 fn lane_of_b(blgp: u8, lane: usize) -> usize {
     match blgp {
         0 => lane,
@@ -123,7 +123,7 @@ fn lane_of_b(blgp: u8, lane: usize) -> usize {
 fn output_element(matrix: Matrix) -> Element {
     match matrix.a {
         Element::F64 => Element::F64,
-        // 32 bits either way; read as an integer below.
+        // 32 bits in both cases; `output_value` reads I8 results as integers.
         _ => Element::F32,
     }
 }
@@ -174,7 +174,7 @@ fn case(op: Op, modifiers: Modifiers, constant: bool, seed: u64) -> Case {
         }
     }
     for lane in 0..64 {
-        // Two different places of every four.
+        // Two different positions out of every four.
         let mut indices = 0;
         for pair in 0..8 {
             let (first, second) =
@@ -195,7 +195,7 @@ fn case(op: Op, modifiers: Modifiers, constant: bool, seed: u64) -> Case {
 }
 
 impl Case {
-    /// The product by the definition, from the registers.
+    /// Computes the product by definition, from the registers.
     fn product(&self) -> Vec<((usize, usize), f64)> {
         let (m, n, k, blocks) = self.matrix.dimensions();
         let Modifiers { cbsz, abid, blgp, .. } = self.inst.modifiers;
@@ -209,7 +209,7 @@ impl Case {
                 let place = input_place(m, blocks, k, i, at, block);
                 return decode(self.matrix.a, get(&self.wave, A, self.matrix.a, place)) * negate(0);
             }
-            // Two of every four elements are stored; two bits of index each.
+            // Two of every four elements are stored, each with a 2-bit index.
             let per_lane = 64 / bits_of(self.matrix.a);
             let mut sum = 0.0;
             for stored in [at / 4 * 2, at / 4 * 2 + 1] {
@@ -248,7 +248,7 @@ impl Case {
 
     fn check(mut self, level: Level, arch: Arch) {
         let want = self.product();
-        // Matrix operations run in all lanes.
+        // Matrix operations ignore EXEC.
         self.wave.set_sgpr64(sreg::EXEC, 0x5);
         run(level, arch, &mut self.wave, &[self.inst]);
         for (place, want) in want {
@@ -272,7 +272,7 @@ fn every_matrix_operation_is_a_matrix_product() {
         }
         count += 1;
     }
-    // 27 dense ones of CDNA2, 46 of CDNA3, less the names they share.
+    // 27 mnemonics of CDNA2 and 46 of CDNA3.
     assert_eq!(count, 73);
 }
 

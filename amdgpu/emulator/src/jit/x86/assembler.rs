@@ -1,4 +1,4 @@
-//! Machine code as it is put together: instructions in order, labels, and the constants they refer to.
+//! Assembler: collects instructions, labels and the constants they reference, and encodes them.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock, MemoryOperand,
@@ -7,50 +7,50 @@ use iced_x86::{
 
 use super::target::{Target, Vector};
 
-/// Why a block could not be assembled. It then stays with micro-ops.
+/// Reason why a block could not be compiled. It is then executed as micro-ops.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("an instruction cannot be encoded")]
     Encoding(#[from] IcedError),
-    #[error("an operation needs more registers than there are")]
+    #[error("an operation needs more host registers than the target has")]
     Registers,
-    #[error("a value was let go that is still needed")]
+    #[error("a dropped register value is still needed")]
     Lost,
 }
 
-/// A place that is jumped to.
+/// A jump target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(u64);
 
-/// The last operand of a vector instruction: a register, or memory (broadcast if it is one element).
+/// The last operand of a vector instruction: a register, or memory (broadcast if it is a single element).
 #[derive(Clone, Copy, Debug)]
 pub enum Arg {
     Register(u8),
     Memory(MemoryOperand),
 }
 
-/// Sixty-four bytes of constants, so that no vector of them crosses a line.
+/// One 64-byte cache line of constants; the alignment keeps vectors from crossing a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Line([u32; 16]);
 
-/// Instructions in the making.
+/// Instructions and constants of a run under construction.
 #[derive(Debug)]
 pub struct Assembler {
     pub target: Target,
     instructions: Vec<Instruction>,
     labels: u64,
-    /// The label the next instruction is at.
+    /// Label of the next instruction.
     pending: Option<Label>,
-    /// Constants, addressed from [`POOL`].
+    /// Constants, addressed relative to [`POOL`].
     pool: Vec<u32>,
     error: Option<Error>,
 }
 
-/// The register that points to the constants.
+/// The register that points to the constant pool.
 pub const POOL: Register = Register::R10;
 
-/// Where labels are numbered from; instructions without one are at zero.
+/// Base of the label addresses; instructions without a label have address zero.
 const FIRST_LABEL: u64 = 1 << 32;
 
 pub fn xmm(n: u8) -> Register {
@@ -66,7 +66,7 @@ pub fn at(base: Register, displacement: i64) -> MemoryOperand {
     MemoryOperand::new(base, Register::None, 1, displacement, 1, false, Register::None)
 }
 
-/// `[base + displacement]`, one element for all lanes. Only AVX-512 has such operands; for AVX2 they are loaded first.
+/// `[base + displacement]`, broadcast to all lanes. Only AVX-512 has such operands; for AVX2 they are loaded first.
 pub fn broadcast(base: Register, displacement: i64) -> MemoryOperand {
     MemoryOperand::new(base, Register::None, 1, displacement, 1, true, Register::None)
 }
@@ -83,7 +83,7 @@ impl Assembler {
         }
     }
 
-    /// Adds an instruction; a failure is kept for [`Assembler::finish`].
+    /// Adds an instruction; an error is reported by [`Assembler::finish`].
     pub fn push(&mut self, instruction: Result<Instruction, IcedError>) {
         match instruction {
             Ok(mut instruction) => {
@@ -96,12 +96,12 @@ impl Assembler {
         }
     }
 
-    /// Gives up: [`Assembler::finish`] will say why.
+    /// Records an error, which [`Assembler::finish`] returns. The first error wins.
     pub fn fail(&mut self, error: Error) {
         self.error = self.error.take().or(Some(error));
     }
 
-    /// Adds an instruction under a mask register; lanes without a bit keep the destination, or become zero.
+    /// Adds an instruction with a mask register; masked-off lanes keep the destination's value, or become zero if `zeroing`.
     pub fn push_masked(&mut self, mask: u8, zeroing: bool, instruction: Result<Instruction, IcedError>) {
         self.push(instruction.map(|mut instruction| {
             instruction.set_op_mask(k(mask));
@@ -115,7 +115,7 @@ impl Assembler {
         Label(FIRST_LABEL + self.labels)
     }
 
-    /// The next instruction is at `label`. Two labels at one place are not needed, so not provided for.
+    /// Places `label` at the next instruction. An instruction can have only one label, so a second label is preceded by a `nop`.
     pub fn place(&mut self, label: Label) {
         if self.pending.is_some() {
             self.push(Ok(Instruction::with(Code::Nopd)));
@@ -127,7 +127,7 @@ impl Assembler {
         self.push(Instruction::with_branch(code, target));
     }
 
-    /// A constant for all lanes.
+    /// A 32-bit constant, the same for all lanes.
     pub fn constant(&mut self, value: u32) -> MemoryOperand {
         match self.target {
             Target::Avx2 => self.constants(&[value; 8]),
@@ -135,7 +135,7 @@ impl Assembler {
         }
     }
 
-    /// A 64-bit constant for all lanes.
+    /// A 64-bit constant, the same for all lanes.
     pub fn constant_64(&mut self, value: u64) -> MemoryOperand {
         let [low, high] = [value as u32, (value >> 32) as u32];
         match self.target {
@@ -149,7 +149,7 @@ impl Assembler {
         at(POOL, self.pooled(values, values.len()))
     }
 
-    /// Where `values` are in the pool, at a multiple of `step`.
+    /// Byte offset of `values` in the pool, aligned to `step` dwords; adds them if missing.
     fn pooled(&mut self, values: &[u32], step: usize) -> i64 {
         let mut places = (0..self.pool.len()).step_by(step);
         let found = places.find(|place| self.pool[*place..].starts_with(values));
@@ -199,7 +199,7 @@ impl Assembler {
         });
     }
 
-    /// One element for all lanes, from memory or the low end of a register.
+    /// Broadcasts one element to all lanes, from memory or the lowest element of a register.
     pub fn spread(&mut self, vector: Vector, dst: u8, from: Arg) {
         let code = vector.on(self.target);
         let dst = self.target.whole(dst);
@@ -212,7 +212,7 @@ impl Assembler {
         });
     }
 
-    /// The bytes, and the constants that [`POOL`] must point to when they run.
+    /// Encodes the machine code. Returns it with the constant pool, which must outlive the code.
     pub fn finish(self) -> Result<(Vec<u8>, Box<[Line]>), Error> {
         if let Some(error) = self.error {
             return Err(error);
@@ -231,13 +231,13 @@ impl Assembler {
         Ok((encoded.code_buffer, pool))
     }
 
-    /// What runs on the machine of a test need not run on a lesser one.
+    /// Checks that AVX2 code contains no AVX-512 instructions, which a test machine with AVX-512 would execute unnoticed.
     #[cfg(test)]
     fn assert_instructions_are_of_the_target(&self) {
         for instruction in &self.instructions {
             let name = format!("{:?}", instruction.code());
             let new = name.starts_with("EVEX") || name.contains("_kr");
-            assert!(self.target == Target::Avx512 || !new, "{name} is not of AVX2");
+            assert!(self.target == Target::Avx512 || !new, "{name} is not an AVX2 instruction");
         }
     }
 }

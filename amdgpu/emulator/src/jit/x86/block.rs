@@ -1,8 +1,8 @@
-//! Which micro-ops run as native code: runs of lane-local operations in straight-line code.
+//! Finds the micro-ops to compile: runs of lane-local operations in straight-line code.
 //!
-//! A run holds vector operations that have a template, groups of reads of local memory, and scalar operations among them that may
-//! as well run before or after all of them. Whatever else comes up ends it: anything that may fault, jump, wait, change EXEC or
-//! move values between lanes. A jump into the middle of a run is harmless: its micro-ops are all still there.
+//! A run contains vector operations that have a template, groups of LDS reads, and interspersed scalar operations that can be
+//! moved before or after all of them. Everything else ends the run: anything that may fault, jump, wait, change EXEC or move
+//! values between lanes. A jump into the middle of a run is harmless, because all its micro-ops are still in place.
 
 use isa::{Format, Inst, Op, Operand};
 
@@ -13,32 +13,32 @@ use crate::exec::lane_op::{Kind, Shape};
 use crate::wave::sreg;
 use crate::{SrcKind, Uop};
 
-/// Vector operations in one run, at most: bounds the code of a run.
+/// Maximum number of vector operations in a run; limits its code size.
 const LONGEST: usize = 512;
-/// What a run must save to be worth entering, in units of one plain operation.
+/// Minimum estimated saving for a run to be worth compiling, in units of one 32-bit operation.
 const WORTHWHILE: u32 = 4;
 
-/// What is lowered together.
+/// Unit of lowering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// One vector operation, by its micro-op.
+    /// One vector operation, by micro-op index.
     Lanes(usize),
-    /// Reads of local memory at offsets from one address register.
+    /// LDS reads at offsets from one address register, by micro-op index.
     Reads(Vec<usize>),
 }
 
-/// A run of micro-ops from `start` to before `end`.
+/// A run of micro-ops `start..end`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     pub start: usize,
     pub end: usize,
     pub items: Vec<Item>,
-    /// Scalar operations to run first and last.
+    /// Scalar operations that run before and after the native code.
     pub before: Vec<usize>,
     pub after: Vec<usize>,
     pub writes_masks: bool,
     pub reads_local: bool,
-    /// Depends on MODE.
+    /// The run contains float operations, which depend on MODE.
     pub float: bool,
 }
 
@@ -62,10 +62,10 @@ impl Scalars {
     }
 }
 
-/// What a micro-op does to scalar registers.
+/// Effects of a micro-op on scalar registers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Effects {
-    /// Read as a value for all lanes.
+    /// Read as a uniform value.
     uniform: Scalars,
     /// Read and written as lane masks.
     mask_in: Scalars,
@@ -74,7 +74,7 @@ struct Effects {
     out: Scalars,
 }
 
-/// The runs of a program. `plain` says which micro-ops are exactly their instruction; `targets` which are jumped to.
+/// Finds the runs of a program. `plain` marks micro-ops that implement exactly their instruction; `targets` marks jump targets.
 pub fn discover(target: Target, uops: &[Uop], insts: &[Inst], plain: &[bool], targets: &[bool]) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut open = Open::new(target);
@@ -86,7 +86,7 @@ pub fn discover(target: Target, uops: &[Uop], insts: &[Inst], plain: &[bool], ta
         if !plain[at] || !open.add(at, uop, inst, uops, insts) {
             open.close(&mut runs);
             if plain[at] {
-                // It may begin the next run.
+                // It may start the next run.
                 open.add(at, uop, inst, uops, insts);
             }
         }
@@ -95,7 +95,7 @@ pub fn discover(target: Target, uops: &[Uop], insts: &[Inst], plain: &[bool], ta
     runs
 }
 
-/// A run that may still grow.
+/// A run under construction.
 #[derive(Debug)]
 struct Open {
     target: Target,
@@ -105,7 +105,7 @@ struct Open {
     uniform: Scalars,
     mask_in: Scalars,
     mask_out: Scalars,
-    /// Read and written by the operations that are to run last.
+    /// Scalar registers read and written by the operations in `run.after`.
     late_in: Scalars,
     late_out: Scalars,
 }
@@ -125,7 +125,7 @@ impl Open {
         }
     }
 
-    /// Adds a micro-op if it fits. One that does not, into an empty run, never will.
+    /// Adds a micro-op if it fits; returns false otherwise. A micro-op that does not fit an empty run fits no run.
     fn add(&mut self, at: usize, uop: &Uop, inst: &Inst, uops: &[Uop], insts: &[Inst]) -> bool {
         if is_scalar(inst) {
             return !self.run.items.is_empty() && self.add_scalar(at, inst);
@@ -135,7 +135,7 @@ impl Open {
             return false;
         }
         let effects = if read { Effects::default() } else { vector_effects(uop) };
-        // A mask is written slice by slice: nothing in the run may see it as one value.
+        // A mask is written slice by slice, so nothing in the run may read it as a uniform value.
         let split = effects.mask_out.meets(&self.uniform)
             || effects.mask_out.meets(&effects.uniform)
             || effects.uniform.meets(&self.mask_out);
@@ -143,7 +143,7 @@ impl Open {
             || effects.mask_in.meets(&self.late_out)
             || effects.mask_out.meets(&self.late_out)
             || effects.mask_out.meets(&self.late_in);
-        // Pairs that overlap without being the same are not followed.
+        // Register pairs that overlap partially are not tracked.
         let skewed = skewed(&effects.mask_in, &self.mask_out)
             || skewed(&effects.mask_out, &self.mask_in)
             || skewed(&effects.mask_out, &self.mask_out)
@@ -182,7 +182,7 @@ impl Open {
 
     fn add_scalar(&mut self, at: usize, inst: &Inst) -> bool {
         let Some(effects) = scalar_effects(inst) else { return false };
-        // Scalar operations keep their order among themselves, which also keeps SCC right.
+        // Scalar operations keep their relative order, which also preserves SCC.
         let early = self.run.after.is_empty()
             && !effects.out.meets(&self.uniform)
             && !effects.out.meets(&self.mask_in)
@@ -207,7 +207,7 @@ impl Open {
     }
 }
 
-/// Whether pairs of `a` meet pairs of `b` in one register only. Pairs start at even registers in compiled code.
+/// Returns true if a pair of `a` overlaps a pair of `b` in only one register. Pairs start at even registers in compiled code.
 fn skewed(a: &Scalars, b: &Scalars) -> bool {
     let half =
         |set: &Scalars| set.0.map(|word| (word & 0x5555_5555_5555_5555, word >> 1 & 0x5555_5555_5555_5555));
@@ -231,7 +231,7 @@ fn vector_effects(uop: &Uop) -> Effects {
     effects
 }
 
-/// Scalar operations that do nothing but compute: no memory, no jump, no mode.
+/// Returns true for purely computational scalar operations: no memory access, no jump, no MODE change.
 fn is_scalar(inst: &Inst) -> bool {
     match inst.format {
         Format::Sop2 => !matches!(inst.op, Op::s_cbranch_g_fork | Op::s_rfe_restore_b64),
@@ -276,7 +276,7 @@ fn is_scalar(inst: &Inst) -> bool {
     }
 }
 
-/// What a scalar operation reads and writes; `None` if it writes EXEC, or reads something that is not a register.
+/// Registers that a scalar operation reads and writes; `None` if it writes EXEC or reads a non-register (VCCZ, EXECZ, SCC).
 fn scalar_effects(inst: &Inst) -> Option<Effects> {
     let mut effects = Effects::default();
     for (n, operand) in inst.src.iter().enumerate() {
@@ -293,7 +293,7 @@ fn scalar_effects(inst: &Inst) -> Option<Effects> {
             return None;
         }
         effects.out.add(index, width);
-        // Conditional moves and the immediate forms read it, too.
+        // Conditional moves and the immediate forms also read the destination.
         effects.uniform.add(index, width);
     }
     Some(effects)

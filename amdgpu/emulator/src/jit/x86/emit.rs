@@ -1,8 +1,8 @@
-//! Lowering one run of micro-ops: the loop over slices of the wave, and what templates say an operation with.
+//! Lowers one run of micro-ops to machine code: the loop over slices of the wave, and the building blocks used by templates.
 //!
-//! Inside a slice the wave's registers are values in registers of the host ([`Registers`]). EXEC is one mask for the whole run, and
-//! matters only where something is stored: what inactive lanes compute is never seen. With AVX-512 stores are masked. With AVX2 a
-//! slice has two versions: in one all lanes are active, in the other stores mix with what was there.
+//! Within a slice, the wave's registers are held in host registers ([`Registers`]). EXEC is constant in a run and matters only
+//! for stores, because results of inactive lanes are never visible. AVX-512 uses masked stores. With AVX2 a slice is compiled in
+//! two versions: one for all lanes active, one whose stores blend with the old memory contents.
 
 use iced_x86::{Code, Instruction, Register};
 use isa::Inst;
@@ -17,25 +17,25 @@ use super::{local_read, template};
 use crate::exec::lane_op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
 
-/// Arguments of a compiled run, in the order of the calling convention, and what else has a fixed register.
+/// Registers of the arguments of a compiled run, as in the calling convention, and other fixed registers.
 pub const VECTORS: Register = Register::RDI;
 pub const SCALARS: Register = Register::RSI;
 pub const LDS: Register = Register::RCX;
 pub const LDS_SIZE: Register = Register::R8;
-/// Where the slice's bits of scalar register 0 are.
+/// Address of the current slice's bits of scalar register 0.
 pub const MASKS: Register = Register::R11;
 const EXEC: Register = Register::R9;
 const EXEC_32: Register = Register::R9D;
 const EXEC_8: Register = Register::R9L;
 const SLICES_LEFT: Register = Register::EDX;
-/// The mask register that holds the slice's EXEC, and the vector register that does where there are no mask registers.
+/// The mask register (AVX-512) and the vector register (AVX2) that hold the slice's EXEC.
 pub const ACTIVE: u8 = 1;
 pub const ACTIVE_LANES: u8 = 15;
 
-/// `vgprs, sgprs, exec, lds, lds_size`.
+/// Signature of a compiled run: `vgprs, sgprs, exec, lds, lds_size`.
 pub type Entry = unsafe extern "sysv64" fn(*mut Lanes, *mut u32, u64, *const u8, u64);
 
-/// Machine code of a run, with the constants it refers to. `uops` are those of the run.
+/// Compiles a run to machine code and the constants it references. `uops` are the micro-ops of the run.
 pub fn compile(
     target: Target,
     run: &Run,
@@ -103,27 +103,27 @@ pub fn compile(
     emit.asm.finish()
 }
 
-/// A run as it is lowered, with the operation at hand.
+/// State of lowering a run, including the current operation.
 #[derive(Debug)]
 pub struct Emit<'a> {
     pub target: Target,
     pub asm: Assembler,
-    /// In this version of the slice no lane is inactive.
+    /// The version of the slice for all lanes active is being emitted.
     pub all_active: bool,
-    /// What is emitted now may be jumped over.
+    /// The code being emitted may be jumped over.
     pub branching: bool,
     pub registers: Registers,
     pub masks: Masks,
     constants: &'a [Lanes],
     future: Future,
-    /// The item of the run that is lowered.
+    /// Index of the item being lowered.
     item: usize,
     pub uop: &'a Uop,
     pub inst: &'a Inst,
 }
 
 impl<'a> Emit<'a> {
-    /// One slice of the run, from memory to memory.
+    /// Emits one slice of the run, from loads to stores.
     fn slice(&mut self, run: &Run, uops: &'a [Uop], insts: &'a [Inst]) {
         for (number, item) in run.items.iter().enumerate() {
             self.item = number;
@@ -157,7 +157,7 @@ impl<'a> Emit<'a> {
 }
 
 impl Emit<'_> {
-    /// Writes a value to its home. If it is the `last` use of the register, that may be overwritten.
+    /// Stores a value to its vector register in memory. If this is the `last` use of the host register, it may be overwritten.
     fn write_home(&mut self, vector: u16, register: u8, last: bool) {
         let home = at(VECTORS, 256 * i64::from(vector));
         let value = self.target.whole(register);
@@ -173,7 +173,7 @@ impl Emit<'_> {
             }
             Target::Avx2 => {
                 if !self.all_active {
-                    // Not every processor is quick at masked stores: mix the two and store all.
+                    // Masked stores are slow on some CPUs: blend with the old value and store all lanes.
                     self.asm.op3(XOR, register, register, Arg::Memory(home));
                     self.asm.op3(AND, register, register, Arg::Register(ACTIVE_LANES));
                     self.asm.op3(XOR, register, register, Arg::Memory(home));
@@ -187,7 +187,7 @@ impl Emit<'_> {
         self.asm.push(Instruction::with2(code, a, b));
     }
 
-    /// A register for a new value.
+    /// Allocates a host register for a new value; may spill another value.
     pub fn fresh(&mut self) -> u8 {
         let (future, item) = (&self.future, self.item);
         let Some((register, evicted)) = self.registers.take(|name| future.next(name, item)) else {
@@ -203,7 +203,7 @@ impl Emit<'_> {
         register
     }
 
-    /// Computes something of which only the result is kept: what else was taken on the way may be used again.
+    /// Runs `compute` and frees the temporary registers it allocated, except the results.
     pub fn scope<const N: usize>(&mut self, compute: impl FnOnce(&mut Self) -> [u8; N]) -> [u8; N] {
         let before = self.registers.pinned();
         let results = compute(self);
@@ -211,7 +211,7 @@ impl Emit<'_> {
         results
     }
 
-    /// Makes `count` registers free, so that the next ones taken store nothing.
+    /// Frees `count` registers now, so that the next allocations do not spill.
     pub fn reserve(&mut self, count: usize) {
         self.scope(|e| {
             for _ in 0..count {
@@ -221,7 +221,7 @@ impl Emit<'_> {
         });
     }
 
-    /// The value of a vector register.
+    /// The host register with the value of a vector register; loads it if necessary.
     pub fn vector(&mut self, vector: u16) -> u8 {
         let name = Name::Vector(vector);
         if let Some(register) = self.registers.find(name) {
@@ -237,12 +237,12 @@ impl Emit<'_> {
         register
     }
 
-    /// Gives a vector register a new value.
+    /// Assigns a new value to a vector register.
     pub fn set_vector(&mut self, vector: u16, register: u8) {
         self.registers.name(Name::Vector(vector), register, true);
     }
 
-    /// The value of dword `part` of a source if it is a constant.
+    /// The value of dword `part` of source `n`, if it is a constant.
     pub fn known(&self, n: usize, part: u16) -> Option<u32> {
         let src = self.uop.src[n];
         (src.kind == SrcKind::Constant).then(|| self.constants[usize::from(src.index + part)].0[0])
@@ -263,7 +263,7 @@ impl Emit<'_> {
         if let Some(register) = self.registers.find(name) {
             return Arg::Register(register);
         }
-        // With few registers constants stay where any instruction can read them.
+        // AVX2 has few registers, so constants stay in memory, where any instruction can read them.
         let few = self.target == Target::Avx2 && src.kind == SrcKind::Constant;
         if few || self.future.reads(name) < 2 {
             return Arg::Memory(memory);
@@ -273,7 +273,7 @@ impl Emit<'_> {
         Arg::Register(register)
     }
 
-    /// In a register, if it is not yet.
+    /// Loads an argument into a register unless it is already in one.
     pub fn in_register(&mut self, arg: Arg) -> u8 {
         let memory = match arg {
             Arg::Register(register) => return register,
@@ -287,7 +287,7 @@ impl Emit<'_> {
         register
     }
 
-    /// Something that can be the last operand of an instruction on dwords.
+    /// Converts an argument to a form that is valid as the last operand of a dword instruction.
     pub fn operand(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Memory(memory) if memory.is_broadcast && self.target == Target::Avx2 => {
@@ -297,7 +297,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Whether `neg` and `abs` are set for source `n`.
+    /// The `neg` and `abs` modifiers of source `n`.
     pub fn signs(&self, n: usize) -> (bool, bool) {
         let modifiers = &self.inst.modifiers;
         let float = matches!(Shape::unpack(self.uop.flags).src[n], Kind::F32 | Kind::F64);
@@ -317,7 +317,7 @@ impl Emit<'_> {
         self.in_register(arg)
     }
 
-    /// Clears and flips the sign of a 32-bit float.
+    /// Applies `abs`, then `neg`, to a 32-bit float.
     pub fn with_signs(&mut self, arg: Arg, neg: bool, abs: bool) -> Arg {
         if !neg && !abs {
             return arg;
@@ -332,7 +332,7 @@ impl Emit<'_> {
         Arg::Register(self.op(code, register, Arg::Memory(bits)))
     }
 
-    /// Two sources of an operation that commutes: one in a register.
+    /// The two sources of a commutative operation, the first in a register.
     pub fn commuting(&mut self) -> (u8, Arg) {
         match (self.arg(0), self.arg(1)) {
             (Arg::Register(a), b) => (a, b),
@@ -366,21 +366,21 @@ impl Emit<'_> {
 
     /// `vector new, a, immediate`.
     pub fn unary_imm(&mut self, vector: Vector, a: Arg, immediate: u32) -> u8 {
-        // Without AVX-512, shifts take no memory.
+        // AVX2 shifts take no memory operand.
         let a = if self.target == Target::Avx2 { Arg::Register(self.in_register(a)) } else { a };
         let new = self.fresh();
         self.asm.op2_imm(vector, new, a, immediate);
         new
     }
 
-    /// `vector new, a` from the low half of `a`.
+    /// `vector new, a`, reading only the low half of `a`.
     pub fn widened(&mut self, vector: Vector, a: u8) -> u8 {
         let new = self.fresh();
         self.push2(vector.on(self.target), self.target.whole(new), self.target.half(a));
         new
     }
 
-    /// A copy that may be overwritten.
+    /// Copies a value to a new register that may be overwritten.
     pub fn copy(&mut self, a: u8) -> u8 {
         self.unary(COPY, Arg::Register(a))
     }
@@ -389,18 +389,18 @@ impl Emit<'_> {
         Arg::Memory(self.asm.constant(value))
     }
 
-    /// The destination's value, or its low dword.
+    /// Sets the destination, or the low dword of a wide one.
     pub fn set(&mut self, register: u8) {
         self.set_vector(self.uop.dst, register);
     }
 
-    /// Both dwords of a wide destination.
+    /// Sets both dwords of a wide destination.
     pub fn set_pair(&mut self, low: u8, high: u8) {
         self.set_vector(self.uop.dst, low);
         self.set_vector(self.uop.dst + 1, high);
     }
 
-    /// The register of source `n`'s dword `part` if the operation's result in destination dword `to` may overwrite it.
+    /// Returns `register`, which holds dword `part` of source `n`, if the result for destination dword `to` may overwrite it.
     pub fn dying(&self, n: usize, part: u16, to: u16, register: u8) -> Option<u8> {
         let src = self.uop.src[n];
         let index = src.index + part;

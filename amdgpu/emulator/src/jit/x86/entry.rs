@@ -1,4 +1,4 @@
-//! Entering runs: the handler at the head of each, and compiling those that turn out hot.
+//! Run entry: the handler at the head of each run, and compilation of hot runs.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -13,24 +13,24 @@ use super::target::Target;
 use crate::exec::sopp;
 use crate::{Body, Flow, Level, Mode, Uop, Wave, handler};
 
-/// The runs of a program.
+/// The runs of a program and their native code.
 #[derive(Debug, Default)]
 pub struct Native {
     blocks: Box<[Block]>,
 }
 
-/// A run, and its native code when there is some.
+/// A run and its native code, once compiled.
 #[derive(Debug)]
 struct Block {
     target: Target,
     run: Run,
-    /// What stood at the head.
+    /// The original first micro-op.
     head: Uop,
     before: Box<[Uop]>,
     after: Box<[Uop]>,
-    /// Times it was entered before it was compiled.
+    /// Number of entries before compilation.
     entries: AtomicU32,
-    /// The code in `compiled`, or null.
+    /// Pointer to the code in `compiled`, or null.
     code: AtomicPtr<u8>,
     compiled: Mutex<Compiled>,
 }
@@ -39,29 +39,29 @@ struct Block {
 enum Compiled {
     #[default]
     NotYet,
-    /// The code and its constants.
+    /// The code and its constant pool.
     Code(
         #[expect(dead_code, reason = "kept alive for `Block::code`")] Executable,
-        #[expect(dead_code, reason = "as before")] Box<[Line]>,
+        #[expect(dead_code, reason = "kept alive for `Block::code`")] Box<[Line]>,
     ),
-    /// It cannot be compiled, or there is no room for it.
+    /// The run cannot be compiled, or the limit on executable memory is reached.
     Refused,
 }
 
 impl Native {
-    /// Runs that have native code.
+    /// Number of runs with native code.
     #[cfg(test)]
     pub fn compiled(&self) -> usize {
         self.blocks.iter().filter(|block| !block.code.load(Ordering::Acquire).is_null()).count()
     }
 
-    /// Micro-ops from the first to behind the last of each run.
+    /// Micro-op range (start, exclusive end) of each run.
     #[cfg(test)]
     pub fn runs(&self) -> Vec<(usize, usize)> {
         self.blocks.iter().map(|block| (block.run.start, block.run.end)).collect()
     }
 
-    /// Finds the runs of a program and puts their handlers at their heads.
+    /// Finds the runs of a program and replaces the handler of each run's first micro-op.
     pub fn install(level: Level, uops: &mut [Uop], insts: &[Inst], plain: &[bool]) -> Native {
         let Some(target) = Target::of(level) else {
             return Native::default();
@@ -97,22 +97,22 @@ impl Block {
         }
     }
 
-    /// Counts an entry, and compiles the run when there were enough.
+    /// Counts an entry and compiles the run when the threshold is exceeded.
     #[cold]
     #[inline(never)]
     fn warm(&self, wave: &Wave) {
-        // Entries that two threads count as one only make it a little later.
+        // A lost update between two threads only delays compilation slightly.
         let entries = self.entries.load(Ordering::Relaxed).saturating_add(1);
         self.entries.store(entries, Ordering::Relaxed);
         if wave.native == u32::MAX || entries <= wave.native {
             return;
         }
-        // Another thread may be at it; it is not waited for.
+        // If another thread is compiling the run, do not wait for it.
         let Some(mut compiled) = self.compiled.try_lock() else { return };
         if !matches!(*compiled, Compiled::NotYet) {
             return;
         }
-        // SAFETY: a wave that enters a run runs the program that owns it.
+        // SAFETY: a wave that enters a run executes the program that owns it.
         let program = unsafe { &*wave.program };
         let mut uops = program.uops[self.run.start..self.run.end].to_vec();
         uops[0] = self.head;
@@ -128,7 +128,7 @@ impl Block {
     }
 }
 
-/// Whether arithmetic is as native code does it.
+/// Returns true if MODE matches the arithmetic of native code.
 #[inline(always)]
 fn is_usual(mode: &Mode) -> bool {
     mode.round_f32 | mode.round_f64 == 0
@@ -137,12 +137,12 @@ fn is_usual(mode: &Mode) -> bool {
         && mode.dx10_clamp
 }
 
-/// The head of a run.
+/// Handler of the first micro-op of a run.
 struct Enter;
 impl Body for Enter {
     #[inline(always)]
     fn run(wave: &mut Wave, uop: &Uop) -> Flow {
-        // SAFETY: a wave with this micro-op runs the program that owns the block; blocks never move.
+        // SAFETY: a wave with this micro-op executes the program that owns the block; blocks never move.
         let block = unsafe {
             let program = &*wave.program;
             program.native.blocks.get_unchecked(uop.imm as usize)
@@ -155,14 +155,14 @@ impl Body for Enter {
         let run = &block.run;
         let fits = wave.native != u32::MAX
             && (!run.float || is_usual(&wave.mode))
-            // The largest element of a read.
+            // 16 bytes is the largest element of an LDS read.
             && (!run.reads_local || wave.lds_size >= 16);
         if code.is_null() || !fits {
             // SAFETY: the micro-op was compiled for this program.
             return unsafe { (block.head.run)(wave, &block.head) };
         }
-        // SAFETY: the code was compiled for this program, whose registers the wave has, and for a level this machine has. Scalar
-        // operations of a run were compiled for the program, too.
+        // SAFETY: the code was compiled for this program, whose registers the wave has, and for a level this CPU has. The scalar
+        // operations of the run were compiled for the same program.
         unsafe {
             for uop in &block.before {
                 (uop.run)(wave, uop);

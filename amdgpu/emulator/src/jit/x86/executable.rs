@@ -1,36 +1,36 @@
-//! Memory that holds machine code: written once, then executable and never writable again.
+//! Executable memory for machine code: written once, then mapped read-execute and never writable again (W^X).
 //!
-//! Owns the mapping and the limit on how much there may be; refuses to know what the code does.
+//! Manages the mappings and enforces the limit on their total size.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Executable bytes this process may hold. A session is a process of its own, so this is also the limit of a session.
+/// Limit on executable memory in bytes, per process. Each session is a separate process, so this is also the limit per session.
 const LIMIT: usize = 64 << 20;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Machine code at its place.
+/// A mapping with machine code.
 #[derive(Debug)]
 pub struct Executable {
     start: NonNull<u8>,
     size: usize,
 }
 
-// SAFETY: the mapping is never written after it was made, and stays until the value is dropped.
+// SAFETY: the mapping is never written after it was sealed, and exists until the value is dropped.
 unsafe impl Send for Executable {}
 // SAFETY: as above.
 unsafe impl Sync for Executable {}
 
 impl Executable {
-    /// Maps `code` for execution. `None` when the limit is reached or the system refuses.
+    /// Maps `code` for execution. Returns `None` if the limit is reached or `mmap` or `mprotect` fails.
     pub fn new(code: &[u8]) -> Option<Executable> {
         let size = code.len().max(1).next_multiple_of(4096);
         if HELD.fetch_add(size, Ordering::Relaxed) + size > LIMIT {
             HELD.fetch_sub(size, Ordering::Relaxed);
             return None;
         }
-        // SAFETY: a fresh private mapping; nothing else is touched.
+        // SAFETY: creates a new private mapping; existing mappings are not affected.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -46,7 +46,7 @@ impl Executable {
             return None;
         }
         let executable = Executable { start: NonNull::new(start.cast())?, size };
-        // SAFETY: the mapping is ours, writable and large enough.
+        // SAFETY: this value owns the mapping, which is writable and large enough.
         let sealed = unsafe {
             std::ptr::copy_nonoverlapping(code.as_ptr(), executable.start.as_ptr(), code.len());
             libc::mprotect(start, size, libc::PROT_READ | libc::PROT_EXEC)
@@ -61,7 +61,7 @@ impl Executable {
 
 impl Drop for Executable {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever drops the value calls the code no more.
+        // SAFETY: this value owns the mapping, and its owner does not call the code after dropping it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
         HELD.fetch_sub(self.size, Ordering::Relaxed);
     }

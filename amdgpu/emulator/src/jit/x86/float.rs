@@ -1,4 +1,4 @@
-//! Templates of 32-bit float operations, and of those between floats and other numbers.
+//! Templates of 32-bit float operations and conversions.
 
 use iced_x86::Instruction;
 use isa::{Inst, Op};
@@ -45,7 +45,7 @@ pub fn of(op: Op) -> Option<Template> {
             let a = e.reg(0);
             let floor = e.unary_imm(ROUND_F32, Arg::Register(a), 9);
             let fract = e.op(SUB_F32, a, Arg::Register(floor));
-            // The second source stays where the first is a NaN.
+            // If `fract` is a NaN, the instruction returns it, because it is the second operand.
             let below_one = e.constant(0x3f7f_ffff);
             let below_one = e.in_register(below_one);
             let new = e.op(LESSER_F32, below_one, Arg::Register(fract));
@@ -107,7 +107,7 @@ pub fn of(op: Op) -> Option<Template> {
     })
 }
 
-/// Halves of floats, in the low half of each lane.
+/// Converts f32 to f16, in the low half of each lane.
 fn half(e: &mut Emit<'_>, a: u8, rounding: u32) -> u8 {
     let narrow = e.fresh();
     let (to, from) = (e.target.half(narrow), e.target.whole(a));
@@ -125,12 +125,12 @@ fn ubyte(e: &mut Emit<'_>, shift: u32) {
     e.set(new);
 }
 
-/// Sum or difference, with `neg` as the other of the two.
+/// f32 addition or subtraction; `neg` on the second source turns one into the other.
 fn add_f32(e: &mut Emit<'_>, subtract: bool) {
     let (raw_a, raw_b) = (e.raw(0, 0), e.raw(1, 0));
     let ((neg_a, abs_a), (neg_b, abs_b)) = (e.signs(0), e.signs(1));
     let (a, b) = (e.with_signs(raw_a, neg_a, abs_a), e.with_signs(raw_b, neg_b && abs_b, abs_b));
-    // What is left of the second source's sign.
+    // The part of the second source's `neg` that is not yet applied.
     let minus = subtract != (neg_b && !abs_b);
     let new = match (minus, a, b) {
         (false, Arg::Register(a), b) => e.op(ADD_F32, a, b),
@@ -160,8 +160,8 @@ fn extreme_of_three(e: &mut Emit<'_>, which: Extreme) {
     e.set(new);
 }
 
-/// The instructions of a fused multiply-add: by which operand is overwritten (the sum, or a factor with the sum or the other factor
-/// last), and by the signs of product and sum.
+/// Fused multiply-add instructions. Rows: the addend is overwritten (231), a factor is overwritten and the addend is the last
+/// operand (213), a factor is overwritten and the other factor is the last operand (132). Columns: signs of product and addend.
 const FMA: [[Vector; 4]; 3] = [
     [FMADD231_F32, FMSUB231_F32, FNMADD231_F32, FNMSUB231_F32],
     [FMADD213_F32, FMSUB213_F32, FNMADD213_F32, FNMSUB213_F32],
@@ -200,7 +200,7 @@ fn fused(e: &mut Emit<'_>, [a, b, c]: [Term; 3]) -> u8 {
         }
         _ => term,
     });
-    // One of the three may stay in memory: the sum, if it does not die, else a factor.
+    // One of the three may stay in memory: the addend, if it is not overwritten, else a factor.
     let (mut a, mut b, mut c) = (a, b, c);
     let is_memory = |term: &Term| matches!(term.arg, Arg::Memory(_));
     if is_memory(&a) {
@@ -247,7 +247,7 @@ fn fused(e: &mut Emit<'_>, [a, b, c]: [Term; 3]) -> u8 {
     new
 }
 
-/// The dword and the sign that half `half` of a packed result takes from source `n`.
+/// The dword of source `n` that half `half` of a packed result reads, and whether it is negated.
 fn packed_choice(inst: &Inst, n: usize, half: u16) -> (u16, bool) {
     let modifiers = &inst.modifiers;
     let (select, neg) = match half {
@@ -268,7 +268,7 @@ fn packed_fma_f32(e: &mut Emit<'_>) {
         })
     });
     let [mut low, high] = halves;
-    // The first result must not overwrite what the second reads.
+    // The first result must not overwrite a register that the second reads.
     for term in &mut low {
         if let Arg::Register(register) = term.arg {
             let needed = high.iter().any(|other| matches!(other.arg, Arg::Register(r) if r == register));
@@ -287,7 +287,7 @@ fn packed_f32(e: &mut Emit<'_>, vector: Vector) {
             let (part, negative) = packed_choice(inst, n, half);
             (e.raw(n, part), negative)
         });
-        // Adding what is negative is subtracting.
+        // Adding a negated value is a subtraction.
         let subtracts = vector == ADD_F32 && neg_b;
         let (a, b) = (e.with_signs(a, neg_a, false), e.with_signs(b, neg_b && !subtracts, false));
         if subtracts {

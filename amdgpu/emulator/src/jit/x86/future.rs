@@ -1,7 +1,7 @@
-//! What a run does with a value after the operation at hand: the code is straight, so all of it is known beforehand.
+//! Liveness analysis: the next use of each value in a run. The code is straight-line, so all uses are known in advance.
 //!
-//! Reads may be seen where there are none, which costs a store at most. What is seen as written is written whole: EXEC is one for the
-//! whole run, so that a later result replaces an earlier one in all lanes that are stored.
+//! Reads may be overestimated, which costs at most an unnecessary store. A recorded write replaces the whole value: EXEC is
+//! constant in a run, so a later result replaces an earlier one in all lanes that are stored.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use super::register::Name;
 use crate::exec::lane_op::{Kind, Shape};
 use crate::{Lanes, SrcKind, Uop};
 
-/// What comes next of a value.
+/// Next event of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is read by this item of the run.
+    /// Read by this item of the run.
     Read(usize),
-    /// Another takes its name.
+    /// Overwritten before it is read again.
     Replaced,
-    /// It stays as it is to the end.
+    /// Neither read nor overwritten until the end of the run.
     Nothing,
 }
 
 #[derive(Debug, Default)]
 pub struct Future {
-    /// Items of the run that read or write a name, in order; one that does both reads first.
+    /// Accesses to each name as (item, is a write), in order; an item that does both reads first.
     events: HashMap<Name, Vec<(usize, bool)>>,
 }
 
@@ -95,12 +95,12 @@ impl Future {
         }
     }
 
-    /// How often a name is read.
+    /// Number of times a name is read.
     pub fn reads(&self, name: Name) -> usize {
         self.events.get(&name).map_or(0, |events| events.iter().filter(|(_, write)| !write).count())
     }
 
-    /// What comes next of a value, from `item` on.
+    /// Next event of a value, starting at `item`.
     pub fn next(&self, name: Name, item: usize) -> Next {
         let Some(events) = self.events.get(&name) else { return Next::Nothing };
         match events.get(events.partition_point(|(at, _)| *at < item)) {

@@ -93,7 +93,7 @@ pub fn of(op: Op) -> Option<Template> {
         Op::v_bfe_i32 => |e| {
             let (offset, bits) = (e.known(1, 0).unwrap_or(0) & 31, e.known(2, 0).unwrap_or(0) & 31);
             let a = e.arg(0);
-            // A field of no bits is zero; one that reaches past the top ends there.
+            // A field of zero bits is zero; one that extends past bit 31 is cut off there.
             let new = if bits == 0 {
                 let zero = e.constant(0);
                 e.in_register(zero)
@@ -157,7 +157,7 @@ fn three(e: &mut Emit<'_>, vector: Vector) {
     chain(e, vector, vector);
 }
 
-/// `(a first b) second c`; the first commutes.
+/// `(a first b) second c`; `first` is commutative.
 fn chain(e: &mut Emit<'_>, first: Vector, second: Vector) {
     let (a, b) = e.commuting();
     let two = e.op(first, a, b);
@@ -166,7 +166,7 @@ fn chain(e: &mut Emit<'_>, first: Vector, second: Vector) {
     e.set(new);
 }
 
-/// A shift by an immediate and by a register.
+/// The instructions for a shift by an immediate and by a register.
 type Shift = (Vector, Vector);
 const LEFT: Shift = (SHL_32, SHL_EACH_32);
 const RIGHT: Shift = (SHR_32, SHR_EACH_32);
@@ -194,7 +194,7 @@ fn shift_by(e: &mut Emit<'_>, value: Arg, count: usize, (by_immediate, by_regist
     e.op(by_register, value, Arg::Register(count))
 }
 
-/// The low dword of `a:b` shifted right by a known number of units.
+/// The low dword of `a:b` shifted right by a constant number of units of `unit` bits.
 fn align(e: &mut Emit<'_>, unit: u32) {
     let shift = unit * (e.known(2, 0).unwrap_or(0) & (32 / unit - 1));
     let b = e.reg(1);
@@ -208,7 +208,7 @@ fn align(e: &mut Emit<'_>, unit: u32) {
     e.set(new);
 }
 
-/// `v_perm_b32` with a known selector: two byte shuffles, and the bytes that are all zeros or ones.
+/// `v_perm_b32` with a constant selector: two byte shuffles, plus replicated signs and constant bytes.
 fn permute_bytes(e: &mut Emit<'_>) {
     let selector = e.known(2, 0).unwrap_or(0).to_le_bytes();
     const NOTHING: u8 = 0x80;
@@ -232,7 +232,7 @@ fn permute_bytes(e: &mut Emit<'_>) {
     let mut new = e.op(SHUFFLE_8, low, Arg::Memory(low_bytes));
     let other = e.op(SHUFFLE_8, high, Arg::Memory(high_bytes));
     new = e.op(OR, new, Arg::Register(other));
-    // Signs of words: of the low source for 8 and 9, of the high one for 10 and 11.
+    // Replicated signs of 16-bit words: 8 and 9 of the low source, 10 and 11 of the high source.
     for (place, select) in selector.into_iter().enumerate() {
         if let 8..12 = select {
             [new] = e.scope(|e| {
@@ -278,7 +278,7 @@ fn add_carry(e: &mut Emit<'_>, carry_in: bool) {
     if carry_in {
         let carry = e.mask(2);
         sum = e.step(carry, sum, true);
-        // A carry in overflows exactly where it leaves zero.
+        // Adding a carry-in overflows exactly if the result is zero.
         let zero = e.constant(0);
         let empty = e.compare(SAME, sum, zero);
         let wrapped = e.both(empty, carry);

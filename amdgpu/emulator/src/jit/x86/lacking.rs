@@ -1,4 +1,4 @@
-//! Operations that AVX-512 has an instruction for and AVX2 has not, put together from others.
+//! Operations that are one instruction on AVX-512, emulated with several instructions on AVX2.
 
 use iced_x86::{Code, Instruction, Register};
 
@@ -7,21 +7,21 @@ use super::emit::Emit;
 use super::mask::{Comparison, Order};
 use super::target::*;
 
-/// Which of two floats is asked for.
+/// Selects minimum or maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extreme {
     Min,
     Max,
 }
 
-/// How large floats are.
+/// Float width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Single,
     Double,
 }
 
-/// The smaller or larger of two floats: -0 is below +0, a number goes before a NaN, and a signalling NaN before all.
+/// Minimum or maximum of two floats: -0 is less than +0, a number is preferred over a quiet NaN, a signalling NaN over both.
 pub fn extreme(e: &mut Emit<'_>, size: Size, extreme: Extreme, a: u8, b: Arg) -> u8 {
     if e.target == Target::Avx512 {
         let code = match size {
@@ -45,7 +45,8 @@ pub fn extreme(e: &mut Emit<'_>, size: Size, extreme: Extreme, a: u8, b: Arg) ->
             (Size::Double, Extreme::Min) => Code::VEX_Vminpd_ymm_ymm_ymmm256,
             (Size::Double, Extreme::Max) => Code::VEX_Vmaxpd_ymm_ymm_ymmm256,
         };
-        // Of two zeros the instruction gives the second: both ways together give the right one. Any NaN left is a result by itself.
+        // For two zeros the instruction returns the second operand, so both operand orders are combined. Any NaN left makes the
+        // result a NaN.
         let [number] = e.scope(|e| {
             let (one, other) = (e.vex(code, x, Arg::Register(y)), e.vex(code, y, Arg::Register(x)));
             let zeros = if extreme == Extreme::Min { OR } else { AND };
@@ -62,7 +63,7 @@ pub fn extreme(e: &mut Emit<'_>, size: Size, extreme: Extreme, a: u8, b: Arg) ->
     new
 }
 
-/// `a`, or `b` where `a` is a quiet NaN.
+/// `a`, but `b` in lanes where `a` is a quiet NaN.
 fn unless_quiet(e: &mut Emit<'_>, size: Size, a: u8, b: u8) -> u8 {
     let [new] = e.scope(|e| {
         let (abs, below, greater) = match size {
@@ -82,7 +83,7 @@ fn unless_quiet(e: &mut Emit<'_>, size: Size, a: u8, b: u8) -> u8 {
     new
 }
 
-/// The number of zero bits before the first one; all ones if there is none.
+/// Number of leading zero bits of each dword; all ones for zero.
 pub fn leading_zeros(e: &mut Emit<'_>, a: u8) -> u8 {
     let [new] = e.scope(|e| {
         let zero = e.constant(0);
@@ -93,14 +94,15 @@ pub fn leading_zeros(e: &mut Emit<'_>, a: u8) -> u8 {
             let none = e.constant(!0);
             return [e.select(empty, count, none)];
         }
-        // The exponent of the number as a float, whose second bit is cleared so that it is not rounded up to the next.
+        // Converts to float and takes the exponent. The bit below the leading one is cleared first, so that rounding cannot carry
+        // into the next power of two.
         let half = e.unary_imm(SHR_32, Arg::Register(a), 1);
         let below = e.vex(Code::VEX_Vpandn_ymm_ymm_ymmm256, half, Arg::Register(a));
         let float = e.unary(F32_FROM_I32, Arg::Register(below));
         let exponent = e.unary_imm(SHR_32, Arg::Register(float), 23);
         let bias = e.constant(127 + 31);
         let bias = e.in_register(bias);
-        // With the top bit set it was negative, which leaves less than zero.
+        // With the top bit set the integer is negative, and the difference is less than zero.
         let count = e.op(SUB_I32, bias, Arg::Register(exponent));
         let count = e.op(MAX_I32, count, zero);
         let empty = e.vex(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, a, zero);
@@ -136,7 +138,7 @@ pub fn scale_f32(e: &mut Emit<'_>, a: u8, b: Arg) -> u8 {
         return new;
     }
     let [new] = e.scope(|e| {
-        // As doubles, of which every one needed here is normal. Past +-400 nothing changes.
+        // Computed in f64, where all values are normal. Exponents beyond +-400 give the same result.
         let (least, most) = (e.constant(-400_i32 as u32), e.constant(400));
         let b = e.in_register(b);
         let clipped = e.op(MAX_I32, b, least);
@@ -164,7 +166,7 @@ pub fn scale_f32(e: &mut Emit<'_>, a: u8, b: Arg) -> u8 {
     new
 }
 
-/// A register whose low half is the low or the high half of `a`.
+/// Returns a register whose low half is the low or high half of `a`.
 fn half_of(e: &mut Emit<'_>, a: u8, half: usize) -> u8 {
     if half == 0 {
         return a;
@@ -175,7 +177,7 @@ fn half_of(e: &mut Emit<'_>, a: u8, half: usize) -> u8 {
     new
 }
 
-/// Unsigned integers as floats.
+/// Converts u32 to f32.
 pub fn f32_from_u32(e: &mut Emit<'_>, a: Arg) -> u8 {
     if e.target == Target::Avx512 {
         let new = e.fresh();
@@ -189,7 +191,7 @@ pub fn f32_from_u32(e: &mut Emit<'_>, a: Arg) -> u8 {
         return new;
     }
     let [new] = e.scope(|e| {
-        // The halves as mantissas of 2^23 and of 2^39; only the last sum rounds.
+        // The 16-bit halves become mantissas of 2^23 and 2^39; only the final addition rounds.
         let a = e.in_register(a);
         let (low_bits, low_one) = (e.constant(0xffff), e.constant(0x4b00_0000));
         let low = e.op(AND, a, low_bits);
@@ -203,7 +205,7 @@ pub fn f32_from_u32(e: &mut Emit<'_>, a: Arg) -> u8 {
     new
 }
 
-/// Floats as unsigned integers, cut and clipped; a NaN is zero.
+/// Converts f32 to u32: truncates, saturates, maps NaN to zero.
 pub fn u32_from_f32(e: &mut Emit<'_>, a: u8) -> u8 {
     let [new] = e.scope(|e| {
         let zero = e.constant(0);
@@ -229,7 +231,7 @@ pub fn u32_from_f32(e: &mut Emit<'_>, a: u8) -> u8 {
     new
 }
 
-/// The low halves of dwords, side by side in the low half of a register.
+/// Packs the low 16 bits of each dword into the low half of a register.
 pub fn low_words(e: &mut Emit<'_>, a: u8) -> u8 {
     let [new] = e.scope(|e| {
         if e.target == Target::Avx512 {
@@ -245,7 +247,7 @@ pub fn low_words(e: &mut Emit<'_>, a: u8) -> u8 {
     new
 }
 
-/// The low dwords of qwords that hold the same twice, side by side in the low half of a register.
+/// Packs the low dword of each qword into the low half of a register.
 pub fn dwords_of_qwords(e: &mut Emit<'_>, a: u8) -> u8 {
     let [new] = e.scope(|e| {
         if e.target == Target::Avx512 {
@@ -261,7 +263,7 @@ pub fn dwords_of_qwords(e: &mut Emit<'_>, a: u8) -> u8 {
     new
 }
 
-/// The low quarters of both halves, together in the low half.
+/// Packs the low 64 bits of both 128-bit halves into the low half.
 fn quarters_together(e: &mut Emit<'_>, a: u8) -> u8 {
     let new = e.fresh();
     let (to, from): (Register, Register) = (e.target.whole(new), e.target.whole(a));
@@ -269,7 +271,7 @@ fn quarters_together(e: &mut Emit<'_>, a: u8) -> u8 {
     new
 }
 
-/// Doubles of the unsigned low dwords of qwords that hold the same twice.
+/// Converts the low dword of each qword, unsigned, to f64.
 pub fn f64_from_u32(e: &mut Emit<'_>, doubled: u8) -> u8 {
     let [new] = e.scope(|e| {
         if e.target == Target::Avx512 {
@@ -279,7 +281,7 @@ pub fn f64_from_u32(e: &mut Emit<'_>, doubled: u8) -> u8 {
             e.push2(code, e.target.whole(new), e.target.half(narrow));
             return [new];
         }
-        // As the mantissa of 2^52.
+        // Insert the integer as the mantissa of 2^52, then subtract 2^52.
         let one = 0x4330_0000_0000_0000;
         let (low, one) = (e.asm.constant_64(0xffff_ffff), e.asm.constant_64(one));
         let low = e.op(AND_64, doubled, Arg::Memory(low));
@@ -289,7 +291,7 @@ pub fn f64_from_u32(e: &mut Emit<'_>, doubled: u8) -> u8 {
     new
 }
 
-/// Signed qwords shifted right by a known number of bits, not zero.
+/// Arithmetic right shift of qwords by a constant number of bits, not zero.
 pub fn shift_signed_64(e: &mut Emit<'_>, a: Arg, count: u32) -> u8 {
     if e.target == Target::Avx512 {
         let new = e.fresh();
@@ -310,7 +312,7 @@ pub fn shift_signed_64(e: &mut Emit<'_>, a: Arg, count: u32) -> u8 {
     new
 }
 
-/// Signed qwords shifted right by the qwords of `count`, below 64.
+/// Arithmetic right shift of qwords by the qwords of `count`, below 64.
 pub fn shift_signed_each_64(e: &mut Emit<'_>, a: u8, count: u8) -> u8 {
     if e.target == Target::Avx512 {
         let new = e.fresh();

@@ -1,8 +1,8 @@
-//! Reads of local memory inside a run.
+//! LDS reads inside a run.
 //!
-//! They have no effect but their result and cannot fault: past the end they give zero. Nothing in a run writes local memory, so it
-//! does not matter that one slice's reads all come before the next one's. Reads at offsets from one address register form a group,
-//! whose addresses are looked at once: all the same, in a row, or anything.
+//! LDS reads have no side effects and cannot fault: out-of-range reads return zero. Nothing in a run writes LDS, so it does not
+//! matter that all reads of one slice come before those of the next. Reads at offsets from one address register form a group,
+//! whose addresses are classified once: uniform, contiguous, or arbitrary.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use isa::{Inst, Op};
@@ -13,11 +13,11 @@ use super::mask::{Comparison, Mask, Order};
 use super::target::{ADD_I32, AND, BROADCAST_32, COPY, LOAD, SUB_I32, Target, XOR};
 use crate::Uop;
 
-/// One read: dwords at offsets from the address register.
+/// One LDS read: elements at offsets from the address register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     address: u16,
-    /// First destination register, offset and number of dwords of each element.
+    /// First destination register, byte offset and number of dwords of each element.
     elements: Vec<(u16, u32, u16)>,
 }
 
@@ -43,12 +43,12 @@ impl Read {
         (!inst.memory.gds).then_some(Read { address: uop.src[0].index, elements })
     }
 
-    /// The register of the address.
+    /// The address register.
     pub fn address(&self) -> u16 {
         self.address
     }
 
-    /// The registers it fills.
+    /// The destination registers.
     pub fn vectors(&self) -> impl Iterator<Item = u16> + '_ {
         self.elements.iter().flat_map(|(dst, _, dwords)| *dst..dst + dwords)
     }
@@ -62,7 +62,7 @@ impl Read {
     }
 }
 
-/// Registers that a group may fill, at most: all are in use at once.
+/// Maximum number of destination registers of a group; all are in use at once.
 fn largest(target: Target) -> usize {
     match target {
         Target::Avx2 => 8,
@@ -70,14 +70,14 @@ fn largest(target: Target) -> usize {
     }
 }
 
-/// Whether the read at `at` can join a group: the same address, untouched by those before it.
+/// Returns true if the read at `at` can join a group: it has the same address register, which no earlier read overwrites.
 pub fn joins(target: Target, group: &[usize], at: usize, uops: &[Uop], insts: &[Inst]) -> bool {
     let read = |at: usize| Read::of(&insts[uops[at].inst as usize], &uops[at]);
     let Some(new) = read(at) else { return false };
     let mut dwords = new.dwords();
     for other in group.iter().filter_map(|at| read(*at)) {
         dwords += other.dwords();
-        // A register that is read twice over would need its values in order.
+        // A register written by two reads of a group would need the writes in order.
         let overlaps = new
             .elements
             .iter()
@@ -93,7 +93,7 @@ pub fn joins(target: Target, group: &[usize], at: usize, uops: &[Uop], insts: &[
 pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
     let Some(first) = reads.first() else { return };
     let address = e.vector(first.address);
-    // Every dword with its element's size, and where it goes.
+    // For every dword: offset of its element, offset within it, element size in bytes, host register, destination register.
     let mut dwords: Vec<(u32, u32, u32, u8, u16)> = Vec::new();
     for (dst, offset, count) in reads.iter().flat_map(|read| read.elements.iter().copied()) {
         for part in 0..count {
@@ -102,13 +102,13 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
         }
     }
     let (same, shifted) = (e.fresh(), e.fresh());
-    // What follows is jumped over in part, so that no value may go home there to make room.
+    // Parts of the following code are jumped over, so no value may be spilled there.
     e.reserve(3);
     e.branching = true;
     let (not_same, anything, done) = (e.asm.label(), e.asm.label(), e.asm.label());
     let end = dwords.iter().map(|(offset, _, bytes, ..)| offset + bytes).max().unwrap_or(0);
 
-    // The first lane's address, in all lanes. It may be inactive: it is used only if the active ones agree with it.
+    // Uniform: broadcast the first lane's address. That lane may be inactive; its address is used only if all active lanes match.
     e.asm.spread(BROADCAST_32, same, Arg::Register(address));
     unless_equal(e, address, same, not_same);
     first_lane(e, address);
@@ -119,12 +119,12 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
     }
     e.asm.jump(Code::Jmp_rel32_64, done);
 
-    // In a row.
+    // Contiguous.
     e.asm.place(not_same);
     let row = dwords.iter().all(|(_, _, bytes, ..)| *bytes == 4);
     if row {
         let lanes = e.target.lanes() as u32;
-        // Bytes from the first to the last lane.
+        // Bytes from the first to the last lane's address.
         let length = 4 * (lanes - 1);
         let steps: Vec<u32> = (0..lanes).map(|lane| 4 * lane).collect();
         let steps = e.asm.constants(&steps);
@@ -138,7 +138,7 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
         e.asm.jump(Code::Jmp_rel32_64, done);
     }
 
-    // Anything: only what lies within local memory is touched, the rest is zero.
+    // Arbitrary: gathers the elements within LDS, the rest is zero.
     e.asm.place(anything);
     match e.target {
         Target::Avx512 => {
@@ -160,7 +160,7 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
             left = e.fresh_mask();
             let offset = e.asm.constant(*offset);
             e.asm.op3(ADD_I32, shifted, address, Arg::Memory(offset));
-            // Room for the element: local memory is larger than any, or the run is not entered.
+            // Cannot underflow: a run is entered only if LDS is at least as large as the largest element.
             let size = e.asm.constant(*bytes);
             e.asm.op3(SUB_I32, *to, same, Arg::Memory(size));
             inside = e.compare(Comparison::Unsigned(Order::LessEqual), shifted, Arg::Register(*to));
@@ -176,7 +176,7 @@ pub fn emit(e: &mut Emit<'_>, reads: &[Read]) {
 
 const LDS_SIZE_32: Register = Register::R8D;
 
-/// Goes to `otherwise` unless active lanes of both are equal.
+/// Jumps to `otherwise` unless `a` and `b` are equal in all active lanes.
 fn unless_equal(e: &mut Emit<'_>, a: u8, b: u8, otherwise: Label) {
     if e.target == Target::Avx512 {
         let Mask(differs) = e.compare(Comparison::Unsigned(Order::NotEqual), a, Arg::Register(b));
@@ -191,7 +191,7 @@ fn unless_equal(e: &mut Emit<'_>, a: u8, b: u8, otherwise: Label) {
             e.asm.push(Instruction::with2(Code::Cmp_rm32_imm32, Register::EAX, 0xff));
             e.asm.jump(Code::Jne_rel32_64, otherwise);
         } else {
-            // Carry if no top bit of the second is missing in the first.
+            // Sets the carry flag if `equal` has the top bit set in every active lane.
             e.push2(Code::VEX_Vtestps_ymm_ymmm256, equal, e.target.whole(ACTIVE_LANES));
             e.asm.jump(Code::Jae_rel32_64, otherwise);
         }
@@ -199,7 +199,7 @@ fn unless_equal(e: &mut Emit<'_>, a: u8, b: u8, otherwise: Label) {
     });
 }
 
-/// The address of the first lane, in RAX.
+/// Moves the first lane's address to RAX.
 fn first_lane(e: &mut Emit<'_>, address: u8) {
     let code = match e.target {
         Target::Avx512 => Code::EVEX_Vmovd_rm32_xmm,
@@ -208,7 +208,7 @@ fn first_lane(e: &mut Emit<'_>, address: u8) {
     e.push2(code, Register::EAX, xmm(address));
 }
 
-/// Reads dwords from local memory at a vector of addresses and an offset where `inside` is set, zero elsewhere. `left` is overwritten.
+/// Gathers dwords from LDS at a vector of addresses plus an offset where `inside` is set, zero elsewhere. Overwrites `left`.
 fn gather(e: &mut Emit<'_>, to: u8, (address, offset): (u8, u32), Mask(inside): Mask, Mask(left): Mask) {
     e.asm.op3(XOR, to, to, Arg::Register(to));
     let whole = |n| e.target.whole(n);
@@ -230,14 +230,14 @@ fn gather(e: &mut Emit<'_>, to: u8, (address, offset): (u8, u32), Mask(inside): 
     }
 }
 
-/// Local memory `distance` before the end of the group in RAX.
+/// LDS operand `distance` bytes before the end of the group, which is in RAX.
 fn in_local(distance: u32) -> MemoryOperand {
     MemoryOperand::new(LDS, Register::RAX, 1, -i64::from(distance), 1, false, Register::None)
 }
 
-/// Adds `end` to the address in RAX. Goes to `otherwise` unless that is within local memory.
+/// Adds `end` to the address in RAX. Jumps to `otherwise` if the sum is beyond the end of LDS.
 fn within(e: &mut Emit<'_>, end: u32, otherwise: Label) {
-    // Both are below 2^33, so nothing wraps.
+    // Both are below 2^33, so the addition cannot wrap.
     let past = MemoryOperand::new(Register::RAX, Register::None, 1, i64::from(end), 1, false, Register::None);
     e.asm.push(Instruction::with2(Code::Lea_r64_m, Register::RAX, past));
     e.asm.push(Instruction::with2(Code::Cmp_r64_rm64, Register::RAX, LDS_SIZE));

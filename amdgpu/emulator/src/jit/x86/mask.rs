@@ -1,7 +1,7 @@
-//! Lane masks of a slice: comparisons that make them, choices that take them, and their way from and to scalar registers.
+//! Lane masks of a slice: comparisons that produce them, selects that use them, and transfer from and to scalar registers.
 //!
-//! With AVX-512 a mask is in a mask register. With AVX2 it is a vector whose lanes are all ones or none. What a mask says of inactive
-//! lanes does not matter until it is written to scalar registers, where they are zero.
+//! With AVX-512 a mask is in a mask register. With AVX2 it is a vector whose lanes are all-ones or all-zeros. The bits of
+//! inactive lanes are undefined until the mask is written to scalar registers, where they are zero.
 
 use iced_x86::{Code, Instruction, Register};
 
@@ -10,21 +10,21 @@ use super::emit::{ACTIVE, ACTIVE_LANES, Emit, MASKS};
 use super::register::Name;
 use super::target::{ADD_I32, AND, MAX_U32, MIN_U32, OR, SUB_I32, Target, XOR, XOR_64};
 
-/// A mask register, or a vector register.
+/// A lane mask: the number of a mask register (AVX-512) or of a vector register (AVX2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask(pub u8);
 
-/// Mask registers in use.
+/// Allocator for AVX-512 mask registers.
 #[derive(Debug, Default)]
 pub struct Masks {
-    /// Scalar register pairs whose slice is in a mask register.
+    /// Scalar register pairs whose slice is cached in a mask register.
     named: Vec<(u16, u8)>,
     next: u8,
-    /// Those the operation at hand computes with, as bits.
+    /// Bit mask of the mask registers used by the current operation.
     kept: u8,
 }
 
-/// How two integers compare, as AVX-512 numbers it.
+/// Integer comparison predicate, with AVX-512's encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Equal = 0,
@@ -35,17 +35,17 @@ pub enum Order {
     Greater = 6,
 }
 
-/// What is compared.
+/// A comparison: operand type and predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// With a predicate of the comparison instructions.
+    /// Float comparison with an x86 predicate (`vcmpps` immediate).
     Float(u32),
     Signed(Order),
     Unsigned(Order),
 }
 
 impl Masks {
-    /// One that is not kept, for as long as the operation is lowered.
+    /// Allocates a mask register that is not in use, until [`Masks::release`].
     fn take(&mut self) -> Option<u8> {
         let mask = (0..6).map(|n| 2 + (self.next + n) % 6).find(|mask| self.kept >> mask & 1 == 0)?;
         self.next = (mask - 1) % 6;
@@ -54,20 +54,20 @@ impl Masks {
         Some(mask)
     }
 
-    /// The operation is lowered: none is kept.
+    /// Ends the current operation: frees its mask registers.
     pub fn release(&mut self) {
         self.kept = 0;
     }
 }
 
-/// Makes lanes of the bits of a byte that is in all lanes of `register`.
+/// Expands the bits of a byte, which is broadcast in `register`, to lanes of all-ones or all-zeros.
 pub fn lanes_of_bits(asm: &mut Assembler, register: u8) {
     let bits = Arg::Memory(asm.constants(&[1, 2, 4, 8, 16, 32, 64, 128]));
     asm.op3(AND, register, register, bits);
     vex(asm, Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, register, register, bits);
 }
 
-/// An instruction only AVX2 has.
+/// Emits an AVX2 instruction.
 fn vex(asm: &mut Assembler, code: Code, dst: u8, a: u8, b: Arg) {
     let target = Target::Avx2;
     asm.push(match b {
@@ -77,7 +77,7 @@ fn vex(asm: &mut Assembler, code: Code, dst: u8, a: u8, b: Arg) {
 }
 
 impl Emit<'_> {
-    /// A mask to compute in.
+    /// Allocates a mask.
     pub fn fresh_mask(&mut self) -> Mask {
         match self.target {
             Target::Avx2 => Mask(self.fresh()),
@@ -92,7 +92,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Where 32-bit values compare so.
+    /// Compares 32-bit values.
     pub fn compare(&mut self, comparison: Comparison, a: u8, b: Arg) -> Mask {
         if self.target == Target::Avx2 {
             let [lanes] = self.scope(|e| [e.compare_lanes(comparison, a, b)]);
@@ -113,7 +113,7 @@ impl Emit<'_> {
         Mask(mask)
     }
 
-    /// Lanes of all ones where 32-bit values compare so.
+    /// Compares 32-bit values; lanes are all-ones where the comparison holds.
     fn compare_lanes(&mut self, comparison: Comparison, a: u8, b: Arg) -> u8 {
         const EQUAL: Code = Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256;
         const GREATER: Code = Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256;
@@ -128,7 +128,7 @@ impl Emit<'_> {
             Comparison::Unsigned(order) => (order, false),
         };
         let between = match order {
-            // The smaller, or larger, of the two is the first.
+            // a <= b if and only if min(a, b) == a; likewise >= with max.
             Order::LessEqual | Order::GreaterEqual if !signed => {
                 let extreme = if order == Order::LessEqual { MIN_U32 } else { MAX_U32 };
                 let extreme = self.op(extreme, a, b);
@@ -153,7 +153,7 @@ impl Emit<'_> {
         if negated { self.inverse(between) } else { between }
     }
 
-    /// Qwords of all ones where 64-bit values compare so.
+    /// Compares 64-bit values; qwords are all-ones where the comparison holds.
     pub fn compare_qwords(&mut self, comparison: Comparison, a: u8, b: Arg) -> u8 {
         if self.target == Target::Avx2 {
             return self.scope(|e| [e.compare_qwords_avx2(comparison, a, b)])[0];
@@ -207,7 +207,7 @@ impl Emit<'_> {
         }
     }
 
-    /// An instruction that only AVX2 has in this form.
+    /// Emits an instruction that exists in this form only on AVX2, with a new destination register.
     pub fn vex(&mut self, code: Code, a: u8, b: Arg) -> u8 {
         let b = self.operand(b);
         let new = self.fresh();
@@ -220,7 +220,7 @@ impl Emit<'_> {
         self.op(XOR, lanes, ones)
     }
 
-    /// The top bits of dwords that are all ones or none.
+    /// Converts dwords of all-ones or all-zeros to a mask.
     pub fn mask_of_lanes(&mut self, lanes: u8) -> Mask {
         if self.target == Target::Avx2 {
             return Mask(lanes);
@@ -285,9 +285,9 @@ impl Emit<'_> {
         new
     }
 
-    /// Adds one, or takes one away, where the mask is set.
+    /// Adds one (`up`) or subtracts one where the mask is set.
     pub fn step(&mut self, Mask(mask): Mask, value: u8, up: bool) -> u8 {
-        // All ones are minus one.
+        // All-ones is -1.
         let vector = if up { SUB_I32 } else { ADD_I32 };
         if self.target == Target::Avx2 {
             return self.op(vector, value, Arg::Register(mask));
@@ -300,7 +300,7 @@ impl Emit<'_> {
         new
     }
 
-    /// The slice of a lane mask in scalar registers.
+    /// The current slice of the lane mask in source `n`, a scalar register pair.
     pub fn mask(&mut self, n: usize) -> Mask {
         let index = self.uop.src[n].index;
         let place = at(MASKS, 4 * i64::from(index));
@@ -327,7 +327,8 @@ impl Emit<'_> {
         Mask(mask)
     }
 
-    /// Writes the slice of the scalar destination. With AVX-512, `mask` comes from comparisons, which see active lanes only.
+    /// Writes the current slice of the scalar destination. With AVX-512, `mask` comes from comparisons, which are already limited
+    /// to active lanes.
     pub fn set_mask(&mut self, Mask(mask): Mask) {
         let index = self.uop.sdst;
         let place = at(MASKS, 4 * i64::from(index));

@@ -1,7 +1,7 @@
 //! Templates of 64-bit operations.
 //!
-//! A 64-bit value is two registers of dwords. Interleaved, the lanes of a slice are two registers of qwords, in an order that no
-//! lane-local operation minds: the even and the odd pairs of lanes. Two shuffles take them apart again.
+//! A 64-bit value is two registers of dwords. Interleaving them gives two registers of qwords, which hold the even and the odd
+//! pairs of lanes; lane-local operations do not depend on the lane order. Two shuffles separate them again.
 
 use isa::Op;
 
@@ -46,7 +46,7 @@ pub fn of(op: Op) -> Option<Template> {
             set(e, results);
         },
         Op::v_cvt_f32_f64 => |e| {
-            // Each half's floats go to the low dwords of qwords, to be taken apart as all others.
+            // Each half's floats are zero-extended to qwords, so that they are separated like all other results.
             let results = halves(e, |e, half| {
                 let a = source_register(e, 0, half);
                 let narrow = e.fresh();
@@ -88,7 +88,7 @@ pub fn of(op: Op) -> Option<Template> {
                     let product = product(e, MUL_U32_U64, half);
                     let c = source(e, 2, half);
                     let sum = e.op(ADD_I64, product, c);
-                    // The sum wrapped where it is below a summand.
+                    // The sum wrapped if it is less than an addend.
                     [sum, e.compare_qwords(Unsigned(Less), sum, Arg::Register(product))]
                 })
             });
@@ -149,7 +149,7 @@ fn plain_source(e: &mut Emit<'_>, n: usize, half: usize) -> Arg {
         }
         (SrcKind::Scalar, ..) => {
             let scalar = Arg::Memory(broadcast(SCALARS, 4 * i64::from(src.index)));
-            // Only AVX-512 has an operand that is one element for all lanes.
+            // Only AVX-512 has broadcast memory operands.
             if e.target == Target::Avx2 { Arg::Register(in_register(e, scalar)) } else { scalar }
         }
         _ => {
@@ -168,7 +168,7 @@ fn interleaved(e: &mut Emit<'_>, low: u8, high: u8, half: usize) -> u8 {
     e.op([INTERLEAVE_LOW, INTERLEAVE_HIGH][half], low, Arg::Register(high))
 }
 
-/// Half of a 32-bit source, each dword twice.
+/// Half of a 32-bit source, each dword duplicated.
 fn doubled(e: &mut Emit<'_>, n: usize, half: usize) -> u8 {
     let a = e.reg(n);
     interleaved(e, a, a, half)
@@ -224,7 +224,7 @@ fn from_dwords(e: &mut Emit<'_>, vector: Vector) {
     set(e, results);
 }
 
-/// The 64-bit products of two 32-bit sources.
+/// 64-bit products of two 32-bit sources.
 fn product(e: &mut Emit<'_>, vector: Vector, half: usize) -> u8 {
     let (a, b) = (doubled(e, 0, half), doubled(e, 1, half));
     e.op(vector, a, Arg::Register(b))
@@ -253,7 +253,7 @@ fn shift(e: &mut Emit<'_>, shift: Shift) {
     set(e, results);
 }
 
-/// Shifts by 1 to 31 bits, which takes fewer instructions on dwords than putting them together and taking them apart.
+/// Shifts by 1 to 31 bits on separate dwords, which takes fewer instructions than interleaving and separating them.
 fn shifted_dwords(e: &mut Emit<'_>, low: Arg, high: Arg, count: u32, shift: Shift) -> [u8; 2] {
     let (low, high) = (Arg::Register(e.in_register(low)), Arg::Register(e.in_register(high)));
     let across = 32 - count;
@@ -270,7 +270,7 @@ fn shifted_dwords(e: &mut Emit<'_>, low: Arg, high: Arg, count: u32, shift: Shif
     }
 }
 
-/// Source 0, shifted to the left, plus source 2: addresses of elements, for the most part. On dwords, as [`shifted_dwords`].
+/// Source 0 shifted left, plus source 2, mostly for element addresses. Works on separate dwords, like [`shifted_dwords`].
 fn shift_and_add(e: &mut Emit<'_>, count: u32) {
     let [low, high] = [0, 1].map(|part| e.raw(0, part));
     let [low, high] = match count {
@@ -280,7 +280,7 @@ fn shift_and_add(e: &mut Emit<'_>, count: u32) {
     let [added_low, added_high] = [0, 1].map(|part| e.raw(2, part));
     let (a, b) = one_in_register(e, low, added_low);
     let sum = e.op(ADD_I32, a, b);
-    // The sum wrapped where it is below a summand.
+    // The sum wrapped if it is less than an addend.
     let carry = e.compare(Unsigned(Less), sum, Arg::Register(a));
     let (a, b) = one_in_register(e, high, added_high);
     let top = e.op(ADD_I32, a, b);
@@ -288,7 +288,7 @@ fn shift_and_add(e: &mut Emit<'_>, count: u32) {
     e.set_pair(sum, top);
 }
 
-/// Two summands, the first in a register.
+/// Two addends in any order, the first in a register.
 fn one_in_register(e: &mut Emit<'_>, a: Arg, b: Arg) -> (u8, Arg) {
     match (a, b) {
         (Arg::Register(a), b) => (a, b),
@@ -297,7 +297,7 @@ fn one_in_register(e: &mut Emit<'_>, a: Arg, b: Arg) -> (u8, Arg) {
     }
 }
 
-/// Shifts 64-bit source `value` by those bits of source `count` that `low` has.
+/// Shifts 64-bit source `value` by source `count`, masked with `low`.
 fn shifted(e: &mut Emit<'_>, half: usize, value: usize, count: usize, low: u32, shift: Shift) -> u8 {
     let value = source(e, value, half);
     if let Some(count) = e.known(count, 0) {

@@ -1,14 +1,14 @@
-//! Which value is in which vector register of the host, and what has to be written back.
+//! Register allocator: maps values to the host's vector registers and tracks which must be written back.
 //!
-//! Every value is written once: an operation puts its result into a register of its own and then names it. Registers of the wave
-//! that hold the same value share one. When none is free, the value that is not needed for longest goes back to its home. A value that
-//! is replaced before it is read again never does.
+//! Values are immutable: an operation writes its result to a new host register and then names it. Wave registers that hold the
+//! same value share one host register. When none is free, the value whose next read is farthest away is spilled to memory. A
+//! value that is overwritten before it is read again is never stored.
 
 use std::collections::{HashMap, HashSet};
 
 use super::future::Next;
 
-/// What a value is called.
+/// Name of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
     /// A vector register of the wave.
@@ -17,15 +17,15 @@ pub enum Name {
     Scalar(u16),
     /// A constant, the same for all lanes.
     Constant(u32),
-    /// A lane mask in scalar registers, as lanes of all ones or none.
+    /// A lane mask in scalar registers, expanded to lanes of all-ones or all-zeros.
     Mask(u16),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Names of the value.
+    /// Number of names of the value.
     names: u32,
-    /// In use by the operation that is being lowered.
+    /// In use by the current operation, so it must not be evicted.
     pinned: bool,
     last_use: u64,
 }
@@ -33,15 +33,15 @@ struct Slot {
 #[derive(Debug)]
 pub struct Registers {
     slots: Vec<Slot>,
-    /// Where a name's value is, and whether its home in memory is out of date.
+    /// Host register of each named value, and whether it is dirty (its memory copy is out of date).
     places: HashMap<Name, (u8, bool)>,
-    /// Vector registers whose value was let go: neither here nor at home.
+    /// Vector registers whose dead value was dropped without storing it: it is neither in a host register nor in memory.
     lost: HashSet<u16>,
     clock: u64,
 }
 
 impl Registers {
-    /// The first `count` registers of the host, at most 32.
+    /// Creates an allocator for the first `count` host registers, at most 32.
     pub fn new(count: usize) -> Registers {
         Registers {
             slots: vec![Slot::default(); count],
@@ -51,7 +51,7 @@ impl Registers {
         }
     }
 
-    /// The register that holds `name`'s value, kept until [`Registers::release`].
+    /// The register that holds the value of `name`, pinned until [`Registers::release`].
     pub fn find(&mut self, name: Name) -> Option<u8> {
         let (register, _) = *self.places.get(&name)?;
         self.pin(register);
@@ -65,11 +65,11 @@ impl Registers {
         slot.last_use = self.clock;
     }
 
-    /// A register for a new value, kept until [`Registers::release`]. Vector registers in the second part must be written to
-    /// their homes from it before it is used. `None` if one operation keeps them all. `next` says what comes of a value from the
-    /// operation at hand on.
+    /// Allocates a register for a new value, pinned until [`Registers::release`]. The caller must first store the register's old
+    /// value to the vector registers in the second result. Returns `None` if all registers are pinned. `next` returns the next
+    /// event of a value, starting at the current operation.
     pub fn take(&mut self, next: impl Fn(Name) -> Next) -> Option<(u8, Vec<u16>)> {
-        // When a value is next read, and whether it has to go home until then.
+        // For each register, when its value is next read, and whether evicting it requires a store.
         let mut needed = vec![(usize::MAX, false); self.slots.len()];
         for (name, (register, dirty)) in &self.places {
             let (at, stored) = &mut needed[usize::from(*register)];
@@ -105,7 +105,7 @@ impl Registers {
         Some((register, evicted))
     }
 
-    /// From now on `name` is the value in `register`.
+    /// Makes `name` refer to the value in `register`.
     pub fn name(&mut self, name: Name, register: u8, dirty: bool) {
         if let Name::Vector(vector) = name {
             self.lost.remove(&vector);
@@ -116,13 +116,13 @@ impl Registers {
         self.slots[usize::from(register)].names += 1;
     }
 
-    /// Whether `name` is the only name of its value, so that who is about to give `name` a new value may overwrite it.
+    /// Returns true if `name` is the only name of its value, so that an operation that assigns `name` may overwrite the register.
     pub fn is_alone(&self, name: Name) -> bool {
         self.places.get(&name).is_some_and(|(register, _)| self.slots[usize::from(*register)].names == 1)
     }
 
-    /// The operation is lowered: what it pinned may go, and so may values that come up no more. `next` says what comes of a value
-    /// after it.
+    /// Ends the current operation: unpins its registers and drops values that are not used again. `next` returns the next event
+    /// of a value after the operation.
     pub fn release(&mut self, next: impl Fn(Name) -> Next) {
         self.slots.iter_mut().for_each(|slot| slot.pinned = false);
         let (slots, lost) = (&mut self.slots, &mut self.lost);
@@ -142,22 +142,22 @@ impl Registers {
         });
     }
 
-    /// Whether the value of a vector register is neither here nor at home.
+    /// Returns true if the value of a vector register was dropped: it is neither in a host register nor in memory.
     pub fn is_lost(&self, vector: u16) -> bool {
         self.lost.contains(&vector)
     }
 
-    /// Whether that is so of any.
+    /// Returns true if any vector register's value was dropped.
     pub fn any_lost(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Which registers are kept, as bits.
+    /// Bit mask of the pinned registers.
     pub fn pinned(&self) -> u32 {
         (0..).zip(&self.slots).fold(0, |bits, (n, slot)| bits | u32::from(slot.pinned) << n)
     }
 
-    /// Lets go of registers without a name that were not kept `before`, other than `results`.
+    /// Unpins unnamed registers that are not in `before` (a mask from [`Registers::pinned`]) nor in `results`.
     pub fn release_since(&mut self, before: u32, results: &[u8]) {
         for (n, slot) in (0..).zip(&mut self.slots) {
             if slot.names == 0 && before >> n & 1 == 0 && !results.contains(&n) {
@@ -166,14 +166,14 @@ impl Registers {
         }
     }
 
-    /// `name` has no value here any more.
+    /// Removes `name` from the host registers.
     pub fn forget(&mut self, name: Name) {
         if let Some((register, _)) = self.places.remove(&name) {
             self.slots[usize::from(register)].names -= 1;
         }
     }
 
-    /// Vector registers whose homes are out of date, in order, with the registers they are in, and whether that comes up no more.
+    /// Dirty vector registers in ascending order, each with its host register and whether this is that register's last entry.
     pub fn dirty(&self) -> Vec<(u16, u8, bool)> {
         let mut all: Vec<(u16, u8)> = self
             .places

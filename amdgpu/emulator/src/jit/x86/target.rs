@@ -1,23 +1,23 @@
-//! What native code is made for: how wide a vector is, how many registers there are, and which instructions both have.
+//! Target instruction sets: vector width, number of registers, and the table of instructions available on both.
 //!
-//! Templates name an instruction once, as a row of the table below; the target says which of its two encodings is meant. What only
-//! one of the two has is in [`super::lacking`].
+//! Templates refer to an instruction by its row in the table below; the target selects one of its two encodings. Operations that
+//! only one target has as an instruction are in [`super::lacking`].
 
 use iced_x86::{Code, Register};
 
 use crate::Level;
 
-/// The vector instructions code is made of.
+/// The vector instruction set that code is generated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Eight lanes in 16 registers. A lane mask is a vector of all ones or none.
+    /// Eight lanes per register, 16 registers. A lane mask is a vector with lanes of all-ones or all-zeros.
     Avx2,
-    /// Sixteen lanes in 32 registers, and mask registers.
+    /// 16 lanes per register, 32 registers, and mask registers.
     Avx512,
 }
 
 impl Target {
-    /// What is made for a level; nothing below AVX2.
+    /// The target of a CPU level; `None` below AVX2.
     pub fn of(level: Level) -> Option<Target> {
         match level {
             Level::V4 => Some(Target::Avx512),
@@ -40,7 +40,7 @@ impl Target {
         }
     }
 
-    /// A vector register.
+    /// The full vector register `n`.
     pub fn whole(self, n: u8) -> Register {
         match self {
             Target::Avx2 => Register::YMM0 + u32::from(n),
@@ -48,7 +48,7 @@ impl Target {
         }
     }
 
-    /// The low half of a vector register.
+    /// The low half of vector register `n`.
     pub fn half(self, n: u8) -> Register {
         match self {
             Target::Avx2 => Register::XMM0 + u32::from(n),
@@ -57,7 +57,7 @@ impl Target {
     }
 }
 
-/// An instruction both targets have.
+/// An instruction that both targets have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vector {
     avx512: Code,
@@ -146,14 +146,14 @@ vectors! {
     SQRT_F64          EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er            VEX_Vsqrtpd_ymm_ymmm256
     FMADD231_F64      EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er    VEX_Vfmadd231pd_ymm_ymm_ymmm256
 
-    // From a half register to a whole one.
+    // From half a register to a full one.
     F32_FROM_F16      EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae            VEX_Vcvtph2ps_ymm_xmmm128
     F64_FROM_F32      EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae         VEX_Vcvtps2pd_ymm_xmmm128
     F64_FROM_I32      EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er          VEX_Vcvtdq2pd_ymm_xmmm128
     U32_FROM_U16      EVEX_Vpmovzxwd_zmm_k1z_ymmm256                VEX_Vpmovzxwd_ymm_xmmm128
     U64_FROM_U32      EVEX_Vpmovzxdq_zmm_k1z_ymmm256                VEX_Vpmovzxdq_ymm_xmmm128
 
-    // From a whole register to a half one.
+    // From a full register to half of one.
     F16_FROM_F32      EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae       VEX_Vcvtps2ph_xmmm128_ymm_imm8
     F32_FROM_F64      EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er          VEX_Vcvtpd2ps_xmm_ymmm256
 }

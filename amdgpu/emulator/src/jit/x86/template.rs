@@ -1,8 +1,8 @@
-//! The lowering table: what native code stands for which operation, on a slice of lanes.
+//! Lowering templates: the native code of each operation on a slice of lanes.
 //!
-//! A template gives the bits the micro-op gives (a NaN may have another payload). It computes with values that are written once, and
-//! names the results when all sources were read. Forms that no template knows stay with micro-ops. Templates are in a file for each
-//! kind of value; what they share is here.
+//! A template computes the same bits as the micro-op (a NaN may have a different payload). Its intermediate values are immutable,
+//! and it names the results after all sources were read. Forms without a template are executed as micro-ops. Templates are in one
+//! file per kind of value; shared parts are here.
 
 use isa::{Inst, Op};
 
@@ -14,7 +14,7 @@ use crate::{SrcKind, Uop};
 
 pub type Template = fn(&mut Emit<'_>);
 
-/// Whether this form of an operation has a template.
+/// Returns true if this form of an operation has a template.
 pub fn accepts(inst: &Inst, uop: &Uop) -> bool {
     let modifiers = &inst.modifiers;
     if of(inst.op).is_none() || inst.dpp.is_some() || inst.sdwa.is_some() {
@@ -29,7 +29,7 @@ pub fn accepts(inst: &Inst, uop: &Uop) -> bool {
     if modifiers.op_sel != 0 && !packed && !moves {
         return false;
     }
-    // A half takes no modifiers here.
+    // Templates do not support modifiers on f16 sources, nor the other 16-bit kinds.
     let halves = (0..3).any(|n| {
         shape.src[n] == Kind::F16 && (modifiers.neg | modifiers.abs) >> n & 1 == 1
             || matches!(shape.src[n], Kind::B16 | Kind::Pk16 | Kind::PkF16 | Kind::Mix)

@@ -1,7 +1,7 @@
-//! Native code against the micro-ops it stands for: every operation alone over the edges of its type, and random runs of many.
+//! Compares native code with the micro-ops it replaces: each operation alone on edge cases of its type, and random runs of many.
 //!
-//! All registers must have the same bits afterwards, except that any NaN stands for any other. Every test runs at every level that
-//! has native code, as far as this machine has it.
+//! All registers must have the same bits afterwards, except that all NaNs are equal. Every test runs at every level that has
+//! native code and that this machine supports.
 
 use isa::{Arch, Format, Inst, Modifiers, Op, Operand};
 
@@ -17,7 +17,7 @@ use crate::{Flow, Level, Wave};
 const VECTORS: u16 = 80;
 const ACCUMULATION: u16 = 64;
 const LDS: usize = 1024;
-/// Where the random scalars are.
+/// Scalar registers with random values.
 const SCALARS: std::ops::Range<usize> = 0..16;
 
 fn options(level: Level) -> Options {
@@ -48,7 +48,7 @@ fn inst(op: Op, format: Format, dst: Operand, src: &[Operand]) -> Inst {
 fn operation(op: Op) -> Option<(Operation, Format)> {
     let level = Level::Base;
     if op == Op::v_pk_mov_b32 {
-        // Its compiler reads two dwords of each source, as this one's does.
+        // It has no `Operation`; `v_pk_mul_f32` has the same operands, two dwords per source.
         return vop3p::operation(Op::v_pk_mul_f32, level).map(|operation| (operation, Format::Vop3p));
     }
     None.or_else(|| vop1::operation(op, level).map(|operation| (operation, Format::Vop3)))
@@ -96,7 +96,7 @@ fn random_form(random: &mut Random, (op, operation, format): (Op, Operation, For
             _ => vector(&mut pick, kind),
         });
     }
-    // These have templates for known counts only.
+    // These have templates only for constant operands.
     let known: &[usize] = match op {
         Op::v_bfe_u32 | Op::v_bfe_i32 => &[1, 2],
         Op::v_alignbit_b32 | Op::v_alignbyte_b32 => &[2],
@@ -123,14 +123,14 @@ fn random_form(random: &mut Random, (op, operation, format): (Op, Operation, For
         (m.neg, m.neg_hi, m.op_sel_hi) = (pick(8) as u8, pick(8) as u8, pick(8) as u8);
         m.op_sel = pick(8) as u8;
     } else if !halves && pick(2) == 0 {
-        // What an operation accumulates into has no modifiers.
+        // An accumulator has no modifiers.
         let signs = if operation.accumulates { 4 } else { 8 };
         (inst.modifiers.neg, inst.modifiers.abs) = (pick(signs) as u8, pick(signs) as u8);
     }
     inst
 }
 
-/// A wave with random registers, among them the edges of all types.
+/// A wave with random registers, including edge cases of all types.
 fn wave(random: &mut Random, exec: u64, lds: &mut [u8]) -> Wave {
     let mut wave = Wave::new(usize::from(VECTORS));
     for lanes in &mut wave.vgprs {
@@ -177,7 +177,7 @@ fn shown(inst: &Inst) -> String {
     format!("  {} {dst:?} {sdst:?} {src:?} {signs:?} {}\n", op.name(), inst.imm)
 }
 
-/// Which differences of bits are none.
+/// How registers are compared; the float kinds treat all NaNs as equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     Bits,
@@ -186,7 +186,7 @@ enum Values {
     Halves,
 }
 
-/// Runs instructions natively and by micro-ops, and compares everything.
+/// Runs instructions natively and as micro-ops, and compares all registers.
 fn compare(level: Level, insts: &[Inst], start: &Wave, values: Values) {
     let mut insts = insts.to_vec();
     insts.push(inst(Op::s_endpgm, Format::Sopp, Operand::None, &[]));
@@ -239,7 +239,7 @@ fn compare(level: Level, insts: &[Inst], start: &Wave, values: Values) {
 
 const EXECS: [u64; 5] = [!0, 0, 0x0000_ffff_0f0f_0001, 0x8000_0000_0000_0000, 0x5555_aaaa_3333_0000];
 
-/// The tests, at every level.
+/// Instantiates the tests for every level with native code.
 macro_rules! at_every_level {
     ($($test:ident)*) => {
         at_every_level! { v3 Level::V3, $($test)* }
@@ -270,7 +270,7 @@ at_every_level! {
     an_unusual_mode_stays_with_micro_ops
 }
 
-/// What makes a run of one operation worth compiling, without touching what it works on.
+/// Filler operations that make a run of one operation worth compiling, on registers that it does not use.
 fn padding() -> Vec<Inst> {
     let register = |n| Operand::Vgpr(n);
     (0..4)
@@ -305,7 +305,7 @@ fn every_lowered_operation_gives_the_bits_of_its_micro_op(level: Level) {
     }
 }
 
-/// A scalar operation among vector operations.
+/// A random scalar operation to mix with vector operations.
 fn random_scalar(random: &mut Random) -> Inst {
     let mut pick = |count: u64| random.next() % count;
     let register = |n: u64| Operand::Sgpr(n as u8);
@@ -319,7 +319,7 @@ fn random_scalar(random: &mut Random) -> Inst {
     }
 }
 
-/// A read of local memory at an address from one of a few registers.
+/// A random LDS read with one of four address registers.
 fn random_read(random: &mut Random, spread: u64) -> Inst {
     let mut pick = |count: u64| random.next() % count;
     let op = [
@@ -342,7 +342,7 @@ fn random_read(random: &mut Random, spread: u64) -> Inst {
     read
 }
 
-/// Addresses as kernels have them: all the same, in a row, in a row per sixteen, and anything.
+/// Sets address registers as kernels do: uniform, contiguous, partly random, and uniform per row of 16 lanes.
 fn place_addresses(random: &mut Random, wave: &mut Wave) {
     let base = random.next() as u32 % LDS as u32;
     for lane in 0..64 {
@@ -361,7 +361,7 @@ fn random_runs(level: Level, seed: u64, values: Values, fits: fn(&Operation) -> 
     let all: Vec<_> = lowered()
         .into_iter()
         .filter(|(op, operation, _)| {
-            // What makes halves of floats makes bits of NaNs.
+            // Conversions between f16 and f32 expose NaN payloads, which may differ.
             let halves = matches!(op, Op::v_cvt_f16_f32 | Op::v_cvt_pkrtz_f16_f32 | Op::v_cvt_f32_f16);
             !halves && fits(operation)
         })
@@ -380,7 +380,7 @@ fn random_runs(level: Level, seed: u64, values: Values, fits: fn(&Operation) -> 
             .collect();
         let mut start = wave(&mut random, EXECS[round % EXECS.len()], &mut lds);
         if values != Values::Bits {
-            // The bits of NaNs are not those of the micro-ops, so no run may begin with one that signals.
+            // NaN payloads may differ from the micro-ops', so all NaNs start as the same quiet NaN.
             for value in
                 start.vgprs.iter_mut().flat_map(|lanes| &mut lanes.0).chain(&mut start.sgprs[SCALARS])
             {
@@ -436,7 +436,7 @@ fn a_mask_stays_while_others_are_computed_beside_it(level: Level) {
             insts.push(carry);
         }
         let mut start = wave(&mut random, !0, &mut lds);
-        // A carry in matters to the carry out.
+        // Choose operands for which the carry-in determines the carry-out.
         for lane in 0..64 {
             start.vgprs[21].0[lane] = !start.vgprs[20].0[lane];
         }
@@ -477,5 +477,5 @@ fn an_unusual_mode_stays_with_micro_ops(level: Level) {
     start.native = 0;
     program.enter(&mut start, 0);
     assert_eq!(run_wave(&mut start), Flow::End);
-    assert_eq!(start.vgprs[0].0, [0; 64], "subnormals are flushed");
+    assert_eq!(start.vgprs[0].0, [0; 64], "subnormals were not flushed");
 }

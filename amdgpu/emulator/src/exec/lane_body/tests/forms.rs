@@ -1,4 +1,4 @@
-//! Modifiers, DPP, SDWA and the instructions that are not lane by lane.
+//! Tests of modifiers, DPP, SDWA, MODE and cross-lane instructions.
 
 use isa::{Arch, Dpp, Format, Modifiers, Op, Operand, Sdwa};
 
@@ -9,7 +9,7 @@ use crate::{Lanes, Wave};
 
 const EXEC: u64 = 0xfeff_7fff_ff0f_fff3;
 
-/// A wave with random registers, the same for a seed.
+/// A wave with random registers, reproducible by seed.
 fn random_wave(seed: u64) -> Wave {
     let mut random = Random(seed);
     let mut wave = Wave::new(64);
@@ -23,7 +23,7 @@ fn random_wave(seed: u64) -> Wave {
     wave
 }
 
-/// Floats of everyday size in all registers.
+/// A wave with floats of moderate magnitude in all registers.
 fn float_wave(seed: u64) -> Wave {
     let mut wave = random_wave(seed);
     for lanes in &mut wave.vgprs {
@@ -76,7 +76,7 @@ fn output_modifier_scales_before_the_clamp() {
             for clamp in [false, true] {
                 let (mut wave, old) = (float_wave(2), float_wave(2));
                 wave.vgprs[0].0[0] = f32::NAN.to_bits();
-                // Elsewhere the hardware ignores it.
+                // The hardware ignores omod in other modes.
                 (wave.mode.ieee, wave.mode.denorm_f32) = (false, 0);
                 let mut add = inst(
                     Op::v_add_f32,
@@ -152,7 +152,7 @@ fn op_sel_chooses_halves_of_sources_and_destination() {
 fn packed_operations_take_any_halves_with_any_sign() {
     for level in levels() {
         for bits in 0..256 {
-            // Finite halves only.
+            // Finite f16 values only.
             let finite = || {
                 let mut wave = random_wave(5);
                 for value in wave.vgprs.iter_mut().flat_map(|lanes| &mut lanes.0) {
@@ -544,6 +544,6 @@ fn mode_rounds_sums_and_products() {
             run(level, Arch::Gfx90a, &mut wave, &[mul, minus]);
             assert_eq!((f(&wave, 2, 5), -f(&wave, 3, 5)), (want, negative), "{round}");
         }
-        assert_eq!(1.0_f32 / 3.0, third, "the host's own rounding is as before");
+        assert_eq!(1.0_f32 / 3.0, third, "the host's rounding mode was not restored");
     }
 }

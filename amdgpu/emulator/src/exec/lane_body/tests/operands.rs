@@ -1,4 +1,4 @@
-//! Operand values: the edges of every type, then random bits.
+//! Operand values for tests: edge cases of every type, and random bits.
 
 use isa::Operand;
 
@@ -6,7 +6,7 @@ use super::super::super::lane_op::{Kind, Shape};
 use crate::wave::sreg;
 use crate::{Lanes, Wave};
 
-/// A small generator of random bits.
+/// A small pseudo-random generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -104,12 +104,12 @@ const EDGES_64: &[u64] = &[
     0xffff_ffff,
 ];
 
-/// A dword at the edge of some type.
+/// A dword that is an edge case of some type.
 pub fn edges(choice: u64) -> u32 {
     EDGES_32[choice as usize % EDGES_32.len()]
 }
 
-/// Sources of one run, for every way of giving them.
+/// Source values of one run, for vector, scalar and constant operands.
 #[derive(Debug)]
 pub struct Operands {
     /// Low and high dwords of the three sources and of the destination's old value.
@@ -168,7 +168,7 @@ impl Operands {
         wave
     }
 
-    /// What a lane of an operand holds, read from the registers before the run.
+    /// Value of an operand in a lane, read from the registers before the run.
     pub fn read(&self, registers: &[Lanes], operand: &Operand, kind: Kind, lane: usize) -> u64 {
         let wide = |low: u32, high: u32| u64::from(low) | if kind.wide() { u64::from(high) << 32 } else { 0 };
         match *operand {
@@ -208,7 +208,7 @@ fn value(random: &mut Random, kind: Kind) -> u64 {
             u64::from(half(random)) | u64::from(half(random)) << 16
         }
         Kind::B64 | Kind::F64 if choice & 1 == 0 => EDGES_64[pick as usize % EDGES_64.len()],
-        // Doubles of everyday size.
+        // Doubles of moderate magnitude.
         Kind::F64 if choice % 4 == 1 => (f64::from(pick as i32) / 1024.0).to_bits(),
         Kind::B64 | Kind::F64 => pick,
         Kind::PkF32 => {

@@ -1,4 +1,4 @@
-//! Float operations, one lane at a time, through f64, `half` and the standard library.
+//! Scalar reference of float operations, one lane at a time, using f64, `half` and the standard library.
 
 use half::f16;
 
@@ -24,7 +24,7 @@ fn from_h(value: f64) -> u64 {
     u64::from(f16::from_f64(value).to_bits())
 }
 
-/// Classes of the hardware: 0 signalling NaN, 1 quiet NaN, 2..=5 negative, 6..=9 positive.
+/// Float class as encoded by the hardware: 0 signalling NaN, 1 quiet NaN, 2..=5 negative, 6..=9 positive.
 fn class(value: f64, signalling: bool, smallest_normal: f64) -> u32 {
     use std::num::FpCategory::{Infinite, Nan, Normal, Subnormal, Zero};
     let category = match value.classify() {
@@ -44,7 +44,7 @@ fn class(value: f64, signalling: bool, smallest_normal: f64) -> u32 {
     }
 }
 
-/// Smaller (or larger) of two values whose signalling NaNs are marked.
+/// Minimum or maximum of two values; the flag marks a signalling NaN.
 fn extreme(a: (f64, bool), b: (f64, bool), larger: bool) -> (f64, bool) {
     if a.1 || b.1 {
         return (f64::NAN, false);
@@ -113,7 +113,7 @@ fn frexp(value: f64) -> (f64, i32) {
     (mantissa, exponent)
 }
 
-/// x * 2^n in steps that are exact until the last.
+/// x * 2^n in steps that are all exact except the last.
 fn ldexp(value: f64, n: i32) -> f64 {
     let (mantissa, exponent) = frexp(value);
     if mantissa == 0.0 || !mantissa.is_finite() {
@@ -132,7 +132,7 @@ fn floor_fract(value: f64, below_one: f64) -> f64 {
     (value - value.floor()).min(below_one) + if value.is_finite() { 0.0 } else { f64::NAN }
 }
 
-/// sin(2 pi x); the quarter turns are taken off exactly.
+/// sin(2 pi x); quarter turns are subtracted exactly.
 fn sin_turns(x: f64) -> f64 {
     if !x.is_finite() {
         return f64::NAN;
@@ -148,7 +148,7 @@ fn sin_turns(x: f64) -> f64 {
     }
 }
 
-/// cos(2 pi x): a quarter turn ahead.
+/// cos(2 pi x), as the sine a quarter turn ahead.
 fn cos_turns(x: f64) -> f64 {
     sin_turns(x % 1.0 + 0.25)
 }
@@ -184,7 +184,7 @@ fn face(x: f32, y: f32, z: f32) -> (f32, f32, f32, f32) {
     }
 }
 
-/// Destination and mask of a float operation; `None` if it is not one.
+/// Expected destination and mask of a float operation; `None` for other operations.
 pub fn float(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
     let (a, b, c) = (lane.a, lane.b, lane.c);
     let (sa, sb, sc) = (s(a), s(b), s(c));

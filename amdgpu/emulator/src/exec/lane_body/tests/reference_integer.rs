@@ -1,4 +1,4 @@
-//! Integer and bit operations, one lane at a time, written to be read beside the instruction set manual.
+//! Scalar reference of integer and bit operations, one lane at a time, written to be compared with the ISA manual.
 
 use super::Lane;
 
@@ -29,7 +29,7 @@ fn med(mut values: [i128; 3]) -> i128 {
     values[1]
 }
 
-/// Sum of products of fields of `bits` bits.
+/// Dot product of fields of `bits` bits.
 fn dot(a: u64, b: u64, bits: u32, signed: bool) -> i128 {
     let field = |value: u64, n: u32| {
         let value = value >> (n * bits);
@@ -38,7 +38,7 @@ fn dot(a: u64, b: u64, bits: u32, signed: bool) -> i128 {
     (0..32 / bits).map(|n| field(a, n) * field(b, n)).sum()
 }
 
-/// Destination and mask of an integer operation; `None` if it is not one.
+/// Expected destination and mask of an integer operation; `None` for other operations.
 pub fn integer(name: &str, lane: &Lane) -> Option<(Option<u64>, Option<bool>)> {
     let (a, b, c) = (lane.a, lane.b, lane.c);
     let (ua, ub, uc) = (zext(a, 32), zext(b, 32), zext(c, 32));

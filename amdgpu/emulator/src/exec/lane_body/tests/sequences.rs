@@ -1,4 +1,4 @@
-//! Instruction sequences compilers emit, checked by what they compute.
+//! Tests of instruction sequences that compilers emit, by their results.
 
 use isa::{Arch, Format, Inst, Op, Operand};
 
@@ -26,7 +26,7 @@ const V: fn(u8) -> Operand = Operand::Vgpr;
 #[test]
 fn f32_division_is_correctly_rounded() {
     let one = Operand::Float(1.0_f32.to_bits());
-    // v0 / v1, with v2 the denominator and v3 the numerator, scaled.
+    // v0 / v1; v2 is the scaled denominator, v3 the scaled numerator.
     let insts = [
         vop3(Op::v_div_scale_f32, 2, &[V(1), V(1), V(0)]),
         to_vcc(vop3(Op::v_div_scale_f32, 3, &[V(0), V(1), V(0)])),
@@ -164,7 +164,7 @@ fn pieces_of_two_over_pi_add_up() {
             f64::from_bits(u64::from(wave.vgprs[at].0[5]) | u64::from(wave.vgprs[at + 1].0[5]) << 32)
         };
         assert!((value(0) - std::f64::consts::FRAC_2_PI).abs() <= 2_f64.powi(-53));
-        // The first piece is cut, so the next continues where it ends; pi times their sum is two.
+        // The first piece is truncated and the next continues where it ends, so pi times their sum is two.
         let pi_low = 1.224_646_799_147_353_2e-16;
         let pi = std::f64::consts::PI;
         let product = value(0) * pi;
