@@ -1,5 +1,5 @@
-//! What the connection costs against bare TCP on the same machine, in one run: a call against a ping-pong of
-//! the same sizes, a posted request's time in the application thread, bulk against a raw stream.
+//! Measures the connection against bare TCP on the same machine, in one run: a call against a ping-pong of the same
+//! sizes, the time a posted request takes in the application thread, and bulk transfers against a raw stream.
 
 #[path = "../tests/simulated/mod.rs"]
 mod simulated;
@@ -122,7 +122,7 @@ fn raw_ping_pong() -> impl FnMut() {
     }
 }
 
-/// Sends everything and waits for one byte that says it arrived.
+/// Sends everything and waits for one byte that confirms its arrival.
 fn raw_stream() -> impl FnMut(&[u8]) {
     let (mut near, mut far) = connected();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What a program has said about stretches of managed memory: hipMemAdvise and hipMemPrefetchAsync, remembered to be asked for.
+//! Advice for ranges of managed memory (hipMemAdvise and hipMemPrefetchAsync), stored so that programs can query it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 pub const HOST: i32 = -1;
 pub const NOWHERE: i32 = -2;
 
-/// What holds for a byte.
+/// The advice of one byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     pub read_mostly: bool,
@@ -29,15 +29,15 @@ impl Default for Advice {
     }
 }
 
-/// Advice by address. Where nothing was said, the default holds.
+/// Advice by address range. Other addresses have the default.
 #[derive(Debug, Default)]
 pub struct Advised {
-    /// By start: end and advice. Stretches do not overlap.
+    /// By start: end and advice. Ranges do not overlap.
     stretches: BTreeMap<u64, (u64, Advice)>,
 }
 
 impl Advised {
-    /// Changes what holds for a range.
+    /// Changes the advice of a range.
     pub fn change(&mut self, range: Range<u64>, change: impl Fn(&mut Advice)) {
         self.cut(range.start);
         self.cut(range.end);
@@ -60,21 +60,21 @@ impl Advised {
         }
     }
 
-    /// Forgets a range that is freed.
+    /// Drops the advice of a freed range.
     pub fn forget(&mut self, range: Range<u64>) {
         self.cut(range.start);
         self.cut(range.end);
         self.stretches.retain(|start, _| !range.contains(start));
     }
 
-    /// What holds for all of a range: something is asked of every stretch, and `None` is the answer if not all say the same.
+    /// The value of `ask` if it is the same for the whole range, else `None`.
     pub fn common<T: PartialEq>(&self, range: Range<u64>, ask: impl Fn(&Advice) -> T) -> Option<T> {
         let mut answers = self.over(range).into_iter().map(|advice| ask(&advice));
         let first = answers.next()?;
         answers.all(|other| other == first).then_some(first)
     }
 
-    /// The devices that were said to use every byte of a range.
+    /// The devices advised to access every byte of a range.
     pub fn accessed_by(&self, range: Range<u64>) -> BTreeSet<i32> {
         let sets = self.over(range).into_iter().map(|advice| advice.accessed_by);
         sets.reduce(|all, other| &all & &other).unwrap_or_default()
@@ -99,7 +99,7 @@ impl Advised {
         found
     }
 
-    /// Makes no stretch go on over `at`.
+    /// Splits the range that contains `at`, if any.
     fn cut(&mut self, at: u64) {
         let Some((_, (end, advice))) = self.stretches.range_mut(..at).next_back() else { return };
         if *end > at {

@@ -1,7 +1,7 @@
-//! Device addresses, minted here inside the range the worker announced.
+//! Allocates device addresses inside the range the worker announced.
 //!
-//! The client decides where an allocation lies, so hipMalloc needs no answer. Fresh addresses are preferred over freed ones:
-//! a pointer used after hipFree then meets unmapped memory on the device instead of somebody else's data.
+//! The client chooses the address of an allocation, so hipMalloc needs no round trip. New addresses are preferred over
+//! freed ones: a pointer used after hipFree then hits unmapped memory on the device instead of another allocation's data.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -10,15 +10,15 @@ use std::ops::Bound;
 pub const GRANULE: u64 = 4096;
 /// Large allocations start on this boundary (the worker may use huge pages there).
 const LARGE: u64 = 2 << 20;
-/// How many freed ranges wait before they may be handed out again.
+/// How many freed ranges are kept in quarantine before they may be reused.
 const QUARANTINE: usize = 4096;
 
-/// Hands out addresses of one range. Knows nothing of what lies there.
+/// Allocates addresses from one range, independent of what is mapped there.
 #[derive(Debug)]
 pub struct Arena {
     next: u64,
     end: u64,
-    /// Freed ranges, by start; neighbours are merged.
+    /// Freed ranges, by start; adjacent ones are merged.
     free: BTreeMap<u64, u64>,
     quarantine: VecDeque<(u64, u64)>,
 }
@@ -28,7 +28,7 @@ impl Arena {
         Arena { next: base, end: base + bytes, free: BTreeMap::new(), quarantine: VecDeque::new() }
     }
 
-    /// An address with `bytes` behind it and an unmapped granule after it; `None` when the range is used up.
+    /// Allocates `bytes` bytes of addresses, followed by an unmapped guard granule; `None` when the range is exhausted.
     pub fn take(&mut self, bytes: u64) -> Option<u64> {
         let span = span_of(bytes)?;
         let align = if bytes >= LARGE { LARGE } else { GRANULE };
@@ -48,7 +48,7 @@ impl Arena {
         })
     }
 
-    /// Gives back what `take(bytes)` handed out at `start`.
+    /// Frees what `take(bytes)` returned.
     pub fn give_back(&mut self, start: u64, bytes: u64) {
         let Some(span) = span_of(bytes) else { return };
         self.quarantine.push_back((start, span));
@@ -94,12 +94,12 @@ impl Arena {
     }
 }
 
-/// What an allocation costs of a device's memory: whole granules, as the worker counts.
+/// What an allocation is charged against a device's memory: whole granules, as the worker counts.
 pub fn charge(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX)
 }
 
-/// Room an allocation takes: whole granules and one more, never mapped, so that a run past the end is a fault.
+/// Address space of an allocation: whole granules, plus a guard granule that is never mapped, so that an overrun faults.
 fn span_of(bytes: u64) -> Option<u64> {
     bytes.max(1).checked_next_multiple_of(GRANULE)?.checked_add(GRANULE)
 }

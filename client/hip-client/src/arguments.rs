@@ -1,8 +1,8 @@
-//! The arguments of a call as people read them, in the form of JSON members.
+//! Formats the arguments of a call as JSON members for the trace.
 //!
-//! What is shown depends on the type: numbers, dimensions, constants by name, kernels by name, addresses; nothing for the
-//! places results go to. The three traits are tried in turn (see [`shown!`]), so that the table of functions need not say
-//! how each of its arguments is shown.
+//! The format depends on the type: numbers, dimensions, constants by name, kernels by name, addresses; out-pointers are
+//! omitted. [`shown!`] tries three traits in order, so that the function table does not have to specify the format of
+//! each argument.
 
 use std::ffi::c_void;
 use std::fmt::{Debug, Write};
@@ -11,15 +11,15 @@ use hip_api::types::*;
 
 use crate::{registry, runtime};
 
-/// Members of a JSON object, each with a comma before it.
+/// Members of a JSON object, each preceded by a comma.
 #[derive(Debug, Default)]
 pub struct Arguments {
     pub text: String,
 }
 
-/// The longest text that is shown of a name.
+/// Names are truncated to this many characters.
 const NAME_LETTERS: usize = 1024;
-/// The longest text that is shown of a struct.
+/// Structs are truncated to this many characters.
 const STRUCT_LETTERS: usize = 96;
 
 impl Arguments {
@@ -38,7 +38,7 @@ impl Arguments {
     }
 }
 
-/// Appends text as the inside of a JSON string.
+/// Appends text, escaped for a JSON string.
 pub fn escape(to: &mut String, text: &str) {
     for c in text.chars().take(NAME_LETTERS) {
         match c {
@@ -51,7 +51,7 @@ pub fn escape(to: &mut String, text: &str) {
     }
 }
 
-/// Shows one argument, however its type is shown.
+/// Formats one argument according to its type.
 macro_rules! shown {
     ($out:expr, $name:expr, $value:expr) => {{
         #[allow(unused_imports, reason = "which of them is used depends on the type")]
@@ -64,12 +64,12 @@ pub(crate) use shown;
 #[derive(Debug)]
 pub struct Shown<T>(pub T);
 
-/// Tried first: types with a form of their own.
+/// Tried first: types with a specific format.
 pub trait ShownAsSuch {
     fn show(&self, name: &str, out: &mut Arguments);
 }
 
-/// Tried next: pointers to where something comes from or goes to.
+/// Tried next: pointers to input or output memory, which are omitted.
 pub trait ShownAsNothing {
     fn show(&self, _name: &str, _out: &mut Arguments) {}
 }
@@ -121,7 +121,7 @@ handles! { hipStream_t hipEvent_t hipGraphExec_t hipGraph_t hipModule_t *mut c_v
 impl ShownAsSuch for &&Shown<*const c_void> {
     fn show(&self, name: &str, out: &mut Arguments) {
         let address = self.0 as usize;
-        // What launches and questions about kernels have: the address of the function on the host.
+        // Kernel launches and kernel queries pass the address of the host stub.
         match registry::function(address) {
             Some(symbol) => out.string("kernel", &demangled(&symbol.name())),
             None => out.address(name, address),
@@ -149,14 +149,14 @@ impl<T: Debug> ShownAsDebug for Shown<T> {
     }
 }
 
-/// A C++ name as people wrote it, if the program has a C++ runtime.
+/// Demangles a C++ name, if the program has a C++ runtime.
 pub fn demangled(name: &str) -> String {
     type Demangle =
         unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut std::ffi::c_int) -> *mut c_char;
     let Ok(mangled) = std::ffi::CString::new(name.strip_suffix(".kd").unwrap_or(name)) else {
         return name.to_owned();
     };
-    // SAFETY: the function of that name has this signature wherever it exists: the C++ ABI says so.
+    // SAFETY: the C++ ABI defines this signature for the function.
     let demangle: Option<Demangle> = unsafe {
         std::mem::transmute::<*mut c_void, Option<Demangle>>(libc::dlsym(
             libc::RTLD_DEFAULT,
@@ -165,7 +165,7 @@ pub fn demangled(name: &str) -> String {
     };
     let Some(demangle) = demangle.filter(|_| name.starts_with("_Z")) else { return name.to_owned() };
     let mut status = 0;
-    // SAFETY: a NUL-terminated name; the result is null or a string from malloc, which is ours to free.
+    // SAFETY: a NUL-terminated name; the result is null or a malloc'ed string that the caller frees.
     unsafe {
         let text = demangle(mangled.as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), &raw mut status);
         if text.is_null() {

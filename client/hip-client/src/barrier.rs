@@ -1,8 +1,8 @@
-//! A fence that costs nothing on the side that runs often.
+//! An asymmetric memory fence (membarrier) that is free on the frequent side.
 //!
-//! Two threads that each write one place and then read the other's must not both read the old value. Normally both need a
-//! full fence between their two steps. Here the frequent side keeps the compiler from reordering and the rare side has the
-//! kernel fence all threads of the process at once.
+//! Two threads that each write one location and then read the other's must not both read the old value. Normally both
+//! need a full fence between the write and the read. Here the frequent side uses a compiler fence only, and the rare side
+//! has the kernel issue a fence on all threads of the process.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
@@ -11,14 +11,14 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 const EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_EXPEDITED: libc::c_int = 1 << 4;
 
-/// Whether the kernel does this. Asked once, by whoever comes first.
+/// Whether the kernel supports expedited membarrier. Registers the process on first use.
 fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| membarrier(REGISTER_EXPEDITED))
 }
 
 fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: takes three numbers and touches no memory of ours.
+    // SAFETY: takes three integers and accesses no memory of this process.
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
@@ -32,7 +32,7 @@ pub fn light() {
 pub fn heavy() {
     fence(Ordering::SeqCst);
     if is_available() && !membarrier(EXPEDITED) {
-        // Registered, so it cannot fail; a kernel that forgot is asked again, as after a fork.
+        // Fails only if the registration was lost, as after a fork: register again.
         membarrier(REGISTER_EXPEDITED);
         membarrier(EXPEDITED);
     }

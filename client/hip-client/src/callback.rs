@@ -1,7 +1,7 @@
-//! Host functions: work of a stream that runs in this process.
+//! Host functions: callbacks of a stream that run in this process.
 //!
-//! While any is outstanding a thread reads the connection even if no other does, for the worker's word that a
-//! function's turn has come must be heard. The functions run on a thread of their own: they may block.
+//! While any is outstanding, a dedicated thread reads the connection even if no other thread does, because the worker's
+//! Callback push must be received. The functions run on another dedicated thread, because they may block.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -37,14 +37,14 @@ impl std::fmt::Debug for Callbacks {
 }
 
 impl Callbacks {
-    /// Keeps a function until its turn comes.
+    /// Registers a function until its Callback arrives.
     pub fn expect(shared: &Arc<Shared>, token: u64, function: Function) -> Result<(), Failure> {
         let callbacks = &shared.callbacks;
         let mut state = callbacks.state.lock();
         if !state.running {
             let failed = |error: std::io::Error| Failure {
                 status: 2,
-                text: format!("no thread for host functions can be started: {error}"),
+                text: format!("cannot start the thread for host functions: {error}"),
             };
             let reader = shared.clone();
             spawn_quietly("remora-reader", move || reader.run_reader()).map_err(failed)?;
@@ -58,19 +58,19 @@ impl Callbacks {
         Ok(())
     }
 
-    /// Whether a function has not yet been run to its end.
+    /// Whether a function is pending or running.
     pub fn any_outstanding(&self) -> bool {
         self.outstanding.load(Ordering::SeqCst) > 0
     }
 
-    /// The request for it could not be sent.
+    /// Drops a function whose request could not be sent.
     pub fn forget(&self, token: u64) {
         if self.state.lock().expected.remove(&token).is_some() {
             self.outstanding.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// Its turn has come.
+    /// Queues a function whose turn has come.
     pub fn arrived(&self, token: u64, status: i32) {
         let mut state = self.state.lock();
         if state.expected.contains_key(&token) {
@@ -79,7 +79,7 @@ impl Callbacks {
         }
     }
 
-    /// The session is over: every function is told.
+    /// Queues every pending function with the error status, because the session is over.
     pub fn fail_all(&self, status: i32) {
         let mut state = self.state.lock();
         let mut tokens: Vec<u64> = state.expected.keys().copied().collect();
@@ -124,7 +124,7 @@ impl Shared {
             if let Some(function) = function {
                 function(status);
                 self.callbacks.outstanding.fetch_sub(1, Ordering::SeqCst);
-                // SAFETY: nothing is lent. A session that is over needs no word.
+                // SAFETY: no memory is lent. If the session is over, the worker needs no notification.
                 let _ = unsafe { self.request(&HostFunctionDone { token }, &[], None, Flags::POSTED, 0) };
             }
         }

@@ -1,7 +1,8 @@
-//! The HIP functions, one Rust function per implemented row of the table, one file per family.
+//! The HIP functions: one Rust function per implemented row of the API table, one file per family.
 //!
-//! Each checks its arguments, so that what is posted cannot fail for a reason HIP reports at once, and then answers locally,
-//! posts, or calls. Contracts are HIP's: pointers are null or valid as its documentation says.
+//! Each validates its arguments, so that a posted request cannot fail for a reason that HIP reports synchronously. It
+//! then answers locally, posts, or calls. Pointer contracts are HIP's: pointers are null or valid as its documentation
+//! says.
 
 #![allow(non_snake_case, non_upper_case_globals, reason = "functions and constants carry the vendor's names")]
 #![allow(
@@ -10,8 +11,8 @@
     reason = "the contract of each is HIP's own"
 )]
 
-/// Declares the four forms of a function that copies: waited for or not, on the null stream or on that of the thread. The
-/// function behind them takes the same arguments, then the stream and until when the caller waits.
+/// Declares the four forms of a copy function: synchronous or asynchronous, on the null stream or on the per-thread
+/// stream. The implementation takes the same arguments, then the stream, then until when the caller waits.
 macro_rules! copies {
     ($($now:ident $now_spt:ident $later:ident $later_spt:ident
         = $function:ident($($arg:ident: $ty:ty),* $(,)?);)*) => { $(
@@ -70,10 +71,10 @@ pub mod virtual_memory;
 
 use hip_api::types::{hipError_t, hipErrorInvalidValue};
 
-/// How most HIP functions answer.
+/// Result of most HIP functions.
 pub type Status = Result<(), hipError_t>;
 
-/// Writes through an out-pointer of the program; a null one is hipErrorInvalidValue.
+/// Writes through an out-pointer of the program; null is hipErrorInvalidValue.
 ///
 /// # Safety
 /// `pointer` is null or valid for a write of `T`.
@@ -81,7 +82,7 @@ unsafe fn set<T>(pointer: *mut T, value: T) -> Status {
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: not null, and the caller promised the rest.
+    // SAFETY: not null, and the caller guarantees the rest.
     unsafe { pointer.write(value) };
     Ok(())
 }
@@ -92,12 +93,12 @@ unsafe fn set<T>(pointer: *mut T, value: T) -> Status {
 /// `pointer` is null or valid for a write of `T`.
 unsafe fn set_if_wanted<T>(pointer: *mut T, value: T) {
     if !pointer.is_null() {
-        // SAFETY: not null, and the caller promised the rest.
+        // SAFETY: not null, and the caller guarantees the rest.
         unsafe { pointer.write(value) };
     }
 }
 
-/// A C string of the program; a null one is hipErrorInvalidValue.
+/// Reads a C string of the program; null is hipErrorInvalidValue.
 ///
 /// # Safety
 /// `pointer` is null or a NUL-terminated string.
@@ -105,6 +106,6 @@ unsafe fn text(pointer: *const std::ffi::c_char) -> Result<String, hipError_t> {
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }

@@ -1,7 +1,8 @@
-//! Stream capture: what is asked of a capturing stream becomes nodes of a graph instead of being done.
+//! Stream capture: calls on a capturing stream add nodes to a graph instead of being executed.
 //!
-//! A capture begins on one stream and spreads to others that wait for its events; it ends where it began, when all have come
-//! back together. What cannot be captured invalidates the captures it would break, with the errors HIP has for that.
+//! A capture begins on one stream and extends to others that wait for its events; it ends on the stream where it began,
+//! when all have been joined. Calls that cannot be captured invalidate the captures they would break, with HIP's errors
+//! for that.
 
 #![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
 
@@ -20,16 +21,16 @@ use crate::graph::node::Work as NodeWork;
 use crate::runtime::Runtime;
 use crate::thread;
 
-/// One piece of work, as often as it is wanted.
+/// A captured piece of work that can be executed repeatedly.
 pub type Work = Arc<dyn Fn(&Runtime, StreamRef) -> Status + Send + Sync>;
 
-/// Streams up to this are the null streams of the devices.
+/// Streams up to this number are the null streams of the devices.
 const LAST_NULL_STREAM: u64 = 0xff;
 
-/// The captures that are under way.
+/// The captures in progress.
 #[derive(Debug, Default)]
 pub struct Captures {
-    /// How many streams there are in them, so that without any nobody looks further.
+    /// Number of capturing streams, a fast check for when there are none.
     active: AtomicUsize,
     state: Mutex<State>,
 }
@@ -39,7 +40,7 @@ struct State {
     next: u64,
     captures: HashMap<u64, Capture>,
     streams: HashMap<u64, Member>,
-    /// What an event that was recorded in a capture stands for.
+    /// Events recorded in a capture: the nodes they stand for.
     events: HashMap<u64, Recorded>,
 }
 
@@ -50,9 +51,9 @@ struct Capture {
     thread: ThreadId,
     origin: u64,
     invalid: bool,
-    /// Nodes that need not be joined: those that were there before, and those the program let go of.
+    /// Nodes exempt from joining: those that existed before, and those whose dependency the program removed.
     apart: Vec<u64>,
-    /// The graph was made for the capture.
+    /// The graph was created for this capture.
     owned: bool,
 }
 
@@ -60,7 +61,7 @@ struct Capture {
 #[derive(Debug)]
 struct Member {
     capture: u64,
-    /// What its next node comes after. Programs are given a pointer to this list.
+    /// Dependencies of its next node. Programs receive a pointer to this list.
     after: Vec<u64>,
 }
 
@@ -70,7 +71,7 @@ struct Recorded {
     after: Vec<u64>,
 }
 
-/// A capture, seen from one of its streams.
+/// A capture as seen from one of its streams.
 #[derive(Debug)]
 pub struct View {
     pub status: hipStreamCaptureStatus,
@@ -101,7 +102,8 @@ impl State {
         self.invalidate(|other, _| other == id);
     }
 
-    /// Whether a call that no capture allows is made: by this thread's mode, for its own and other threads' captures.
+    /// Checks a call that no capture allows against this thread's mode. Invalidates the captures it breaks, of this and
+    /// other threads, and returns whether there were any.
     fn forbid(&mut self) -> bool {
         let (mode, here) = (thread::capture_mode(), std::thread::current().id());
         if mode == hipStreamCaptureModeRelaxed {
@@ -205,7 +207,7 @@ impl Captures {
         self.active.load(Ordering::Acquire) == 0
     }
 
-    /// Makes work of a capturing stream a node; `None` if the stream is not captured and the work is to be done.
+    /// Adds work of a capturing stream as a node; `None` if the stream is not capturing and the work must be executed.
     #[inline]
     pub fn record(
         &self,
@@ -237,7 +239,7 @@ impl Captures {
         Some(added.map(|node| member.after = vec![node]))
     }
 
-    /// Work on the null stream would wait for blocking streams, which do nothing while they are captured.
+    /// Work on the null stream would implicitly wait for blocking streams, which execute nothing while capturing.
     fn implicit(&self, runtime: &Runtime, state: &mut State) -> Option<hipError_t> {
         let blocking =
             |id: u64| runtime.streams.get(id).is_some_and(|it| it.flags & hipStreamNonBlocking == 0);
@@ -246,7 +248,7 @@ impl Captures {
         state.invalidate(|id, _| broken.contains(&id)).then_some(hipErrorStreamCaptureImplicit)
     }
 
-    /// Whether asking about the null stream is asking about captured streams too.
+    /// Whether a query of the null stream also involves capturing streams.
     pub fn involves_null_stream(&self, runtime: &Runtime) -> bool {
         if self.is_idle() {
             return false;
@@ -258,7 +260,7 @@ impl Captures {
         })
     }
 
-    /// Called for what cannot be captured: an error if the stream is, and then its capture has failed.
+    /// For calls that cannot be captured: if the stream is capturing, invalidates its capture and returns an error.
     #[inline]
     pub fn refuse(&self, at: StreamRef) -> Status {
         if self.is_idle() {
@@ -274,7 +276,7 @@ impl Captures {
         }
     }
 
-    /// Called for what waits for a stream: an error if that is captured, or if this thread may wait for none.
+    /// For calls that wait for a stream: an error if it is capturing, or if this thread's mode forbids waiting.
     #[inline]
     pub fn refuse_waiting(&self, at: StreamRef) -> Status {
         if self.is_idle() {
@@ -287,7 +289,7 @@ impl Captures {
         Ok(())
     }
 
-    /// Called for what might wait or free (allocations and the like): an error if this thread's mode forbids that.
+    /// For calls that might wait or free (allocations and the like): an error if this thread's mode forbids them.
     #[inline]
     pub fn refuse_unsafe(&self) -> Status {
         if !self.is_idle() && self.state.lock().forbid() {
@@ -296,7 +298,7 @@ impl Captures {
         Ok(())
     }
 
-    /// Called for what involves every stream, in the way that `error` says.
+    /// For calls that involve every stream: invalidates all captures and returns `error` if there were any.
     #[inline]
     pub fn refuse_any(&self, error: hipError_t) -> Status {
         if !self.is_idle() && self.state.lock().invalidate(|_, _| true) {
@@ -305,7 +307,7 @@ impl Captures {
         Ok(())
     }
 
-    /// A record of an event; `None` if the stream is not captured.
+    /// Captures the recording of an event; `None` if the stream is not capturing.
     #[inline]
     pub fn record_event(&self, at: StreamRef, event: u64) -> Option<Status> {
         if self.is_idle() {
@@ -313,7 +315,7 @@ impl Captures {
         }
         let mut state = self.state.lock();
         let Some(capture) = state.of(at.id) else {
-            // Recorded for real: it stands for no capture any more.
+            // A real record replaces the captured one.
             state.events.remove(&event);
             return None;
         };
@@ -326,7 +328,7 @@ impl Captures {
         Some(Ok(()))
     }
 
-    /// A wait for an event; `None` if no capture is concerned. `was_recorded`: outside of any capture.
+    /// Captures a wait for an event; `None` if no capture is involved. `was_recorded`: outside of any capture.
     #[inline]
     pub fn wait_event(&self, at: StreamRef, event: u64, was_recorded: bool) -> Option<Status> {
         if self.is_idle() {
@@ -370,7 +372,7 @@ impl Captures {
         Some(Ok(()))
     }
 
-    /// Called for what asks how far an event is: an error if it was recorded in a capture, which then has failed.
+    /// For queries of an event: if it was recorded in a capture, invalidates the capture and returns an error.
     #[inline]
     pub fn refuse_event(&self, event: u64) -> Status {
         if self.is_idle() {
@@ -386,7 +388,7 @@ impl Captures {
         }
     }
 
-    /// Changes what a stream's next node comes after.
+    /// Changes the dependencies of a stream's next node.
     pub fn depend(&self, at: StreamRef, nodes: &[u64], replace: bool) -> Status {
         let mut state = self.state.lock();
         let capture = state.of(at.id).ok_or(hipErrorIllegalState)?;
@@ -410,7 +412,7 @@ impl Captures {
         Ok(())
     }
 
-    /// A node that the program itself put into a graph need not be joined.
+    /// Exempts a node from joining that the program added to a capturing graph itself.
     pub fn set_apart(&self, graph: u64, node: u64) {
         if self.is_idle() {
             return;
@@ -433,7 +435,7 @@ impl Captures {
         let ended = if is_origin { self.finish(&mut state, member.capture) } else { None };
         drop(state);
         if let Some(capture) = ended.filter(|it| it.owned) {
-            // The program cannot have destroyed a graph that it was never given.
+            // The program cannot have destroyed this graph: it never received its handle.
             let _ = runtime.destroy_graph(capture.graph.id);
         }
     }

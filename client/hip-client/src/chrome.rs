@@ -1,8 +1,8 @@
-//! The trace file: the trace event format that chrome://tracing and ui.perfetto.dev read, written as things happen.
+//! The trace file, in the trace event format of chrome://tracing and ui.perfetto.dev, written while the program runs.
 //!
-//! Owns the file and what the rows of the picture need to remember. It is an array with one event a line: cut off at any
-//! line it is still readable, since readers of the format do without the closing bracket. Memory is bounded: what does not
-//! fit is counted and left out.
+//! Owns the file and the state of the trace's rows. The file is a JSON array with one event per line. It stays readable
+//! if truncated at any line, because readers of the format do not need the closing bracket. Memory is bounded: what does
+//! not fit is counted and left out.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -17,17 +17,17 @@ use wire::{Opcode, Span, Spans, span_kind};
 use crate::arguments::{demangled, escape};
 use crate::clock::{Clock, Reading};
 
-/// Written when so much has gathered, or when somebody flushes.
+/// The buffer is written to the file at this size, or on a flush.
 const BUFFER: usize = 64 << 10;
-/// Requests whose callers are remembered, so that an arrow can be drawn from the call to the device. A power of two.
+/// Requests whose callers are remembered, so that an arrow can be drawn from the call to its device work. A power of two.
 const RECENT: usize = 1 << 16;
-/// Writes to the socket that wait for their acknowledgement; more are seen as one.
+/// Limit of socket writes that wait for their acknowledgement; further ones are merged into the newest.
 const MOST_FLIGHTS: usize = 1 << 10;
-/// Rows of the link.
+/// Trace rows for writes to the worker.
 const LANES: u32 = 16;
 const MOST_STREAMS: usize = 1 << 16;
 const MOST_NAMES: usize = 1 << 18;
-/// Process numbers of the system are below this; rows that are no threads of it are shown as processes above.
+/// Process ids of the system are below this. Rows that are not threads of a real process use process ids above.
 const PROCESSES: u32 = 1 << 22;
 
 /// A trace that is being written.
@@ -53,16 +53,16 @@ struct State {
     functions: HashMap<u64, String>,
     recent: Box<[Sent]>,
     flights: VecDeque<Flight>,
-    /// The last request that the worker is known to have.
+    /// The last request that the worker is known to have received.
     acknowledged: u64,
-    /// Rows of the link that have a name.
+    /// Number of link rows that have a name.
     lanes: u32,
-    /// Spans the worker could not send and we could not show.
+    /// Spans that the worker could not send, and spans that could not be shown here.
     lost_there: u64,
     lost_here: u64,
 }
 
-/// The row of a stream.
+/// The trace row of a stream.
 #[derive(Debug)]
 struct Row {
     tid: usize,
@@ -80,7 +80,7 @@ pub struct Sent {
     pub function: u16,
 }
 
-/// Bytes on their way.
+/// A socket write that is not acknowledged yet.
 #[derive(Debug)]
 struct Flight {
     first: u64,
@@ -91,7 +91,7 @@ struct Flight {
     name: &'static str,
 }
 
-/// The name of a file for this process: `%p` is its number. The library of the run-time compiler has files of its own.
+/// The file name for this process: `%p` is replaced by its id. The hiprtc library writes separate files.
 pub fn file_name(pattern: &str, pid: u32, is_hiprtc: bool) -> String {
     let name = pattern.replace("%p", &pid.to_string());
     if !is_hiprtc {
@@ -105,12 +105,12 @@ pub fn file_name(pattern: &str, pid: u32, is_hiprtc: bool) -> String {
 }
 
 impl Trace {
-    /// Starts a trace. A file that another process is writing is left alone.
+    /// Starts a trace. Fails if another process is writing the file.
     pub fn create(path: &Path, program: &str) -> io::Result<Trace> {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
-        // SAFETY: takes a descriptor, which is open, and touches no memory.
+        // SAFETY: takes an open file descriptor and accesses no memory.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            let text = "another process is writing it; put %p, the number of the process, into its name";
+            let text = "another process is writing it; put %p (the process id) into its name";
             return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
         }
         // A pipe or a terminal has no length.
@@ -155,7 +155,7 @@ impl Trace {
         self.descriptor
     }
 
-    /// A device of the worker.
+    /// Names the row of a device of the worker.
     pub fn device(&self, ordinal: u32, name: &str) {
         let mut state = self.state.lock();
         let pid = self.device_process(ordinal);
@@ -163,30 +163,31 @@ impl Trace {
         self.order(&mut state, pid, 2 + ordinal);
     }
 
-    /// A thread of the program.
+    /// Names the row of a thread of the program.
     pub fn thread(&self, tid: u32, name: &str) {
         self.name(&mut self.state.lock(), "thread_name", self.pid, tid as usize, name);
     }
 
-    /// A call that has ended; `arguments` are JSON members, each with a comma before it.
+    /// Adds a finished call; `arguments` are JSON members, each preceded by a comma.
     pub fn call(&self, tid: u32, name: &str, time: [u64; 2], arguments: &str) {
         let arguments = arguments.strip_prefix(',').unwrap_or(arguments);
         let mut state = self.state.lock();
         state.slice(self.pid, tid as usize, "call", name, time, arguments);
     }
 
-    /// A request was made.
+    /// Remembers a request.
     pub fn sent(&self, sent: Sent) {
         self.state.lock().recent[sent.number as usize % RECENT] = sent;
     }
 
-    /// Requests from `first` to before `next` went to the socket, the last of them perhaps in part.
+    /// Records that requests from `first` up to, but not including, `next` were written to the socket; the last may be
+    /// partial.
     pub fn wrote(&self, first: u64, next: u64, bytes: u64, now: u64) {
         let mut state = self.state.lock();
         let last = next.max(first + 1) - 1;
         let is_full = state.flights.len() >= MOST_FLIGHTS;
         if let Some(newest) = state.flights.back_mut().filter(|newest| newest.last == last || is_full) {
-            // More of the same request, or more than is kept apart.
+            // More bytes of the same request, or the limit of separate flights is reached.
             newest.last = newest.last.max(last);
             newest.bytes += bytes;
             return;
@@ -195,19 +196,19 @@ impl Trace {
         let lane = (0..LANES).find(|lane| taken & 1 << lane == 0).unwrap_or(LANES - 1);
         if lane == state.lanes {
             state.lanes += 1;
-            let name = "to the worker, until known to have arrived";
+            let name = "to the worker, until acknowledged";
             self.name(&mut state, "thread_name", self.link(), lane as usize + 1, name);
         }
         let sent = state.recent[last as usize % RECENT];
         let known = Opcode::from_number(sent.opcode).filter(|_| sent.number == last);
         let name = known.map_or("requests", Opcode::name);
         state.flights.push_back(Flight { first, last, bytes, begin: now, lane, name });
-        // Its acknowledgement may be quicker than the thread that sent it.
+        // The acknowledgement may arrive before the sending thread gets here.
         let received = state.acknowledged;
         self.land(&mut state, received, now);
     }
 
-    /// The worker has all requests up to this one.
+    /// Records that the worker has received all requests up to this one.
     pub fn acknowledged(&self, received: u64, now: u64) {
         let mut state = self.state.lock();
         state.acknowledged = state.acknowledged.max(received);
@@ -223,12 +224,12 @@ impl Trace {
         }
     }
 
-    /// A frame of the worker was read.
+    /// Adds a frame received from the worker.
     pub fn arrived(&self, opcode: Opcode, bytes: u64, time: [u64; 2]) {
         self.state.lock().slice(self.link(), 0, "wire", opcode.name(), time, &format!("\"bytes\":{bytes}"));
     }
 
-    /// The worker's clock was read.
+    /// Adds a reading of the worker's clock.
     pub fn reading(&self, reading: Reading, now: u64, devices: u32) {
         let mut state = self.state.lock();
         if !state.clock.take(reading) {
@@ -246,7 +247,7 @@ impl Trace {
             );
         });
         for device in 0..devices {
-            let labels = format!("times right to {:.1} us", uncertainty as f64 / 1000.0);
+            let labels = format!("times accurate to {:.1} us", uncertainty as f64 / 1000.0);
             let pid = self.device_process(device);
             state.event(|out| {
                 let _ = write!(
@@ -258,7 +259,7 @@ impl Trace {
         }
     }
 
-    /// What the streams of the worker did.
+    /// Adds device spans of the worker's streams.
     pub fn spans(&self, spans: Spans) {
         let mut state = self.state.lock();
         state.lost_there = spans.lost;
@@ -294,7 +295,7 @@ impl Trace {
             state.lost_here += 1;
             return;
         };
-        // A stream does one thing at a time; what the clocks seem to say otherwise is a better reading of them.
+        // A stream runs one command at a time; an apparent overlap comes from a better clock reading, so clamp it.
         let begin = begin.max(row.end);
         let end = end.max(begin);
         let is_next = row.request_id != span.request_id;
@@ -323,12 +324,12 @@ impl Trace {
         }
     }
 
-    /// Writes what has gathered. Whether there is any point in going on.
+    /// Writes the buffered events to the file.
     pub fn flush(&self) -> Result<(), io::Error> {
         self.state.lock().flush()
     }
 
-    /// Ends the file. An error says that the trace is incomplete and that nobody was told before.
+    /// Ends the file. An error means that the trace is incomplete and that this was not reported before.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         let lost = state.lost_there + state.lost_here;
@@ -338,7 +339,7 @@ impl Trace {
                 let _ = write!(
                     out,
                     "{{\"ph\":\"M\",\"pid\":{link},\"name\":\"process_labels\",\"args\":{{\"labels\":\
-                     \"{lost} pieces of device work are missing\"}}}}"
+                     \"{lost} device spans are missing\"}}}}"
                 );
             });
         }
@@ -387,7 +388,7 @@ impl State {
         if self.buffer.len() >= BUFFER
             && let Err(error) = self.flush()
         {
-            // A call of the program is no place to report it; the next flush does.
+            // Not reported from a call of the program; the next flush reports it.
             self.failure = Some(error);
         }
     }
@@ -404,7 +405,7 @@ impl State {
         });
     }
 
-    /// One end of an arrow from a call to what the device did for it.
+    /// One end of an arrow from a call to its device work.
     fn arrow(&mut self, end: &str, pid: u32, tid: usize, id: u64, at: u64) {
         let process = std::process::id();
         self.event(|out| {
@@ -432,7 +433,7 @@ impl State {
     }
 }
 
-/// Nanoseconds as the microseconds of the format.
+/// Formats nanoseconds as microseconds, the unit of the format.
 fn time_of(out: &mut String, nanoseconds: u64) {
     let _ = write!(out, "{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
 }
@@ -475,13 +476,13 @@ mod tests {
         let error = short.finish().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
         drop(short);
-        // So many events that a call of the program writes them, and not the thread that looks for errors.
+        // Enough events that a call of the program writes them, not the thread that reports errors.
         let long = full();
         for _ in 0..BUFFER / 32 {
             long.call(1, "hipMalloc", [1, 2], "");
         }
         assert_eq!(long.flush().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
-        assert!(long.flush().is_ok() && long.finish().is_ok(), "it was told");
+        assert!(long.flush().is_ok() && long.finish().is_ok(), "the error was reported once");
     }
 
     #[test]
@@ -491,7 +492,7 @@ mod tests {
         trace.reading(Reading::new(0, 1000, 0), 0, 1);
         let span = |begin, end| Span { stream: 0x500, begin, end, kind: span_kind::COPY, ..Span::default() };
         trace.spans(Spans { spans: vec![span(10_000, 20_000)], ..Spans::default() });
-        // A better reading, by which the next began before the last had ended.
+        // A better clock reading, by which the next span began before the last one ended.
         trace.reading(Reading::new(0, 100, 5_000), 0, 1);
         trace.spans(Spans {
             lost: 3,
@@ -506,6 +507,6 @@ mod tests {
         {
             assert!(text.contains(time), "{time} in\n{text}");
         }
-        assert!(text.contains("3 pieces of device work are missing"), "{text}");
+        assert!(text.contains("3 device spans are missing"), "{text}");
     }
 }

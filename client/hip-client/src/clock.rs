@@ -1,31 +1,31 @@
-//! The worker's clock, as well as round trips can tell.
+//! Clock offset between worker and client, estimated from round trips.
 //!
-//! A question sent at `a` and answered at `b` was read on the worker somewhere between: the middle is right to half the time
-//! it took. The fastest exchange is the best witness, until it is too old for what two clocks drift apart.
+//! The worker reads its clock between sending the request at `a` and receiving the reply at `b`: the midpoint is correct
+//! to within half the round trip. The fastest round trip gives the best estimate, until drift makes it too old.
 
-/// What two clocks may drift apart, in parts of a million: more than clocks disciplined by a network do.
+/// Assumed drift between two clocks, in parts per million: more than NTP-disciplined clocks have.
 const DRIFT_PPM: u64 = 20;
 
 /// One reading, all in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// Our clock, in the middle.
+    /// The local clock at the midpoint.
     at: u64,
-    /// The worker's clock less ours.
+    /// The worker's clock minus the local one.
     pub offset: i64,
-    /// The offset is right to this much.
+    /// Maximum error of the offset.
     pub uncertainty: u64,
 }
 
 impl Reading {
-    /// Asked at `before` and answered at `after`, the worker having read `theirs`.
+    /// From a request sent at `before` and answered at `after`, with the worker's clock at `theirs`.
     pub fn new(before: u64, after: u64, theirs: u64) -> Reading {
         let half = after.saturating_sub(before).div_ceil(2);
         let at = before + half;
         Reading { at, offset: theirs.wrapping_sub(at) as i64, uncertainty: half }
     }
 
-    /// How far it may be off by now.
+    /// Maximum error at time `now`, drift included.
     fn worth(&self, now: u64) -> u64 {
         self.uncertainty + now.abs_diff(self.at) / 1_000_000 * DRIFT_PPM
     }
@@ -38,7 +38,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Takes a reading into account; whether it is now the one believed.
+    /// Adds a reading. Returns whether it is now the best.
     pub fn take(&mut self, reading: Reading) -> bool {
         let better = self.best.is_none_or(|best| reading.worth(reading.at) <= best.worth(reading.at));
         if better {
@@ -47,7 +47,7 @@ impl Clock {
         better
     }
 
-    /// A time of the worker's clock on ours.
+    /// Converts a time of the worker's clock to the local clock.
     pub fn here(&self, theirs: u64) -> Option<u64> {
         let offset = self.best?.offset;
         theirs.checked_add_signed(offset.checked_neg()?)

@@ -1,12 +1,12 @@
-//! The one connection of this process to its worker: requests posted or called, replies, pushes.
+//! The connection of this process to its worker: posted requests, calls, replies and pushes.
 //!
-//! Owns how requests reach the worker exactly once and in order, whatever happens to the network: frames are
-//! numbered into a [`Ring`](crate::ring::Ring) and kept until acknowledged; a broken connection is replaced and
-//! the session goes on. Knows nothing of what HIP means.
+//! Delivers requests to the worker exactly once and in order across network failures. Frames are numbered, stored in a
+//! [`Ring`](crate::ring::Ring) and kept until acknowledged; a broken connection is replaced and the session continues.
+//! This file contains no HIP semantics.
 //!
-//! Who does what: any thread appends; whoever finds the socket free sends (normally the sender thread for
-//! posted requests, the caller itself for calls); one of the waiting threads reads for all. Nobody waits for
-//! the socket to take bytes without also taking what it brings, so the two sides cannot block each other.
+//! Threads: any thread appends. The thread that gets the outgoing lock sends: normally the sender thread for posted
+//! requests, and the calling thread for calls. One of the threads that wait for replies reads for all of them. No thread
+//! blocks on a full socket without also reading from it, so client and worker cannot deadlock on full buffers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,19 +35,19 @@ use crate::trace::{Counters, Statistics};
 use crate::upload::{self, Uploads, When};
 use crate::{exit, trace, watch};
 
-/// hipErrorUnknown: what a lost session answers.
+/// hipErrorUnknown: the status of every call once the session is lost.
 const STATUS_LOST: i32 = 999;
-/// hipErrorDeinitialized: what a closed session answers.
+/// hipErrorDeinitialized: the status of every call once the session is closed.
 const STATUS_CLOSED: i32 = 4;
-/// Bodies up to this are copied and posted; larger ones are sent from where they lie.
+/// Bodies up to this size are copied into the ring and posted; larger ones are sent from the caller's memory.
 const COPIED_BODY: usize = 256 << 10;
-/// Bulk travels in pieces of this, so that other threads' requests get in between.
+/// Bulk transfers are split into pieces of this size so that requests of other threads can be interleaved.
 const PIECE: usize = 4 << 20;
-/// Pieces asked for before the first has arrived, so that the worker does not wait to be asked for more: enough for two
-/// gigabytes a second from the other side of the earth.
+/// Read requests in flight before the first reply has arrived. Keeps the worker busy; 64 pieces sustain 2 GB/s from the
+/// other side of the earth.
 const PIECES_AHEAD: usize = 64;
 
-/// How long a thread that ends the session waits for the one that reads.
+/// How long [`Shared::abandon`] waits for the reading thread to release the reader role.
 const ABANDON_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where and how to connect.
@@ -55,26 +55,27 @@ const ABANDON_PATIENCE: Duration = Duration::from_millis(500);
 pub struct Config {
     pub endpoint: Endpoint,
     pub token: Option<Vec<u8>>,
-    /// Whom to believe, for a TLS endpoint.
+    /// Trusted CA or fingerprint, for a TLS endpoint.
     pub trust: Option<Trust>,
-    /// How long the first connection is tried for, and each attempt to replace a broken one.
+    /// Timeout of the first connection, and of each attempt to replace a broken one.
     pub connect_timeout: Duration,
-    /// A worker that is silent for this long is reconnected to; `None` waits for the system to report a broken connection.
+    /// Reconnects after the worker has been silent for this long. `None`: waits for the system to report a broken
+    /// connection.
     pub silence_timeout: Option<Duration>,
-    /// Wait for the answer of every request.
+    /// Waits for the reply of every request.
     pub strict: bool,
-    /// Somebody wants to see what happens, see `watch.rs`.
+    /// A trace or summary was requested, see `watch.rs`.
     pub watched: bool,
-    /// The name the worker logs.
+    /// The program name that the worker logs.
     pub program: String,
-    /// How many bytes, and how many frames, may be unacknowledged. Powers of two.
+    /// Limits of unacknowledged bytes and frames. Both are powers of two.
     pub window_bytes: usize,
     pub window_frames: usize,
-    /// When uploads are hashed, so that the next run need not send them.
+    /// When uploads are hashed, so that a later run can skip sending them.
     pub hashing: When,
-    /// When they are packed.
+    /// When uploads are compressed.
     pub packing: When,
-    /// Over how many links large copies are spread; by default as the distance asks for.
+    /// Number of TCP links that large copies are spread over; by default chosen by the latency of the worker.
     pub links: Option<u16>,
 }
 
@@ -98,25 +99,24 @@ impl Default for Config {
     }
 }
 
-/// No session could be had. The text has been shown to the user already.
+/// The session could not be opened. The text has already been printed on stderr if [`Connection::open`] returned it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct OpenError(pub String);
 
-/// A session with a worker, shared by all threads. Dropping it abandons the session; [`Connection::close`]
-/// ends it.
+/// A session with a worker, shared by all threads. Dropping it abandons the session; [`Connection::close`] ends it.
 #[derive(Debug)]
 pub struct Connection {
     shared: Arc<Shared>,
 }
 
-/// What all threads of a session share.
+/// The state of a session, shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub config: Config,
-    /// The worker that has the session; the configured one until it moves.
+    /// Address of the worker that serves the session; the configured one until the session migrates.
     pub place: Mutex<Endpoint>,
-    /// Posted requests need more than to be posted: they are waited for, or watched.
+    /// Posted requests take the slow path: strict mode waits for them, or tracing records them.
     is_attentive: bool,
     pub session: Session,
     pub ring: Ring,
@@ -125,9 +125,9 @@ pub(crate) struct Shared {
     pub incoming: Mutex<Incoming>,
     pub desk: Mutex<Desk>,
     pub desk_changed: Condvar,
-    /// How many threads want the reader's role, or room in the window, but wait for no reply.
+    /// Number of threads that want the reader role, or room in the window, but wait for no reply.
     pub seekers: AtomicUsize,
-    /// The first link in use, for whoever must wake its reader; further ones are among the strands.
+    /// The first link in use, for shutting it down to wake its reader. Additional links are in `strands`.
     pub link: Mutex<Link>,
     pub strands: Strands,
     pub deliveries: Deliveries,
@@ -135,19 +135,19 @@ pub(crate) struct Shared {
     pub mirrors: Mirrors,
     pub progress: Progress,
     pub uploads: Uploads,
-    /// Bodies sent from where they lie that nobody waits for, with the numbers of their frames.
+    /// Reference-counted bodies of posted requests that are sent without copying, with their frame numbers.
     lent: Mutex<Vec<(u64, Arc<[u8]>)>>,
     neighbour: Option<Neighbour>,
     pub counters: Counters,
     pub liveness: Liveness,
-    /// How many connections this session has had, so that two threads do not mend the same break.
+    /// Number of connections this session has had, so that two threads do not replace the same broken one.
     pub generation: AtomicU64,
-    /// The session is over: lost or closed. `ending` says why.
+    /// The session is lost or closed. `ending` has the reason.
     pub over: AtomicBool,
-    /// The status that calls get when the session is lost.
+    /// The status that calls return once the session is lost.
     pub lost_as: AtomicI32,
     pub ending: Mutex<Option<Failure>>,
-    /// No reconnecting any more: the process exits.
+    /// Reconnecting is disabled: the process exits.
     pub closing: AtomicBool,
     late: Mutex<Vec<LateError>>,
     late_there: AtomicBool,
@@ -156,8 +156,8 @@ pub(crate) struct Shared {
 }
 
 impl Connection {
-    /// Opens the session the environment describes, ends it when the process exits, and abandons it in forked
-    /// children. A failure is told on stderr once and remembered for a few seconds.
+    /// Opens the session configured by the environment. Closes it when the process exits, and abandons it in forked
+    /// children. A failure is printed on stderr once and returned without a new attempt for a few seconds.
     pub fn open() -> Result<(Connection, Welcome), OpenError> {
         reattach::remember_failures(|| {
             let config = crate::env::config().map_err(OpenError)?;
@@ -168,7 +168,8 @@ impl Connection {
         })
     }
 
-    /// Opens a session. Registers nothing, and shows nothing but that a worker is waited for.
+    /// Opens a session with the given configuration. Installs no exit hook, and prints only the notice that it waits for
+    /// a worker.
     pub fn open_with(config: Config) -> Result<(Connection, Welcome), OpenError> {
         let (link, session, welcome) = reattach::open(&config)?;
         let if_able = |ability, when| if session.capabilities & ability == 0 { When::Never } else { when };
@@ -221,24 +222,24 @@ impl Connection {
             .map_err(|error| OpenError(format!("the sender thread cannot start: {error}")))?;
         if let Err(error) = Liveness::start(&shared) {
             shared.abandon("the session could not be opened");
-            return Err(OpenError(format!("the thread that watches the link cannot start: {error}")));
+            return Err(OpenError(format!("the heartbeat thread cannot start: {error}")));
         }
         Ok((Connection { shared }, welcome))
     }
 
-    /// What client and worker both can do, see [`wire::capability`].
+    /// Capabilities that client and worker share, see [`wire::capability`].
     pub fn capabilities(&self) -> u64 {
         self.shared.session.capabilities
     }
 
-    /// Memory that the worker has too.
+    /// Memory mirrored on the worker: pinned, registered and managed memory.
     #[inline]
     pub fn mirrors(&self) -> &Mirrors {
         &self.shared.mirrors
     }
 
-    /// Sends a request without waiting. `cause` is the number of the HIP function on whose behalf. The body is
-    /// copied. Fails only if the session is over; a failure of the request itself is a late error.
+    /// Sends a request without waiting for a reply. `cause` is the number of the HIP function that made it. The body is
+    /// copied. Fails only if the session is over; a failure of the request itself is reported later as a late error.
     #[inline]
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
@@ -251,7 +252,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A request that is waited for although it need not be, or that somebody wants to see.
+    /// Slow path of [`post`](Self::post): strict mode, tracing, or a body too large for the ring.
     #[cold]
     fn post_attentively<O: Operation>(&self, operation: &O, body: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
@@ -264,7 +265,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Puts a posted request into the ring.
+    /// Appends a posted request to the ring.
     #[inline]
     fn append<O: Operation, const WATCHED: bool>(
         &self,
@@ -278,7 +279,7 @@ impl Connection {
             if shared.over.load(Ordering::Relaxed) {
                 return Err(shared.ending());
             }
-            // SAFETY: nothing is lent.
+            // SAFETY: no memory is lent.
             let appended = unsafe {
                 shared.ring.append(inline, &[], |number, sink| {
                     wire::encode_request(operation, body, Flags::POSTED, number as u32, cause, sink);
@@ -294,7 +295,8 @@ impl Connection {
         }
     }
 
-    /// The same with a body of any size, which is not copied but kept until it has arrived.
+    /// Like [`post`](Self::post), but without copying the body. The connection holds a reference to it until it is
+    /// acknowledged.
     pub fn post_shared<O: Operation>(
         &self,
         operation: &O,
@@ -311,10 +313,11 @@ impl Connection {
         shared.request_shared(operation, Arc::clone(body), Flags::POSTED, cause).map(drop)
     }
 
-    /// Sends one piece of something large, packed if that is worth it; without `POSTED` its reply must be waited for.
+    /// Sends one piece of a large transfer, compressed if that pays off. Without `POSTED` the caller must wait for the
+    /// reply.
     ///
     /// # Safety
-    /// As [`Shared::request`].
+    /// The same as of [`Shared::request`].
     unsafe fn send_piece<O: Operation>(
         &self,
         operation: &O,
@@ -324,7 +327,7 @@ impl Connection {
     ) -> Result<u64, Failure> {
         match self.shared.uploads.pack(operation, piece) {
             Some((packed, body)) => self.shared.request_shared(&packed, body, flags, cause),
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             None => unsafe { self.shared.request(operation, piece, None, flags, cause) },
         }
     }
@@ -335,20 +338,20 @@ impl Connection {
         self.call_with_body(operation, &[], cause)
     }
 
-    /// The same with a body of any size, sent from where it lies.
+    /// Like [`call`](Self::call), with a body of any size that is sent from the caller's memory.
     pub fn call_with_body<O: Operation>(
         &self,
         operation: &O,
         body: &[u8],
         cause: u16,
     ) -> Result<O::Reply, Failure> {
-        // SAFETY: this thread holds the body until the reply has come or the session is over.
+        // SAFETY: this function borrows the body until the reply has arrived or the session is over.
         let number = unsafe { self.shared.request(operation, body, None, Flags::NONE, cause) }?;
         self.finish::<O>(number)
     }
 
-    /// Sends a request and waits for its reply, whose body must be as long as `destination` and is read
-    /// straight into it.
+    /// Sends a request and waits for its reply. The reply's body is read directly into `destination` and must have its
+    /// length.
     pub fn call_into<O: Operation>(
         &self,
         operation: &O,
@@ -359,8 +362,7 @@ impl Connection {
         self.finish::<O>(number)
     }
 
-    /// Writes device memory in stream order. When this returns the bytes may change: they were copied, or have
-    /// arrived.
+    /// Writes device memory in stream order. On return the caller may change `bytes`: they were copied or have arrived.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
         if bytes.len() <= COPIED_BODY {
             return self.post(&Write { stream, destination }, bytes, cause);
@@ -380,7 +382,7 @@ impl Connection {
         while let Some((index, piece)) = pieces.next() {
             let operation = Write { stream, destination: destination + (index * PIECE) as u64 };
             let flags = if pieces.peek().is_some() { Flags::POSTED } else { Flags::NONE };
-            // SAFETY: the last piece is waited for, which waits for all before it.
+            // SAFETY: the reply of the last piece is awaited, and it implies that all earlier pieces have arrived.
             let number = unsafe { self.send_piece(&operation, piece, flags, cause) }?;
             if flags == Flags::NONE {
                 self.finish::<Write>(number)?;
@@ -390,7 +392,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The same of a content that may be known, and that the worker should keep.
+    /// Like [`write`](Self::write), but deduplicated by content hash: pieces the worker has are sent as a hash, others
+    /// are sent with their hash and the worker stores them.
     fn write_kept(&self, stream: u64, destination: u64, bytes: &[u8], cause: u16) -> Result<(), Failure> {
         let shared = &*self.shared;
         let mut asked = Vec::new();
@@ -401,14 +404,15 @@ impl Connection {
             let destination = destination + (index * PIECE) as u64;
             if shared.uploads.is_known(&hash) {
                 let operation = WriteKnown { stream, destination, bytes: piece.len() as u64, hash };
-                // SAFETY: nothing is lent.
+                // SAFETY: no memory is lent.
                 let number = unsafe { shared.request(&operation, &[], None, Flags::NONE, cause) }?;
                 asked.push((number, destination, piece, hash));
                 continue;
             }
             let operation = WriteKept { stream, destination, hash };
             let flags = if pieces.peek().is_some() { Flags::POSTED } else { Flags::NONE };
-            // SAFETY: the last piece is waited for, known or not, which waits for all before it.
+            // SAFETY: the last piece is awaited, whether it is known or not, and its reply implies that all earlier ones
+            // have arrived.
             let number = unsafe { self.send_piece(&operation, piece, flags, cause) }?;
             if flags == Flags::NONE {
                 result = self.finish::<WriteKept>(number).map(drop);
@@ -417,7 +421,7 @@ impl Connection {
         }
         for (number, destination, piece, hash) in asked {
             match self.finish::<WriteKnown>(number) {
-                // The worker was believed to have it and has not.
+                // Cache miss: the worker no longer has this content.
                 Ok(reply) if !reply.held && result.is_ok() => {
                     let operation = WriteKept { stream, destination, hash };
                     result = self.call_with_body(&operation, piece, cause).map(drop);
@@ -429,23 +433,24 @@ impl Connection {
         result
     }
 
-    /// The worker's process, if memory there may be copied without the worker's knowing. It keeps account of mirrors.
+    /// The worker's process, if the memory can be copied directly with process_vm_writev or process_vm_readv. Excludes
+    /// mirrors: the worker tracks their changes.
     fn neighbour(&self, address: u64, bytes: usize) -> Option<&Neighbour> {
         let neighbour = self.shared.neighbour.as_ref()?;
         self.shared.mirrors.host_of(address, bytes as u64).is_none().then_some(neighbour)
     }
 
-    /// Waits until a stream would come to a copy of this memory asked for now.
+    /// Waits until the stream reaches the point where a copy of this memory, requested now, would run.
     fn reach(&self, stream: u64, address: u64, bytes: usize, cause: u16) -> Result<(), Failure> {
         self.call(&Reach { stream, address, bytes: bytes as u64 }, cause).map(drop)
     }
 
-    /// Whether the worker has a content, so that a hash can stand for it.
+    /// Whether the worker has the content with this hash, so that the hash can be sent instead.
     pub fn has_content(&self, hash: &[u8; 32]) -> bool {
         self.shared.uploads.is_known(hash)
     }
 
-    /// Reads device memory in stream order, straight into `destination`.
+    /// Reads device memory in stream order, directly into `destination`.
     pub fn read(&self, stream: u64, source: u64, destination: &mut [u8], cause: u16) -> Result<(), Failure> {
         if let Some(neighbour) = self.neighbour(source, destination.len())
             && destination.len() > COPIED_BODY
@@ -475,14 +480,14 @@ impl Connection {
                 Err(failure) => result = Err(failure),
             }
         }
-        // Even after a failure: nothing may be written to the destination once this has returned.
+        // Also after a failure: nothing may write to `destination` after this function has returned.
         for number in asked {
             result = result.and(self.finish::<Read>(number).map(drop));
         }
         result
     }
 
-    /// Asks for device memory without waiting: the bytes are in `destination` once a later call that waits for
+    /// Requests device memory without waiting. The bytes are in `destination` once a later call that synchronizes with
     /// the stream has returned.
     ///
     /// # Safety
@@ -507,8 +512,8 @@ impl Connection {
             .inspect_err(|_| self.shared.deliveries.forget(token))
     }
 
-    /// Runs a function on the host in stream order; the stream waits for it. It is told 0, or the error that
-    /// keeps the stream from getting there. It runs on a thread of its own.
+    /// Runs a function on the host in stream order; the stream waits for it. Its argument is 0, or the error that
+    /// prevented the stream from reaching it. All host functions run on one dedicated thread.
     pub fn host_function(
         &self,
         stream: u64,
@@ -521,17 +526,18 @@ impl Connection {
             .inspect_err(|_| self.shared.callbacks.forget(token))
     }
 
-    /// Whether this side has at `destination` the mirror that lies at `source` on the other.
+    /// Whether `source` is the device address of a mirror and `destination` the host address of the same bytes.
     fn is_home(&self, source: u64, destination: u64, bytes: usize) -> bool {
         self.shared.mirrors.host_of(source, bytes as u64) == Some(destination)
     }
 
-    /// Numbers for things that are yet to come, in a row; the first of them.
+    /// Allocates `count` consecutive tokens for deliveries and callbacks, and returns the first.
     pub fn tokens(&self, count: u64) -> u64 {
         self.shared.next_token.fetch_add(count, Ordering::Relaxed)
     }
 
-    /// Keeps a function until the worker says that it is its turn; asking for that is the caller's part.
+    /// Registers a host function to run when the worker's Callback with this token arrives. The caller sends the request
+    /// for it.
     pub fn expect_turn(
         &self,
         token: u64,
@@ -540,15 +546,17 @@ impl Connection {
         Callbacks::expect(&self.shared, token, Box::new(function))
     }
 
-    /// Says where bytes go that the worker will deliver; asking for them is the caller's part.
+    /// Registers the destination of bytes that the worker will deliver under this token. The caller sends the request for
+    /// them.
     ///
     /// # Safety
-    /// `destination` must be valid for writes of `bytes` bytes until they have come.
+    /// `destination` must be valid for writes of `bytes` bytes until they have arrived.
     pub unsafe fn expect_bytes(&self, token: u64, destination: NonNull<u8>, bytes: usize) {
         self.shared.deliveries.expect(token, Destination::new(destination, bytes));
     }
 
-    /// The same for bytes that `unpack` spreads over `covered` bytes of the program's from `address` on.
+    /// Like [`expect_bytes`](Self::expect_bytes), for packed bytes that `unpack` scatters over `covered` bytes of program
+    /// memory from `address` on.
     pub fn expect_packed(
         &self,
         token: u64,
@@ -564,7 +572,7 @@ impl Connection {
         let start = staging.0.cast::<u8>();
         let then = move || {
             let staging = staging;
-            // SAFETY: made by `into_raw` above; the last byte has come, so the reader is done with it.
+            // SAFETY: made by `into_raw` above; the last byte has arrived, so the reader no longer uses it.
             let packed = unsafe { Box::from_raw(staging.0) };
             unpack(&packed);
         };
@@ -575,32 +583,32 @@ impl Connection {
         }
     }
 
-    /// Whether bytes that were asked for are still to come to this memory of the program.
+    /// Whether requested bytes are still to arrive in this range of program memory.
     pub fn awaits_bytes(&self, address: u64, bytes: u64) -> bool {
         self.shared.deliveries.is_expected_at(&(address..address.saturating_add(bytes)))
     }
 
-    /// Whether a host function of any stream has not yet been run to its end.
+    /// Whether a host function of any stream is pending or running.
     pub fn awaits_host_function(&self) -> bool {
         self.shared.callbacks.any_outstanding()
     }
 
-    /// How far watched streams and events have come.
+    /// Progress of watched streams and events.
     pub fn progress(&self) -> &Progress {
         &self.shared.progress
     }
 
-    /// Takes what the worker has sent, if nobody else is at it, without waiting for more.
+    /// Reads frames that have already arrived, unless another thread is reading. Does not wait for more.
     pub fn take_news(&self) {
         self.shared.take_news();
     }
 
-    /// How many requests there have been: unchanged, nothing new was asked of the worker.
+    /// Number of requests so far. If it is unchanged, nothing was requested in between.
     pub fn requests(&self) -> u64 {
         self.shared.ring.appended()
     }
 
-    /// The oldest failure of a posted request that nobody has taken yet.
+    /// Takes the oldest unreported failure of a posted request.
     #[inline]
     pub fn take_late_error(&self) -> Option<LateError> {
         if !self.shared.late_there.load(Ordering::Acquire) {
@@ -612,7 +620,7 @@ impl Connection {
         error
     }
 
-    /// Whether the session is over, and why.
+    /// The reason the session is over, or `None` while it is not.
     pub fn ending(&self) -> Option<Failure> {
         self.shared.over.load(Ordering::Acquire).then(|| self.shared.ending())
     }
@@ -621,12 +629,13 @@ impl Connection {
         self.shared.statistics()
     }
 
-    /// Ends the session: everything posted is sent, and the worker frees it all. Gives up at the deadline.
+    /// Ends the session: sends everything posted, then the worker frees the session's resources. Gives up at the
+    /// deadline.
     pub fn close(&self, deadline: Duration) {
         self.shared.close(Instant::now() + deadline);
     }
 
-    /// How many requests there were so far.
+    /// Number of requests so far.
     pub fn sent(&self) -> u64 {
         self.shared.ring.appended()
     }
@@ -635,7 +644,7 @@ impl Connection {
         self.tokens(1)
     }
 
-    /// Sends a request whose reply's body goes to `destination`. The caller must `finish` it, whatever happens.
+    /// Sends a request whose reply body goes to `destination`. The caller must call `finish` in every case.
     fn ask_into<O: Operation>(
         &self,
         operation: &O,
@@ -645,7 +654,7 @@ impl Connection {
     ) -> Result<u64, Failure> {
         let destination =
             Destination::new(NonNull::from(&mut *destination).cast(), destination.len()).at_home(home);
-        // SAFETY: nothing is lent, and callers keep the destination until they have finished.
+        // SAFETY: no memory is lent, and callers keep the destination valid until `finish` has returned.
         unsafe { self.shared.request(operation, &[], Some(destination), Flags::NONE, cause) }
     }
 
@@ -659,16 +668,16 @@ impl Connection {
             Ok(Err(failure)) => Err(failure),
             Err(error) => Err(Failure {
                 status: STATUS_LOST,
-                text: format!("the reply to {} makes no sense: {error}", O::OPCODE.name()),
+                text: format!("the reply to {} is invalid: {error}", O::OPCODE.name()),
             }),
         }
     }
 }
 
-/// A buffer between the reader and whoever unpacks it.
+/// A staging buffer that the reader fills and the unpacking closure frees.
 struct Packed(*mut [u8]);
 
-// SAFETY: the sole owner of the buffer; the reader writes to it before the owner looks.
+// SAFETY: the sole owner of the buffer; the reader stops writing before the owner reads it.
 unsafe impl Send for Packed {}
 
 impl Drop for Connection {
@@ -678,11 +687,11 @@ impl Drop for Connection {
 }
 
 impl Shared {
-    /// Appends a request with a lent body. Without `POSTED` a reply is awaited under the number returned.
+    /// Appends a request whose body is lent, not copied. Without `POSTED` a reply is expected under the number returned.
     ///
     /// # Safety
-    /// Body and destination must stay valid until the reply has come (for a posted request: the reply of a
-    /// later one) or the session is over.
+    /// Body and destination must stay valid until the reply has arrived (for a posted request: the reply of a later
+    /// request) or the session is over.
     pub unsafe fn request<O: Operation>(
         &self,
         operation: &O,
@@ -697,7 +706,7 @@ impl Shared {
             if self.over.load(Ordering::Acquire) {
                 return Err(self.ending());
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let appended = unsafe {
                 self.ring.append(inline, body, |number, sink| {
                     let length = (operation.size() + body.len()) as u64;
@@ -718,7 +727,7 @@ impl Shared {
                     if thread.is_some() {
                         Counters::add(&self.counters.round_trips, 1);
                     }
-                    // A broken connection is mended by whoever waits for a reply, or by the sender.
+                    // A broken connection is replaced by the thread that waits for a reply, or by the sender.
                     let _ = self.drain(number);
                     return Ok(number);
                 }
@@ -727,7 +736,8 @@ impl Shared {
         }
     }
 
-    /// The same with a body that is kept until the frame is acknowledged, or with the session if it never is.
+    /// Like [`request`](Self::request), but holds a reference to the body until the frame is acknowledged or the session
+    /// is dropped.
     fn request_shared<O: Operation>(
         &self,
         operation: &O,
@@ -735,7 +745,7 @@ impl Shared {
         flags: Flags,
         cause: u16,
     ) -> Result<u64, Failure> {
-        // SAFETY: it is kept below, and until then by this function.
+        // SAFETY: `lent` holds a reference to the body below, and this function holds one until then.
         let number = unsafe { self.request(operation, &body, None, flags, cause) }?;
         let mut lent = self.lent.lock();
         lent.retain(|(number, _)| *number > self.ring.freed());
@@ -750,8 +760,8 @@ impl Shared {
             .unwrap_or_else(|| Failure { status: STATUS_CLOSED, text: "the session is closed".to_owned() })
     }
 
-    /// The session cannot go on: everyone waiting hears it, now and ever after. Only the holder of the reader's
-    /// role calls this.
+    /// Ends the session after an unrecoverable failure: every waiting and every later call fails with this text. Only the
+    /// holder of the reader role calls this.
     pub fn lose(&self, text: String) {
         if !self.closing.load(Ordering::Relaxed) {
             trace::line(format_args!("{text}"));
@@ -769,11 +779,11 @@ impl Shared {
         self.liveness.wake();
     }
 
-    /// Stops using the connection without a word to the worker, which keeps the session for its grace period.
+    /// Drops the connection without a Goodbye to the worker, which keeps the session for its grace period.
     fn abandon(&self, text: &str) {
         self.closing.store(true, Ordering::SeqCst);
         self.over.store(true, Ordering::SeqCst);
-        // Wakes whoever reads, who then lets go of the role and of the memory it may be writing to.
+        // Wakes the reading thread, which then releases the reader role and stops writing to lent memory.
         self.link.lock().shutdown();
         self.strands.shutdown();
         self.sender.wake();
@@ -788,10 +798,10 @@ impl Shared {
         if self.over.load(Ordering::SeqCst) {
             return;
         }
-        // SAFETY: nothing is lent.
+        // SAFETY: no memory is lent.
         let goodbye = unsafe { self.request(&wire::Goodbye {}, &[], None, Flags::NONE, 0) };
         if let Ok(number) = goodbye {
-            // The reply, the end of the stream or the deadline: all are good enough.
+            // The reply, the end of the stream and the deadline are all acceptable.
             let _ = self.wait_for(number, Some(deadline));
         }
         self.abandon("the session is closed");
@@ -799,7 +809,7 @@ impl Shared {
 
     pub fn late(&self, error: LateError) {
         let name = hip_api::meta::function_name(error.function).unwrap_or("a posted call");
-        // A fault sticks: whatever is posted after it fails with the same text, which is worth one line.
+        // A device fault is sticky: every later posted request fails with the same text. Print it once.
         let mut shown = self.late_shown.lock();
         if *shown != error.text {
             trace::line(format_args!("{name} failed on the worker: {} (error {})", error.text, error.code));
@@ -807,7 +817,7 @@ impl Shared {
         }
         drop(shown);
         let mut late = self.late.lock();
-        // A program that never looks must not fill its memory with its own failures.
+        // Bounds the memory used if the program never checks for errors.
         if late.len() < 1024 {
             late.push(error);
         }

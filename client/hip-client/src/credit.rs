@@ -1,10 +1,10 @@
-//! How much may be queued on a stream before whoever queues more has to wait.
+//! Backpressure: limits how many commands one stream may have queued.
 //!
-//! The worker takes what comes without waiting for the device, so somebody else has to stop a thread that posts faster than its
-//! stream works. Here that thread alone is stopped, as on a machine whose queue is full; were it the worker that stopped
-//! reading, every thread of the session would wait with it. Every so often a mark goes along with the work. A thread that
-//! comes to the next one while the mark before the last is not reached waits for that. Marks are told of by the worker, so a
-//! stream that keeps up costs no round trip.
+//! The worker accepts commands without waiting for the device, so the client has to stop a thread that posts faster than
+//! its stream executes. Only that thread is stopped, as on a local GPU whose queue is full; if the worker stopped reading
+//! instead, every thread of the session would wait. A marker event is recorded after every `INTERVAL` commands. A thread
+//! that records the next marker waits if the marker before the previous one is not reached. The worker pushes
+//! notifications of reached markers, so a stream that keeps up costs no round trips.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,15 +16,15 @@ use crate::progress::{Mark, Standing, Watched};
 use crate::runtime::{Event, Runtime};
 use crate::thread;
 
-/// Commands between two marks. Three times as many are the most that one stream can have queued.
+/// Commands between two markers. One stream can have at most three times as many queued.
 const INTERVAL: u32 = 1 << 14;
 const MARKS: usize = 3;
 
-/// What one stream has used.
+/// Command counter and markers of one stream.
 #[derive(Debug, Default)]
 pub struct Credit {
     used: AtomicU32,
-    /// The marks, used in turn, once the first interval is over.
+    /// The marker events, used round-robin; created at the end of the first interval.
     marks: Mutex<Marks>,
 }
 
@@ -35,7 +35,7 @@ struct Marks {
 }
 
 impl Credit {
-    /// One more command is about to be queued on stream `id`.
+    /// Counts one more command about to be queued on stream `id`.
     #[inline]
     pub fn use_one(&self, runtime: &Runtime, id: u64, device: usize) {
         let used = self.used.fetch_add(1, Ordering::Relaxed);
@@ -44,10 +44,10 @@ impl Credit {
         }
     }
 
-    /// Sends a mark and waits for the one before the last. What fails here fails again where it is reported.
+    /// Records a marker and waits for the one before the previous. A failure here recurs in a call that reports it.
     #[cold]
     fn mark(&self, runtime: &Runtime, id: u64, device: usize) {
-        // A thread that a stream waits for must not wait for a stream.
+        // Waiting here would deadlock a host function: its stream waits for this thread.
         if thread::holds_stream() {
             return;
         }
@@ -78,19 +78,19 @@ impl Credit {
             runtime.connection.take_news();
         }
         if oldest.mark.standing() == Standing::Pending {
-            // Asked of the connection itself: failures of what was posted are for a call of the program.
+            // Calls the connection directly: errors of posted requests must be reported by a HIP call of the program.
             let _ = runtime.connection.call(&wire::SynchronizeEvent { event: oldest.id }, cause);
         }
     }
 
-    /// The device was reset: the marks are gone already.
+    /// Forgets the markers after a device reset, which has already destroyed them.
     pub fn reset(&self, runtime: &Runtime) {
         for event in self.marks.lock().events.drain(..) {
             runtime.connection.progress().forget(Watched::Event(event.id));
         }
     }
 
-    /// The stream is gone.
+    /// Destroys the markers of a destroyed stream.
     pub fn forget(&self, runtime: &Runtime) {
         for event in self.marks.lock().events.drain(..) {
             runtime.events.remove(event.id);

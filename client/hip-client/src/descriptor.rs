@@ -1,15 +1,15 @@
-//! File descriptors that stand for something on the worker: small files in memory, which programs pass to each other as they
-//! pass the descriptors of a driver.
+//! File descriptors that represent objects of the worker: small memfd files that programs pass to each other like a
+//! driver's descriptors.
 
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 
-/// Tells our files from others.
+/// Identifies our files.
 const MAGIC: [u8; 8] = *b"remora\0\x01";
 
-/// What a descriptor stands for.
+/// The kind of object a descriptor represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -17,9 +17,9 @@ pub enum Kind {
     Pool = 2,
 }
 
-/// A new descriptor, which belongs to the program.
+/// Creates a descriptor, owned by the program.
 pub fn make(kind: Kind, content: [u8; 32]) -> std::io::Result<RawFd> {
-    // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+    // SAFETY: the name is NUL-terminated; the descriptor is new and owned by the file.
     let file = unsafe {
         let fd = libc::memfd_create(c"remora-handle".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {
@@ -34,12 +34,12 @@ pub fn make(kind: Kind, content: [u8; 32]) -> std::io::Result<RawFd> {
     Ok(file.into_raw_fd())
 }
 
-/// What a descriptor of the program stands for; `None` if it is none of ours. It stays the program's.
+/// The content of a descriptor of the program; `None` if it is not one of ours. The program keeps ownership.
 pub fn read(kind: Kind, fd: RawFd) -> Option<[u8; 32]> {
     if fd < 0 {
         return None;
     }
-    // SAFETY: never dropped, so the program's descriptor is not closed; one that is not open fails to read.
+    // SAFETY: never dropped, so the program's descriptor is not closed; reading one that is not open fails.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
     let mut bytes = [0; 41];
     file.read_exact_at(&mut bytes, 0).ok()?;
@@ -48,8 +48,8 @@ pub fn read(kind: Kind, fd: RawFd) -> Option<[u8; 32]> {
     content.filter(|_| known)
 }
 
-/// The descriptor behind an untyped argument. HIP 6 passes its address where HIP 7 passes the number itself; no address is as
-/// small as a descriptor.
+/// The descriptor in an untyped argument. HIP 6 passes a pointer to it, HIP 7 the number itself; no address is as small
+/// as a descriptor.
 ///
 /// # Safety
 /// `handle` is a descriptor or points to one.
@@ -59,7 +59,7 @@ pub unsafe fn of(handle: *const std::ffi::c_void) -> RawFd {
     if value < LOWEST_ADDRESS {
         return value as RawFd;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { handle.cast::<RawFd>().read_unaligned() }
 }
 

@@ -1,4 +1,4 @@
-//! The environment of the client: the only file of this crate that reads it.
+//! The client's environment variables; no other file of this crate reads them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,27 +14,28 @@ use crate::upload::When;
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// `TF_DEBUG=1`: say on stderr what is called and sent.
+/// `TF_DEBUG=1`: prints calls and requests on stderr.
 #[inline]
 pub fn debug() -> bool {
     static VALUE: OnceLock<bool> = OnceLock::new();
     *VALUE.get_or_init(|| is_on("TF_DEBUG"))
 }
 
-/// `REMORA_STRICT=1`: every call waits for its answer.
+/// `REMORA_STRICT=1`: every call waits for its reply.
 #[inline]
 pub fn strict() -> bool {
     static VALUE: OnceLock<bool> = OnceLock::new();
     *VALUE.get_or_init(|| is_on("REMORA_STRICT"))
 }
 
-/// `REMORA_MAPPED=refuse`: host memory is not shown to kernels, and what needs that fails.
+/// False for `REMORA_MAPPED=refuse`: host memory is not mapped for kernels, and calls that need it fail.
 #[inline]
 pub fn mapped() -> bool {
     mapping().is_none_or(|value| value != "refuse")
 }
 
-/// `REMORA_MAPPED=eager`: pinned memory is shown to kernels when it is made, not when its address is first sent.
+/// `REMORA_MAPPED=eager`: pinned memory is mirrored on the worker when it is allocated, not when its address is first
+/// sent.
 #[inline]
 pub fn mapped_at_once() -> bool {
     mapping().is_some_and(|value| value == "eager")
@@ -45,24 +46,24 @@ fn mapping() -> Option<&'static str> {
     VALUE.get_or_init(|| text("REMORA_MAPPED")).as_deref()
 }
 
-/// `REMORA_STATS=1`: one line of counters at exit.
+/// `REMORA_STATS=1`: prints one line of counters at exit.
 pub fn statistics() -> bool {
     is_on("REMORA_STATS")
 }
 
-/// `REMORA_TRACE=file`: what happens is written there, for chrome://tracing or ui.perfetto.dev. `%p` is the process.
+/// `REMORA_TRACE=file`: writes a trace for chrome://tracing or ui.perfetto.dev. `%p` is the process id.
 pub fn trace() -> Option<String> {
     text("REMORA_TRACE")
 }
 
-/// Where a table goes.
+/// Destination of the summary table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     StandardError,
     File(String),
 }
 
-/// `REMORA_SUMMARY=1` or a file: what each function cost, at exit.
+/// `REMORA_SUMMARY=1` or a file: writes the cost of each function at exit.
 pub fn summary() -> Option<Place> {
     match text("REMORA_SUMMARY")?.as_str() {
         "0" | "false" | "no" | "off" => None,
@@ -71,8 +72,9 @@ pub fn summary() -> Option<Place> {
     }
 }
 
-/// The devices the program may see, in its order; `None` for all. `HIP_VISIBLE_DEVICES` counts among those
-/// that `ROCR_VISIBLE_DEVICES` leaves, as with AMD's runtime; `CUDA_VISIBLE_DEVICES` stands in for the former.
+/// The devices the program may see, in its order; `None` for all. `HIP_VISIBLE_DEVICES` indexes those that
+/// `ROCR_VISIBLE_DEVICES` leaves, as with AMD's runtime; `CUDA_VISIBLE_DEVICES` is used if `HIP_VISIBLE_DEVICES` is not
+/// set.
 pub fn visible_devices() -> Option<Vec<usize>> {
     let outer = text("ROCR_VISIBLE_DEVICES").map(|value| parse_devices(&value));
     let inner = text("HIP_VISIBLE_DEVICES")
@@ -92,7 +94,7 @@ pub fn program() -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Where and how to connect.
+/// The connection configuration.
 pub fn config() -> Result<Config, String> {
     // A URL in REMORA_WORKER replaces REMORA_URL; an endpoint replaces only its endpoint.
     let (url, worker) = match text("REMORA_WORKER") {
@@ -109,7 +111,7 @@ pub fn config() -> Result<Config, String> {
             let host = text("TF_WORKER_HOST").unwrap_or_else(|| "127.0.0.1".to_owned());
             let port = match text("TF_WORKER_PORT") {
                 Some(port) => {
-                    port.parse().map_err(|_| format!("TF_WORKER_PORT is \"{port}\", which is no port"))?
+                    port.parse().map_err(|_| format!("TF_WORKER_PORT is \"{port}\", not a port number"))?
                 }
                 None => DEFAULT_PORT,
             };
@@ -127,13 +129,13 @@ pub fn config() -> Result<Config, String> {
     let trust = match text("REMORA_TLS_CA") {
         Some(value) => Some(
             Trust::parse(&value)
-                .ok_or_else(|| "REMORA_TLS_CA is neither a file nor sha256: and 64 digits".to_owned())?,
+                .ok_or_else(|| "REMORA_TLS_CA is neither a file nor sha256:<64 hex digits>".to_owned())?,
         ),
         None => whole.as_ref().and_then(Address::trust),
     };
     let connect_timeout = match text("REMORA_CONNECT_TIMEOUT") {
         Some(value) => parse_duration(&value)
-            .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", which is no number of seconds"))?,
+            .ok_or_else(|| format!("REMORA_CONNECT_TIMEOUT is \"{value}\", not a number of seconds"))?,
         None => DEFAULT_CONNECT_TIMEOUT,
     };
     let silence_timeout = match text("REMORA_SILENCE_TIMEOUT") {
@@ -146,7 +148,7 @@ pub fn config() -> Result<Config, String> {
         Some(value) => {
             let links = value.parse().ok().filter(|links| (1..=wire::MAX_LINKS).contains(links));
             let limit = wire::MAX_LINKS;
-            Some(links.ok_or_else(|| format!("REMORA_LINKS is \"{value}\"; it may be 1 to {limit}"))?)
+            Some(links.ok_or_else(|| format!("REMORA_LINKS is \"{value}\"; use 1 to {limit}"))?)
         }
         None => None,
     };
@@ -165,7 +167,7 @@ pub fn config() -> Result<Config, String> {
     })
 }
 
-/// Where a worker without a token leaves one for programs of its own user.
+/// Folders where a worker without a configured token stores one for programs of the same user.
 fn local_tokens() -> Vec<PathBuf> {
     token::local_folders(path("XDG_RUNTIME_DIR"), path("XDG_STATE_HOME"), path("HOME"))
 }
@@ -175,7 +177,7 @@ fn when(name: &str) -> Result<When, String> {
         None => Ok(When::Measured),
         Some("0" | "off" | "never") => Ok(When::Never),
         Some("1" | "on" | "always") => Ok(When::Always),
-        Some(other) => Err(format!("{name} is \"{other}\"; it may be always or never")),
+        Some(other) => Err(format!("{name} is \"{other}\"; use always or never")),
     }
 }
 
@@ -183,7 +185,7 @@ fn is_on(name: &str) -> bool {
     text(name).is_some_and(|value| !matches!(value.as_str(), "0" | "false" | "no" | "off"))
 }
 
-/// A variable that is set and not empty. `HIP_VISIBLE_DEVICES` set to nothing hides every device, see there.
+/// The value of a variable that is set and not empty. An empty `*_VISIBLE_DEVICES` counts as set: it hides every device.
 fn text(name: &str) -> Option<String> {
     let value: OsString = std::env::var_os(name)?;
     let value = value.to_string_lossy().trim().to_owned();
@@ -194,7 +196,7 @@ fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// `0,2`; everything from the first entry that is no index is ignored, as AMD's runtime does.
+/// Parses `0,2`. Everything from the first entry that is not an index is ignored, as in AMD's runtime.
 fn parse_devices(text: &str) -> Vec<usize> {
     let mut devices = Vec::new();
     for index in text.split(',').map_while(|part| part.trim().parse().ok()) {
@@ -206,7 +208,7 @@ fn parse_devices(text: &str) -> Vec<usize> {
     devices
 }
 
-/// A duration, or `off`.
+/// Parses a duration or `off`.
 fn parse_silence(text: &str) -> Result<Option<Duration>, String> {
     if matches!(text, "off" | "0" | "never") {
         return Ok(None);
@@ -214,13 +216,13 @@ fn parse_silence(text: &str) -> Result<Option<Duration>, String> {
     let timeout = parse_duration(text).filter(|timeout| *timeout >= SHORTEST_SILENCE_TIMEOUT);
     timeout.map(Some).ok_or_else(|| {
         format!(
-            "REMORA_SILENCE_TIMEOUT is \"{text}\"; it may be off, or a number of seconds from {} to 86400",
+            "REMORA_SILENCE_TIMEOUT is \"{text}\"; use off, or a number of seconds from {} to 86400",
             SHORTEST_SILENCE_TIMEOUT.as_secs_f64()
         )
     })
 }
 
-/// Seconds, with a fraction, or with `ms` behind.
+/// Parses seconds, with an optional fraction, or milliseconds with the suffix `ms`.
 fn parse_duration(text: &str) -> Option<Duration> {
     let (number, scale) = match text.strip_suffix("ms") {
         Some(number) => (number, 0.001),

@@ -1,12 +1,12 @@
-//! What happens to the session when the process forks or exits.
+//! Fork and exit handling of the session.
 //!
-//! A forked child has no sender thread and must not touch its parent's socket: there the session counts as
-//! over and its descriptor is closed. At exit the session is ended properly, within a deadline.
+//! A forked child has no sender thread and must not use its parent's socket: there the session is marked as over and its
+//! file descriptor is closed. At exit the session is closed properly, within a deadline.
 //!
-//! The order of an exit: thread-local destructors of the thread that called it, then atexit handlers and destructors of static
-//! objects, the newest first, then the destructors (DT_FINI_ARRAY) of libraries. Programs free memory and launch kernels in all of
-//! the former, so the session ends in the latter. The handlers also include `__hipUnregisterFatBinary` of every compiled file; what
-//! it would remove may still be used by handlers that are older, so it does nothing then.
+//! Order of an exit: thread-local destructors of the thread that called it; then atexit handlers and destructors of
+//! static objects, newest first; then the destructors (DT_FINI_ARRAY) of libraries. Programs free memory and launch
+//! kernels in the first two, so the session is closed in the last. The handlers include `__hipUnregisterFatBinary` of
+//! every compiled file; older handlers may still use what it would remove, so it does nothing during exit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
@@ -32,21 +32,21 @@ pub fn register(shared: &Arc<Shared>) {
 static LOADED: extern "C" fn() = loaded;
 
 extern "C" fn loaded() {
-    // SAFETY: the handler is a plain function of this library; it touches only what is never freed.
+    // SAFETY: the handler is a plain function of this library; it accesses only objects that are never freed.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
 }
 
-/// Called by the dynamic linker at exit, after every atexit handler and static destructor of the process, and after the destructors
-/// of libraries that need this one. The library is never unloaded before.
+/// Called by the dynamic linker at exit, after every atexit handler and static destructor of the process, and after the
+/// destructors of libraries that depend on this one. The library is never unloaded earlier.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static UNLOADED: extern "C" fn() = exiting;
 
-/// The process is in its exit handlers.
+/// The process is running its exit handlers.
 static EXITING: AtomicBool = AtomicBool::new(false);
 
-/// Has the exit noticed before any handler runs that is registered already. Called when GPU code of the program is first used: its
-/// `__hipUnregisterFatBinary` is registered by then.
+/// Sets `EXITING` before any handler runs that is already registered. Called when GPU code of the program is first used:
+/// its `__hipUnregisterFatBinary` is registered by then.
 pub fn notice_exit() {
     extern "C" fn notice() {
         EXITING.store(true, Ordering::Release);
@@ -55,22 +55,22 @@ pub fn notice_exit() {
     unsafe { libc::atexit(notice) };
 }
 
-/// Whether the process exits, as far as this thread can tell.
+/// Whether the process is exiting, as far as this thread can tell.
 ///
-/// A thread that has run its thread-local destructors and still makes calls is in exit handlers, or closes a library from its last
-/// destructors. The latter is rare, and all it costs is that the library's GPU code stays loaded.
+/// A thread that has run its thread-local destructors and still makes calls is running exit handlers, or is closing a
+/// library from its last destructors. The latter is rare, and its only cost is that the library's GPU code stays loaded.
 pub fn is_exiting() -> bool {
     EXITING.load(Ordering::Acquire) || crate::thread::has_ended()
 }
 
-/// The session got a new connection.
+/// Records the file descriptor of the session's new connection.
 pub fn replaced(shared: &Shared, descriptor: i32) {
     if std::ptr::eq(CURRENT.load(Ordering::Acquire), shared) {
         DESCRIPTOR.store(descriptor, Ordering::Release);
     }
 }
 
-/// In the child. Locks may be held by threads that do not exist here, so only atomics are touched.
+/// Runs in the child after fork. Threads that do not exist here may hold locks, so only atomics are accessed.
 extern "C" fn forked() {
     watch::forked();
     crate::reattach::forget_failures_after_fork();
@@ -80,16 +80,16 @@ extern "C" fn forked() {
         shared.over.store(true, Ordering::Release);
         shared.closing.store(true, Ordering::Release);
         let descriptor = DESCRIPTOR.swap(-1, Ordering::AcqRel);
-        // SAFETY: the child's copy of the socket; the parent's stays open, and no one in the child uses it.
+        // SAFETY: the child's copy of the socket; the parent's stays open, and nothing in the child uses it.
         unsafe { libc::close(descriptor) };
     }
 }
 
 extern "C" fn exiting() {
-    // Kept in place: threads still running find the session closed rather than open a new one.
+    // Keeps CURRENT set: running threads then find a closed session instead of opening a new one.
     // SAFETY: null or leaked.
     if let Some(shared) = unsafe { CURRENT.load(Ordering::Acquire).as_ref() } {
-        // Nothing may unwind into C.
+        // A panic must not unwind into C.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             shared.close(Instant::now() + FAREWELL);
             if env::statistics() {
@@ -97,6 +97,6 @@ extern "C" fn exiting() {
             }
         }));
     }
-    // The last calls and what the device told of its time are in there now.
+    // After closing, so that the trace includes the last calls and the device spans of the worker.
     watch::finish();
 }

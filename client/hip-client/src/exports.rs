@@ -1,7 +1,8 @@
-//! The C ABI, derived from the one table.
+//! The C ABI, generated from the API table.
 //!
-//! A row becomes one exported function. Implemented rows call the Rust function of the same name in `calls/<family>.rs`, so a
-//! row without an implementation does not compile; `absent` rows refuse, and say so once.
+//! Each row becomes one exported function. Implemented rows call the Rust function of the same name in
+//! `calls/<family>.rs`, so a row without an implementation does not compile; `absent` rows return an error and report
+//! that once.
 
 #![allow(non_snake_case, reason = "the exports carry the vendor's names")]
 #![allow(
@@ -18,13 +19,13 @@ use hip_api::types::*;
 use crate::arguments::{Arguments, shown};
 use crate::{calls, report, thread, watch};
 
-/// What a C function of the table returns, and what it returns when something is wrong that HIP has no word for.
+/// Return types of the C functions, with the values for errors that HIP has no code for.
 trait Returned {
     /// For `absent` rows.
     const ABSENT: Self;
     /// For a panic that reached the C boundary.
     const BROKEN: Self;
-    /// Remembers the outcome for hipGetLastError.
+    /// Stores the result for hipGetLastError.
     fn remember(&self) {}
     /// The name of the error, if it is one.
     fn failure(&self) -> Option<&'static str> {
@@ -69,9 +70,9 @@ returned! {
     hipChannelFormatDesc = hipChannelFormatDesc { x: 0, y: 0, z: 0, w: 0, f: hipChannelFormatKindNone },
 }
 
-/// How the Rust functions answer: `Result` for functions with a status, the value itself for the others.
+/// Return types of the Rust functions: `Result` for functions with a status, the value itself for the others.
 trait Answer<C> {
-    /// Whether the outcome is one hipGetLastError should know of.
+    /// Whether hipGetLastError should return the result.
     const REMEMBERED: bool = true;
     fn into_c(self) -> C;
 }
@@ -101,8 +102,8 @@ impl<C: Returned> Answer<C> for C {
     }
 }
 
-/// Runs one exported call: no unwinding past it, its number known to what it sends, its outcome remembered, and all of it
-/// seen by whoever asked to; `show` tells its arguments.
+/// Runs one exported call: catches panics, sets the function number for its requests, stores its result, and reports it
+/// to the enabled observers. `show` formats its arguments.
 #[inline(always)]
 fn enter<C: Returned, A: Answer<C>>(
     number: u16,
@@ -112,7 +113,7 @@ fn enter<C: Returned, A: Answer<C>>(
 ) -> C {
     let mut seen = None;
     if watch::state() != 0 {
-        // Moved here, so that arguments stay in registers for the calls that nobody sees.
+        // Moved here so that arguments stay in registers when nothing is observed.
         let show = show;
         seen = watch::begin(number, name, &show);
     }
@@ -141,7 +142,7 @@ macro_rules! export {
     )* })*) => {
         $($( export_one! { $class $family $number fn $name($($arg: $ty),*) -> $ret } )*)*
 
-        /// The exported function of that name, for hipGetProcAddress.
+        /// The exported function with this name, for hipGetProcAddress.
         pub fn address_of(name: &str) -> Option<*mut c_void> {
             match name {
                 $($( stringify!($name) => Some($name as *mut c_void), )*)*
@@ -166,7 +167,8 @@ macro_rules! export_one {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
             let show = move |_out: &mut Arguments| { $( shown!(_out, stringify!($arg), $arg); )* };
-            // SAFETY: the program calls with HIP's contract for this function, which is the Rust function's contract too.
+            // SAFETY: the program calls with HIP's contract for this function, which is also the Rust function's
+            // contract.
             enter($number, stringify!($name), show, || unsafe { calls::$family::$name($($arg),*) })
         }
     };

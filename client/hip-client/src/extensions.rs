@@ -1,4 +1,4 @@
-//! Functions of ours that AMD's library does not have. Programs look for them by name (`dlsym`) and do without where they are not.
+//! Extension functions that AMD's library does not have. Programs look them up by name (`dlsym`) and work without them.
 
 #![allow(non_snake_case, reason = "they are named like the functions they stand beside")]
 
@@ -8,8 +8,8 @@ use hip_api::types::*;
 
 use crate::runtime::runtime;
 
-/// From now on the current device counts what kernels execute, which makes them slower. Only software devices do; others give
-/// hipErrorNotSupported.
+/// Starts counting what kernels execute on the current device, which makes them slower. Only software devices support
+/// this; others return hipErrorNotSupported.
 #[unsafe(no_mangle)]
 pub extern "C" fn remoraCountersBegin() -> hipError_t {
     guarded(|| {
@@ -20,12 +20,12 @@ pub extern "C" fn remoraCountersBegin() -> hipError_t {
     })
 }
 
-/// Ends counting and writes the numbers, at most as many as there is room for: launches, waves, instructions, and of those vector,
-/// scalar, matrix, vector memory, scalar memory, local memory, branches, others; then bytes read and written in global memory, and
-/// cycles lost to bank conflicts. Work that is not waited for is not in it.
+/// Ends counting and writes `room` numbers (0 beyond the last): launches, waves, instructions, and of those vector,
+/// scalar, matrix, vector memory, scalar memory, local memory, branches, others; then bytes read and written in global
+/// memory, and cycles lost to bank conflicts. Work that was not synchronized is not included.
 ///
 /// # Safety
-/// `numbers` has room for as many as `room` says.
+/// `numbers` is valid for writes of `room` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn remoraCountersEnd(numbers: *mut u64, room: usize) -> hipError_t {
     guarded(|| {
@@ -37,14 +37,14 @@ pub unsafe extern "C" fn remoraCountersEnd(numbers: *mut u64, room: usize) -> hi
         let found = runtime.call(&wire::EndCounting { device: device.ordinal })?.numbers;
         for index in 0..room {
             let value = found.get(index).copied().unwrap_or(0);
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { numbers.add(index).write(value) };
         }
         Ok(())
     })
 }
 
-/// Nothing unwinds into a program.
+/// Runs `body` and converts a panic to hipErrorUnknown: nothing may unwind into the program.
 fn guarded(body: impl FnOnce() -> Result<(), hipError_t>) -> hipError_t {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(hipErrorUnknown)).err().unwrap_or(hipSuccess)
 }

@@ -1,8 +1,9 @@
-//! When a copy from the host counts as made.
+//! Orders posted host-to-device copies before work on non-blocking streams.
 //!
-//! HIP returns from such a copy when it is done. Here the bytes may still be on their way when the call returns, which nobody can
-//! tell as long as all other work waits for them. Streams that wait for no other do not by themselves: they are made to, by an event
-//! behind the copy, whether they are there already or are created later. So nothing is waited for here.
+//! HIP's synchronous copy returns when the copy is done. Here the bytes may still be in flight when the call returns; the
+//! program cannot observe this as long as all later work waits for them. Non-blocking streams do not wait for the null
+//! stream, so existing and later-created ones are made to wait for an event recorded after the copy. The client itself
+//! does not wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,28 +17,28 @@ use crate::calls::stream::StreamRef;
 use crate::progress::Mark;
 use crate::runtime::{Event, Runtime};
 
-/// With more streams apart than this, waiting for the copy costs less than telling all of them.
+/// With more non-blocking streams than this, waiting for the copy is cheaper than posting a wait to each of them.
 const MOST_TOLD: usize = 32;
 
-/// What orders copies before the work of streams that wait for no other.
+/// Orders copies before the work of non-blocking streams.
 #[derive(Debug, Default)]
 pub struct Fences(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The event behind the last copy on a null stream, by the stream's number.
+    /// The event recorded after the last copy on a null stream, by the stream's number.
     events: HashMap<u64, u64>,
-    /// The program's streams that wait for no other. The worker knows each of them as long as it is here.
+    /// The program's non-blocking streams. Each exists on the worker as long as it is in this set.
     apart: BTreeSet<u64>,
 }
 
 impl Fences {
-    /// A stream is about to be destroyed.
+    /// Removes a stream that is about to be destroyed.
     pub fn leave(&self, stream: u64) {
         self.0.lock().apart.remove(&stream);
     }
 
-    /// The events and streams of a device are gone, and so is what they stood for.
+    /// Drops the event of a device's null stream and its streams, after a device reset.
     pub fn forget(&self, null_stream: u64, is_there: impl Fn(u64) -> bool) {
         let mut state = self.0.lock();
         state.events.remove(&null_stream);
@@ -46,10 +47,10 @@ impl Fences {
 }
 
 impl Runtime {
-    /// Called after a copy from the host was posted to `at`, and before the program goes on.
+    /// Called after a host-to-device copy was posted to `at`, and before the call returns.
     pub fn copy_made(&self, at: StreamRef) -> Status {
         let is_null = at.id == u64::from(self.devices[at.device].ordinal);
-        // Streams of other devices wait for none of this one's, and those beside a stream of the program's do not either.
+        // Streams of other devices do not wait for this one's, and other streams do not wait for a stream of the program.
         if is_null && self.devices.len() == 1 {
             let mut state = self.fences.0.lock();
             if state.apart.len() <= MOST_TOLD {
@@ -61,14 +62,14 @@ impl Runtime {
         self.call(&wire::SynchronizeStream { stream: at.id }).map(|_| ())
     }
 
-    /// Has a new stream of the program, which waits for no other, wait for the copies that were made before it.
+    /// Makes a new non-blocking stream wait for the copies made before it.
     pub fn wait_for_copies(&self, stream: u64) -> Status {
         let mut state = self.fences.0.lock();
         state.apart.insert(stream);
         state.events.values().try_for_each(|&event| self.post(&wire::WaitEvent { stream, event }, &[]))
     }
 
-    /// Puts the event of a null stream behind what is there now.
+    /// Records the event of a null stream after the work queued so far.
     fn fence(&self, state: &mut State, at: StreamRef) -> Result<u64, hipError_t> {
         let event = match state.events.get(&at.id) {
             Some(event) => *event,

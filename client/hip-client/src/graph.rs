@@ -1,7 +1,7 @@
-//! Graphs as programs build them: nodes, edges, and every question about them.
+//! Graphs as programs build and query them: nodes and edges.
 //!
-//! A graph is data of this process; the worker hears of it when it is made executable (see [`executable`]). Nodes are known
-//! by handles of their own, so that a node of a graph that is gone is refused instead of followed.
+//! A graph exists only in this process until it is instantiated (see [`executable`]). Nodes have their own handles, so
+//! that a node of a destroyed graph is rejected instead of dereferenced.
 
 #![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
 
@@ -26,7 +26,7 @@ use object::Holdings;
 #[derive(Debug)]
 pub struct Graph {
     pub id: u64,
-    /// The device that was current when it was made.
+    /// The device that was current when it was created.
     pub device: usize,
     /// The graph it is a clone of, or 0.
     pub original: u64,
@@ -35,15 +35,15 @@ pub struct Graph {
 
 #[derive(Debug, Default)]
 struct State {
-    /// As they were added.
+    /// In order of insertion.
     order: Vec<u64>,
     nodes: HashMap<u64, Node>,
     objects: Holdings,
-    /// Held by the executable graph that has its memory.
+    /// Claim held by the executable graph that uses its memory.
     memory: Weak<()>,
 }
 
-/// A node: what it does, and its neighbours.
+/// A node: its work and its edges.
 #[derive(Debug)]
 pub struct Node {
     pub work: Work,
@@ -53,7 +53,7 @@ pub struct Node {
     pub original: u64,
 }
 
-/// What a node handle leads to.
+/// The target of a node handle.
 #[derive(Debug)]
 pub struct NodeOf {
     pub graph: Arc<Graph>,
@@ -69,7 +69,7 @@ impl Graph {
         self.state.lock().nodes.contains_key(&node)
     }
 
-    /// Its nodes, each after those it depends on; `None` if they depend on each other in a circle.
+    /// Its nodes in topological order; `None` if there is a cycle.
     pub fn topological(&self) -> Option<Vec<u64>> {
         self.state.lock().topological()
     }
@@ -136,7 +136,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Whether any node, here or in a child, satisfies `is`.
+    /// Whether any node, here or in a child graph, satisfies `is`.
     pub fn any(&self, is: &dyn Fn(&Work) -> bool) -> bool {
         let state = self.state.lock();
         state.nodes.values().any(|node| match &node.work {
@@ -145,13 +145,14 @@ impl Graph {
         })
     }
 
-    /// The node of this clone that stands for a node of its original.
+    /// The node of this clone that corresponds to a node of its original.
     pub fn clone_of(&self, original: u64) -> Option<u64> {
         let state = self.state.lock();
         state.order.iter().find(|it| state.nodes[*it].original == original).copied()
     }
 
-    /// For an executable graph that allocates: the memory has one address, so only one at a time can have it. Nothing while another does.
+    /// Claims the graph's memory for an executable graph that allocates. The memory has one address, so only one
+    /// executable can use it at a time; `None` while another does.
     pub fn claim_memory(&self) -> Option<Arc<()>> {
         let mut state = self.state.lock();
         if state.memory.strong_count() > 0 {
@@ -162,7 +163,7 @@ impl Graph {
         Some(claim)
     }
 
-    /// The user objects it keeps.
+    /// Runs `look` on the user objects it holds.
     pub fn with_objects<R>(&self, look: impl FnOnce(&mut Holdings) -> R) -> R {
         look(&mut self.state.lock().objects)
     }
@@ -208,12 +209,12 @@ impl Runtime {
         self.graphs.get(graph as u64).ok_or(hipErrorInvalidValue)
     }
 
-    /// The graph that a node is of.
+    /// The graph that a node belongs to.
     pub fn graph_of(&self, node: hipGraphNode_t) -> Result<Arc<Graph>, hipError_t> {
         self.nodes.get(node as u64).map(|it| Arc::clone(&it.graph)).ok_or(hipErrorInvalidValue)
     }
 
-    /// Adds a node after those named, which must be of the same graph, each named once.
+    /// Adds a node that depends on the given ones, which must be distinct and of the same graph.
     pub fn add_node(&self, graph: &Arc<Graph>, before: &[u64], work: Work) -> Result<u64, hipError_t> {
         let mut state = graph.state.lock();
         let mut seen = HashSet::new();
@@ -233,7 +234,7 @@ impl Runtime {
         Ok(handle)
     }
 
-    /// Takes a node out, with its edges.
+    /// Removes a node and its edges.
     pub fn remove_node(&self, handle: u64) -> Result<(), hipError_t> {
         let owner = self.nodes.remove(handle).ok_or(hipErrorInvalidValue)?;
         let mut state = owner.graph.state.lock();
@@ -256,7 +257,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// A graph of the same nodes, children included.
+    /// Clones a graph, child graphs included.
     pub fn clone_graph(&self, source: &Graph) -> Result<Arc<Graph>, hipError_t> {
         let copy = self.new_graph(source.device, source.id)?;
         let state = source.state.lock();
@@ -273,7 +274,7 @@ impl Runtime {
         }
         let mut twins = copy.state.lock();
         for handle in &state.order {
-            // In the order of the original's lists, which programs can see.
+            // Keep the order of the original's lists, which programs can see.
             let (node, twin) = (&state.nodes[handle], handles[handle]);
             if let Some(it) = twins.nodes.get_mut(&twin) {
                 it.before = node.before.iter().map(|it| handles[it]).collect();
@@ -285,7 +286,7 @@ impl Runtime {
         Ok(copy)
     }
 
-    /// Forgets a graph, its nodes and its children.
+    /// Destroys a graph, its nodes and its child graphs.
     pub fn destroy_graph(&self, id: u64) -> Result<(), hipError_t> {
         let graph = self.graphs.remove(id).ok_or(hipErrorInvalidValue)?;
         let (nodes, objects) = {
@@ -296,7 +297,7 @@ impl Runtime {
         for (handle, node) in nodes {
             self.nodes.remove(handle);
             if let Work::Child(child) = &node.work {
-                // A child that the program destroyed itself is as gone as it can be.
+                // Ignore a child graph that the program has already destroyed.
                 let _ = self.destroy_graph(child.id);
             }
         }

@@ -1,13 +1,13 @@
-//! Handles the client mints: streams, events, modules, functions, pools, programs.
+//! Client-allocated handles: streams, events, modules, functions, pools, programs.
 //!
-//! A handle looks like a pointer to the program and is never one: tag, generation and index, so a stale or foreign handle is
-//! found out by a table look-up instead of a crash. The worker knows objects by the same numbers.
+//! A handle looks like a pointer to the program but is not one. It consists of tag, generation and index, so a stale or
+//! foreign handle fails a table lookup instead of crashing. The worker uses the same numbers for its objects.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-/// What a handle names. The tag is part of the handle, so a stream passed where an event belongs is refused.
+/// The kind of object. The tag is part of the handle, so a stream passed as an event is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -54,7 +54,7 @@ impl<T> Table<T> {
         Table { kind, slots: RwLock::new(Slots { entries: Vec::new(), free: Vec::new() }) }
     }
 
-    /// Mints a handle for the object `make` builds from it; `None` when 2^24 objects are alive.
+    /// Allocates a handle and stores the object that `make` builds from it; `None` when 2^24 objects are alive.
     pub fn insert_with(&self, make: impl FnOnce(u64) -> T) -> Option<(u64, Arc<T>)> {
         let mut slots = self.slots.write();
         let index = match slots.free.pop() {
@@ -86,7 +86,7 @@ impl<T> Table<T> {
         Some(encode(self.kind, slots.entries[index].generation, index as u32))
     }
 
-    /// Takes the object out; its handle is never valid again (until 2^16 reuses of the slot).
+    /// Removes the object; its handle stays invalid (until 2^16 reuses of the slot).
     pub fn remove(&self, handle: u64) -> Option<Arc<T>> {
         let (generation, index) = decode(self.kind, handle)?;
         let mut slots = self.slots.write();
@@ -100,7 +100,7 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// Removes the objects that satisfy `gone` and hands them over.
+    /// Removes and returns the objects that satisfy `gone`.
     pub fn remove_where(&self, gone: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut slots = self.slots.write();
         let mut taken = Vec::new();

@@ -1,25 +1,26 @@
-//! Headers of a program compiled at run time that lie in folders of this machine (`-I`): found here, sent with the source.
+//! Collects headers of run-time compiled programs from include folders of this machine (`-I`), and sends them with the
+//! source.
 //!
-//! The compiler is the worker's and sees none of this machine's files. So the source is read for `#include` lines, whatever
-//! is found in the named folders is read in turn, and each folder becomes a folder of the request. Names that a macro
-//! makes up are not found. Headers of HIP, of the C and C++ libraries and of a compiler are left to the worker, whose
-//! compiler they have to fit: programs ask `hipcc` for all its folders and pass them on.
+//! The compiler runs on the worker and cannot read this machine's files. So the source is scanned for `#include` lines,
+//! headers found in the given folders are scanned in turn, and each folder becomes a folder of the request. Includes
+//! whose name is a macro are not found. Headers of HIP, of the C and C++ libraries and of a compiler are left to the
+//! worker, because they must match its compiler: programs query `hipcc` for all its folders and pass them on.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
-/// A request may hold 16 MiB in all.
+/// The limit of a request is 16 MiB in total.
 const MAX_BYTES: usize = 12 << 20;
 const MAX_FILES: usize = 4096;
 
-/// Options with the folders of this machine replaced by folders of the request, and the headers found there.
+/// Options with local folders replaced by folders of the request, and the headers found there.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     pub options: Vec<String>,
     pub headers: Vec<(String, String)>,
 }
 
-/// Look for what `texts` include.
+/// Collects the headers that `texts` include.
 pub fn gather(options: &[String], texts: &[&str]) -> Gathered {
     let mut search = Search::default();
     let mut rest = options.iter();
@@ -35,7 +36,7 @@ pub fn gather(options: &[String], texts: &[&str]) -> Gathered {
                 if path.is_dir() && !is_of_a_compiler(path) {
                     search.add(path);
                 }
-                // It may be, or be as well, a folder among the headers that the program gave.
+                // It may also be a folder among the headers that the program passed.
                 if !path.is_absolute() {
                     search.found.options.push(format!("-I{folder}"));
                 }
@@ -44,7 +45,7 @@ pub fn gather(options: &[String], texts: &[&str]) -> Gathered {
     }
     if !search.folders.is_empty() {
         texts.iter().for_each(|text| search.read(text, None));
-        // Not by recursion: how deep headers include each other is not for us to limit.
+        // A work list instead of recursion: the include depth is not limited.
         while let Some((folder, path, text)) = search.unread.pop() {
             search.read(&text, Some((folder, &path)));
         }
@@ -57,7 +58,7 @@ struct Search {
     folders: Vec<PathBuf>,
     seen: HashSet<(usize, PathBuf)>,
     bytes: usize,
-    /// Taken, but not yet looked at for what they include.
+    /// Collected, but not yet scanned for includes.
     unread: Vec<(usize, PathBuf, String)>,
     found: Gathered,
 }
@@ -68,7 +69,7 @@ impl Search {
         self.folders.push(folder.to_owned());
     }
 
-    /// `inside` is the folder, and the path in it, of the header that the text is.
+    /// Scans a text for includes. `inside`: the folder and path of the header that the text comes from.
     fn read(&mut self, text: &str, inside: Option<(usize, &Path)>) {
         for include in text.lines().filter_map(include) {
             let beside = inside
@@ -84,7 +85,7 @@ impl Search {
         }
     }
 
-    /// Whether the header is there.
+    /// Collects a header; returns false if it does not exist or cannot be sent.
     fn take(&mut self, folder: usize, path: &Path) -> bool {
         if path.starts_with("hip") {
             return false;
@@ -100,7 +101,7 @@ impl Search {
         }
         let Ok(bytes) = std::fs::read(&file) else { return false };
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        // Longer than it was a moment ago, or longer as text.
+        // The file has grown, or is longer after conversion to UTF-8.
         if text.len() > room {
             return false;
         }
@@ -112,7 +113,7 @@ impl Search {
     }
 }
 
-/// Whether the C or C++ library is in a folder, or what a compiler brings along.
+/// Whether a folder contains the C or C++ library, or a compiler's own headers.
 fn is_of_a_compiler(folder: &Path) -> bool {
     ["stddef.h", "stdlib.h", "cstdlib", "bits"].iter().any(|name| folder.join(name).exists())
 }
@@ -136,7 +137,7 @@ fn include(line: &str) -> Option<Include<'_>> {
     Some(Include { name: rest.strip_prefix('<')?.split_once('>')?.0, quoted: false })
 }
 
-/// The path without `.` and `..`, if it stays below where it starts.
+/// Normalizes `.` and `..`; `None` if the path leaves its starting folder.
 fn flat(path: &Path) -> Option<PathBuf> {
     let mut result = PathBuf::new();
     for part in path.components() {

@@ -1,8 +1,8 @@
-//! The receiving side of a connection: one of the threads that wait reads for all of them.
+//! The receiving side of a connection: one of the waiting threads reads for all of them.
 //!
-//! The lock of [`Incoming`] is the reader's role. A thread that waits for a reply takes the role if it is free
-//! and hands other threads what is theirs; when it has its own, it passes the role on. So a lone thread reads
-//! its reply itself, without a switch of threads, and many never read past each other.
+//! The lock of [`Incoming`] is the reader role. A thread that waits for a reply takes the role if it is free and hands
+//! other threads their replies; once it has its own reply it passes the role on. A single thread therefore reads its
+//! reply without a context switch, and several threads never read concurrently.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -28,27 +28,27 @@ use crate::watch;
 
 const BUFFER: usize = 64 << 10;
 const _: () = assert!(BUFFER as u64 <= BLOCK_BYTES);
-/// Memory for a payload is taken in steps of this as the bytes arrive, not as the header claims.
+/// Payload memory grows in steps of this size as bytes arrive. The length in the header is not trusted.
 const STEP: usize = 1 << 20;
-/// Bodies from this size on tell how fast the link is.
+/// Bodies of at least this size are used to measure the link's throughput.
 const LARGE_BODY: usize = 1 << 20;
-/// How often a thread without the role looks again, should a wake-up have gone to another.
+/// How often a thread without the role checks again, in case a wake-up went to another thread.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long a thread may take between sending bytes and saying so, on a machine with no time for it.
+/// How long the reader waits for the sending thread to publish that it sent a frame, on an overloaded machine.
 const NOTING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a body goes: memory of a thread that waits for it.
+/// The destination of a body: memory of a thread that waits for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
     start: NonNull<u8>,
     bytes: usize,
-    /// It is where this side has the mirror that is read.
+    /// The destination is the host address of the mirror that is read.
     home: bool,
 }
 
-// SAFETY: whoever made it keeps the memory until the bytes have arrived or the session is over; only the holder
-// of the reader's role writes to it.
+// SAFETY: the thread that made it keeps the memory valid until the bytes have arrived or the session is over; only the
+// holder of the reader role writes to it.
 unsafe impl Send for Destination {}
 
 impl Destination {
@@ -61,7 +61,7 @@ impl Destination {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 enum Outcome {
     Reply(Header, Vec<u8>),
@@ -73,11 +73,12 @@ struct Waiter {
     thread: Thread,
     destination: Option<Destination>,
     outcome: Option<Outcome>,
-    /// The thread sleeps, and would read if it were woken. One that asked and does something else first must not be counted on.
+    /// The thread is parked and will read if it is woken. A thread that has sent its request but is not waiting yet must
+    /// not be chosen as the reader.
     sleeps: bool,
 }
 
-/// Who waits for which reply, by the number of the request.
+/// Pending replies by request number, with the threads that wait for them.
 #[derive(Debug, Default)]
 pub struct Desk {
     waiters: BTreeMap<u64, Waiter>,
@@ -103,19 +104,19 @@ impl Desk {
         self.waiters.remove(&number)?.outcome
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Whether the reply has arrived or is no longer expected.
     fn is_settled(&self, number: u64) -> bool {
         self.waiters.get(&number).is_none_or(|waiter| waiter.outcome.is_some())
     }
 
-    /// The thread that waits for this reply goes to sleep, or has woken.
+    /// Records that the thread waiting for this reply is about to park, or has woken.
     fn note_sleep(&mut self, number: u64, sleeps: bool) {
         if let Some(waiter) = self.waiters.get_mut(&number) {
             waiter.sleeps = sleeps;
         }
     }
 
-    /// Wakes one that sleeps without having its answer: it will read.
+    /// Wakes one parked thread that has no reply yet; it becomes the reader.
     fn wake_one(&mut self) {
         let found = self.waiters.values_mut().find(|waiter| waiter.sleeps && waiter.outcome.is_none());
         if let Some(waiter) = found {
@@ -124,7 +125,7 @@ impl Desk {
         }
     }
 
-    /// Whether any thread waits for a reply.
+    /// Whether any thread is waiting for a reply.
     pub fn is_awaited(&self) -> bool {
         self.waiters.values().any(|waiter| waiter.outcome.is_none())
     }
@@ -141,7 +142,7 @@ impl Desk {
     }
 }
 
-/// Bytes asked for ahead of time, by token.
+/// Destinations of bytes requested in advance, by token.
 #[derive(Debug, Default)]
 pub struct Deliveries {
     expected: Mutex<HashMap<u64, Expected>>,
@@ -150,9 +151,9 @@ pub struct Deliveries {
 struct Expected {
     destination: Destination,
     left: usize,
-    /// Where the bytes end up: addresses of the program.
+    /// The program addresses that the bytes end up at.
     covers: std::ops::Range<u64>,
-    /// What is done with them when all are there.
+    /// Runs when all bytes have arrived.
     then: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -169,7 +170,7 @@ impl Deliveries {
         self.expect_then(token, destination, covers, None);
     }
 
-    /// The same, with something to do when the last byte has come.
+    /// Like [`expect`](Self::expect), with a function that runs when the last byte has arrived.
     pub fn expect_then(
         &self,
         token: u64,
@@ -183,7 +184,7 @@ impl Deliveries {
         }
     }
 
-    /// Whether bytes are still to come for any of these addresses.
+    /// Whether bytes are still to arrive for any of these addresses.
     pub fn is_expected_at(&self, addresses: &std::ops::Range<u64>) -> bool {
         let expected = self.expected.lock();
         expected.values().any(|it| it.covers.start < addresses.end && addresses.start < it.covers.end)
@@ -219,30 +220,30 @@ impl Deliveries {
     }
 }
 
-/// Whether the thread that reads is also the one that sends just now.
+/// Whether the reading thread also holds the outgoing lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sending {
     Here,
     Elsewhere,
 }
 
-/// How far a thread that does not wait has come.
+/// Result of reading without waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arrived {
-    /// Everything that has arrived was taken.
+    /// Everything that has arrived was read.
     All,
-    /// Part of a frame that is too large for the buffer was left for a thread that waits.
+    /// Part of a frame that exceeds the buffer was left for a thread that waits.
     Part,
-    /// The connection, or the session, is over.
+    /// The connection or the session is over.
     Ended,
 }
 
 /// Why reading stopped.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The connection is gone; another may take its place.
+    /// The connection is broken; it can be replaced.
     Broken(io::Error),
-    /// The worker breaks the rules; no connection will mend that.
+    /// The worker violates the protocol; a new connection would not help.
     Wire(WireError),
 }
 
@@ -258,7 +259,7 @@ impl From<WireError> for ReadError {
     }
 }
 
-/// The state of the receiving side; whoever holds its lock is the one that reads.
+/// The state of the receiving side. The thread that holds its lock is the reader.
 #[derive(Debug)]
 pub struct Incoming {
     pub lane: Lane,
@@ -268,7 +269,7 @@ pub struct Incoming {
     pub counter: ReceiveCounter,
     bytes: u64,
     heard: Arc<Heard>,
-    /// Of large bodies.
+    /// Throughput of large bodies.
     pace: Pace,
 }
 
@@ -286,7 +287,7 @@ impl Incoming {
         }
     }
 
-    /// Goes on with a new connection: what was read of an unfinished frame comes again.
+    /// Continues on a new connection. The worker sends the unfinished frame again.
     pub fn resume(&mut self, link: Link) {
         self.lane = Lane::new(link);
         self.start = 0;
@@ -308,7 +309,7 @@ impl Incoming {
         self.count(bytes)
     }
 
-    /// The same without waiting. False if the buffer is full.
+    /// Like [`receive`](Self::receive), without waiting. Returns false if the buffer is full.
     fn try_receive(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -321,7 +322,7 @@ impl Incoming {
         Ok(true)
     }
 
-    /// Bytes have come, or none will.
+    /// Counts received bytes; 0 bytes are the end of the stream.
     #[inline]
     fn count(&mut self, bytes: usize) -> io::Result<()> {
         if bytes == 0 {
@@ -332,7 +333,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether the next frame can be read without waiting. One that makes no sense can: that needs no bytes.
+    /// Whether the next frame can be read without waiting. True for an invalid header: rejecting it needs no further
+    /// bytes.
     fn holds_frame(&self) -> bool {
         let buffered = &self.buffer[self.start..self.end];
         buffered.first_chunk().is_some_and(|head| {
@@ -357,7 +359,7 @@ impl Incoming {
         }
     }
 
-    /// Fills a stretch of memory with the next bytes, the larger part without a copy.
+    /// Fills `destination` with the next bytes; most of a large one is read without an intermediate copy.
     fn read_into(&mut self, destination: &mut [u8]) -> io::Result<()> {
         let buffered = destination.len().min(self.end - self.start);
         let (front, mut rest) = destination.split_at_mut(buffered);
@@ -366,7 +368,7 @@ impl Incoming {
         if rest.is_empty() {
             return Ok(());
         }
-        // A short rest comes along with what follows it in one system call.
+        // For a short rest, read it together with the following frames in one system call.
         if rest.len() <= BUFFER / 4 {
             while self.end - self.start < rest.len() {
                 self.receive()?;
@@ -383,7 +385,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Waits until one of the lanes is ready: this one to be read, or the other to be written.
+    /// Waits until this lane is readable or the outgoing lane is writable.
     pub fn wait_either(&self, outgoing: &Lane, timeout: Duration) -> io::Result<Ready> {
         self.heard.receiving(|| outgoing.wait_either(&self.lane, Some(timeout)))
     }
@@ -412,16 +414,16 @@ impl Incoming {
         Ok(())
     }
 
-    /// Reads a body into memory lent for it.
+    /// Reads a body into its destination.
     fn body(&mut self, destination: Destination) -> io::Result<()> {
-        // SAFETY: `Destination` promises valid memory that only the reader writes, and we are the reader.
+        // SAFETY: `Destination` guarantees valid memory that only the reader writes, and this thread is the reader.
         let bytes = unsafe { std::slice::from_raw_parts_mut(destination.start.as_ptr(), destination.bytes) };
         self.read_into(bytes)
     }
 }
 
 impl Shared {
-    /// Waits for the reply to a request, reading for everyone while it is our turn.
+    /// Waits for the reply to a request. Reads for all threads while it holds the reader role.
     pub fn wait_for(&self, number: u64, deadline: Option<Instant>) -> Result<(Header, Vec<u8>), Failure> {
         loop {
             let settled = self.desk.lock().take(number);
@@ -433,10 +435,10 @@ impl Shared {
                 };
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Failure { status: 999, text: "there was no answer in time".to_owned() });
+                return Err(Failure { status: 999, text: "no reply arrived before the deadline".to_owned() });
             }
             match self.incoming.try_lock() {
-                // The one that read before may have brought it just before it let go of the role.
+                // The previous reader may have delivered the reply just before it released the role.
                 Some(_) if self.desk.lock().is_settled(number) => {}
                 Some(mut incoming) => loop {
                     if let Some(deadline) = deadline
@@ -457,10 +459,10 @@ impl Shared {
         }
     }
 
-    /// Sleeps until the reply has come or it is this thread's turn to read.
+    /// Parks until the reply has arrived or this thread should read.
     fn sleep(&self, number: u64, deadline: Option<Instant>) {
         let mut desk = self.desk.lock();
-        // Whoever let go of the role before this was noted has passed it to nobody here.
+        // A reader that released the role before `note_sleep` could not wake this thread.
         if desk.is_settled(number) || !self.incoming.is_locked() {
             return;
         }
@@ -473,7 +475,8 @@ impl Shared {
         self.desk.lock().note_sleep(number, false);
     }
 
-    /// Somebody must read while others wait: whoever lets go of the role, or leaves, calls this.
+    /// Wakes a waiting thread to take over the reader role. Must be called after releasing the role, and by a waiter that
+    /// leaves.
     pub fn pass_role(&self) {
         let mut desk = self.desk.lock();
         if !self.incoming.is_locked() {
@@ -485,7 +488,7 @@ impl Shared {
         }
     }
 
-    /// Reads the frames that are there, unless somebody else reads.
+    /// Reads frames that have already arrived, unless another thread is reading.
     pub fn take_news(&self) {
         let Some(mut incoming) = self.incoming.try_lock() else { return };
         while !self.over.load(Ordering::Relaxed) && (incoming.has_buffered() || incoming.lane.has_news()) {
@@ -495,14 +498,14 @@ impl Shared {
         self.pass_role();
     }
 
-    /// Reads the frames that have arrived whole, without waiting for more. The caller holds the reader's role.
+    /// Reads the frames that have arrived completely, without waiting for more. The caller holds the reader role.
     pub fn take_arrived(&self, incoming: &mut Incoming) -> Arrived {
         loop {
             if self.over.load(Ordering::Relaxed) {
                 return Arrived::Ended;
             }
             if incoming.holds_frame() {
-                // All of it is there, so that only a worker that breaks the protocol makes this fail.
+                // The frame is complete, so this fails only if the worker violates the protocol.
                 self.read(incoming);
                 continue;
             }
@@ -515,7 +518,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the worker has acknowledged something, reading if nobody else does.
+    /// Waits until the worker has acknowledged a frame, reading if no other thread does.
     pub fn make_room(&self) -> Result<(), Failure> {
         let before = self.ring.freed();
         self.sender.wake();
@@ -523,12 +526,12 @@ impl Shared {
         if self.over.load(Ordering::Acquire) { Err(self.ending()) } else { Ok(()) }
     }
 
-    /// Reads whenever nobody else does, until `done` or the session is over.
+    /// Reads whenever no other thread does, until `done` returns true or the session is over.
     pub fn seek(&self, done: impl Fn() -> bool) {
         self.seekers.fetch_add(1, Ordering::SeqCst);
         while !done() && !self.over.load(Ordering::Acquire) {
             if let Some(mut incoming) = self.incoming.try_lock() {
-                // The one that read before may have brought what this waits for just before it let go of the role.
+                // The previous reader may have satisfied `done` just before it released the role.
                 if !done() && !self.over.load(Ordering::Acquire) {
                     self.read(&mut incoming);
                 }
@@ -544,7 +547,7 @@ impl Shared {
         self.seekers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Reads one frame, and replaces the connection if that fails. Returns the request that was answered.
+    /// Reads one frame, and replaces the connection if that fails. Returns the number of the request that was answered.
     fn read(&self, incoming: &mut Incoming) -> Option<u64> {
         match self.read_frame(incoming, Sending::Elsewhere) {
             Ok(answered) => answered,
@@ -555,7 +558,7 @@ impl Shared {
         }
     }
 
-    /// Reads one frame and gives it to whom it is for.
+    /// Reads one frame and dispatches it.
     pub fn read_frame(&self, incoming: &mut Incoming, sending: Sending) -> Result<Option<u64>, ReadError> {
         let header = incoming.header()?;
         let begin = self.config.watched.then(watch::now);
@@ -566,7 +569,7 @@ impl Shared {
             }
             Ok(Opcode::Deliver) => self.take_delivery(incoming, &header)?,
             Ok(opcode) => self.take_push(incoming, &header, opcode, sending)?,
-            // From a newer worker that should know better; it does no harm.
+            // An unknown opcode, from a newer worker that ignores the negotiated version. Skipping it is safe.
             Err(_) => incoming.skip(header.payload_len)?,
         }
         if header.is_sequenced() {
@@ -592,7 +595,7 @@ impl Shared {
         sending: Sending,
     ) -> Result<u64, ReadError> {
         let number = widen(header.request_id, self.ring.appended());
-        // A reply to a request says that all up to it have arrived.
+        // A reply acknowledges its request and all earlier ones.
         self.acknowledged(number, sending)?;
         let destination = self.desk.lock().destination(number);
         let payload = match destination {
@@ -632,7 +635,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads a body into memory lent for it.
+    /// Reads a body into its destination, and updates the mirror if it is one.
     fn body(&self, incoming: &mut Incoming, destination: Destination) -> io::Result<()> {
         let start = destination.start.as_ptr();
         let arrival =
@@ -695,14 +698,14 @@ impl Shared {
                 let (MirrorChanged { taken }, changes) = decode_request(&payload)?;
                 self.mirrors.take(taken, changes)?;
             }
-            // A Pong, or something that makes no sense here and harms nobody.
+            // A Pong, or an opcode that is invalid as a push; ignoring it is safe.
             _ => {}
         }
         Ok(())
     }
 
     fn acknowledged(&self, received: u64, sending: Sending) -> Result<(), ReadError> {
-        // The worker may answer before the thread that sent has noted that it did.
+        // The worker may reply before the sending thread has updated `sent`.
         let start = Instant::now();
         while self.sender.sent() < received
             && received <= self.ring.appended()

@@ -1,12 +1,12 @@
-//! Kernel arguments: from the program's pointers to the bytes of the kernarg segment.
+//! Kernel arguments: gathers the program's argument pointers into the kernarg segment.
 //!
-//! The layout is the code object's own metadata. Hidden arguments are the worker's business: only the explicit part travels.
+//! The layout comes from the code object's metadata. The worker adds hidden arguments; only the explicit part is sent.
 
 use std::ffi::c_void;
 
 use code_object::Kernel;
 
-/// Bytes of one launch's explicit arguments. Most launches fit the inline part, so the hot path allocates nothing.
+/// The explicit arguments of one launch. Most launches fit the inline part, so the hot path does not allocate.
 #[derive(Debug)]
 pub struct Kernarg {
     inline: [u8; Kernarg::INLINE],
@@ -14,7 +14,7 @@ pub struct Kernarg {
     len: usize,
 }
 
-/// What can be wrong with the argument pointers of a launch.
+/// Errors in the argument pointers of a launch.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernargError {
     #[error("the kernel takes {expected} arguments, and no argument array was given")]
@@ -59,9 +59,9 @@ impl Kernarg {
     ) -> Result<Kernarg, KernargError> {
         match (params.is_null(), extra.is_null()) {
             (false, false) => Err(KernargError::Both),
-            // SAFETY: the caller's promise on `extra`.
+            // SAFETY: the caller guarantees `extra`.
             (true, false) => unsafe { Kernarg::from_extra(kernel, extra) },
-            // SAFETY: the caller's promise on `params`.
+            // SAFETY: the caller guarantees `params`.
             (_, true) => unsafe { Kernarg::from_params(kernel, params) },
         }
     }
@@ -81,21 +81,21 @@ impl Kernarg {
         let mut kernarg = Kernarg::zeroed(len.min(Kernarg::MOST));
         let bytes = kernarg.bytes_mut();
         for (index, arg) in explicit.iter().enumerate() {
-            // SAFETY: the caller promised one pointer per explicit argument.
+            // SAFETY: the caller guarantees one pointer per explicit argument.
             let source = unsafe { *params.add(index) }.cast_const().cast::<u8>();
             if source.is_null() {
                 return Err(KernargError::NullArgument { index });
             }
             let at = arg.offset as usize;
             let Some(slot) = bytes.get_mut(at..at + arg.size as usize) else { continue };
-            // SAFETY: the program promises `size` readable bytes behind each argument pointer.
+            // SAFETY: the program guarantees `size` readable bytes behind each argument pointer.
             unsafe { std::ptr::copy_nonoverlapping(source, slot.as_mut_ptr(), slot.len()) };
         }
         Ok(kernarg)
     }
 
-    /// `extra` is a list of (1, buffer), (2, &size), ended by 3. What the buffer holds beyond the kernel's arguments is left
-    /// out, as HIP does: Tensile packs one buffer for kernels that take one argument more or less.
+    /// `extra` is a list of (1, buffer), (2, &size), terminated by 3. Bytes beyond the kernel's arguments are ignored, as
+    /// in HIP: Tensile packs one buffer for kernels that take one argument more or less.
     unsafe fn from_extra(kernel: &Kernel, extra: *const *mut c_void) -> Result<Kernarg, KernargError> {
         const BUFFER_POINTER: usize = 1;
         const BUFFER_SIZE: usize = 2;
@@ -130,7 +130,7 @@ impl Kernarg {
         let size = size.min(kernel.kernarg_size as usize);
         let mut kernarg = Kernarg::zeroed(size);
         if size > 0 {
-            // SAFETY: the program promises at least `size` readable bytes behind its buffer pointer.
+            // SAFETY: the program guarantees at least `size` readable bytes behind its buffer pointer.
             unsafe { std::ptr::copy_nonoverlapping(buffer, kernarg.bytes_mut().as_mut_ptr(), size) };
         }
         Ok(kernarg)
@@ -183,7 +183,7 @@ mod tests {
             (&raw mut size).cast(),
             HIP_LAUNCH_PARAM_END,
         ];
-        // SAFETY: the list names a buffer of that size and ends as it must.
+        // SAFETY: the list names a buffer of that size and is terminated.
         let gather =
             |takes| unsafe { Kernarg::gather(&kernel_of(takes), std::ptr::null(), list.as_ptr()) }.unwrap();
         assert_eq!(gather(112).bytes(), &packed[..112]);

@@ -1,4 +1,4 @@
-//! The drop-in HIP runtime: every HIP function, served by a worker in another process.
+//! The drop-in HIP runtime: implements every HIP function by forwarding it to a worker process.
 
 pub mod connection;
 pub mod env;

@@ -1,4 +1,4 @@
-//! The device linker: bitcode is gathered here and linked on the worker, in one call.
+//! The device linker: collects bitcode on the client and links it on the worker in one call.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use crate::handles::{Kind, Table};
 use crate::report;
 use crate::runtime::runtime;
 
-/// Linkers exist before any session does, so their table is the process's.
+/// Linkers can exist before any session, so their table belongs to the process.
 static LINKERS: Table<Linker> = Table::new(Kind::Linker);
 
-/// What is to be linked, and what came of it.
+/// The inputs and the result of a link.
 #[derive(Debug, Default)]
 pub struct Linker {
     inputs: Mutex<Vec<(String, Vec<u8>)>>,
-    /// The program is given a pointer into it, so it stays as it is.
+    /// The program holds a pointer into it, so it must not change.
     output: Mutex<Option<Vec<u8>>>,
 }
 
-/// Why nothing was linked.
+/// Why linking failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkError {
     Handle,
     /// Only bitcode can be linked.
     Input,
-    /// It cannot be read.
+    /// The file cannot be read.
     File,
     OutOfMemory,
-    /// There is no session, or it failed.
+    /// The session could not be opened or has failed.
     Session,
     Link,
 }
@@ -67,7 +67,7 @@ impl Linker {
         self.add(kind, path.to_owned(), &bytes)
     }
 
-    /// Links for the current device. The result is the linker's, and lives as long.
+    /// Links for the current device. The linker owns the result.
     pub fn complete(&self) -> Result<(*mut c_void, usize), LinkError> {
         let mut output = self.output.lock();
         if output.is_none() {

@@ -1,16 +1,17 @@
-//! Whether the link is alive: heartbeats, the end of a silent link, and the lines on stderr about it.
+//! Link liveness: heartbeats, the timeout of a silent link, and its messages on stderr.
 //!
-//! A socket can stay open while nothing passes any more: behind a proxy whose other side is gone, or in a network that drops
-//! packets. One thread looks at the connection several times per timeout. It takes only what has arrived and leaves sending to the
-//! sender, so no state of the socket blocks it.
+//! A socket can stay open after traffic has stopped: behind a proxy whose peer is gone, or in a network that drops
+//! packets. One thread checks the connection several times per timeout. It reads only what has arrived and leaves sending
+//! to the sender thread, so no state of the socket blocks it.
 //!
-//! * Any received byte is a sign of life. So are send queues that the kernel is emptying: a slow link is not a dead one. Where
-//!   several links share the stream, all that have a queue must move: a Ping that leaves over one of them says nothing of another.
-//! * Without a sign of life a Ping is sent. The worker's reader answers it and never waits for the device, so a long kernel does not
-//!   look like a dead link.
-//! * After the silence timeout the sockets are shut down. The thread that reads, or the sender, finds that out and reattaches.
-//! * Silence is counted in steps of at most two ticks. A program that was stopped, or got no processor time, did not listen in the
-//!   meantime, and that is not the silence of the worker.
+//! * Any received byte is a sign of life. So are send queues that the kernel is draining: a slow link is not a dead one.
+//!   Where several links share the stream, every link with a queue must drain: a Ping sent over one link proves nothing
+//!   about another.
+//! * Without a sign of life a Ping is sent. The worker's reader answers it and never waits for the device, so a long
+//!   kernel does not look like a dead link.
+//! * After the silence timeout the sockets are shut down. The reading thread or the sender thread notices and reattaches.
+//! * Silence is counted in steps of at most two ticks. A program that was stopped or got no CPU time did not listen, and
+//!   that time must not count as silence of the worker.
 
 use std::fmt;
 use std::io;
@@ -28,20 +29,20 @@ use crate::incoming::{Arrived, ReadError};
 use crate::outgoing::spawn_quietly;
 use crate::trace;
 
-/// The silence timeout where none is configured. With the time to notice and to reattach a program goes on within 15 s.
+/// The default silence timeout. Including detection and reattaching, a program continues within 15 s.
 pub const DEFAULT_SILENCE_TIMEOUT: Duration = Duration::from_secs(12);
-/// The shortest that can be configured.
+/// The shortest silence timeout that can be configured.
 pub const SHORTEST_SILENCE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The longest time between two looks. A worker that ends a connection to move a session waits for one of them.
+/// The longest time between two checks. A worker that closes a connection to migrate a session waits for the next check.
 const LONGEST_TICK: Duration = Duration::from_secs(1);
 /// The longest time without a sign of life before a Ping is sent, while a call waits and while none does.
 const LONGEST_BEAT: Duration = Duration::from_secs(2);
 const LONGEST_IDLE_BEAT: Duration = Duration::from_secs(4);
-/// How long a call waits for the network before the user reads about it.
+/// How long a call waits for the network before a message is printed.
 const LONGEST_NOTICE: Duration = Duration::from_secs(5);
 
-/// When what is done about silence, all derived from the silence timeout.
+/// Intervals and timeouts, all derived from the silence timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Timing {
     tick: Duration,
@@ -52,7 +53,7 @@ struct Timing {
 }
 
 impl Timing {
-    /// Without a timeout there are no beats either: only the end of a connection is noticed.
+    /// Without a timeout there are no heartbeats either: only a closed connection is noticed.
     fn new(timeout: Option<Duration>) -> Timing {
         let Some(timeout) = timeout else {
             let never = Duration::MAX;
@@ -74,12 +75,12 @@ impl Timing {
     }
 }
 
-/// What the holder of the reader's role does. Only that thread writes to it.
+/// Activity of the reader. Written only by the holder of the reader role.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// Bytes received so far.
     bytes: AtomicU64,
-    /// The holder waits for the socket.
+    /// The reader is waiting for the socket.
     receiving: AtomicBool,
 }
 
@@ -93,7 +94,7 @@ impl Heard {
         result
     }
 
-    /// Bytes have come.
+    /// Counts received bytes.
     #[inline]
     pub fn add(&self, bytes: usize) {
         self.bytes.store(self.bytes() + bytes as u64, Ordering::Relaxed);
@@ -104,7 +105,7 @@ impl Heard {
     }
 }
 
-/// What is known of the link's life.
+/// Liveness state of the connection.
 #[derive(Debug)]
 pub struct Liveness {
     timing: Timing,
@@ -119,46 +120,46 @@ pub struct Liveness {
 #[derive(Debug, Default)]
 struct Outage {
     silence: Duration,
-    /// How much of it a call has waited.
+    /// The part of it during which a call was waiting.
     waited: Duration,
     /// The silence when the last Ping was sent.
     pinged: Duration,
-    /// The user was told.
+    /// The message was printed.
     noticed: bool,
     /// The link was shut down because of its silence.
     ended: bool,
-    /// The connection is being replaced; why that has not succeeded yet.
+    /// Set while the connection is being replaced: the last error.
     reattaching: Option<String>,
 }
 
-/// What a look at the link has shown.
+/// Result of one check of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sign {
     Alive,
-    /// Nobody listens just now, or not all that has come can be taken.
+    /// The reader is busy elsewhere, or not everything that has arrived can be read.
     Unclear,
     Silent,
 }
 
-/// What the last look has seen.
+/// State at the previous check.
 #[derive(Debug)]
 struct Seen {
     when: Instant,
     heard: u64,
     generation: u64,
-    /// Of each link of the connection.
+    /// One entry per link of the connection.
     queues: Vec<Queue>,
 }
 
-/// The bytes that a link has yet to deliver, and those that it has.
+/// Bytes in a link's send queue, and bytes it has delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Queue {
     waiting: u64,
     delivered: u64,
 }
 
-/// Whether bytes waited at both looks, and every link where they did has delivered some meanwhile. What the kernel of a proxy takes
-/// at once says nothing.
+/// Whether bytes were queued at both checks, and every link with such a queue has delivered some since. Bytes that a
+/// proxy's kernel accepts at once prove nothing.
 fn are_draining(before: &[Queue], now: &[Queue]) -> bool {
     let full = || before.iter().zip(now).filter(|(before, now)| before.waiting > 0 && now.waiting > 0);
     before.len() == now.len()
@@ -186,14 +187,14 @@ impl Liveness {
         Ok(())
     }
 
-    /// Has the thread look now, such as at the end of the session.
+    /// Makes the thread check now, for example at the end of the session.
     pub fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
-    /// Runs something of the program's that waits for the network but for no reply.
+    /// Runs a wait of a program thread for the network that is not a wait for a reply.
     pub fn holding_up<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.held_up.fetch_add(1, Ordering::Relaxed);
         let result = wait();
@@ -201,7 +202,7 @@ impl Liveness {
         result
     }
 
-    /// The connection is about to be replaced. Returns why it broke.
+    /// Records that the connection is about to be replaced. Returns why it broke.
     pub fn begin_reattaching(&self, error: ReadError) -> ReadError {
         let mut outage = self.outage.lock();
         let error = match error {
@@ -217,14 +218,14 @@ impl Liveness {
         error
     }
 
-    /// An attempt to replace the connection failed.
+    /// Records a failed attempt to replace the connection.
     pub fn still_reattaching(&self, why: String) {
         self.outage.lock().reattaching = Some(why);
     }
 }
 
 impl Shared {
-    /// The connection was replaced.
+    /// Records that the connection was replaced.
     pub fn reattached(&self) {
         self.recovered(&mut self.liveness.outage.lock());
     }
@@ -239,7 +240,7 @@ impl Shared {
             let elapsed = now.duration_since(std::mem::replace(&mut seen.when, now)).min(2 * timing.tick);
             let sign = self.listen(&mut seen);
             self.judge(sign, elapsed);
-            // Short timeouts make short ticks, and this reads a file.
+            // A short timeout makes ticks short, and this check reads a file.
             if counted.elapsed() >= LONGEST_TICK && !self.callbacks.any_outstanding() {
                 counted = now;
                 alone::end_if_alone();
@@ -282,7 +283,7 @@ impl Shared {
         let first = self.link.lock().clone();
         let queue = |link: &Link| {
             let waiting = link.unacknowledged();
-            // A connection over anything but TCP has one link, so that all bytes went there.
+            // Without TCP the connection has only one link, so all bytes were sent over it.
             let delivered = link.acknowledged().unwrap_or_else(|| sent.saturating_sub(waiting));
             Queue { waiting, delivered }
         };
@@ -301,7 +302,7 @@ impl Shared {
             _ if reattaching || outage.ended => {}
             Sign::Alive => return self.recovered(&mut outage),
             Sign::Unclear => return,
-            // Nobody sends Pings, so silence means nothing.
+            // Pings are disabled, so silence means nothing.
             Sign::Silent if timing.timeout == Duration::MAX => return,
             Sign::Silent => {}
         }
@@ -317,7 +318,7 @@ impl Shared {
         }
         if outage.silence >= timing.timeout {
             outage.ended = true;
-            // Not the link of a later connection: that one is in place only after `begin_reattaching`.
+            // Cannot be the link of a later connection: that one is installed only after `begin_reattaching`.
             self.link.lock().shutdown();
             self.strands.shutdown();
             self.sender.look_at_link();
@@ -352,7 +353,7 @@ impl Shared {
     }
 }
 
-/// A time as people read it.
+/// Formats a duration in seconds.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {
@@ -374,7 +375,7 @@ mod tests {
         let slow = queue(1_400_000, 2_073_804);
         assert!(are_draining(&[queue(0, 100), stuck], &[queue(0, 100), slow]));
         assert!(are_draining(&[queue(16, 100), stuck], &[queue(16, 116), slow]));
-        // Bytes that wait at one of the looks only, and links that were added meanwhile.
+        // Bytes queued at only one of the checks, and links added in between.
         assert!(!are_draining(&[queue(0, 100)], &[queue(50, 150)]));
         assert!(!are_draining(&[queue(50, 100)], &[queue(0, 150)]));
         assert!(!are_draining(&[stuck], &[slow, slow]));

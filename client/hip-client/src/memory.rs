@@ -1,4 +1,5 @@
-//! Which memory exists: allocations of the devices, pinned host ranges, and the ledger that makes out-of-memory synchronous.
+//! The memory map of a session: device allocations, pinned host ranges, and the ledger that makes out-of-memory
+//! synchronous.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::arena::Arena;
 
-/// What a range of addresses is.
+/// The kind of an address range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// hipMalloc and its relatives.
@@ -25,7 +26,7 @@ pub enum Kind {
     Managed,
 }
 
-/// One range.
+/// One address range.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocation {
     pub start: u64,
@@ -34,11 +35,11 @@ pub struct Allocation {
     /// Index of the visible device that was current.
     pub device: usize,
     pub flags: u32,
-    /// Counts allocations of this process, for HIP_POINTER_ATTRIBUTE_BUFFER_ID.
+    /// Allocation counter of this process, for HIP_POINTER_ATTRIBUTE_BUFFER_ID.
     pub id: u64,
     /// The pool it came from, or 0.
     pub pool: u64,
-    /// Where kernels find it; 0 if they do not see it.
+    /// Its device address; 0 if it is not mapped for kernels.
     pub view: u64,
 }
 
@@ -47,7 +48,7 @@ impl Allocation {
         self.start + self.bytes
     }
 
-    /// Whether the program itself may read and write it.
+    /// Whether the program itself can read and write it.
     pub fn is_host(&self) -> bool {
         matches!(self.kind, Kind::Host | Kind::Registered | Kind::Managed)
     }
@@ -63,7 +64,7 @@ pub struct AddressSpace {
     next_id: AtomicU64,
 }
 
-/// A pointer, classified.
+/// Classification of a pointer.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     Device,
@@ -81,7 +82,7 @@ impl AddressSpace {
         }
     }
 
-    /// Mints an address for a new device range and books it.
+    /// Allocates an address for a new device range and records the range.
     pub fn reserve(
         &self,
         bytes: u64,
@@ -94,17 +95,17 @@ impl AddressSpace {
         Some(self.insert(start, bytes, kind, device, flags, pool))
     }
 
-    /// Takes addresses for which there is no allocation yet.
+    /// Takes addresses without recording an allocation.
     pub fn take_addresses(&self, bytes: u64) -> Option<u64> {
         self.arena.lock().take(bytes)
     }
 
-    /// Gives them back.
+    /// Returns addresses from [`take_addresses`](Self::take_addresses).
     pub fn return_addresses(&self, start: u64, bytes: u64) {
         self.arena.lock().give_back(start, bytes);
     }
 
-    /// Books a host range.
+    /// Records a range at a known address.
     pub fn insert(
         &self,
         start: u64,
@@ -121,14 +122,14 @@ impl AddressSpace {
         allocation
     }
 
-    /// Says where kernels find the range that starts at `start`; 0 for nowhere.
+    /// Sets the device address of the range that starts at `start`; 0 for none.
     pub fn show(&self, start: u64, view: u64) {
         if let Some(allocation) = self.ranges.write().get_mut(&start) {
             allocation.view = view;
         }
     }
 
-    /// An address for memory that has one elsewhere too. `release_view` gives it back.
+    /// Allocates a device address for memory that also has a host address. `release_view` frees it.
     pub fn reserve_view(&self, bytes: u64) -> Option<u64> {
         self.arena.lock().take(bytes)
     }
@@ -137,7 +138,7 @@ impl AddressSpace {
         self.arena.lock().give_back(view, bytes);
     }
 
-    /// Forgets the range that starts at `start`. Its addresses are handed out again only after a while.
+    /// Removes the range that starts at `start`. Its addresses are quarantined before they are reused.
     pub fn remove(&self, start: u64) -> Option<Allocation> {
         let allocation = self.ranges.write().remove(&start)?;
         if self.is_device_address(start) {
@@ -146,7 +147,7 @@ impl AddressSpace {
         Some(allocation)
     }
 
-    /// The range that holds `address`.
+    /// The range that contains `address`.
     pub fn find(&self, address: u64) -> Option<Allocation> {
         let ranges = self.ranges.read();
         let (_, allocation) = ranges.range(..=address).next_back()?;
@@ -165,7 +166,7 @@ impl AddressSpace {
         }
         let mut allocation = self.find(address).ok_or(hipErrorInvalidValue)?;
         let end = address.checked_add(bytes).ok_or(hipErrorInvalidValue)?;
-        // Mappings that follow one another are one range.
+        // Adjacent mappings count as one range.
         while end > allocation.end() && allocation.kind == Kind::Virtual {
             let next = self.find(allocation.end()).filter(|next| next.start == allocation.end());
             allocation = next.ok_or(hipErrorInvalidValue)?;
@@ -177,25 +178,25 @@ impl AddressSpace {
         }
     }
 
-    /// The address under which kernels find `bytes` bytes of host memory, if they do.
+    /// The device address of `bytes` bytes of host memory, if they are mapped for kernels.
     pub fn view(&self, address: u64, bytes: u64) -> Option<u64> {
         let allocation = self.find(address).filter(|found| found.is_host() && found.view != 0)?;
         let end = address.checked_add(bytes)?;
         (end <= allocation.end()).then_some(allocation.view + (address - allocation.start))
     }
 
-    /// Where kernels find a range, or will once they are shown it; 0 for nowhere.
+    /// The device address of a range, including one that will be mapped on demand; 0 for none.
     pub fn seen_at(&self, allocation: &Allocation) -> u64 {
         let unseen = allocation.view == 0 && self.is_device_address(allocation.start);
         if unseen { allocation.start } else { allocation.view }
     }
 
-    /// Whether the program itself may read and write memory at `address`.
+    /// Whether the program itself can read and write memory at `address`.
     pub fn is_host(&self, address: u64) -> bool {
         self.find(address).map_or(!self.is_device_address(address), |found| found.is_host())
     }
 
-    /// Whether a new range would touch one that is there.
+    /// Whether a new range would overlap an existing one.
     pub fn overlaps(&self, start: u64, bytes: u64) -> bool {
         let ranges = self.ranges.read();
         let before = ranges.range(..start.saturating_add(bytes)).next_back();
@@ -207,7 +208,7 @@ impl AddressSpace {
         self.ranges.read().values().filter(|a| wanted(a)).copied().collect()
     }
 
-    /// Takes out every range that satisfies `gone`.
+    /// Removes every range that satisfies `gone`.
     pub fn remove_where(&self, gone: impl Fn(&Allocation) -> bool) -> Vec<Allocation> {
         let taken: Vec<Allocation> = self.ranges.read().values().filter(|a| gone(a)).copied().collect();
         for allocation in &taken {
@@ -217,7 +218,7 @@ impl AddressSpace {
     }
 }
 
-/// Memory of one device this session may use and does use. Booked here, so that hipMalloc can say no without asking.
+/// Device memory quota and usage of this session, so that hipMalloc can fail without a round trip.
 #[derive(Debug)]
 pub struct Ledger {
     quota: u64,

@@ -1,9 +1,9 @@
-//! Memory that both sides hold: pinned, registered and managed memory, and managed variables.
+//! Mirrors: memory that exists on client and worker. Pinned, registered and managed memory, and managed variables.
 //!
-//! The worker has a range of its own for each, under an address that kernels may use. What this side changed is sent before work
-//! that may look at it; what the device changed comes before the word that its work has ended. Each side finds what it changed
-//! by comparing with a twin, see the crate `mirror`: nothing is ever made inaccessible, so system calls, signal handlers and
-//! threads of the program notice nothing.
+//! For each mirror the worker has its own range, at an address that kernels can use. The client sends its changes before
+//! work that may read them; the worker sends the device's changes before the notification that its work has ended. Each
+//! side detects its changes by comparing with a twin (a shadow copy), see the crate `mirror`. No page is ever made
+//! inaccessible, so system calls, signal handlers and threads of the program are not affected.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -15,31 +15,31 @@ use parking_lot::{Mutex, MutexGuard};
 use wire::delta::Changes;
 use wire::{Failure, WireError};
 
-/// Messages of changes that are remembered until the worker says that it has them.
+/// Limit of change messages that are remembered until the worker confirms them.
 const MOST_UNDER_WAY: usize = 1024;
 
 /// The mirrors of a session.
 #[derive(Debug, Default)]
 pub struct Mirrors {
-    /// How many there are, so that programs without any do not look further.
+    /// Number of mirrors, a fast check for programs without any.
     live: AtomicUsize,
-    /// How much work was sent, and how much of it is known to have ended.
+    /// Work requests sent, and how many of them are known to have ended.
     sent: AtomicU64,
     ended: AtomicU64,
-    /// Held from the comparison until what it found is sent, so that changes are sent in the order they were made.
+    /// Locked from the comparison until its result is sent, so that changes are sent in the order they were made.
     order: Mutex<()>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the address kernels use.
+    /// By device address.
     mirrors: BTreeMap<u64, Mirror>,
-    /// The same by the address the program uses.
+    /// Device address by host address.
     hosts: BTreeMap<u64, u64>,
-    /// How many times changes were sent.
+    /// Number of change messages sent.
     sent: u64,
-    /// What was sent and may not have arrived: by number, the addresses of changed bytes.
+    /// Change messages that may not have arrived: number and changed device addresses.
     under_way: VecDeque<(u64, Vec<Range<u64>>)>,
     tracker: Option<Option<Arc<Tracker>>>,
 }
@@ -47,11 +47,11 @@ struct State {
 #[derive(Debug)]
 struct Mirror {
     twin: Twin,
-    /// Where the program has it.
+    /// Host address.
     host: u64,
 }
 
-/// Bytes that arrive go to a mirror: nothing is compared until they are there.
+/// Locks the mirrors while bytes are being received into one, so that nothing is compared until they are complete.
 #[derive(Debug)]
 pub struct Arrival<'a> {
     state: MutexGuard<'a, State>,
@@ -60,20 +60,21 @@ pub struct Arrival<'a> {
 }
 
 impl Mirrors {
-    /// Whether there is any.
+    /// Whether there is any mirror.
     #[inline]
     pub fn any(&self) -> bool {
         self.live.load(Ordering::Acquire) > 0
     }
 
-    /// Adds memory at `host` that the worker has zeroed at `device`. `own` memory is this library's, whole pages of it.
+    /// Adds memory at `host` that the worker has zeroed at `device`. `own`: the memory was allocated by this library, in
+    /// whole pages.
     ///
     /// # Safety
     /// The memory is readable and writable until `remove`.
     pub unsafe fn insert(&self, host: u64, device: u64, bytes: usize, own: bool) -> std::io::Result<()> {
         let mut state = self.state.lock();
         let tracker = state.tracker.get_or_insert_with(open_tracker).clone();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let twin = unsafe { Twin::new(host as *mut u8, bytes, tracker.as_ref().filter(|_| own)) }?;
         state.mirrors.insert(device, Mirror { twin, host });
         state.hosts.insert(host, device);
@@ -81,7 +82,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Forgets one; its memory may go afterwards.
+    /// Removes a mirror; its memory may be freed afterwards.
     pub fn remove(&self, device: u64) {
         let mut state = self.state.lock();
         if let Some(gone) = state.mirrors.remove(&device) {
@@ -90,29 +91,29 @@ impl Mirrors {
         self.live.store(state.mirrors.len(), Ordering::Release);
     }
 
-    /// Work was sent that may change mirrors.
+    /// Counts work that was sent and may change mirrors.
     #[inline]
     pub fn worked(&self) {
         self.sent.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How much work was sent so far.
+    /// Number of work requests sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }
 
-    /// All work up to `sent` has ended, and this side was told what it changed.
+    /// Records that all work up to `sent` has ended and its changes have been received.
     pub fn ended(&self, sent: u64) {
         self.ended.fetch_max(sent, Ordering::AcqRel);
     }
 
-    /// Whether the device may have changed some without this side having been told.
+    /// Whether the device may have made changes that have not been received.
     pub fn may_lag(&self) -> bool {
         self.any() && self.ended.load(Ordering::Acquire) < self.sent()
     }
 
-    /// Sends what this side has changed, through `post`, which is given a number and changes. `look` is shown the
-    /// memory around them.
+    /// Sends the changes made on the client. `post` receives a message number and the changes; `look` receives the memory
+    /// around them.
     pub fn flush(
         &self,
         mut look: impl FnMut(&[u8]),
@@ -136,7 +137,7 @@ impl Mirrors {
                 return Ok(());
             }
             let number = state.sent(&body);
-            // Not held while sending: making room may mean reading, and what is read may be changes.
+            // Unlocked while sending: waiting for room may read frames, and those may contain changes.
             drop(state);
             post(number, &body)?;
             if !more {
@@ -147,7 +148,7 @@ impl Mirrors {
         }
     }
 
-    /// Takes what the worker says the device has changed, which had `taken` of our changes by then.
+    /// Applies the device's changes. `taken` is the last of our change messages that the worker had applied by then.
     pub fn take(&self, taken: u64, body: &[u8]) -> Result<(), WireError> {
         let mut state = self.state.lock();
         while state.under_way.front().is_some_and(|(number, _)| *number <= taken) {
@@ -160,7 +161,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Where the program has `bytes` bytes that kernels find at `address`, if they are a mirror's.
+    /// Host address of `bytes` bytes at device address `address`, if they lie in a mirror.
     pub fn host_of(&self, address: u64, bytes: u64) -> Option<u64> {
         if !self.any() {
             return None;
@@ -171,7 +172,8 @@ impl Mirrors {
         (at.checked_add(bytes)? <= mirror.twin.bytes() as u64).then_some(mirror.host + at)
     }
 
-    /// Called before `bytes` bytes that were read from a mirror's own address arrive at `host`; `None` if that is no mirror.
+    /// Called before `bytes` bytes read from a mirror's device address are received at `host`. `None` if `host` is not in
+    /// a mirror.
     pub fn expect(&self, host: u64, bytes: usize) -> Option<Arrival<'_>> {
         if !self.any() {
             return None;
@@ -185,7 +187,7 @@ impl Mirrors {
 }
 
 impl State {
-    /// Notes what is about to be sent; returns its number.
+    /// Records a change message that is about to be sent; returns its number.
     fn sent(&mut self, body: &[u8]) -> u64 {
         self.sent += 1;
         let mut changed: Vec<Range<u64>> = Vec::new();
@@ -199,7 +201,7 @@ impl State {
                 }
             });
         }
-        // Only threads that race with kernels would miss what is forgotten here.
+        // Dropping an entry affects only threads that race with kernels.
         if self.under_way.len() == MOST_UNDER_WAY {
             self.under_way.pop_front();
         }
@@ -207,7 +209,7 @@ impl State {
         self.sent
     }
 
-    /// Takes bytes of the device, but for those that a change of ours is on the way to: it comes after them.
+    /// Applies bytes from the device, except those covered by our changes in flight, which the worker applies later.
     fn accept(&mut self, address: u64, bytes: &[u8]) {
         let end = address + bytes.len() as u64;
         let mut ours: Vec<Range<u64>> = Vec::new();
@@ -229,7 +231,7 @@ impl State {
     fn put(&mut self, address: u64, bytes: &[u8]) {
         let Some((start, mirror)) = self.mirrors.range_mut(..=address).next_back() else { return };
         let at = (address - start) as usize;
-        // What was freed meanwhile is nobody's.
+        // Ignores memory that was freed meanwhile.
         if at.checked_add(bytes.len()).is_some_and(|end| end <= mirror.twin.bytes()) {
             mirror.twin.accept(at, bytes);
         }
@@ -237,7 +239,7 @@ impl State {
 }
 
 impl Arrival<'_> {
-    /// The bytes are there: both sides have them.
+    /// Marks the received bytes as equal on both sides.
     pub fn arrived(mut self, bytes: &[u8]) {
         if let Some(mirror) = self.state.mirrors.get_mut(&self.address) {
             mirror.twin.agree(self.at, bytes);
@@ -249,7 +251,7 @@ fn open_tracker() -> Option<Arc<Tracker>> {
     let tracker = Tracker::open();
     if let Err(error) = &tracker {
         crate::trace::debug(format_args!(
-            "the kernel does not tell which pages were written ({error}): large mapped memory is compared as a whole"
+            "the kernel cannot report written pages ({error}): large mapped memory is compared as a whole"
         ));
     }
     tracker.ok().map(Arc::new)
@@ -270,7 +272,7 @@ mod tests {
         mirrors
     }
 
-    /// What the device's side tells when it has changed these bytes.
+    /// The worker's message when the device has changed these bytes.
     fn changed(at: usize, values: &[u8]) -> Vec<u8> {
         let (mut now, mut body) = ([0; 64], Vec::new());
         now[at..at + values.len()].copy_from_slice(values);
@@ -302,9 +304,9 @@ mod tests {
         write(10, 2);
         let second = flush(&mirrors);
         assert_eq!(second[0].0, 2);
-        // The worker had the first when it looked, and the device wrote all around.
+        // The worker had applied the first change when it compared, and the device wrote around it.
         mirrors.take(1, &changed(8, &[7, 7, 1, 7, 7])).unwrap();
-        assert_eq!(flush(&mirrors).len(), 0, "nothing of this is ours to tell");
+        assert_eq!(flush(&mirrors).len(), 0, "none of these changes are the client's");
         mirrors.take(2, &changed(20, &[5])).unwrap();
         mirrors.remove(AT);
         assert_eq!(memory[8..13], [7, 7, 2, 7, 7]);

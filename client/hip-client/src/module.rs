@@ -1,4 +1,4 @@
-//! Loaded code objects: placed, described and looked up on the client, so that loading asks nothing of the worker.
+//! Loaded code objects: placed, parsed and looked up on the client, so that loading needs no round trip.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::runtime::Runtime;
 use crate::upload;
 use crate::variables;
 
-/// Set in the cookie of a module's own managed variables, which tells them from those of registered binaries.
+/// Set in the cookie of managed variables of a loaded module, to distinguish them from those of registered binaries.
 const OF_MODULES: u64 = 1 << 63;
 
 /// A code object on a device.
@@ -25,7 +25,7 @@ const OF_MODULES: u64 = 1 << 63;
 pub struct Module {
     pub id: u64,
     pub device: usize,
-    /// Where it is loaded; symbol addresses are relative to it.
+    /// Load address; symbol addresses are relative to it.
     pub base: u64,
     pub code: CodeObject,
     functions: Mutex<HashMap<String, Arc<Function>>>,
@@ -40,7 +40,7 @@ pub struct Function {
     pub kernel: Kernel,
     /// For hipKernelNameRef: the name, NUL-terminated.
     pub c_name: std::ffi::CString,
-    /// What hipFuncSetAttribute changed.
+    /// Attributes changed by hipFuncSetAttribute.
     pub attributes: Mutex<HashMap<u32, i32>>,
 }
 
@@ -58,7 +58,7 @@ impl Runtime {
         Ok(module)
     }
 
-    /// `reported` is set when a line has said that there is no code for the device, and keeps others from saying it again.
+    /// `reported` is set once a line about missing code for the device was printed, to print it only once.
     fn load_from(
         &self,
         device: usize,
@@ -100,7 +100,7 @@ impl Runtime {
             .modules
             .insert_with(|id| Module { id, device, base: place.start, code, functions: Mutex::default() })
             .ok_or(hipErrorOutOfMemory)?;
-        // The lock is held until the frame is in the ring: a second load of the same image must not overtake the bytes.
+        // Locked until the frame is in the ring: a second load of the same image must not overtake the bytes.
         let mut sent = self.sent_images.lock();
         let known = !sent.insert(hash) || self.connection.has_content(&hash);
         let body = if known { Arc::from([]) } else { image };
@@ -126,7 +126,7 @@ impl Runtime {
         self.post(&wire::UnloadModule { module: id }, &[])
     }
 
-    /// The kernel of that name; defined on the worker when it is first asked for.
+    /// Looks up a kernel by name; defines it on the worker on first use.
     pub fn function(&self, module: &Module, name: &str) -> Result<Arc<Function>, hipError_t> {
         let mut functions = module.functions.lock();
         if let Some(function) = functions.get(name) {
@@ -159,7 +159,7 @@ impl Runtime {
         self.place_of(module, name)
     }
 
-    /// Where a module has a symbol.
+    /// Address and size of a symbol of a module.
     fn place_of(&self, module: &Module, name: &str) -> Result<(u64, u64), hipError_t> {
         let symbol = module.code.symbol(name).ok_or(hipErrorNotFound)?;
         if self.connection.capabilities() & capability::PLACED_MODULES != 0 {
@@ -169,7 +169,7 @@ impl Runtime {
         Ok((reply.address, reply.bytes))
     }
 
-    /// The module a registered binary became on `device`; loaded on first use.
+    /// The module of a registered binary on `device`; loaded on first use.
     pub fn binary_module(&self, device: usize, binary: &registry::Binary) -> Result<Arc<Module>, hipError_t> {
         let mut binaries = self.binaries.lock();
         if let Some(module) = binaries.get(&(binary.id, device)) {
@@ -186,23 +186,23 @@ impl Runtime {
         Ok(module)
     }
 
-    /// Gives the managed variables of a loaded module memory: the compiler leaves the first value of `x` in `x.managed`.
+    /// Allocates the managed variables of a loaded module: the compiler stores the initial value of `x` in `x.managed`.
     fn make_variables(&self, module: &Module) -> Result<(), hipError_t> {
         let own = module.id | OF_MODULES;
         for symbol in module.code.symbols() {
             let Some(name) = symbol.name.strip_suffix(".managed") else { continue };
             let Ok(name) = std::ffi::CString::new(name) else { continue };
-            // What no file part holds begins as zeros, as the memory does.
+            // A symbol without file contents starts as zeros, like the memory.
             let first = module.code.bytes_at(symbol.value, symbol.size as usize);
             let first = first.map_or(std::ptr::null(), <[u8]>::as_ptr);
-            // SAFETY: null, or as many bytes as the symbol has; the name ends with a NUL.
+            // SAFETY: null, or as many bytes as the symbol has; the name is NUL-terminated.
             let made = unsafe { variables::add(own, first, name.as_ptr(), symbol.size as usize, 256) };
             made.ok_or(hipErrorOutOfMemory)?;
         }
         self.place_variables(module.device, own, module)
     }
 
-    /// Tells a module where the managed variables of its binary are: it has a pointer to each, under the variable's name.
+    /// Writes the addresses of managed variables into a module: it has a pointer to each, under the variable's name.
     fn place_variables(&self, device: usize, binary: u64, module: &Module) -> Result<(), hipError_t> {
         let variables = variables::of_binary(binary);
         if variables.is_empty() {
@@ -212,7 +212,7 @@ impl Runtime {
         for variable in variables {
             let Ok((pointer, _)) = self.place_of(module, &variable.name) else { continue };
             let view = self.memory.view(variable.address, variable.bytes).ok_or(hipErrorInvalidSymbol)?;
-            // On a stream that nothing holds up, and waited for: kernels of any stream may follow.
+            // On a new non-blocking stream, and synchronously: kernels on any stream may follow.
             let own = crate::calls::stream::create_on(self, device, hipStreamNonBlocking, 0, Vec::new())?;
             let operation = wire::Write { stream: own, destination: pointer };
             let written = self.call_with_body(&operation, &view.to_le_bytes());
@@ -223,7 +223,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The kernel behind a host stub on `device`.
+    /// The kernel of a host stub on `device`.
     #[inline]
     pub fn stub(&self, device: usize, stub: usize) -> Result<Arc<Function>, hipError_t> {
         if let Some(function) = self.stubs.read().get(&(stub, device)) {
@@ -241,19 +241,19 @@ impl Runtime {
         Ok(function)
     }
 
-    /// Another library has a kernel at this address now.
+    /// Drops a cached stub whose address another library has registered.
     #[cold]
     pub fn forget_stub(&self, stub: usize) {
         self.stubs.write().retain(|(address, _), _| *address != stub);
     }
 
-    /// Address and size of the device variable behind a host shadow, on `device`.
+    /// Address and size of the device variable of a host shadow variable, on `device`.
     pub fn symbol(&self, device: usize, symbol: &Symbol) -> Result<(u64, u64), hipError_t> {
         let module = self.binary_module(device, &symbol.binary)?;
         self.global(&module, &symbol.name()).map_err(|_| hipErrorInvalidSymbol)
     }
 
-    /// Forgets what a binary had loaded, when its library is closed; `stubs` are its kernels.
+    /// Unloads the modules of a binary when its library is closed; `stubs` are its kernels.
     pub fn unload_binary(&self, binary: u64, stubs: &[usize]) {
         for device in 0..self.devices.len() {
             let Some(module) = self.binaries.lock().remove(&(binary, device)) else { continue };

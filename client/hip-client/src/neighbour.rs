@@ -1,25 +1,26 @@
-//! A worker on the same machine whose device memory is the memory of one of its processes: large copies need no socket.
+//! Direct copies to a worker on the same machine whose device memory is the memory of one of its processes
+//! (process_vm_writev and process_vm_readv instead of a socket).
 //!
-//! Reaches into a process of the same user only, and only where the worker asked for it over a unix socket whose other end the
-//! kernel vouches for. Who copies sees to the order with streams first.
+//! Accesses only a process of the same user, and only if the worker offered it over a unix socket whose peer credentials
+//! the kernel confirms. The caller must first synchronize with the stream.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use transport::Link;
 use wire::Welcome;
 
-/// The most that one system call is given.
+/// The most bytes per system call.
 const MOST: usize = 1 << 30;
 
 #[derive(Debug)]
 pub struct Neighbour {
     pid: libc::pid_t,
-    /// The system does not let us.
+    /// The kernel denied access; it is not tried again.
     refused: AtomicBool,
 }
 
 impl Neighbour {
-    /// The process that a worker names, if it may be believed.
+    /// The process that the worker names, if it is trustworthy.
     pub fn of(link: &Link, welcome: &Welcome) -> Option<Neighbour> {
         let pid = libc::pid_t::try_from(welcome.neighbour).ok().filter(|pid| *pid > 0)?;
         let peer = link.unix_peer()?;
@@ -28,22 +29,23 @@ impl Neighbour {
         (peer.uid == user).then_some(Neighbour { pid, refused: AtomicBool::new(false) })
     }
 
-    /// Copies to device memory. False: nothing can be said of the memory there, and another way must be taken.
+    /// Copies to device memory. On false the memory there is undefined, and the caller must copy over the socket.
     pub fn write(&self, destination: u64, bytes: &[u8]) -> bool {
         self.each(bytes.len(), |at, length| {
             let ours = libc::iovec { iov_base: bytes[at..].as_ptr().cast_mut().cast(), iov_len: length };
             let theirs = libc::iovec { iov_base: (destination as usize + at) as *mut _, iov_len: length };
-            // SAFETY: our side is readable for its length; the other side is not memory of this process.
+            // SAFETY: the local range is readable for its length; the remote range is not memory of this process.
             unsafe { libc::process_vm_writev(self.pid, &ours, 1, &theirs, 1, 0) }
         })
     }
 
-    /// Copies from device memory. False as above.
+    /// Copies from device memory. On false the contents of `into` are undefined, and the caller must copy over the
+    /// socket.
     pub fn read(&self, source: u64, into: &mut [u8]) -> bool {
         self.each(into.len(), |at, length| {
             let ours = libc::iovec { iov_base: into[at..].as_mut_ptr().cast(), iov_len: length };
             let theirs = libc::iovec { iov_base: (source as usize + at) as *mut _, iov_len: length };
-            // SAFETY: our side is writable for its length; the other side is not memory of this process.
+            // SAFETY: the local range is writable for its length; the remote range is not memory of this process.
             unsafe { libc::process_vm_readv(self.pid, &ours, 1, &theirs, 1, 0) }
         })
     }
@@ -79,7 +81,7 @@ mod tests {
         let mut back = vec![0; 10_000];
         assert!(own.read(there.as_ptr() as u64, &mut back) && back == there);
         assert!(!own.read(0x10, &mut back));
-        assert!(!own.read(there.as_ptr() as u64, &mut back), "not again");
+        assert!(!own.read(there.as_ptr() as u64, &mut back), "not tried again");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How many workgroups of a kernel fit on a compute unit: arithmetic on the code object's own numbers.
+//! Occupancy: how many workgroups of a kernel fit on a compute unit, computed from the code object's resource counts.
 
 use code_object::Kernel;
 
@@ -35,7 +35,7 @@ pub fn groups_per_compute_unit(kernel: &Kernel, block: u32, dynamic_lds: u64, ld
     by_registers.min(by_lds)
 }
 
-/// The block size that keeps most waves resident, and the grid that fills the device with it.
+/// The block size with the most resident waves, and the grid that fills the device with it.
 pub fn best_block(
     kernel: &Kernel,
     dynamic_lds: impl Fn(u32) -> u64,

@@ -1,4 +1,5 @@
-//! The sending side of a connection: who writes the socket, and the thread that does it when nobody else will.
+//! The sending side of a connection: which thread writes to the socket, and the sender thread that writes posted
+//! requests.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -17,25 +18,25 @@ use crate::strands::Pace;
 use crate::trace::Counters;
 use crate::watch;
 
-/// How long the sender looks for more before it sleeps. Waking it costs the application a system call.
+/// How long the sender thread spins before it parks. Waking it costs the application a system call.
 const SPIN: Duration = Duration::from_micros(50);
-/// The same after it was in vain some times: the processor may be wanted by the worker beside us.
+/// Spin time after several spins found no work: a worker on the same machine may need the CPU.
 const SHORT_SPIN: Duration = Duration::from_micros(3);
-/// How often a writer that waits for the socket looks whether it should read as well.
+/// How often a writer blocked on the socket checks whether it should read as well.
 const WRITER_PATIENCE: Duration = Duration::from_millis(10);
 
-/// The state of the sending side; whoever holds its lock is the one that writes.
+/// The state of the sending side. The thread that holds its lock is the writer.
 #[derive(Debug)]
 pub struct Outgoing {
     pub lane: Lane,
     pub cursor: Cursor,
-    /// Unsequenced frames under way, which go between others.
+    /// Unsequenced frames being sent; they go between sequenced ones.
     control: Vec<u8>,
     control_sent: usize,
-    /// The links to spread over once the unsequenced frames under way are sent, the last of which says so.
+    /// Links to start spreading over once `control` is sent; its last frame is the Spread announcement.
     spreading: Option<Vec<Link>>,
     lengths: Vec<u64>,
-    /// Of what the socket had no room for at once.
+    /// Throughput while the socket buffer is full.
     pace: Pace,
     /// The connection failed; nothing is sent until it is replaced.
     pub broken: bool,
@@ -59,7 +60,7 @@ impl Outgoing {
         }
     }
 
-    /// Goes on with a new connection: `received` frames have arrived there.
+    /// Continues on a new connection whose worker has `received` frames.
     pub fn resume(&mut self, link: Link, received: u64) {
         self.lane = Lane::new(link);
         self.spreading = None;
@@ -70,18 +71,18 @@ impl Outgoing {
     }
 }
 
-/// What other threads know of the sending side without its lock.
+/// The part of the sending side that other threads access without its lock.
 #[derive(Debug, Default)]
 pub struct Sender {
     thread: OnceLock<Thread>,
     parked: AtomicBool,
-    /// The last frame that was given to the kernel whole.
+    /// The last frame that was completely written to the socket.
     sent: AtomicU64,
-    /// An acknowledgement to be sent, or 0.
+    /// The pending acknowledgement, or 0.
     acknowledgement: AtomicU64,
     ping: AtomicBool,
     pong: AtomicBool,
-    /// The connection may have ended.
+    /// Request to check whether the connection has ended.
     look: AtomicBool,
 }
 
@@ -95,10 +96,11 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes sure that the sender will look at what was just appended. No system call unless it sleeps.
+    /// Ensures that the sender thread sees what was just appended. No system call unless it is parked.
     #[inline]
     pub fn wake(&self) {
-        // Pairs with the fence in `run_sender`: either we see it parked, or it sees what we appended.
+        // Pairs with `barrier::heavy` in `run_sender`: either this thread sees `parked`, or the sender sees the appended
+        // frame.
         barrier::light();
         if self.parked.load(Ordering::Relaxed) {
             self.unpark();
@@ -114,8 +116,8 @@ impl Sender {
         }
     }
 
-    /// Has an acknowledgement sent along with the next write; if the last one is still waiting for such a
-    /// write, there are none, and the sender is woken.
+    /// Queues an acknowledgement for the next write. If the previous one has not been written yet, no writes are
+    /// happening, and the sender thread is woken.
     pub fn acknowledge(&self, received: u64) {
         if self.acknowledgement.swap(received, Ordering::AcqRel) != 0 {
             self.wake();
@@ -127,7 +129,7 @@ impl Sender {
         self.wake();
     }
 
-    /// Has the sender replace the connection if it has ended.
+    /// Makes the sender thread replace the connection if it has ended.
     pub fn look_at_link(&self) {
         self.look.store(true, Ordering::Release);
         self.wake();
@@ -138,12 +140,12 @@ impl Sender {
         self.wake();
     }
 
-    /// Whether this is the sender's thread.
+    /// Whether the current thread is the sender thread.
     fn is_current(&self) -> bool {
         self.thread.get().is_some_and(|thread| thread.id() == std::thread::current().id())
     }
 
-    /// The last frame that was given to the kernel whole. Exact for who holds the lock of the sending side.
+    /// The last frame that was completely written to the socket. Exact for the holder of the outgoing lock.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }
@@ -155,15 +157,15 @@ impl Sender {
 }
 
 impl Shared {
-    /// Sends what there is to send, at least up to frame `until`, unless another thread is at it: that one
-    /// will not stop before it has seen our frames.
+    /// Sends pending frames, at least up to frame `until`. Returns at once if another thread is sending: that thread does
+    /// not stop before it has seen our frames.
     pub fn drain(&self, until: u64) -> Result<(), Broken> {
         loop {
             let Some(mut outgoing) = self.outgoing.try_lock() else { return Ok(()) };
             let result = self.drain_locked(&mut outgoing, until);
             drop(outgoing);
             result?;
-            // Pairs with the failed `try_lock` of a thread that appended while we were finishing.
+            // Pairs with the failed `try_lock` of a thread that appended while this one was finishing.
             fence(Ordering::SeqCst);
             if !self.has_work() {
                 return Ok(());
@@ -183,13 +185,13 @@ impl Shared {
             || self.strands.are_due()
     }
 
-    /// Whether there is anything to do for the sender.
+    /// Whether the sender thread has anything to do.
     fn is_wanted(&self) -> bool {
         self.has_work() || self.sender.look.load(Ordering::Relaxed)
     }
 
     fn drain_locked(&self, outgoing: &mut Outgoing, until: u64) -> Result<(), Broken> {
-        // Bytes that go no farther than the system's buffer say nothing of the link.
+        // Bytes that only reach the socket buffer do not measure the link.
         let mut full_since = None::<Instant>;
         loop {
             if outgoing.broken {
@@ -260,8 +262,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the socket takes bytes again; reads meanwhile if nobody else does, for the worker may be
-    /// waiting for exactly that.
+    /// Waits until the socket is writable. Reads meanwhile if no other thread does, because the worker may be blocked
+    /// until we read.
     fn wait_writable(&self, outgoing: &mut Outgoing) -> Result<(), Broken> {
         if self.sender.is_current() {
             return self.wait_until_writable(outgoing);
@@ -295,7 +297,7 @@ impl Shared {
         }
     }
 
-    /// Gives the connection up. Shutting it down makes whoever reads find out, and mend it.
+    /// Marks the connection as broken. Shutting it down makes the reading thread notice and replace it.
     fn break_off(&self, outgoing: &mut Outgoing) -> Broken {
         outgoing.broken = true;
         outgoing.lane.shutdown();
@@ -350,8 +352,8 @@ impl Shared {
     }
 }
 
-/// How long it is worth looking for more. A program that posts call upon call is never made to wake the sender; one that waits for
-/// every few calls does not pay for a sender that looks in vain.
+/// Adaptive spin time of the sender thread. A program that posts calls back to back never has to wake it; a program that
+/// waits after every few calls does not pay for fruitless spinning.
 #[derive(Debug)]
 struct Patience {
     spin: Duration,
@@ -364,15 +366,15 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// There was more to send after this time. Waking up is part of it, hence twice.
+    /// Adjusts to the time until there was more to send. The limit is 2 × SPIN because that time includes the wake-up.
     fn found_after(&mut self, idle: Duration) {
         self.spin = if idle < 2 * SPIN { SPIN } else { (self.spin / 2).max(SHORT_SPIN) };
     }
 }
 
-/// Starts a thread that takes none of the program's signals: its handlers expect its own threads.
+/// Starts a thread with all signals blocked: the program's signal handlers expect to run on its own threads.
 pub fn spawn_quietly(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
-    // SAFETY: both sets are local; the mask of this thread is put back as it was.
+    // SAFETY: both sets are local; the signal mask of this thread is restored.
     unsafe {
         let mut all = std::mem::zeroed();
         let mut before = std::mem::zeroed();

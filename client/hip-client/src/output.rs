@@ -1,5 +1,5 @@
-//! What kernels print, on this program's own standard streams: through C's buffers, so that it stays in order
-//! with what the program prints itself.
+//! Writes device printf output to this program's stdout and stderr, through C's stdio buffers so that it stays in order
+//! with the program's own output.
 
 unsafe extern "C" {
     static stdout: *mut libc::FILE;
@@ -7,8 +7,8 @@ unsafe extern "C" {
 }
 
 pub fn write(descriptor: u32, text: &[u8]) {
-    // SAFETY: C's streams are open unless the program closed them, which C's functions survive; the bytes are
-    // readable for the length passed.
+    // SAFETY: stdio streams are valid unless the program closed them, which C's functions survive; the bytes are readable
+    // for the length passed.
     unsafe {
         let stream = if descriptor == 2 { stderr } else { stdout };
         libc::fwrite(text.as_ptr().cast(), 1, text.len(), stream);

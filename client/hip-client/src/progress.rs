@@ -1,7 +1,8 @@
-//! What the client knows of how far streams and events have come, so that asking again and again costs no round trips.
+//! Client-side progress of streams and events, so that repeated polling costs no round trips.
 //!
-//! The worker says when something that was watched is reached. Its word travels in order with its replies, and it sweeps what
-//! is reached before every reply, so whatever else tells a program that its work is done tells it no sooner than this.
+//! The worker pushes a notification when a watched event or stream position is reached. Notifications are ordered with
+//! replies, and the worker sends all due ones before every reply. No other message can therefore reveal completed work
+//! earlier than its notification.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// What may be watched, by its number on the wire.
+/// Something that can be watched, by its number on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Watched {
     Event(u64),
     Stream(u64),
 }
 
-/// How far one event or stream has come. Each thing to be reached has a stamp, and later ones have greater stamps.
+/// Progress of one event or stream. Each recorded position has a stamp; later positions have greater stamps.
 #[derive(Debug, Default)]
 pub struct Mark {
     latest: AtomicU64,
@@ -24,24 +25,24 @@ pub struct Mark {
     reached: AtomicU64,
     status: AtomicI32,
     polled: AtomicBool,
-    /// Of a stream: how many requests of the session the newest stamp stands for. Held while the worker is asked, so that
-    /// stamps are sent in their order.
+    /// For a stream: the session's request count that the newest stamp covers. Locked while the request is sent, so that
+    /// stamps are sent in order.
     pub asked_at: Mutex<u64>,
 }
 
-/// What is known without asking.
+/// The state known without a round trip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Reached, with 0 or the error that came in between.
+    /// Reached, with 0 or the error that occurred before it.
     Reached(i32),
-    /// Watched: the worker will say.
+    /// Watched: the worker will send a notification.
     Pending,
-    /// Only the worker knows.
+    /// Needs a query to the worker.
     Unknown,
 }
 
 impl Mark {
-    /// Something new is to be reached: its stamp.
+    /// Starts a new position and returns its stamp.
     pub fn advance(&self) -> u64 {
         self.latest.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -50,18 +51,18 @@ impl Mark {
         self.latest.load(Ordering::Acquire)
     }
 
-    /// Something with this stamp is being watched.
+    /// Records that the worker was asked to watch this stamp.
     pub fn watch(&self, stamp: u64) {
         self.watched.fetch_max(stamp, Ordering::AcqRel);
     }
 
-    /// Everything up to this stamp is reached.
+    /// Records that everything up to this stamp is reached.
     pub fn reach(&self, stamp: u64, status: i32) {
         self.status.store(status, Ordering::Release);
         self.reached.fetch_max(stamp, Ordering::AcqRel);
     }
 
-    /// Where the newest thing stands.
+    /// State of the newest position.
     pub fn standing(&self) -> Standing {
         let latest = self.latest();
         if self.reached.load(Ordering::Acquire) >= latest {
@@ -73,7 +74,7 @@ impl Mark {
         }
     }
 
-    /// Whether the program has ever asked, and so will probably ask again.
+    /// Whether the program has ever polled, and so probably will again.
     pub fn is_polled(&self) -> bool {
         self.polled.load(Ordering::Relaxed)
     }
@@ -83,19 +84,19 @@ impl Mark {
     }
 }
 
-/// The marks that the worker may speak of.
+/// The marks that notifications of the worker update.
 #[derive(Debug, Default)]
 pub struct Progress {
     marks: Mutex<HashMap<Watched, Arc<Mark>>>,
 }
 
 impl Progress {
-    /// The mark of something, which the worker may speak of from now on.
+    /// Returns the mark of an event or stream, and registers it for notifications.
     pub fn mark(&self, what: Watched) -> Arc<Mark> {
         Arc::clone(self.marks.lock().entry(what).or_default())
     }
 
-    /// Has the worker's word reach a mark that exists already.
+    /// Registers an existing mark for notifications.
     pub fn attach(&self, what: Watched, mark: &Arc<Mark>) {
         self.marks.lock().insert(what, Arc::clone(mark));
     }

@@ -1,4 +1,4 @@
-//! How a session begins, and how it goes on when its connection breaks.
+//! Opens a session, and reattaches to it when its connection breaks.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,40 +13,40 @@ use crate::incoming::{Incoming, ReadError};
 use crate::reserve::Reservation;
 use crate::trace::{self, Counters};
 
-/// A worker that answered the Hello is alive; it may still have to start a device.
+/// Timeout for the Welcome. A worker that answered the Hello is alive, but may still have to start a device.
 const WELCOME_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a failure to open a session answers all further attempts.
+/// How long a failure to open a session is returned to further attempts without a retry.
 const FAILURE_MEMORY: Duration = Duration::from_secs(5);
-/// Between attempts to reconnect: doubled each time, up to the longest.
+/// Backoff between reconnect attempts: doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A program that has waited this long for its first connection says so, if it will wait as long again.
+/// A program that has waited this long for its first connection prints a notice, if at least as much time is left.
 const WAITING_NOTICE: Duration = Duration::from_secs(2);
-/// A host that refuses connections this long has no worker any more, whatever the grace period.
+/// A host that refuses connections for this long no longer has a worker, whatever the grace period.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
-/// How many workers may send us on before one has the session.
+/// How many redirects are followed before one worker must accept the session.
 const MOST_REDIRECTS: usize = 8;
 
-/// hipErrorOutOfMemory: what a session answers that was lost for want of memory.
+/// hipErrorOutOfMemory: the status of calls after the worker's process was killed for lack of memory.
 const STATUS_OUT_OF_MEMORY: i32 = 2;
 
-/// What identifies the session across connections.
+/// Identity of the session across connections.
 #[derive(Debug)]
 pub struct Session {
     id: u64,
     secret: [u8; 32],
     grace: Duration,
     pub capabilities: u64,
-    /// How long the worker took to answer, the network's part of it included.
+    /// Time until the worker replied, network latency included.
     pub distance: Duration,
-    /// Held as long as the session.
+    /// The address range of device memory, reserved for the lifetime of the session.
     _arena: Reservation,
 }
 
 /// Connects and opens a new session.
 pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
     let reservation = Reservation::find()
-        .map_err(|error| OpenError(format!("no address range for device memory can be reserved: {error}")))?;
+        .map_err(|error| OpenError(format!("cannot reserve an address range for device memory: {error}")))?;
     let hello =
         || Ok(Hello { arena_base: reservation.base(), arena_bytes: reservation.bytes(), ..hello(config)? });
     let (link, welcome, distance) = connect_first(config, hello)?;
@@ -56,7 +56,7 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
         drop(reservation);
         Reservation::at(welcome.arena_base, welcome.arena_bytes).map_err(|error| {
             OpenError(format!(
-                "the worker's address range {:#x} + {:#x} is taken in this process: {error}",
+                "the worker's address range {:#x} + {:#x} is already in use in this process: {error}",
                 welcome.arena_base, welcome.arena_bytes
             ))
         })?
@@ -79,18 +79,18 @@ pub fn open(config: &Config) -> Result<(Link, Session, Welcome), OpenError> {
     Ok((link, session, welcome))
 }
 
-/// The last failure to open a session, for a while. Held while a session is being opened.
+/// The last failure to open a session, with its time. Locked while a session is being opened.
 static LAST_FAILURE: Mutex<Option<(Instant, OpenError)>> = Mutex::new(None);
 
-/// In a forked child: the thread that may have been opening a session does not exist here.
+/// Runs in a forked child: the thread that may have held the lock does not exist here.
 pub fn forget_failures_after_fork() {
     if LAST_FAILURE.is_locked() {
-        // SAFETY: the child has one thread, and it is not inside `remember_failures`: it was in fork.
+        // SAFETY: the child has one thread, which called fork and so is not inside `remember_failures`.
         unsafe { LAST_FAILURE.force_unlock() };
     }
 }
 
-/// Answers attempts that follow a failed one closely with that failure, and shows each failure once.
+/// Returns a recent failure again instead of making another attempt, and prints each failure once.
 pub fn remember_failures<T>(attempt: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
     let mut last = LAST_FAILURE.lock();
     if let Some((when, error)) = &*last
@@ -107,8 +107,8 @@ pub fn remember_failures<T>(attempt: impl FnOnce() -> Result<T, OpenError>) -> R
 }
 
 impl Shared {
-    /// Replaces a broken connection and goes on where the session was, or ends the session. The caller holds
-    /// the reader's role; taking the writer's as well keeps everyone off the socket meanwhile.
+    /// Replaces a broken connection and continues the session, or ends the session. The caller holds the reader role;
+    /// this function takes the outgoing lock too, so no other thread uses the socket meanwhile.
     pub fn recover(&self, incoming: &mut Incoming, error: ReadError) {
         incoming.lane.shutdown();
         let error = self.liveness.begin_reattaching(error);
@@ -194,7 +194,7 @@ impl Shared {
                 _ => {}
             }
             if is_away(&error) && !self.closing.load(Ordering::Relaxed) {
-                // The worker is there and says that the session will be: no patience is lost with it.
+                // The worker is up and reports that the session will return: restart the timeout.
                 start = Instant::now();
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -213,7 +213,7 @@ impl Shared {
             if hopeless {
                 return Err(format!(
                     "the session with {place} is lost: the connection broke ({cause}) and {attempts} attempts in \
-                     {:.1} s did not bring it back: {}",
+                     {:.1} s did not restore it: {}",
                     start.elapsed().as_secs_f64(),
                     error.line()
                 ));
@@ -223,13 +223,13 @@ impl Shared {
         }
     }
 
-    /// Sees to it that the connection of this generation is replaced, by whoever reads or by this thread.
+    /// Waits until the connection of this generation is replaced, by the reading thread or by this one.
     pub fn mend(&self, generation: u64) {
         self.seek(|| self.generation.load(Ordering::Acquire) != generation);
     }
 }
 
-/// Connects another link to a session's connection.
+/// Connects an additional link (strand) to a session's connection.
 pub fn join(shared: &Shared, place: u16) -> Result<Link, TransportError> {
     let own = hello(&shared.config).map_err(|error| std::io::Error::other(error.0))?;
     let hello = Hello {
@@ -243,7 +243,7 @@ pub fn join(shared: &Shared, place: u16) -> Result<Link, TransportError> {
     Ok(link)
 }
 
-/// What this side can do.
+/// Capabilities of this client.
 fn capabilities(config: &Config) -> u64 {
     let heartbeat = if config.silence_timeout.is_some() { capability::HEARTBEAT } else { 0 };
     capability::PLACED_MODULES
@@ -271,25 +271,25 @@ fn hello(config: &Config) -> Result<Hello, OpenError> {
     })
 }
 
-/// Where a worker says that the session is now, or why we do not go there.
+/// The address that a redirecting worker names, or why the redirect is refused.
 fn moved(from: &Endpoint, error: &TransportError) -> Option<Result<Endpoint, String>> {
     let TransportError::Wire(WireError::Rejected { code: RejectCode::Moved, text }) = error else {
         return None;
     };
     let to = match text.parse::<Endpoint>() {
         Ok(to) => to,
-        Err(error) => return Some(Err(format!("{from} says that it moved, but not where: {error}"))),
+        Err(error) => return Some(Err(format!("{from} redirects to an invalid address: {error}"))),
     };
     let refused = match (from, &to) {
         (Endpoint::Tls { .. }, Endpoint::Tcp { .. } | Endpoint::Unix { .. }) => {
-            Some("which is not encrypted as this connection was")
+            Some("which is not encrypted, unlike this connection")
         }
-        // A path means something on one machine only.
+        // A socket path is valid on one machine only.
         (Endpoint::Tcp { host, .. }, Endpoint::Unix { .. }) if !is_here(host) => Some("on another machine"),
         _ => None,
     };
     Some(match refused {
-        Some(why) => Err(format!("{from} says that it moved to {to}, {why}")),
+        Some(why) => Err(format!("{from} redirects to {to}, {why}")),
         None => Ok(to),
     })
 }
@@ -302,7 +302,8 @@ fn is_away(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::Away, .. }))
 }
 
-/// Connects for the first time. A worker that cannot be reached yet may be starting, so attempts go on until the connect timeout.
+/// Makes the first connection. A worker that cannot be reached may be starting, so attempts continue until the connect
+/// timeout.
 fn connect_first(
     config: &Config,
     hello: impl Fn() -> Result<Hello, OpenError>,
@@ -330,8 +331,8 @@ fn connect_first(
     }
 }
 
-/// Whether a worker that is starting, or a network that is coming up, could be the reason. A wrong token, a failure of TLS or
-/// something else on the port is not cured by time.
+/// Whether a worker that is starting or a network that is coming up could be the cause. A wrong token, a TLS failure or a
+/// foreign service on the port will not go away.
 fn is_worth_another_attempt(error: &TransportError) -> bool {
     use std::io::ErrorKind;
     match error {
@@ -348,7 +349,7 @@ fn is_worth_another_attempt(error: &TransportError) -> bool {
     }
 }
 
-/// Whether a worker says that the session's process was ended for want of memory.
+/// Whether the worker reports that the session's process was killed for lack of memory.
 fn is_out_of_memory(error: &TransportError) -> bool {
     matches!(error, TransportError::Wire(WireError::Rejected { code: RejectCode::OutOfMemory, .. }))
 }
@@ -381,7 +382,7 @@ fn connect_within<Answer: Operation>(
     }
     let credentials = Credentials { token: config.token.as_deref(), secret };
     let patience = match secret {
-        // A session that is there needs no device to start. A connection that falls silent now is replaced like any other.
+        // An existing session has no device to start. A connection that is silent now is replaced like any other.
         Some(_) => config.silence_timeout.map_or(WELCOME_PATIENCE, |silence| silence.min(WELCOME_PATIENCE)),
         None => WELCOME_PATIENCE,
     };
@@ -389,7 +390,7 @@ fn connect_within<Answer: Operation>(
     Ok((link, answer, distance))
 }
 
-/// What was tried, what was found, what to do.
+/// Builds the error text: what was tried, what was found, what to do.
 fn explain(config: &Config, error: &TransportError) -> String {
     let endpoint = &config.endpoint;
     let advice = match error {
@@ -397,10 +398,10 @@ fn explain(config: &Config, error: &TransportError) -> String {
             "set REMORA_TOKEN or REMORA_TOKEN_FILE to the worker's token"
         }
         TransportError::Wire(WireError::Rejected { code: RejectCode::Version, .. }) => {
-            "use the client and the worker of one release"
+            "use client and worker of the same release"
         }
         TransportError::NoTrust { .. } => {
-            "set REMORA_TLS_CA to the file, or to the sha256:... the worker shows when it starts"
+            "set REMORA_TLS_CA to the CA file, or to the sha256:... fingerprint that the worker prints when it starts"
         }
         TransportError::Wire(_) => "see the worker's log, or try `remora doctor`",
         _ => {

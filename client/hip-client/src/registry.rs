@@ -1,7 +1,7 @@
-//! What the program's static constructors registered: fat binaries, kernel stubs, device variables.
+//! Objects registered by the program's static constructors: fat binaries, kernel stubs, device variables.
 //!
-//! Registration only writes these maps: it runs under the loader's lock, before main, perhaps for 100,000 kernels of which a
-//! handful will be launched. Images are looked at on first use.
+//! Registration only fills these maps: it runs under the loader's lock, before main, perhaps for 100,000 kernels of which
+//! a handful will be launched. Images are parsed on first use.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
@@ -19,7 +19,7 @@ pub struct Binary {
     pub id: u64,
     image: StaticPointer<u8>,
     parsed: OnceLock<Result<FatBinary, code_object::Error>>,
-    /// A line said that it has no code for a device.
+    /// A message was printed that it has no code for a device.
     pub reported: AtomicBool,
 }
 
@@ -29,12 +29,12 @@ pub struct Binary {
 #[derive(Clone, Copy, Debug)]
 struct StaticPointer<T>(*const T);
 
-// SAFETY: the memory behind it is immutable and outlives the registration.
+// SAFETY: the memory it points to is immutable and outlives the registration.
 unsafe impl<T> Send for StaticPointer<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for StaticPointer<T> {}
 
-/// A kernel stub or device variable: which binary it is in, under which name.
+/// A kernel stub or device variable: its binary and its name there.
 #[derive(Clone, Debug)]
 pub struct Symbol {
     pub binary: Arc<Binary>,
@@ -50,7 +50,7 @@ struct Registry {
     next_id: u64,
 }
 
-/// A binary and what was registered with it: what goes when it goes.
+/// A binary and the symbols registered with it, which are removed together.
 #[derive(Debug)]
 struct Registered {
     binary: Arc<Binary>,
@@ -61,11 +61,11 @@ struct Registered {
 static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
 
 impl Binary {
-    /// The parsed image; parsing happens once, at first use.
+    /// The image, parsed once on first use.
     pub fn fat_binary(&self) -> Result<&FatBinary, &code_object::Error> {
         self.parsed
             .get_or_init(|| {
-                // SAFETY: the compiler's wrapper points at a whole container, which stays mapped while registered.
+                // SAFETY: the compiler's wrapper points at a complete container, which stays mapped while registered.
                 let bytes = unsafe {
                     let size = code_object::fat_binary_size(self.image.0)?;
                     std::slice::from_raw_parts(self.image.0, size)
@@ -88,7 +88,7 @@ impl Symbol {
     }
 }
 
-/// Registers an image; the number is the cookie the program passes back.
+/// Registers an image; the number is the cookie that the program passes back.
 pub fn add_binary(image: *const u8) -> u64 {
     let mut registry = REGISTRY.write();
     registry.next_id += 1;
@@ -103,7 +103,7 @@ pub fn add_binary(image: *const u8) -> u64 {
     id
 }
 
-/// Registers a kernel; true if the address was registered before.
+/// Registers a kernel; true if the address was already registered.
 pub fn add_function(binary: u64, stub: usize, name: *const c_char) -> bool {
     let registry = &mut *REGISTRY.write();
     let Some(registered) = registry.binaries.get_mut(&binary) else { return false };
@@ -121,7 +121,7 @@ pub fn add_variable(binary: u64, variable: usize, name: *const c_char, bytes: us
     }
 }
 
-/// Forgets an image and all that is in it. Returns its kernel stubs as well.
+/// Removes an image and its symbols. Returns its kernel stubs as well.
 pub fn remove_binary(id: u64) -> Option<(Arc<Binary>, Vec<usize>)> {
     let registry = &mut *REGISTRY.write();
     let Registered { binary, functions, variables } = registry.binaries.remove(&id)?;
@@ -130,7 +130,7 @@ pub fn remove_binary(id: u64) -> Option<(Arc<Binary>, Vec<usize>)> {
     Some((binary, functions))
 }
 
-/// Forgets what is still a binary's own: another may have registered the same address since.
+/// Removes the symbols that still belong to a binary: another may have registered the same address since.
 fn forget(symbols: &mut HashMap<usize, Symbol, Spread>, addresses: &[usize], binary: u64) {
     for address in addresses {
         if symbols.get(address).is_some_and(|symbol| symbol.binary.id == binary) {
@@ -164,7 +164,7 @@ mod tests {
             let stub = 0x5000_0000 + index * 242;
             assert!(function(stub).is_some());
             let (_, stubs) = remove_binary(binary).unwrap();
-            assert!(stubs.iter().copied().eq(stub..stub + 242), "it knows its own kernels");
+            assert!(stubs.iter().copied().eq(stub..stub + 242), "the stubs of the binary are returned");
             assert!(function(stub).is_none());
         }
     }
@@ -173,7 +173,7 @@ mod tests {
     fn an_address_that_was_registered_again_stays_with_its_new_binary() {
         let (old, new) = (add_binary(std::ptr::null()), add_binary(std::ptr::null()));
         assert!(!add_function(old, 0x6000_0000, c"old".as_ptr()));
-        assert!(add_function(new, 0x6000_0000, c"new".as_ptr()), "it is known that the address was taken");
+        assert!(add_function(new, 0x6000_0000, c"new".as_ptr()), "the address was already registered");
         remove_binary(old).unwrap();
         assert_eq!(function(0x6000_0000).unwrap().name(), "new");
         remove_binary(new).unwrap();

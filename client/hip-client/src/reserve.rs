@@ -1,20 +1,20 @@
-//! The address range a session's device memory lies in, set aside in this process so that nothing else ever
-//! gets an address inside it.
+//! Reserves the address range of a session's device memory in this process, so that nothing else gets an address inside
+//! it.
 
 use std::io;
 
-/// ThreadSanitizer has most addresses for itself and leaves the lowest to programs.
+/// ThreadSanitizer occupies most addresses and leaves the lowest to programs.
 #[allow(unexpected_cfgs, reason = "set by `cargo xtask conformance threads` alone")]
 const WATCHED: bool = cfg!(watched);
-/// Where ranges are tried first: far from program, heap, libraries and stack on every Linux in use.
+/// The first base tried: far from program, heap, libraries and stack on every Linux in use.
 const FIRST_BASE: u64 = if WATCHED { 0x0020_0000_0000 } else { 0x2000_0000_0000 };
 const BASE_STEP: u64 = if WATCHED { 0x0010_0000_0000 } else { 0x0800_0000_0000 };
 const BASES: u64 = if WATCHED { 4 } else { 8 };
-/// Largest first; a system with a strict limit on address space gets less.
+/// Largest first; systems that limit the address space get a smaller range.
 const SIZES: &[u64] = if WATCHED { &[64 << 30] } else { &[4 << 40, 1 << 40, 256 << 30, 64 << 30] };
 
-/// A range of addresses without memory behind it, given back when it is dropped. The session of a process is
-/// never dropped: programs hold device pointers until their very end.
+/// An address range without memory, released on drop. The session of a process is never dropped: programs hold device
+/// pointers until they end.
 #[derive(Debug)]
 pub struct Reservation {
     base: u64,
@@ -22,7 +22,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The largest range to be had.
+    /// Reserves the largest available range.
     pub fn find() -> io::Result<Reservation> {
         let mut last = io::Error::from(io::ErrorKind::OutOfMemory);
         for &bytes in SIZES {
@@ -36,17 +36,17 @@ impl Reservation {
         Err(last)
     }
 
-    /// Exactly this range, if nothing lies in it.
+    /// Reserves exactly this range, if it is unused.
     pub fn at(base: u64, bytes: u64) -> io::Result<Reservation> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: the mapping replaces nothing, by its flags, and gives no access to anything.
+        // SAFETY: MAP_FIXED_NOREPLACE replaces no mapping, and PROT_NONE gives no access.
         let mapped = unsafe { libc::mmap(base as *mut _, bytes as usize, libc::PROT_NONE, flags, -1, 0) };
         if mapped == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         if mapped as u64 != base {
-            // A kernel older than the flag takes the address as a hint.
-            // SAFETY: we just made this mapping.
+            // A kernel without MAP_FIXED_NOREPLACE treats the address as a hint.
+            // SAFETY: this function just made the mapping.
             unsafe { libc::munmap(mapped, bytes as usize) };
             return Err(io::ErrorKind::AddrInUse.into());
         }
@@ -69,7 +69,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whatever a session put into it went with the session.
+        // SAFETY: this object owns the mapping, and whatever the session mapped into it is gone with the session.
         unsafe { libc::munmap(self.base as *mut _, self.bytes as usize) };
     }
 }

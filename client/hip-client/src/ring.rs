@@ -1,9 +1,8 @@
-//! The frames of this client that the worker has not acknowledged, in the order of their numbers.
+//! Ring buffer of unacknowledged frames, in order of their numbers.
 //!
-//! Application threads append, whoever holds the socket sends, the reader of acknowledgements frees. Sent
-//! bytes stay where they are until they are acknowledged, so the ring is also what a new connection is fed
-//! from. Bulk bodies may stay in the program's memory: a slot refers to them, and the thread that lent them
-//! waits until they are acknowledged.
+//! Application threads append, the holder of the outgoing lock sends, and the reader of acknowledgements frees. Sent
+//! bytes stay in place until acknowledged, so a new connection is resent from the ring. Bulk bodies may stay in the
+//! program's memory: the slot refers to them, and the thread that lent them waits until they are acknowledged.
 
 use std::cell::UnsafeCell;
 use std::io::{self, IoSlice};
@@ -13,10 +12,10 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use wire::{Sink, WireError};
 
-/// One frame: a stretch of the ring, then perhaps bytes elsewhere.
+/// One frame: a range of the ring, optionally followed by lent bytes.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Position in the ring, counted over its whole life.
+    /// Position in the ring, counted over its lifetime (not wrapped).
     start: u64,
     inline: u64,
     lent: *const u8,
@@ -27,11 +26,11 @@ impl Slot {
     const EMPTY: Slot = Slot { start: 0, inline: 0, lent: std::ptr::null(), lent_bytes: 0 };
 }
 
-/// How much one system call is given at most.
+/// Limits of one system call.
 const MOST_BYTES: u64 = 1 << 20;
 const MOST_FRAMES: usize = 4096;
 
-/// What one system call sends: a few stretches of memory, gathered without allocating.
+/// The I/O vector of one system call, gathered without allocating.
 #[derive(Debug)]
 pub struct Slices<'a> {
     items: [IoSlice<'a>; Slices::CAPACITY],
@@ -45,7 +44,7 @@ impl<'a> Slices<'a> {
         Slices { items: [IoSlice::new(&[]); Slices::CAPACITY], length: 0 }
     }
 
-    /// Whether a frame, which takes up to three stretches with what precedes it, fits.
+    /// Whether another frame fits; it takes up to three slices, including the pending run before it.
     fn has_room(&self) -> bool {
         self.length + 3 <= Slices::CAPACITY
     }
@@ -62,7 +61,7 @@ impl<'a> Slices<'a> {
     }
 }
 
-/// How far the sending of frames has come: everything before `number`, and `offset` bytes of it.
+/// Send position: all frames before `number` and the first `offset` bytes of that frame are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     pub number: u64,
@@ -70,8 +69,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Moves over `sent` bytes, given what was left of each frame from here on. The lengths are the sender's
-    /// own copy: a frame that went out may be acknowledged, and its slot used again, at any moment.
+    /// Moves over `sent` bytes. `lengths` has the unsent bytes of each frame from here on. It is the sender's own copy: a
+    /// sent frame may be acknowledged, and its slot reused, at any moment.
     pub fn advance(&mut self, lengths: &[u64], mut sent: u64) {
         for &length in lengths {
             if sent < length {
@@ -90,7 +89,7 @@ struct Tail {
     position: u64,
 }
 
-/// There is no room until frames are acknowledged.
+/// The ring is full until frames are acknowledged.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -98,25 +97,25 @@ pub struct Full;
 pub struct Ring {
     memory: Doubled,
     slots: Box<[UnsafeCell<Slot>]>,
-    /// What threads that append change, what they tell the one that sends, and what the one that reads tells them are apart:
-    /// each would else wait for the others' cores to give its line back.
+    /// The appenders' state, the counter they publish to the sender, and the counters the reader publishes to them are on
+    /// separate cache lines to avoid false sharing.
     tail: CachePadded<Mutex<Tail>>,
     /// The last frame appended.
     appended: CachePadded<AtomicU64>,
-    /// The last frame acknowledged, and the position behind it.
+    /// The last frame acknowledged, and the position after it.
     freed: CachePadded<AtomicU64>,
     freed_position: AtomicU64,
 }
 
-// SAFETY: slots and bytes between `freed` and `appended` are written once, before `appended` is published, and
-// only read until they are freed; what lies outside is touched only under the lock of `tail`. Lent memory is
-// kept alive and unchanged by the thread that lent it, which waits.
+// SAFETY: slots and bytes between `freed` and `appended` are written once, before `appended` is published, and only read
+// until they are freed; everything outside is accessed only under the lock of `tail`. The thread that lent memory keeps
+// it alive and unchanged, because it waits.
 unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Both sizes are powers of two; `bytes` a multiple of the page size.
+    /// Creates a ring. Both sizes must be powers of two; `bytes` must be a multiple of the page size.
     pub fn new(bytes: usize, frames: usize) -> io::Result<Ring> {
         assert!(bytes.is_power_of_two() && frames.is_power_of_two());
         Ok(Ring {
@@ -129,13 +128,13 @@ impl Ring {
         })
     }
 
-    /// The largest frame worth copying here; larger ones lend their bodies.
+    /// The largest frame that is copied into the ring; larger ones lend their bodies.
     pub fn largest(&self) -> usize {
         self.memory.bytes / 4
     }
 
-    /// Appends a frame of `inline` bytes written by `fill`, which is told the frame's number and runs before
-    /// any other thread can see the frame.
+    /// Appends a frame of `inline` bytes. `fill` writes them; it receives the frame's number and runs before any other
+    /// thread can see the frame.
     ///
     /// # Safety
     /// `lent` must stay valid and unchanged until the frame is acknowledged or the session is over.
@@ -153,7 +152,8 @@ impl Ring {
             return Err(Full);
         }
         let number = tail.number + 1;
-        // SAFETY: `inline` bytes from here on are free, as just checked, and contiguous: the mapping is doubled.
+        // SAFETY: `inline` bytes from this position on are free, as just checked, and contiguous because the ring is
+        // mapped twice.
         let start = unsafe { self.memory.at(tail.position) };
         let mut sink = RingSink { at: start, left: inline };
         fill(number, &mut sink);
@@ -164,7 +164,7 @@ impl Ring {
             lent: lent.as_ptr(),
             lent_bytes: lent.len() as u64,
         };
-        // SAFETY: the slot is not in use: fewer than all frames are unacknowledged, and we hold the lock.
+        // SAFETY: the slot is unused: fewer than `slots.len()` frames are unacknowledged, and this thread holds the lock.
         unsafe { *self.slot(number).get() = slot };
         tail.number = number;
         tail.position += inline as u64;
@@ -181,8 +181,8 @@ impl Ring {
         self.freed.load(Ordering::Acquire)
     }
 
-    /// The worker has everything up to `received`, of `sent` frames that were sent whole. Only the reader of
-    /// the connection calls this. A worker cannot make us let go of what is still being sent.
+    /// Frees all frames up to `received`. `sent` is the number of frames sent completely; the worker cannot make the
+    /// client free a frame that is still being sent. Only the reader of the connection calls this.
     pub fn acknowledge(&self, received: u64, sent: u64) -> Result<(), WireError> {
         if received > sent {
             return Err(WireError::AcknowledgedUnsent { acknowledged: received, sent });
@@ -195,13 +195,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Collects what is to be sent, from `cursor` on. The slices stay valid until the frames they show are acknowledged, which cannot be before they are sent.
+    /// Collects the bytes to send from `cursor` on. The slices stay valid until their frames are acknowledged, which
+    /// cannot happen before they are sent.
     pub fn collect<'a>(&'a self, cursor: &Cursor, lengths: &mut Vec<u64>, slices: &mut Slices<'a>) {
         let appended = self.appended();
         let mut number = cursor.number;
         let mut offset = cursor.offset;
         let mut bytes = 0;
-        // The stretch of ring not yet put in a slice.
+        // The range of the ring not yet added to `slices`.
         let mut run = (0, 0);
         lengths.clear();
         while number <= appended && bytes < MOST_BYTES && slices.has_room() && lengths.len() < MOST_FRAMES {
@@ -237,7 +238,7 @@ impl Ring {
 
     fn put_run<'a>(&'a self, (start, length): (u64, u64), slices: &mut Slices<'a>) {
         if length > 0 {
-            // SAFETY: the stretch belongs to appended frames, which are only read until they are freed.
+            // SAFETY: the range belongs to appended frames, which are only read until they are freed.
             let bytes = unsafe { std::slice::from_raw_parts(self.memory.at(start), length as usize) };
             slices.push(bytes);
         }
@@ -248,7 +249,7 @@ impl Ring {
     }
 
     fn read(&self, number: u64) -> Slot {
-        // SAFETY: callers ask only for frames appended and not freed, whose slots nobody writes.
+        // SAFETY: callers pass only frames that are appended and not freed, whose slots no thread writes.
         unsafe { *self.slot(number).get() }
     }
 }
@@ -264,7 +265,7 @@ impl Sink for RingSink {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.left, "a frame must not be longer than announced");
-        // SAFETY: `left` bytes from `at` on are ours, and the source is a different object.
+        // SAFETY: `left` bytes from `at` on belong to this sink, and the source is a different object.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, bytes.len());
             self.at = self.at.add(bytes.len());
@@ -273,7 +274,7 @@ impl Sink for RingSink {
     }
 }
 
-/// Memory mapped twice in a row, so that what wraps around is still contiguous.
+/// Memory mapped twice in succession, so that a range that wraps around is contiguous.
 #[derive(Debug)]
 struct Doubled {
     base: *mut u8,
@@ -282,8 +283,8 @@ struct Doubled {
 
 impl Doubled {
     fn new(bytes: usize) -> io::Result<Doubled> {
-        // SAFETY: a new descriptor, a fresh reservation of twice the size, and two mappings inside it; each
-        // result is checked and nothing else owns any of it.
+        // SAFETY: a new file descriptor, a fresh reservation of twice the size, and two mappings inside it; each result
+        // is checked and nothing else owns any of them.
         unsafe {
             let file = libc::memfd_create(c"remora-ring".as_ptr(), libc::MFD_CLOEXEC);
             if file < 0 {
@@ -299,7 +300,7 @@ impl Doubled {
     /// `file` is a memory file descriptor the caller owns.
     unsafe fn map(file: i32, bytes: usize) -> io::Result<Doubled> {
         let failed = |at: *mut libc::c_void| at == libc::MAP_FAILED;
-        // SAFETY: see `new`: the reservation is ours, so mapping over it replaces nothing of anyone else's.
+        // SAFETY: see `new`: the reservation is owned by this function, so mapping over it replaces no other mapping.
         unsafe {
             if libc::ftruncate(file, bytes as libc::off_t) != 0 {
                 return Err(io::Error::last_os_error());
@@ -324,7 +325,7 @@ impl Doubled {
     }
 
     /// # Safety
-    /// At most `bytes` from here on may be used.
+    /// At most `bytes` bytes from the returned address on may be accessed.
     unsafe fn at(&self, position: u64) -> *mut u8 {
         // SAFETY: the offset is below `bytes`, and twice as many are mapped.
         unsafe { self.base.add(position as usize & (self.bytes - 1)) }
@@ -333,7 +334,7 @@ impl Doubled {
 
 impl Drop for Doubled {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nothing refers to it any more.
+        // SAFETY: this object owns the mapping, and nothing refers to it any more.
         unsafe { libc::munmap(self.base.cast(), 2 * self.bytes) };
     }
 }
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
 
     fn append(ring: &Ring, bytes: &[u8], lent: &[u8]) -> Result<u64, Full> {
-        // SAFETY: the tests keep what they lend.
+        // SAFETY: the tests keep lent memory alive.
         unsafe { ring.append(bytes.len(), lent, |_, sink| sink.put(bytes)) }
     }
 

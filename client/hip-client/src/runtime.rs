@@ -1,4 +1,4 @@
-//! The session of this process: made on first use, shared by all threads, dropped in a forked child.
+//! The session of this process: created on first use, shared by all threads, dropped in a forked child.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::NonNull;
@@ -55,27 +55,28 @@ pub struct Runtime {
     pub captures: Captures,
     /// Modules of registered fat binaries, by (binary, device).
     pub binaries: Mutex<HashMap<(u64, usize), Arc<Module>>>,
-    /// Kernel stubs already resolved, by (stub address, device): the hot path of a launch.
+    /// Resolved kernel stubs, by (stub address, device): the hot path of a kernel launch.
     pub stubs: RwLock<HashMap<(usize, usize), Arc<Function>, Spread>>,
-    /// Images this session has sent.
+    /// Hashes of the code images that this session has sent.
     pub sent_images: Mutex<HashSet<[u8; 32]>>,
-    /// Pinned memory the device knows nothing of.
+    /// Pinned memory that is not mirrored on the worker yet.
     pub unseen: Unseen,
-    /// Held while such memory is shown to it.
+    /// Locked while such memory is being mirrored.
     pub exposing: Mutex<()>,
-    /// What was said about managed memory.
+    /// Advice given for managed memory (hipMemAdvise).
     pub advised: Mutex<Advised>,
-    /// How much of the memory of managed variables the worker has too.
+    /// Bytes of managed variables that are mirrored on the worker.
     pub shared_variables: Mutex<u64>,
-    /// Events that the program has asked for.
+    /// Number of events that the program has polled.
     pub polled_events: AtomicU32,
-    /// The stream that was last waited for to copy into the program's own memory, and what had been sent until then.
+    /// The stream last synchronized by a copy into unpinned memory, and the request count at that time.
     pub waited: Mutex<(u64, u64)>,
     /// Copies that wait for a host function, see [`when_due`](crate::calls::stream::when_due).
     pub copies_due: AtomicUsize,
 }
 
-/// A hash for keys that are addresses: nobody chooses them to collide, and a launch looks one up.
+/// Hash for keys that are addresses. Not collision-resistant, because keys are not attacker-chosen; fast, because every
+/// launch does a lookup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spread(u64);
 
@@ -88,7 +89,7 @@ impl std::hash::BuildHasher for Spread {
 
 impl std::hash::Hasher for Spread {
     fn finish(&self) -> u64 {
-        // Addresses end in zeros, and so would the product; tables look at its low bits.
+        // Addresses end in zero bits, and so would the product; hash tables use its low bits.
         self.0 ^ self.0 >> 32
     }
 
@@ -103,7 +104,7 @@ impl std::hash::Hasher for Spread {
     }
 }
 
-/// A visible device: everything about it that can be answered without asking.
+/// A visible device, with everything that can be answered without a round trip.
 #[derive(Debug)]
 pub struct Device {
     /// Its number on the wire.
@@ -115,13 +116,13 @@ pub struct Device {
     pub limits: Mutex<HashMap<u32, u64>>,
     pub flags: AtomicU32,
     pub cache_config: AtomicU32,
-    /// Peers access was enabled to.
+    /// Peers that access was enabled to.
     pub peers: Mutex<HashSet<usize>>,
     pub default_pool: AtomicU64,
     pub current_pool: AtomicU64,
     pub primary_context: AtomicU64,
     pub primary_context_users: AtomicU32,
-    /// Of its null stream.
+    /// Credit of its null stream.
     pub credit: Credit,
 }
 
@@ -132,12 +133,12 @@ pub struct Stream {
     pub flags: u32,
     pub priority: i32,
     pub cu_mask: Vec<u32>,
-    /// What hipStreamSetAttribute kept, by attribute.
+    /// Values set by hipStreamSetAttribute, by attribute.
     pub attributes: Mutex<HashMap<u32, [std::ffi::c_char; 64]>>,
     pub credit: Credit,
 }
 
-/// A kernel library: a module under another name.
+/// A kernel library (hipLibrary): a module under another handle type.
 #[derive(Debug)]
 pub struct Library {
     pub module: u64,
@@ -149,15 +150,15 @@ pub struct Event {
     pub device: usize,
     pub flags: u32,
     pub recorded: AtomicBool,
-    /// How far its records have come.
+    /// Progress of its records.
     pub mark: Arc<Mark>,
 }
 
-/// A memory pool: a name for allocations. Memory goes back to the device when it is freed, so a pool holds nothing.
+/// A memory pool: a label for allocations. Freed memory returns to the device at once, so a pool caches nothing.
 #[derive(Debug)]
 pub struct Pool {
     pub device: usize,
-    /// Other processes may be given its allocations.
+    /// Its allocations can be exported to other processes.
     pub shareable: bool,
     pub attributes: Mutex<HashMap<u32, u64>>,
     pub used: AtomicU64,
@@ -174,7 +175,7 @@ pub struct Context {
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// The session, connected on first use.
+/// Returns the session; connects on first use.
 #[inline]
 pub fn runtime() -> Result<&'static Runtime, hipError_t> {
     match existing() {
@@ -183,10 +184,10 @@ pub fn runtime() -> Result<&'static Runtime, hipError_t> {
     }
 }
 
-/// The session, if there is one.
+/// Returns the session, if there is one.
 #[inline]
 pub fn existing() -> Option<&'static Runtime> {
-    // SAFETY: the pointer is null or a leaked box: never freed, so valid for ever.
+    // SAFETY: the pointer is null or a leaked box, which is never freed.
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
@@ -201,19 +202,20 @@ fn make() -> Result<&'static Runtime, hipError_t> {
     forget_in_forked_children();
     let runtime = Box::leak(Box::new(runtime));
     RUNTIME.store(runtime, Ordering::Release);
-    // Pointers to managed variables are known as such from the first call on. What fails here fails again where it matters.
+    // So that pointers to managed variables are recognized from the first call on. A failure here recurs where it
+    // matters.
     if env::mapped() {
         let _ = runtime.share_variables();
     }
     Ok(runtime)
 }
 
-/// A forked child has no threads but one and must not touch its parent's socket: it starts afresh on its next call.
+/// A forked child has only one thread and must not use its parent's socket: it opens a new session on its next call.
 fn forget_in_forked_children() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     extern "C" fn child() {
         RUNTIME.store(std::ptr::null_mut(), Ordering::Release);
-        // SAFETY: the child has one thread; nobody holds the lock that was perhaps held while forking.
+        // SAFETY: the child has one thread, so no thread holds a lock that was held while forking.
         unsafe { MAKING.force_unlock_if_locked() };
         thread::forget_streams();
         crate::variables::forget_lock_after_fork();
@@ -233,7 +235,7 @@ trait ForceUnlock {
 impl ForceUnlock for Mutex<()> {
     unsafe fn force_unlock_if_locked(&self) {
         if self.is_locked() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.force_unlock() };
         }
     }
@@ -318,14 +320,14 @@ impl Runtime {
         self.devices.get(index).map(|device| (index, device)).ok_or(hipErrorNoDevice)
     }
 
-    /// Sends without waiting. Fails only when the session is over; what goes wrong later is told by a later call.
+    /// Sends without waiting. Fails only when the session is over; later failures are reported by a later call.
     #[inline]
     pub fn post<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
         self.before(O::OPCODE, body)?;
         self.connection.post(operation, body, thread::current_call()).map_err(status)
     }
 
-    /// Sends and waits for the answer, or for an error of something posted before.
+    /// Sends and waits for the reply. Fails also with a pending error of an earlier posted request.
     pub fn call<O: Operation>(&self, operation: &O) -> Result<O::Reply, hipError_t> {
         self.before(O::OPCODE, &[])?;
         let sent = self.connection.mirrors().sent();
@@ -336,18 +338,18 @@ impl Runtime {
         result
     }
 
-    /// Whether other sessions take from the same memory.
+    /// Whether other sessions allocate from the same device memory.
     pub fn shares_memory(&self) -> bool {
         self.connection.capabilities() & capability::SHARED_MEMORY != 0
     }
 
-    /// Whether the worker may refuse to hold a copy of host memory.
+    /// Whether the worker limits mirrored host memory and may refuse it.
     fn limits_host(&self) -> bool {
         self.connection.capabilities() & capability::HOST_LIMIT != 0
     }
 
-    /// Has the worker hold memory that this process holds too. Waits for the answer where there may not be that much, unless a
-    /// stream waits for this thread: then the worker may not answer before that has gone on.
+    /// Allocates the worker's side of memory that this process has too. Waits for the reply if the worker limits such
+    /// memory, unless a stream waits for this thread: then the worker may not reply before that stream continues.
     pub fn show(&self, operation: &wire::Allocate) -> Result<(), hipError_t> {
         if !self.limits_host() || thread::holds_stream() {
             return self.post(operation, &[]);
@@ -356,18 +358,18 @@ impl Runtime {
         self.connection.call(operation, thread::current_call()).map(drop).map_err(status)
     }
 
-    /// Asks for memory of a device that the ledger says there is. Where other sessions take from the same, only the worker knows
-    /// whether that is so, and the answer is waited for.
+    /// Allocates device memory that the ledger says is available. If other sessions share the memory, only the worker can
+    /// decide that, so the reply is awaited.
     pub fn take<O: Operation>(&self, operation: &O) -> Result<(), hipError_t> {
         if !self.shares_memory() {
             return self.post(operation, &[]);
         }
         self.before(O::OPCODE, &[])?;
-        // Not what was posted before: that is for the next call which waits for work.
+        // Does not take late errors of earlier requests: the next call that waits for work reports them.
         self.connection.call(operation, thread::current_call()).map(drop).map_err(status)
     }
 
-    /// The same with a body of any size.
+    /// Like [`take`](Self::take), with a body of any size.
     pub fn take_shared<O: Operation>(&self, operation: &O, body: &Arc<[u8]>) -> Result<(), hipError_t> {
         if !self.shares_memory() {
             return self.post_shared(operation, body);
@@ -375,12 +377,13 @@ impl Runtime {
         self.connection.call_with_body(operation, body, thread::current_call()).map(drop).map_err(status)
     }
 
-    /// Sends without waiting, with a body of any size that is kept until it has arrived.
+    /// Sends without waiting, with a body of any size. A reference to it is held until it has arrived.
     pub fn post_shared<O: Operation>(&self, operation: &O, body: &Arc<[u8]>) -> Result<(), hipError_t> {
         self.connection.post_shared(operation, body, thread::current_call()).map_err(status)
     }
 
-    /// Sends with a body of any size: a small one is copied and posted, a large one sent from where it lies and waited for.
+    /// Sends with a body of any size: a small one is copied and posted, a large one is sent without copying and the reply
+    /// is awaited.
     pub fn send<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<(), hipError_t> {
         if body.len() <= Runtime::POSTED_BODY {
             return self.post(operation, body);
@@ -389,37 +392,37 @@ impl Runtime {
         self.settle(self.connection.call_with_body(operation, body, thread::current_call())).map(|_| ())
     }
 
-    /// Sends with a body, from where it lies, and waits for the answer.
+    /// Sends with a body, without copying it, and waits for the reply.
     pub fn call_with_body<O: Operation>(&self, operation: &O, body: &[u8]) -> Result<O::Reply, hipError_t> {
         self.before(O::OPCODE, body)?;
         self.settle(self.connection.call_with_body(operation, body, thread::current_call()))
     }
 
-    /// Writes device memory in stream order; afterwards the program may change the bytes.
+    /// Writes device memory in stream order; on return the program may change the bytes.
     pub fn write(&self, stream: u64, destination: u64, bytes: &[u8]) -> Result<(), hipError_t> {
         self.before(Opcode::Write, bytes)?;
         self.connection.write(stream, destination, bytes, thread::current_call()).map_err(status)
     }
 
-    /// Reads device memory in stream order, straight into the program's.
+    /// Reads device memory in stream order, directly into program memory.
     pub fn read(&self, stream: u64, source: u64, into: &mut [u8]) -> Result<(), hipError_t> {
         if let Some(here) = self.elsewhere(source, into.as_ptr() as u64, into.len()) {
             self.call(&wire::SynchronizeStream { stream })?;
-            // SAFETY: the range lies in a mirror, which is this process's memory; it may overlap the other.
+            // SAFETY: the range lies in a mirror, which is memory of this process; it may overlap the destination.
             unsafe { std::ptr::copy(here as *const u8, into.as_mut_ptr(), into.len()) };
             return Ok(());
         }
         self.settle(self.connection.read(stream, source, into, thread::current_call()))
     }
 
-    /// Sends and waits for an answer whose body fills `into`.
+    /// Sends and waits for a reply whose body fills `into`.
     pub fn call_into<O: Operation>(&self, operation: &O, into: &mut [u8]) -> Result<(), hipError_t> {
         self.before(O::OPCODE, &[])?;
         self.settle(self.connection.call_into(operation, into, thread::current_call())).map(|_| ())
     }
 
-    /// Asks for device memory in stream order; it has arrived when a call that waits for the stream returns, or at once if `into` is
-    /// not pinned.
+    /// Requests device memory in stream order. It has arrived when a call that synchronizes with the stream returns, or
+    /// on return if `into` is not pinned.
     ///
     /// # Safety
     /// `into` is valid for writes of `bytes` bytes until then.
@@ -432,28 +435,28 @@ impl Runtime {
     ) -> Result<(), hipError_t> {
         if let Some(here) = self.elsewhere(source, into.as_ptr() as u64, bytes) {
             self.call(&wire::SynchronizeStream { stream })?;
-            // SAFETY: the range lies in a mirror, which is this process's memory; the caller's promise for the other.
+            // SAFETY: the range lies in a mirror, which is memory of this process; the caller guarantees the other range.
             unsafe { std::ptr::copy(here as *const u8, into.as_ptr(), bytes) };
             return Ok(());
         }
         if self.memory.find(into.as_ptr() as u64).is_none() {
-            // HIP makes copies into memory that is not pinned during the call, and programs look at once.
-            // SAFETY: the caller's promise.
+            // HIP completes copies into unpinned memory during the call, and programs read the result at once.
+            // SAFETY: guaranteed by the caller.
             self.read(stream, source, unsafe { std::slice::from_raw_parts_mut(into.as_ptr(), bytes) })?;
             *self.waited.lock() = (stream, self.connection.sent());
             return Ok(());
         }
         let cause = thread::current_call();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.connection.read_later(stream, source, into, bytes as u64, cause) }.map_err(status)
     }
 
-    /// Whether nothing can be under way on a stream: a copy has waited for all of it, and nothing was sent since.
+    /// Whether a stream is known to be idle: a copy has synchronized with it, and nothing was sent since.
     pub fn has_waited_for(&self, stream: u64) -> bool {
         *self.waited.lock() == (stream, self.connection.sent()) && !self.connection.mirrors().any()
     }
 
-    /// Runs `function` on this side when the stream comes to it.
+    /// Runs `function` in this process when the stream reaches it.
     pub fn host_function(
         &self,
         stream: u64,
@@ -462,7 +465,7 @@ impl Runtime {
         self.connection.host_function(stream, thread::current_call(), turn(function)).map_err(status)
     }
 
-    /// Sends what the program has changed in memory that the device sees too, and shows it what that leads to.
+    /// Sends the program's changes of mirrored memory, and mirrors pinned memory that the changes point to.
     pub fn flush(&self) -> Result<(), hipError_t> {
         let cause = thread::current_call();
         let post =
@@ -480,7 +483,7 @@ impl Runtime {
         }
     }
 
-    /// Where a copy finds `bytes` bytes at `address`: host memory that the device sees is also the device's.
+    /// Where a copy finds `bytes` bytes at `address`: mirrored host memory counts as device memory.
     pub fn locate(&self, address: u64, bytes: u64) -> Result<(u64, Place), hipError_t> {
         match self.memory.view(address, bytes) {
             Some(view) => Ok((view, Place::Device)),
@@ -488,13 +491,13 @@ impl Runtime {
         }
     }
 
-    /// Where this process has what is to be read from a mirror, unless it is to be read to just there: the worker takes
-    /// what was read from a mirror for known on this side.
+    /// The host address of a mirror to read from, unless `into` is that address: the worker treats what was read from a
+    /// mirror as up to date on this side.
     fn elsewhere(&self, source: u64, into: u64, bytes: usize) -> Option<u64> {
         self.connection.mirrors().host_of(source, bytes as u64).filter(|here| *here != into)
     }
 
-    /// Called before a request is sent: what the work it asks for may look at must be there first.
+    /// Called before a request is sent: sends the memory changes that its work may read.
     #[inline]
     fn before(&self, opcode: Opcode, body: &[u8]) -> Result<(), hipError_t> {
         let nothing = !self.connection.mirrors().any() && self.unseen.is_empty();
@@ -516,7 +519,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Keeps a function until the worker says that its turn has come.
+    /// Registers a function until the worker's Callback arrives.
     pub fn expect_turn(
         &self,
         token: u64,
@@ -525,10 +528,10 @@ impl Runtime {
         self.connection.expect_turn(token, turn(function)).map_err(status)
     }
 
-    /// Bodies up to this are copied.
+    /// Bodies up to this size are copied.
     const POSTED_BODY: usize = 256 << 10;
 
-    /// The outcome of a call that waited: its own, or the first failure of what was posted before it.
+    /// The result of a call that waited: its own failure, or the first late error of an earlier posted request.
     fn settle<T>(&self, outcome: Result<T, Failure>) -> Result<T, hipError_t> {
         let late = self.connection.take_late_error();
         match (outcome, late) {
@@ -543,7 +546,7 @@ impl Device {
     fn new(snapshot: DeviceSnapshot) -> Result<Device, hipError_t> {
         let properties = hipDeviceProp_tR0600::from_bytes(&snapshot.properties.0).ok_or_else(|| {
             report::line(format_args!(
-                "the worker describes device {} in {} bytes where {} are due: are client and worker of one version?",
+                "the worker's properties of device {} have {} bytes, expected {}: use client and worker of the same version",
                 snapshot.ordinal,
                 snapshot.properties.0.len(),
                 size_of::<hipDeviceProp_tR0600>()
@@ -577,12 +580,12 @@ impl Device {
     }
 }
 
-/// A function of the program, as its stream comes to it.
+/// Wraps a host function of the program: marks the thread as holding its stream, and flushes mirrors afterwards.
 fn turn(function: impl FnOnce(hipError_t) + Send + 'static) -> impl FnOnce(i32) + Send + 'static {
     move |code| {
         thread::set_holds_stream(true);
         function(hipError_t(code as u32));
-        // What comes after it on the stream may look at what it wrote.
+        // Later work of the stream may read what the function wrote.
         if let Some(runtime) = existing() {
             let _ = runtime.flush();
         }
@@ -590,8 +593,8 @@ fn turn(function: impl FnOnce(hipError_t) + Send + 'static) -> impl FnOnce(i32) 
     }
 }
 
-/// What a device behind a network can do with host memory, whatever it can with that of its own machine: it sees memory that
-/// was made for it, at the points HIP names, and no other.
+/// Device attributes for host memory, overridden because the device is behind a network: it sees only memory allocated
+/// for it, and only at the synchronization points HIP defines.
 const HOST_MEMORY: [(hipDeviceAttribute_t, fn() -> i32); 9] = [
     (hipDeviceAttributeCanMapHostMemory, || env::mapped().into()),
     (hipDeviceAttributeManagedMemory, || env::mapped().into()),
@@ -600,9 +603,9 @@ const HOST_MEMORY: [(hipDeviceAttribute_t, fn() -> i32); 9] = [
     (hipDeviceAttributePageableMemoryAccess, || 0),
     (hipDeviceAttributePageableMemoryAccessUsesHostPageTables, || 0),
     (hipDeviceAttributeHostNativeAtomicSupported, || 0),
-    // The other way round: the program cannot reach into the memory of the device.
+    // The reverse direction: the program cannot access device memory.
     (hipDeviceAttributeIsLargeBar, || 0),
-    // A stream waits for memory that the program writes to without a call, and the device is elsewhere.
+    // A stream would have to wait for host memory that the program writes without a call.
     (hipDeviceAttributeCanUseStreamWaitValue, || 0),
 ];
 
@@ -629,7 +632,7 @@ fn across_a_network(mut properties: hipDeviceProp_tR0600) -> hipDeviceProp_tR060
     properties
 }
 
-/// The HIP error of a failed request. The text was for people, and is told when it helps finding the cause.
+/// The HIP error of a failed request. The text is only printed for debugging.
 fn status(failure: Failure) -> hipError_t {
     report::debug(format_args!("{} (error {})", failure.text, failure.status));
     hipError_t(failure.status as u32)

@@ -1,17 +1,17 @@
-//! Which libamdhip64 this copy is: the program's HIP generation decides a few struct and enum layouts.
+//! The SONAME of this copy of the library: the program's HIP version decides a few struct and enum layouts.
 //!
-//! One archive is linked as .so.5, .so.6 and .so.7; the copy that was loaded reads its own DT_SONAME.
+//! One archive is linked as .so.5, .so.6 and .so.7; the loaded copy reads its own DT_SONAME.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
-/// Major version of the HIP runtime this library stands in for: 5, 6 or 7. Unlinked (in tests) it is 6.
+/// Major version of the HIP runtime that this library replaces: 5, 6 or 7. Without a SONAME (in tests) it is 6.
 pub fn hip_major() -> u32 {
     static MAJOR: OnceLock<u32> = OnceLock::new();
     *MAJOR.get_or_init(|| own_soname().as_deref().and_then(major_of).unwrap_or(6))
 }
 
-/// Whether this copy is the run-time compiler's library, which has a session of its own beside the runtime's.
+/// Whether this copy is the hiprtc library, which has a separate session from the runtime's.
 pub fn is_hiprtc() -> bool {
     own_soname().is_some_and(|soname| soname.starts_with("libhiprtc"))
 }
@@ -24,7 +24,7 @@ fn major_of(soname: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok().filter(|major| (5..=7).contains(major))
 }
 
-/// DT_SONAME of the shared object this code is in.
+/// DT_SONAME of the shared object that contains this code.
 fn own_soname() -> Option<String> {
     const DT_NULL: i64 = 0;
     const DT_STRTAB: i64 = 5;
@@ -54,8 +54,8 @@ fn own_soname() -> Option<String> {
     if found == 0 || map.is_null() {
         return None;
     }
-    // SAFETY: RTLD_DL_LINKMAP yields the loader's link_map, whose first three fields are fixed by the ABI. The object stays
-    // loaded while its own code runs.
+    // SAFETY: RTLD_DL_LINKMAP yields the loader's link_map, whose first three fields are fixed by the ABI. The object
+    // stays loaded while its own code runs.
     let mut entry = unsafe { (*map.cast::<LinkMap>()).dynamic };
     let (mut strings, mut soname) = (None, None);
     if entry.is_null() {

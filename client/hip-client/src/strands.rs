@@ -1,9 +1,9 @@
-//! More links for a connection that has much to carry over a long way.
+//! Strands: additional TCP links for bulk transfers over high latency.
 //!
-//! One TCP connection has only so many bytes under way, by the windows of both systems or by what a network grants it. A copy that
-//! is seen to be slow over a long way has further links opened, by a thread of its own and while it runs; once the worker has them
-//! all, both directions are spread over them. A fast connection is left alone: dealing with several costs processor time. They live
-//! as long as the connection: one that breaks breaks all of it.
+//! One TCP connection has a limited number of bytes in flight, set by the windows of both systems or by the network. When
+//! a copy over a high-latency link is measured to be slow, a separate thread opens more links while the copy runs; once
+//! the worker has accepted all of them, both directions are spread over them. A fast connection keeps one link, because
+//! several cost CPU time. Strands live as long as the connection: if one breaks, the whole connection is replaced.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,35 +18,35 @@ use crate::outgoing::spawn_quietly;
 use crate::reattach::{self, Session};
 use crate::trace;
 
-/// What has to be moved at once for more links to be worth their handshakes, where their number was asked for.
+/// The smallest transfer that justifies the handshakes of more links, where the number of links is configured.
 const WORTH_BYTES: usize = 4 << 20;
-/// So many bytes have to be seen moving before one link is said to be slow, more than the systems' buffers take in at once.
+/// Bytes to measure before a link is called slow; more than the socket buffers absorb at once.
 const SEEN_BYTES: u64 = 12 << 20;
-/// Bytes a second that a link must stay below to be called slow: windows of some megabytes let no more pass from tens of
-/// milliseconds away, and a machine that is only busy moves more.
+/// Throughput in bytes per second below which a link counts as slow: TCP windows of a few megabytes allow no more at
+/// latencies of tens of milliseconds, and a machine that is merely busy moves more.
 const SLOW: f64 = 250e6;
-/// A worker nearer than this is not held up by windows: they let some gigabytes a second pass.
+/// A worker with a lower latency than this is not limited by TCP windows: they allow several GB/s.
 const WORTH_DISTANCE: Duration = Duration::from_millis(2);
-/// As many links as browsers are wont to open, and enough for a gigabyte a second from another continent.
+/// The usual number of connections of a browser, and enough for 1 GB/s from another continent.
 const LINKS: u16 = 6;
 
-/// The further links of the connection, from being wanted to being in use.
+/// The additional links of the connection.
 #[derive(Debug)]
 pub struct Strands {
-    /// All links, the first among them; 1 for no others.
+    /// Number of links, including the first; 1 for no additional ones.
     wanted: u16,
-    /// The number was asked for, so that no slowness need be seen.
+    /// The number was configured, so no slowness has to be measured.
     certain: bool,
-    /// What opens them.
+    /// The connection, for the thread that opens the links.
     shared: OnceLock<Weak<Shared>>,
-    /// One more than the generation of the connection they were last asked for.
+    /// The generation of the connection that links were last opened for, plus 1.
     asked_for: AtomicU64,
     joined: Mutex<Joined>,
-    /// They have joined, and the sender should begin to use them.
+    /// The links have joined; the sender should start to use them.
     due: AtomicBool,
 }
 
-/// Links that the worker has, and the generation of the connection they belong to.
+/// Links that the worker has accepted, and the generation of the connection they belong to.
 #[derive(Debug, Default)]
 struct Joined {
     links: Vec<Link>,
@@ -72,9 +72,9 @@ impl Strands {
         }
     }
 
-    /// Called once, before anything is moved.
+    /// Called once, before any transfer.
     pub fn belong_to(&self, shared: &Arc<Shared>) {
-        // Set once; a second call would name the same.
+        // Set once; a second call would pass the same value.
         let _ = self.shared.set(Arc::downgrade(shared));
     }
 
@@ -83,10 +83,11 @@ impl Strands {
         self.due.load(Ordering::Acquire)
     }
 
-    /// The links that the sender of this generation shall spread over, behind the frame that is put in `control`.
+    /// Returns the links that the sender of this generation should spread over, and appends the Spread frame to
+    /// `control`.
     pub fn take_due(&self, generation: u64, control: &mut Vec<u8>) -> Option<Vec<Link>> {
         let joined = self.joined.lock();
-        // Links may have joined while their connection was being replaced: the worker has let go of them.
+        // Links may have joined while their connection was being replaced; the worker has dropped those.
         if !self.due.swap(false, Ordering::AcqRel) || joined.generation != generation {
             return None;
         }
@@ -95,7 +96,7 @@ impl Strands {
         Some(joined.links.clone())
     }
 
-    /// The links that the worker has begun to use.
+    /// The links that the worker has started to use.
     pub fn in_use(&self, links: u16) -> Result<Vec<Link>, WireError> {
         let joined = self.joined.lock();
         match joined.links.len() + 1 == usize::from(links) && links > 1 && !self.are_due() {
@@ -104,25 +105,25 @@ impl Strands {
         }
     }
 
-    /// The connection they belonged to is gone. Called with both directions held.
+    /// Shuts down the links of a replaced connection. Called with both directions locked.
     pub fn forget(&self) {
         let mut joined = self.joined.lock();
         self.due.store(false, Ordering::Release);
         joined.links.drain(..).for_each(|link| link.shutdown());
     }
 
-    /// The links that the worker has.
+    /// The links that the worker has accepted.
     pub fn links(&self) -> Vec<Link> {
         self.joined.lock().links.clone()
     }
 
-    /// Wakes whoever reads or writes them.
+    /// Wakes the threads that read or write them.
     pub fn shutdown(&self) {
         self.joined.lock().links.iter().for_each(Link::shutdown);
     }
 }
 
-/// How fast one direction of the connection moves while it does nothing else.
+/// Measures the throughput of one direction while it is saturated.
 #[derive(Debug, Default)]
 pub struct Pace {
     bytes: u64,
@@ -130,7 +131,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many bytes took so long; true once enough have been seen, if they were slow.
+    /// Adds a measurement. Returns true once enough bytes were measured and they were slow.
     pub fn is_slow(&mut self, bytes: u64, taken: Duration) -> bool {
         self.bytes += bytes;
         self.taken += taken;
@@ -143,7 +144,7 @@ impl Pace {
 }
 
 impl Shared {
-    /// Called before something is moved: opens further links if that is much and they were asked for.
+    /// Called before a transfer: opens more links if it is large and their number was configured.
     #[inline]
     pub fn consider_strands(&self, bytes: usize) {
         if self.strands.wanted > 1 && self.strands.certain && bytes >= WORTH_BYTES {
@@ -151,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// One link is slow: opens further ones if the way is long.
+    /// Called when one link is slow: opens more links if the latency is high.
     #[inline]
     pub fn is_too_slow(&self) {
         if self.strands.wanted > 1 {
@@ -166,7 +167,7 @@ impl Shared {
             return;
         }
         let Some(shared) = self.strands.shared.get().and_then(Weak::upgrade) else { return };
-        // Without a thread for it, one link has to do.
+        // If the thread cannot be started, one link remains in use.
         let _ = spawn_quietly("remora-strands", move || match shared.open_strands(generation) {
             Ok(0) => {}
             Ok(links) => trace::debug(format_args!("spread over {} links", links + 1)),
@@ -187,7 +188,7 @@ impl Shared {
         let links = links?;
         let count = links.len();
         let mut joined = self.strands.joined.lock();
-        // Their connection may have been replaced meanwhile, and the next one have links of its own.
+        // The connection may have been replaced meanwhile, and the next one may have its own links.
         if self.over.load(Ordering::Acquire) || self.generation.load(Ordering::Acquire) != generation {
             links.iter().for_each(Link::shutdown);
             return Ok(0);
@@ -211,7 +212,7 @@ mod tests {
         assert!(!pace.is_slow(piece, slow) && !pace.is_slow(piece, slow));
         assert!(pace.is_slow(piece, slow));
         assert!((0..30).all(|_| !pace.is_slow(piece, fast)));
-        // A single stall is not slowness.
+        // A single stall does not make a link slow.
         assert!(!pace.is_slow(piece, Duration::from_millis(20)) && !pace.is_slow(2 * piece, fast));
     }
 }

@@ -1,4 +1,4 @@
-//! What each function of the program cost, for a table at its end.
+//! Per-function cost of the program's calls, printed as a table at exit.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,7 +40,7 @@ impl Summary {
         }
     }
 
-    /// The table, by time, with a line of sums.
+    /// The table, sorted by time, with a line of totals.
     pub fn table(&self, program: &str, pid: u32) -> String {
         let mut lines: Vec<(&str, [u64; 6])> = Vec::new();
         for (row, number) in self.rows.iter().zip(0..) {

@@ -1,7 +1,8 @@
-//! Textures of linear memory: what a texture object holds, as GPUs of the GFX9 family read it.
+//! Textures of linear memory: the texture object's contents, as GPUs of the GFX9 family read them.
 //!
-//! A fetch from such a texture is a typed load from a buffer, so a texture object is a buffer resource in device memory. Owns its
-//! bits and what is known of the objects that were made. Images (arrays, pitched textures, filtering) are refused before here.
+//! A fetch from such a texture is a typed buffer load, so a texture object is a buffer resource descriptor in device
+//! memory. Builds the descriptor and tracks the objects created. Images (arrays, pitched textures, filtering) are refused
+//! before they get here.
 
 #![allow(non_upper_case_globals, reason = "constants carry the vendor's names")]
 
@@ -10,12 +11,12 @@ use std::collections::HashMap;
 use hip_api::types::*;
 use parking_lot::Mutex;
 
-/// The resource of an image, which a buffer's is only the beginning of, and that of a sampler.
+/// Size of an image resource, of which a buffer resource uses only the beginning, plus a sampler.
 pub const OBJECT_BYTES: usize = 4 * (12 + 8);
 /// Resources start on this boundary.
 pub const ALIGNMENT: u64 = 256;
 
-/// What a program can ask of a texture object, by its address.
+/// The descriptions of texture objects that a program can query, by address.
 #[derive(Debug, Default)]
 pub struct Textures(Mutex<HashMap<u64, Texture>>);
 
@@ -25,7 +26,7 @@ pub struct Texture {
     pub sampling: hipTextureDesc,
 }
 
-// SAFETY: the pointers in it are addresses, which nobody here follows.
+// SAFETY: the pointers in it are addresses that are never dereferenced here.
 unsafe impl Send for Texture {}
 
 impl Textures {
@@ -42,16 +43,16 @@ impl Textures {
     }
 }
 
-/// Whether a processor's textures of linear memory are buffers of the layout made here.
+/// Whether textures of linear memory on this processor are buffer resources of this layout.
 pub fn has_linear_textures(processor: &str) -> bool {
     processor.starts_with("gfx90")
 }
 
-/// What the bits of an element mean.
+/// Format of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     channels: u32,
-    /// Of each channel
+    /// Of each channel.
     bits: u32,
     number: Number,
 }
@@ -67,7 +68,7 @@ enum Number {
 }
 
 impl Element {
-    /// `None` for what is no format of a texture.
+    /// `None` if it is not a texture format.
     pub fn of(format: &hipChannelFormatDesc, mode: hipTextureReadMode) -> Option<Element> {
         let widths = [format.x, format.y, format.z, format.w];
         let channels = widths.iter().filter(|bits| **bits != 0).count();
@@ -106,7 +107,7 @@ impl Element {
         }
     }
 
-    /// Which channel, or zero or one, each component of a fetch is.
+    /// `DST_SEL`: the channel, or constant zero or one, of each component of a fetch.
     fn select(self) -> u32 {
         const ZERO: u32 = 0;
         const ONE: u32 = 1;
@@ -119,7 +120,7 @@ impl Element {
     }
 }
 
-/// The texture object of `elements` elements at `address`. Fetches past them read zero.
+/// The texture object for `elements` elements at `address`. Fetches beyond them return zero.
 pub fn object(address: u64, elements: u32, element: Element) -> [u8; OBJECT_BYTES] {
     let words = [
         address as u32,

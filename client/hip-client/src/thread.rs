@@ -1,4 +1,4 @@
-//! What HIP keeps per host thread: current device, last error, pending launch configuration, default stream.
+//! Per-thread state of HIP: current device, last error, pending launch configuration, default stream.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -28,7 +28,7 @@ impl Drop for OwnedStream {
     }
 }
 
-/// Frees what a thread holds when the thread ends.
+/// Frees a thread's state when the thread ends.
 struct Cleaner;
 
 impl Drop for Cleaner {
@@ -42,40 +42,40 @@ impl Drop for Cleaner {
 }
 
 thread_local! {
-    // The thread that calls `exit` runs its thread-local destructors first, then atexit handlers and static destructors. These
-    // may call HIP, and launch kernels: so nothing here has a destructor of its own, and all of it works to the end. What a late
-    // call allocates is freed by the end of the process.
+    // The thread that calls `exit` runs its thread-local destructors first, then atexit handlers and static destructors.
+    // These may call HIP and launch kernels. So none of these variables has a destructor, and all remain usable to the
+    // end. Memory that a late call allocates is freed by the end of the process.
     static DEVICE: Cell<usize> = const { Cell::new(0) };
     static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
     /// The table number of the exported call this thread is in.
     static CALL: Cell<u16> = const { Cell::new(0) };
-    /// What other threads' captures forbid this one.
+    /// Which calls captures of other threads forbid on this one.
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
     static CONFIGURATIONS: RefCell<ManuallyDrop<Vec<CallConfiguration>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     static CONTEXTS: RefCell<ManuallyDrop<Vec<u64>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-    /// hipStreamPerThread, by device: made on first use.
+    /// hipStreamPerThread, by device: created on first use.
     static STREAMS: RefCell<ManuallyDrop<Vec<(usize, OwnedStream)>>> =
         const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     static CLEANER: Cleaner = const { Cleaner };
     /// The thread-local destructors of this thread have run.
     static HAS_ENDED: Cell<bool> = const { Cell::new(false) };
-    /// A stream waits for this thread.
+    /// A stream waits for this thread: it is running a host function.
     static HOLDS_STREAM: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has this thread clean up when it ends, unless it is ending already.
+/// Registers the clean-up at the end of this thread, unless the thread is already ending.
 #[inline]
 pub fn clean_up_at_end() {
     let _ = CLEANER.try_with(|_| ());
 }
 
-/// Whether this thread has run its thread-local destructors: it has called `exit`, or it ends.
+/// Whether this thread has run its thread-local destructors: it has called `exit`, or it is ending.
 pub fn has_ended() -> bool {
     HAS_ENDED.get()
 }
 
-/// Whether a stream waits for what this thread is doing, which then must not wait for the stream.
+/// Whether a stream waits for this thread, which must then not wait for the stream (deadlock).
 pub fn holds_stream() -> bool {
     HOLDS_STREAM.get()
 }
@@ -84,7 +84,7 @@ pub fn set_holds_stream(holds: bool) {
     HOLDS_STREAM.set(holds);
 }
 
-/// The device calls of this thread act on (an index into the visible devices).
+/// The current device of this thread (an index into the visible devices).
 pub fn device() -> usize {
     DEVICE.get()
 }
@@ -97,12 +97,12 @@ pub fn capture_mode() -> hipStreamCaptureMode {
     hipStreamCaptureMode(CAPTURE_MODE.get())
 }
 
-/// Sets the mode; returns the one before.
+/// Sets the capture mode; returns the previous one.
 pub fn exchange_capture_mode(mode: hipStreamCaptureMode) -> hipStreamCaptureMode {
     hipStreamCaptureMode(CAPTURE_MODE.replace(mode.0))
 }
 
-/// Marks the start of an exported call; returns the number to restore when it ends (exports call each other's bodies).
+/// Marks the start of an exported call; returns the number to restore at its end (exports call each other's bodies).
 pub fn enter_call(number: u16) -> u16 {
     CALL.replace(number)
 }
@@ -111,12 +111,12 @@ pub fn leave_call(outer: u16) {
     CALL.set(outer);
 }
 
-/// The HIP function on whose behalf this thread sends.
+/// The HIP function that this thread is executing.
 pub fn current_call() -> u16 {
     CALL.get()
 }
 
-/// Keeps the outcome of a call for hipGetLastError. Since HIP 7 only errors are kept; before, every call overwrote it.
+/// Stores the result of a call for hipGetLastError. Since HIP 7 only errors are stored; before, every call overwrote it.
 pub fn remember(status: hipError_t) {
     let is_query = status == hipErrorNotReady;
     if status != hipSuccess && !is_query || soname::hip_major() < 7 {
@@ -159,7 +159,7 @@ pub fn context() -> Option<u64> {
     CONTEXTS.with_borrow(|it| it.last().copied())
 }
 
-/// This thread's default stream on `device`, made by `make` on first use.
+/// This thread's default stream on `device`, created by `make` on first use.
 pub fn default_stream(
     device: usize,
     make: impl FnOnce() -> Result<u64, hipError_t>,
@@ -174,7 +174,7 @@ pub fn default_stream(
     Ok(stream)
 }
 
-/// Drops this thread's handles of a session that is gone (after a fork, or a device reset).
+/// Drops this thread's stream handles without destroying the streams (after a fork or a device reset).
 pub fn forget_streams() {
     let streams = STREAMS.with_borrow_mut(|it| std::mem::take(&mut **it));
     for (_, stream) in streams {
@@ -182,7 +182,7 @@ pub fn forget_streams() {
     }
 }
 
-/// The answer of hipGetLastError: an error code that is a value, not the outcome of the call that returns it.
+/// The return value of hipGetLastError: an error code that is a value, not the result of the call itself.
 #[derive(Clone, Copy, Debug)]
 pub struct LastError(pub hipError_t);
 
@@ -196,7 +196,7 @@ mod tests {
         CallConfiguration { grid: one, block: one, shared_bytes: 7, stream, arguments: Vec::new() }
     }
 
-    /// Does what a launch in an atexit handler does, after the library's own thread-local destructors.
+    /// Acts like a launch in an atexit handler, after the library's thread-local destructors.
     struct Late(std::sync::mpsc::Sender<(bool, Option<usize>, Option<u64>)>);
 
     impl Drop for Late {
@@ -216,7 +216,7 @@ mod tests {
     fn a_launch_is_configured_even_after_the_thread_ran_its_destructors() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // Destroyed in the opposite order of their first use: LATE after the library's.
+            // Destructors run in reverse order of first use: LATE after the library's.
             LATE.with_borrow_mut(|it| *it = Some(Late(sender)));
             push_configuration(configuration());
             assert!(!has_ended());

@@ -1,15 +1,15 @@
-//! What the connection tells people: counters, and single lines on stderr.
+//! User-visible output of the connection: counters, and single lines on stderr.
 
 use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of a session, as they are now.
+/// A snapshot of a session's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Requests a thread waited for.
+    /// Requests that a thread waited for.
     pub round_trips: u64,
-    /// Requests nobody waited for.
+    /// Requests sent without waiting.
     pub posted: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
@@ -27,7 +27,7 @@ impl fmt::Display for Statistics {
     }
 }
 
-/// The counters themselves. What is posted is not counted: it is what was appended and not waited for.
+/// The live counters. Posted requests are not counted here: they are the appended requests minus the round trips.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub round_trips: AtomicU64,
@@ -42,12 +42,12 @@ impl Counters {
     }
 }
 
-/// One line on stderr. A closed stderr is no reason to fail.
+/// Prints one line on stderr. Errors are ignored, for example a closed stderr.
 pub fn line(text: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "remora: {text}");
 }
 
-/// One line on stderr if `TF_DEBUG` asks for it.
+/// Prints one line on stderr if `TF_DEBUG` is set.
 pub fn debug(text: fmt::Arguments<'_>) {
     if crate::env::debug() {
         line(text);

@@ -1,8 +1,9 @@
-//! Pinned memory that the device knows nothing of yet: buffers for copies, mostly, which cost nothing as long as it stays so.
+//! Pinned memory that is not mirrored on the worker yet: mostly copy buffers, which cost nothing until a kernel uses
+//! them.
 //!
-//! A kernel can only use an address that was sent to the device at some time. So what is sent is searched for addresses of such
-//! memory, and what is found is shown to the device before it gets there. Owns the search; a kernel that makes up an address
-//! without ever having been given one meets no memory there, which is an error and not wrong data.
+//! A kernel can only use an address that was sent to the device. So everything that is sent is searched for addresses of
+//! such memory, and the ranges found are exposed to the device first. A kernel that computes an address it was never
+//! given finds no memory mapped there: a fault, not wrong data.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,16 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-/// Up to this many bytes are searched at every offset, more only at multiples of four.
+/// Up to this many bytes are searched at every offset, larger ones only at multiples of four.
 const EVERY_OFFSET: usize = 4096;
-/// How far in front of a range an address may point and still be meant for it.
+/// How far before a range an address may point and still count as a pointer to it.
 const BEFORE: u64 = 64;
 const BLOCK: usize = 512;
 
-/// The ranges nobody has shown to the device.
+/// The ranges not exposed to the device.
 #[derive(Debug, Default)]
 pub struct Unseen {
-    /// From the first to behind the last of all of them: most words are known to be no address of theirs by that.
+    /// From the start of the first to the end of the last range: most words are ruled out by this.
     low: AtomicU64,
     span: AtomicU64,
     ranges: RwLock<BTreeMap<u64, u64>>,
@@ -50,7 +51,7 @@ impl Unseen {
         self.span.store(high - low, Ordering::Release);
     }
 
-    /// The starts of the ranges that `bytes` holds addresses of.
+    /// The starts of the ranges whose addresses occur in `bytes`.
     pub fn search(&self, bytes: &[u8]) -> Vec<u64> {
         let mut found = Vec::new();
         if self.is_empty() || bytes.len() < 8 {
@@ -58,7 +59,7 @@ impl Unseen {
         }
         let ranges = self.ranges.read();
         let (low, span) = (self.low.load(Ordering::Acquire), self.span.load(Ordering::Acquire));
-        // All these addresses have one of very few upper halves: that is what is searched for.
+        // All these addresses have one of very few upper halves, so search for those.
         let upper = (low >> 32) as u32;
         let uppers = ((low + span) >> 32) as u32 - upper;
         let near = |half: &[u8; 4]| u32::from_le_bytes(*half).wrapping_sub(upper) <= uppers;
@@ -67,7 +68,7 @@ impl Unseen {
             let from = offset + 4;
             for (index, block) in bytes[from.min(bytes.len())..].chunks(BLOCK).enumerate() {
                 let (halves, _) = block.as_chunks::<4>();
-                // Without an early end, so that it is done many at a time.
+                // No early exit, so that the loop is vectorized.
                 if !halves.iter().fold(false, |any, half| any | near(half)) {
                     continue;
                 }

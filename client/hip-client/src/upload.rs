@@ -1,8 +1,9 @@
-//! How large uploads travel over links that are slow: as a hash, if the worker has them from an earlier run, or packed.
+//! Upload optimizations for slow links: deduplication by content hash (the worker keeps contents from earlier runs) and
+//! LZ4 compression.
 //!
-//! Both cost time, so only what is worth it is hashed: large copies, over a link that is slower than the hash, to memory that
-//! was not written before in this session. Weights are like that; batches of training data are not. And only what a sample
-//! says will shrink is packed.
+//! Both cost CPU time, so uploads are hashed only if they are large, the link is slower than the hash, and the
+//! destination was not written before in this session. Model weights are like that; batches of training data are not.
+//! Uploads are compressed only if a sample predicts that they shrink.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,38 +12,38 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use wire::{MAX_PACKED_BYTES, Operation, Packed};
 
-/// Copies from this size on are worth a hash.
+/// The smallest copy that is hashed.
 pub const LEAST: usize = 1 << 20;
-/// A worker this far away is reached over a link slower than the hash.
+/// Latency from which a link is assumed to be slower than the hash.
 const FAR: Duration = Duration::from_millis(2);
-/// So is one that took bytes no faster than this, a second.
+/// Throughput in bytes per second below which a link counts as slower than the hash.
 const SLOW: f64 = 300e6;
-/// Places that are remembered as written.
+/// Limit of remembered destination addresses.
 const MOST_PLACES: usize = 1 << 16;
 
-/// Bodies of these sizes are worth packing, if this much of a sample is left at most.
+/// Sizes of bodies that are compressed, and the largest compression ratio of the sample for it.
 const PACKED_SIZES: std::ops::RangeInclusive<usize> = 64 << 10..=MAX_PACKED_BYTES as usize;
 const WORTH_PACKING: f64 = 0.85;
-/// Where samples are taken, and how large: a hundredth of a piece, so that what does not shrink costs no more than that.
+/// Number and size of samples: about a hundredth of a piece, so that incompressible data costs no more than that.
 const SAMPLES: usize = 3;
 const SAMPLE: usize = 16 << 10;
 
-/// When something is done that may or may not be worth it.
+/// Policy of an optimization that may not pay off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum When {
-    /// When it is worth it.
+    /// When measurements say that it pays off.
     #[default]
     Measured,
     Always,
     Never,
 }
 
-/// The hash of a content.
+/// The hash of a content (BLAKE3).
 pub fn hash(content: &[u8]) -> [u8; 32] {
     *blake3::hash(content).as_bytes()
 }
 
-/// What is known of the worker's store and of the link.
+/// Contents known to be on the worker, and the measured speed of the link.
 #[derive(Debug)]
 pub struct Uploads {
     hashing: When,
@@ -53,14 +54,14 @@ pub struct Uploads {
 
 #[derive(Debug)]
 struct State {
-    /// The first halves of hashes.
+    /// First halves of the hashes of contents that the worker has.
     known: HashSet<[u8; 16]>,
     places: HashSet<u64>,
     slow: bool,
 }
 
 impl Uploads {
-    /// `told` are the first halves of the hashes the worker has, one after another; `distance` is how long it took to answer.
+    /// `told`: concatenated first halves of the hashes that the worker has. `distance`: the worker's response time.
     pub fn new(hashing: When, packing: When, told: &[u8], distance: Duration) -> Uploads {
         let (known, _) = told.as_chunks::<16>();
         let known = known.iter().copied().collect();
@@ -68,21 +69,21 @@ impl Uploads {
         Uploads { hashing, packing, distance, state: Mutex::new(state) }
     }
 
-    /// Whether the worker is believed to have this content.
+    /// Whether the worker is expected to have this content.
     pub fn is_known(&self, hash: &[u8; 32]) -> bool {
         let mut half = [0; 16];
         half.copy_from_slice(&hash[..16]);
         self.hashing != When::Never && self.state.lock().known.contains(&half)
     }
 
-    /// The worker was sent it.
+    /// Records that the worker was sent this content.
     pub fn note(&self, hash: &[u8; 32]) {
         let mut half = [0; 16];
         half.copy_from_slice(&hash[..16]);
         self.state.lock().known.insert(half);
     }
 
-    /// The session goes on at a worker that may have nothing of what the last one had.
+    /// Clears the known contents: the session continues on a worker that may not have them.
     pub fn forget(&self) {
         self.state.lock().known.clear();
     }
@@ -99,7 +100,7 @@ impl Uploads {
         state.places.len() < MOST_PLACES && state.places.insert(destination)
     }
 
-    /// So many bytes were sent since `start`, and have arrived.
+    /// Measures the link: `bytes` bytes were sent from `start` until now and have arrived.
     pub fn measured(&self, bytes: usize, start: Instant) {
         if bytes >= LEAST {
             let taken = start.elapsed().saturating_sub(self.distance).max(Duration::from_micros(1));
@@ -107,7 +108,7 @@ impl Uploads {
         }
     }
 
-    /// An operation with its body packed, if that makes it shorter and the link is slow.
+    /// Returns the operation with a compressed body, if the link is slow and the result is smaller.
     pub fn pack<O: Operation>(&self, operation: &O, body: &[u8]) -> Option<(Packed, Arc<[u8]>)> {
         let wanted = match self.packing {
             When::Always => true,
@@ -178,7 +179,7 @@ mod tests {
         let far = Uploads::new(When::Measured, When::Never, &[], FAR);
         assert!(!far.is_worth_it(0x1000, LEAST - 1));
         assert!(far.is_worth_it(0x1000, LEAST));
-        assert!(!far.is_worth_it(0x1000, LEAST), "written again");
+        assert!(!far.is_worth_it(0x1000, LEAST), "the second write to the address");
         assert!(!Uploads::new(When::Never, When::Never, &[], FAR).is_worth_it(0x1000, LEAST));
     }
 

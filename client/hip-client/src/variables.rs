@@ -1,22 +1,21 @@
-//! Managed variables: memory that is there from the program's first moment, long before there is a session to share it with.
+//! Managed variables: memory that exists from the program's start, before there is a session to mirror it in.
 //!
-//! All of them lie in one range of addresses, so that a session shares them in as few pieces as there were libraries loaded
-//! between.
+//! All lie in one address range, so that a session mirrors them in few pieces: only libraries loaded later add another.
 
 use std::ffi::{CStr, c_char};
 
 use parking_lot::Mutex;
 
-/// Addresses set aside for managed variables; memory is taken as it is used.
+/// Address space reserved for managed variables; physical memory is used on demand.
 const POOL_BYTES: usize = 1 << 30;
-/// Far from program, heap, libraries and stack, and so most likely free where kernels run.
+/// Far from program, heap, libraries and stack, and therefore most likely free on the worker too.
 const POOL_HINT: usize = 0x1f00_0000_0000;
 const PAGE: usize = 4096;
 
 /// One managed variable.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// The cookie of the binary it is in.
+    /// The cookie of the binary that contains it.
     pub binary: u64,
     pub name: String,
     pub address: u64,
@@ -32,7 +31,7 @@ struct Pool {
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { base: 0, used: 0, variables: Vec::new() });
 
-/// Gives a variable memory with its initial value; `None` if there is none to be had.
+/// Allocates a variable and copies its initial value; `None` if the pool is exhausted.
 ///
 /// # Safety
 /// `initial` is null or has `bytes` readable bytes, and `name` is null or a NUL-terminated string.
@@ -49,7 +48,7 @@ pub unsafe fn add(
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
         );
-        // SAFETY: a fresh anonymous mapping touches nothing that exists; the address is only a hint.
+        // SAFETY: a fresh anonymous mapping replaces nothing; the address is only a hint.
         let base = unsafe { libc::mmap(POOL_HINT as *mut _, POOL_BYTES, access, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return None;
@@ -60,7 +59,7 @@ pub unsafe fn add(
     let end = at.checked_add(bytes).filter(|end| *end <= POOL_BYTES)?;
     pool.used = end;
     let address = (pool.base + at) as *mut u8;
-    // SAFETY: inside the pool, whose bytes from here on are nobody's; the caller's promise for what is read.
+    // SAFETY: inside the pool, whose bytes from here on are unused; the caller guarantees what is read.
     unsafe {
         if !initial.is_null() {
             std::ptr::copy_nonoverlapping(initial, address, bytes);
@@ -81,29 +80,29 @@ pub fn at(address: u64) -> Option<Variable> {
     POOL.lock().variables.iter().find(|variable| variable.address == address).cloned()
 }
 
-/// Forgets those of a binary that is gone. Their memory stays: something may still point there.
+/// Removes the variables of an unloaded binary. Their memory stays allocated: pointers to it may remain.
 pub fn remove_binary(binary: u64) {
     POOL.lock().variables.retain(|variable| variable.binary != binary);
 }
 
-/// What has been used so far beyond `shared` bytes of the pool: where that begins, how much it is in whole pages, and the
-/// variables in it. A page is in one piece only.
+/// The part of the pool beyond its first `shared` bytes: start, size in whole pages, and the variables in it. Pieces
+/// never share a page.
 pub fn beyond(shared: u64) -> Option<(u64, u64, Vec<Variable>)> {
     let mut pool = POOL.lock();
     if pool.used as u64 <= shared {
         return None;
     }
-    // What comes later begins on a page of its own.
+    // Later variables begin on a new page.
     pool.used = pool.used.next_multiple_of(PAGE);
     let start = pool.base as u64 + shared;
     let variables = pool.variables.iter().filter(|variable| variable.address >= start).cloned().collect();
     Some((start, pool.used as u64 - shared, variables))
 }
 
-/// In a forked child: the thread that may have held the lock does not exist here.
+/// Runs in a forked child: the thread that may have held the lock does not exist here.
 pub fn forget_lock_after_fork() {
     if POOL.is_locked() {
-        // SAFETY: the child has one thread, and it was in fork, not in here.
+        // SAFETY: the child has one thread, which called fork and so is not inside this module.
         unsafe { POOL.force_unlock() };
     }
 }
@@ -115,14 +114,14 @@ mod tests {
     #[test]
     fn variables_have_their_initial_values_and_are_shared_in_whole_pages_once() {
         let five = 5u32.to_le_bytes();
-        // SAFETY: the initial values and names are there.
+        // SAFETY: the initial values and names are valid.
         let (a, b) = unsafe {
             (
                 add(7, five.as_ptr(), c"a".as_ptr(), 4, 4).unwrap(),
                 add(7, std::ptr::null(), c"b".as_ptr(), 10_000, 64).unwrap(),
             )
         };
-        // SAFETY: just made.
+        // SAFETY: just allocated.
         assert_eq!(unsafe { a.cast::<u32>().read() }, 5);
         assert!((b as usize).is_multiple_of(64) && b as usize >= a as usize + 4);
         let (start, bytes, variables) = beyond(0).unwrap();
@@ -138,7 +137,7 @@ mod tests {
         assert_eq!(of_binary(8)[0].name, "c");
         remove_binary(8);
         assert!(of_binary(8).is_empty());
-        // SAFETY: no initial value, no name; more than there is.
+        // SAFETY: no initial value and no name; larger than the pool.
         assert!(unsafe { add(9, std::ptr::null(), std::ptr::null(), POOL_BYTES, 4) }.is_none());
     }
 }

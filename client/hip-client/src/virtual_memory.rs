@@ -1,7 +1,7 @@
-//! Virtual memory as the program laid it out: reserved addresses, physical memory, and which of it is mapped where.
+//! Virtual memory management: reserved addresses, physical memory, and the mappings between them.
 //!
-//! Everything is known here before anything is sent, so that reserving, creating and mapping need no answer. Owns the rules
-//! of what may be mapped; the worker maps, and enforces access.
+//! The client keeps the complete layout, so reserving, creating and mapping need no round trip. It validates mappings;
+//! the worker maps and enforces access.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,45 +12,45 @@ use parking_lot::Mutex;
 use crate::memory::Kind;
 use crate::runtime::Runtime;
 
-/// Sizes and places of physical memory are multiples of this.
+/// Sizes and addresses of physical memory are multiples of this.
 pub const GRANULARITY: u64 = 2 << 20;
 
 /// Physical memory.
 #[derive(Debug)]
 pub struct Physical {
     pub device: usize,
-    /// Not known of memory of another session before the worker has said it.
+    /// For memory of another session: 0 until the worker has reported it.
     bytes: AtomicU64,
     pub properties: Properties,
-    /// Memory of another session, which has it in its account.
+    /// Memory of another session, which is charged for it.
     pub imported: bool,
-    /// Handles that the program holds, and mappings.
+    /// References: handles that the program holds, and mappings.
     references: AtomicU32,
     mappings: AtomicU32,
 }
 
-/// `hipMemAllocationProp`, kept to be given back. Its pointer is for Windows, which this is not.
+/// `hipMemAllocationProp`, stored to be returned. Its pointer is used on Windows only.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties(pub hipMemAllocationProp);
 
-// SAFETY: nobody looks behind the pointer.
+// SAFETY: the pointer is never dereferenced.
 unsafe impl Send for Properties {}
 // SAFETY: as above.
 unsafe impl Sync for Properties {}
 
-/// Addresses without memory, as the arena gave them.
+/// Reserved addresses without memory, and the range taken from the arena.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     bytes: u64,
     taken: (u64, u64),
 }
 
-/// Memory at an address.
+/// Memory mapped at an address.
 #[derive(Clone, Debug)]
 struct Mapping {
     bytes: u64,
     memory: u64,
-    /// By device; what is not here is none.
+    /// By device; a missing entry means no access.
     access: HashMap<usize, u32>,
 }
 
@@ -58,11 +58,11 @@ struct Mapping {
 struct Layout {
     reservations: BTreeMap<u64, Reservation>,
     mappings: BTreeMap<u64, Mapping>,
-    /// Memory of other sessions: where the program was told it lies, and where it was mapped.
+    /// Imported memory: the address returned to the program, and the address of its mapping.
     imports: HashMap<u64, u64>,
 }
 
-/// The layout of a session.
+/// The virtual memory layout of a session.
 #[derive(Debug, Default)]
 pub struct VirtualMemory {
     layout: Mutex<Layout>,
@@ -75,7 +75,7 @@ impl Physical {
 }
 
 impl Layout {
-    /// The mappings that make up a range, without gaps or rests.
+    /// The mappings that exactly cover a range, without gaps.
     fn whole(&self, address: u64, bytes: u64) -> Result<Vec<u64>, hipError_t> {
         let end = address.checked_add(bytes).filter(|end| *end > address).ok_or(hipErrorInvalidValue)?;
         let (mut at, mut found) = (address, Vec::new());
@@ -93,9 +93,9 @@ impl Layout {
 }
 
 impl Runtime {
-    /// Sets addresses aside.
+    /// Reserves addresses.
     pub fn reserve_addresses(&self, bytes: u64, alignment: u64) -> Result<u64, hipError_t> {
-        // Whatever is this large starts at a multiple of the granularity.
+        // A range this large starts at a multiple of the granularity.
         let slack = if alignment > GRANULARITY { alignment } else { 0 };
         let wanted = bytes.checked_add(slack).ok_or(hipErrorOutOfMemory)?;
         let taken = self.memory.take_addresses(wanted).ok_or(hipErrorOutOfMemory)?;
@@ -105,7 +105,7 @@ impl Runtime {
         Ok(start)
     }
 
-    /// Gives addresses back; nothing may be mapped there.
+    /// Frees reserved addresses; nothing may be mapped there.
     pub fn return_addresses(&self, start: u64, bytes: u64) -> Result<(), hipError_t> {
         let mut layout = self.virtual_memory.layout.lock();
         let known = layout.reservations.get(&start).is_some_and(|it| it.bytes == bytes);
@@ -118,7 +118,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Makes memory of a device.
+    /// Allocates physical memory on a device.
     pub fn create_physical(
         &self,
         device: usize,
@@ -138,7 +138,7 @@ impl Runtime {
         Ok(memory)
     }
 
-    /// Gives memory of another session a number here.
+    /// Imports physical memory of another session under a new handle.
     pub fn import_physical(
         &self,
         device: usize,
@@ -171,7 +171,7 @@ impl Runtime {
         self.physical.insert_with(|_| physical).ok_or(hipErrorOutOfMemory)
     }
 
-    /// One handle less.
+    /// Drops one handle reference.
     pub fn release_physical(&self, memory: u64) -> Result<(), hipError_t> {
         let physical = self.physical.get(memory).ok_or(hipErrorInvalidValue)?;
         let less = |count: u32| count.checked_sub(1);
@@ -191,7 +191,7 @@ impl Runtime {
         self.post(&wire::ReleaseMemory { memory }, &[])
     }
 
-    /// The memory behind an address, with one handle more.
+    /// The physical memory at an address, with one more handle reference.
     pub fn retain_physical(&self, address: u64) -> Result<u64, hipError_t> {
         let layout = self.virtual_memory.layout.lock();
         let memory = layout.mapping_at(address).ok_or(hipErrorInvalidValue)?.memory;
@@ -199,7 +199,7 @@ impl Runtime {
         Ok(memory)
     }
 
-    /// Puts memory at reserved addresses.
+    /// Maps physical memory at reserved addresses.
     pub fn map_physical(&self, memory: u64, address: u64, bytes: u64) -> Result<(), hipError_t> {
         let physical = self.physical.get(memory).ok_or(hipErrorInvalidValue)?;
         let aligned = [address, bytes].iter().all(|it| it.is_multiple_of(GRANULARITY));
@@ -224,7 +224,7 @@ impl Runtime {
         self.post(&wire::MapMemory { memory, offset: 0, address, bytes }, &[])
     }
 
-    /// Takes memory away from addresses, once earlier work has ended.
+    /// Unmaps memory, after earlier work has ended.
     pub fn unmap_physical(&self, address: u64, bytes: u64) -> Result<(), hipError_t> {
         let mut layout = self.virtual_memory.layout.lock();
         let whole = layout.whole(address, bytes)?;
@@ -261,7 +261,7 @@ impl Runtime {
         Ok(mapping.access.get(&device).copied().unwrap_or(0))
     }
 
-    /// Opens memory of another session for every device; `offset` is where in it the program wants to be.
+    /// Opens memory of another session for every device; `offset` is the program's offset in it.
     pub fn open_shared(&self, token: [u8; 32], offset: u64) -> Result<u64, hipError_t> {
         let (device, _) = self.current()?;
         let (memory, bytes) = self.import_physical(device, token, hipMemAllocationProp::default())?;
@@ -287,7 +287,7 @@ impl Runtime {
         self.return_addresses(start, bytes)
     }
 
-    /// Forgets the memory of a device that was reset, after the worker did.
+    /// Forgets the memory of a device that was reset, after the worker has.
     pub fn forget_physical(&self, device: usize) {
         let gone = self.physical.remove_where(|it| it.device == device);
         for physical in gone.iter().filter(|it| !it.imported) {

@@ -1,7 +1,7 @@
-//! What people asked to see of calls: a trace, a table at the end, a line for each.
+//! Observation of calls: the trace (REMORA_TRACE), the summary table (REMORA_SUMMARY) and one line per call (TF_DEBUG).
 //!
-//! The one place that calls, the connection and the environment meet for it. While nobody asked, an exported call costs one
-//! relaxed load here and the connection nothing. A forked child sees to a file of its own or writes none.
+//! Connects calls, connection and environment for this purpose. While nothing is enabled, an exported call costs one
+//! relaxed load and the connection nothing. A forked child writes its own trace file, or none.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::outgoing::spawn_quietly;
 use crate::summary::Summary;
 use crate::{env, report, soname, thread};
 
-/// A line for each call.
+/// One line per call.
 const LINES: u32 = 1;
 const TRACE: u32 = 2;
 const SUMMARY: u32 = 4;
@@ -27,21 +27,21 @@ const UNREAD: u32 = 8;
 const READING: u32 = 16;
 
 static STATE: AtomicU32 = AtomicU32::new(UNREAD);
-/// Both null or leaked: threads may be using them at any time.
+/// Both are null or leaked: threads may use them at any time.
 static TRACING: AtomicPtr<Trace> = AtomicPtr::new(std::ptr::null_mut());
 static SUMMING: AtomicPtr<Summary> = AtomicPtr::new(std::ptr::null_mut());
-/// Counts processes along a line of forks: what a thread knows of its parent's trace is of no use to the child.
+/// Counts forks: the trace row of a thread is valid only in the process that assigned it.
 static GENERATION: AtomicU32 = AtomicU32::new(1);
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// How often a trace is written to its file, and every how many times the clock is read.
+/// How often the trace is flushed to its file, and how many flushes pass between clock readings.
 const FLUSH: Duration = Duration::from_millis(100);
 const FLUSHES_A_READING: u32 = 10;
-/// Readings of the clock before a session begins: so many, unless they take too long.
+/// Clock readings before a session begins: this many, unless they take too long.
 const FIRST_READINGS: u32 = 8;
 const FIRST_READINGS_NS: u64 = 30_000_000;
 
-/// What a call had to do with the worker so far.
+/// Traffic of a call with the worker so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub frames: u64,
@@ -52,11 +52,11 @@ pub struct Tally {
 
 thread_local! {
     static TALLY: Cell<Tally> = const { Cell::new(Tally { frames: 0, round_trips: 0, sent: 0, received: 0 }) };
-    /// This thread's number, and the generation that has a row for it.
+    /// This thread's id, and the generation in which it has a trace row.
     static ROW: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// A call that is seen.
+/// A call being observed.
 #[derive(Debug)]
 pub struct Open {
     seen: u32,
@@ -67,13 +67,13 @@ pub struct Open {
     outer: Tally,
 }
 
-/// Whether anybody wants to see calls; 0 if not.
+/// What is observed; 0 for nothing.
 #[inline(always)]
 pub fn state() -> u32 {
     STATE.load(Ordering::Relaxed)
 }
 
-/// A call begins that somebody may want to see.
+/// Starts to observe a call. Returns `None` if nothing is enabled.
 #[cold]
 #[inline(never)]
 pub fn begin(number: u16, name: &'static str, show: &dyn Fn(&mut Arguments)) -> Option<Box<Open>> {
@@ -89,7 +89,7 @@ pub fn begin(number: u16, name: &'static str, show: &dyn Fn(&mut Arguments)) -> 
     Some(Box::new(Open { seen, number, name, begin: now(), arguments, outer }))
 }
 
-/// It ends; `failure` is the name of its error.
+/// Ends a call; `failure` is the name of its error.
 #[cold]
 #[inline(never)]
 #[allow(
@@ -109,7 +109,8 @@ pub fn end(open: Box<Open>, failure: Option<&'static str>) {
     if let Some(summary) = summary() {
         summary.count(number, end.saturating_sub(begin), &tally);
     }
-    // Programs may register a hundred thousand kernels before they begin: those are in the table, and in no picture.
+    // Programs may register a hundred thousand kernels at start: those are counted in the table, but left out of the
+    // trace.
     if let Some(trace) = trace()
         && !name.starts_with("__hipRegister")
     {
@@ -128,20 +129,21 @@ pub fn end(open: Box<Open>, failure: Option<&'static str>) {
     }
 }
 
-/// Whether a session has to tell what it does.
+/// Whether the session has to record its traffic.
 pub fn is_wanted() -> bool {
     settled() & (TRACE | SUMMARY) != 0
 }
 
-/// Nanoseconds of the clock that traces are in: the system's own since it started, so that traces of several processes fit.
+/// Nanoseconds of CLOCK_MONOTONIC, the trace's clock: it is system-wide, so traces of several processes align.
 pub fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to the struct, which is ours.
+    // SAFETY: writes only to the local struct.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// This thread makes a request of `bytes` bytes, and will wait for its answer or not. Told before anybody can see the request.
+/// Records a request of `bytes` bytes by this thread. `waits`: it waits for the reply. Called before other threads can
+/// see the request.
 #[cold]
 pub fn sent(opcode: Opcode, number: u64, bytes: u64, waits: bool) {
     let mut tally = TALLY.get();
@@ -155,7 +157,7 @@ pub fn sent(opcode: Opcode, number: u64, bytes: u64, waits: bool) {
     }
 }
 
-/// Bytes came for this thread, or will.
+/// Counts bytes that this thread has received or will receive.
 #[cold]
 pub fn received(bytes: u64) {
     let mut tally = TALLY.get();
@@ -163,7 +165,7 @@ pub fn received(bytes: u64) {
     TALLY.set(tally);
 }
 
-/// Requests from `first` to before `next` went to the socket.
+/// Records that requests from `first` up to, but not including, `next` were written to the socket.
 #[cold]
 pub fn wrote(first: u64, next: u64, bytes: u64) {
     if let Some(trace) = trace() {
@@ -171,7 +173,7 @@ pub fn wrote(first: u64, next: u64, bytes: u64) {
     }
 }
 
-/// The worker has all requests up to this one.
+/// Records that the worker has received all requests up to this one.
 #[cold]
 pub fn acknowledged(number: u64) {
     if let Some(trace) = trace() {
@@ -179,7 +181,7 @@ pub fn acknowledged(number: u64) {
     }
 }
 
-/// A frame was read whose header came at `begin`.
+/// Records a received frame whose header arrived at `begin`.
 #[cold]
 pub fn arrived(header: &Header, begin: u64) {
     let (Some(trace), Ok(opcode)) = (trace(), header.known()) else { return };
@@ -188,14 +190,14 @@ pub fn arrived(header: &Header, begin: u64) {
     }
 }
 
-/// The worker told what its streams did.
+/// Adds device spans reported by the worker to the trace.
 pub fn spans(spans: Spans) {
     if let Some(trace) = trace() {
         trace.spans(spans);
     }
 }
 
-/// A session begins: asks its worker for the times of its devices.
+/// Starts tracing a session: requests the device spans from its worker.
 pub fn opened(shared: &Arc<Shared>, welcome: &Welcome) {
     let Some(trace) = trace() else { return };
     let devices = welcome.devices.len() as u32;
@@ -205,9 +207,9 @@ pub fn opened(shared: &Arc<Shared>, welcome: &Welcome) {
     }
     let able = shared.session.capabilities & capability::SPANS != 0;
     if able {
-        // Not the doing of the call that happened to need a session.
+        // Not attributed to the call that happened to open the session.
         let tally = TALLY.get();
-        // SAFETY: nothing is lent.
+        // SAFETY: no memory is lent.
         let _ = unsafe { shared.request(&RecordSpans { on: true }, &[], None, Flags::POSTED, 0) };
         let start = now();
         for _ in 0..FIRST_READINGS {
@@ -217,7 +219,7 @@ pub fn opened(shared: &Arc<Shared>, welcome: &Welcome) {
         }
         TALLY.set(tally);
     } else {
-        report::line(format_args!("the worker cannot tell times of devices; the trace goes without"));
+        report::line(format_args!("the worker does not support device spans; the trace has no device rows"));
     }
     let shared = Arc::clone(shared);
     let keep_writing = move || {
@@ -236,20 +238,20 @@ pub fn opened(shared: &Arc<Shared>, welcome: &Welcome) {
         }
     };
     if let Err(error) = spawn_quietly("remora-trace", keep_writing) {
-        report::line(format_args!("no thread writes the trace as the program runs: {error}"));
+        report::line(format_args!("cannot start the thread that flushes the trace: {error}"));
     }
 }
 
-/// The file of the trace could not be written to its end.
+/// Reports that the trace file is incomplete.
 fn cut_off(trace: &Trace, error: &std::io::Error) {
     let path = trace.path().display();
     report::line(format_args!("the trace {path} is truncated: it could not be written ({error})"));
 }
 
-/// Asks for the worker's clock once; whether it answered.
+/// Reads the worker's clock once. Returns false if it did not reply.
 fn read_clock(trace: &Trace, shared: &Shared, devices: u32) -> bool {
     let before = now();
-    // SAFETY: nothing is lent.
+    // SAFETY: no memory is lent.
     let asked = unsafe { shared.request(&wire::ReadClock {}, &[], None, Flags::NONE, 0) };
     let Ok((header, payload)) = asked.and_then(|number| shared.wait_for(number, None)) else { return false };
     let after = now();
@@ -263,16 +265,16 @@ fn read_clock(trace: &Trace, shared: &Shared, devices: u32) -> bool {
 }
 
 fn trace() -> Option<&'static Trace> {
-    // SAFETY: null or leaked, so valid for ever.
+    // SAFETY: null or leaked, so valid forever.
     unsafe { TRACING.load(Ordering::Acquire).as_ref() }
 }
 
 fn summary() -> Option<&'static Summary> {
-    // SAFETY: null or leaked, so valid for ever.
+    // SAFETY: null or leaked, so valid forever.
     unsafe { SUMMING.load(Ordering::Acquire).as_ref() }
 }
 
-/// The number of this thread, which has a row from now on.
+/// The id of this thread, which gets a trace row if it has none.
 fn row(trace: &Trace) -> u32 {
     let generation = GENERATION.load(Ordering::Relaxed);
     let (tid, known) = ROW.get();
@@ -280,7 +282,7 @@ fn row(trace: &Trace) -> u32 {
         return tid;
     }
     let mut name = [0u8; 16];
-    // SAFETY: returns a number; and writes at most 16 bytes, NUL included, to the array.
+    // SAFETY: gettid returns a number; prctl writes at most 16 bytes, NUL included, to the array.
     let tid = unsafe {
         libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
         libc::syscall(libc::SYS_gettid) as u32
@@ -291,7 +293,7 @@ fn row(trace: &Trace) -> u32 {
     tid
 }
 
-/// What is wanted, read from the environment on first use.
+/// The enabled observations, read from the environment on first use.
 fn settled() -> u32 {
     loop {
         match STATE.load(Ordering::Acquire) {
@@ -312,7 +314,7 @@ fn read() -> u32 {
         let path = chrome::file_name(&pattern, std::process::id(), soname::is_hiprtc());
         if IS_CHILD.load(Ordering::Relaxed) && !pattern.contains("%p") {
             report::line(format_args!(
-                "the trace {path} is the parent's: put %p, the number of the process, into its name for one of this child"
+                "the trace {path} belongs to the parent process: put %p (the process id) into its name for a trace of this child"
             ));
         } else {
             match Trace::create(path.as_ref(), &env::program()) {
@@ -320,7 +322,7 @@ fn read() -> u32 {
                     TRACING.store(Box::into_raw(Box::new(trace)), Ordering::Release);
                     wanted |= TRACE;
                 }
-                Err(error) => report::line(format_args!("no trace is written to {path}: {error}")),
+                Err(error) => report::line(format_args!("cannot write the trace to {path}: {error}")),
             }
         }
     }
@@ -331,10 +333,11 @@ fn read() -> u32 {
     wanted
 }
 
-/// In the child. Locks may be held by threads that do not exist here, so only atomics are touched.
+/// Runs in the child after fork. Threads that do not exist here may hold locks, so only atomics are accessed.
 pub fn forked() {
     if let Some(trace) = trace() {
-        // SAFETY: the child's copy of the file; the parent's stays open, and nobody in the child writes to it.
+        // SAFETY: the child's copy of the file descriptor; the parent's stays open, and nothing in the child writes to
+        // it.
         unsafe { libc::close(trace.descriptor()) };
     }
     TRACING.store(std::ptr::null_mut(), Ordering::Release);
@@ -344,11 +347,11 @@ pub fn forked() {
     STATE.store(UNREAD, Ordering::Release);
 }
 
-/// At exit, after the session's own end.
+/// Runs at exit, after the session is closed.
 pub fn finish() {
-    // Nothing may unwind into C.
+    // A panic must not unwind into C.
     let _ = std::panic::catch_unwind(|| {
-        // A child that never called anything has nothing to tell; it does not ask what it should tell either.
+        // A forked child that made no call has nothing to write, and does not read the environment either.
         let (trace, summary) = (trace(), summary());
         STATE.fetch_and(LINES | UNREAD, Ordering::AcqRel);
         if let Some(Err(error)) = trace.map(Trace::finish)
@@ -361,7 +364,7 @@ pub fn finish() {
             let table = summary.table(&env::program(), pid);
             match place {
                 env::Place::StandardError => {
-                    // A closed stderr is no reason to fail.
+                    // Ignore a closed stderr.
                     let _ = std::io::Write::write_all(&mut std::io::stderr(), table.as_bytes());
                 }
                 env::Place::File(pattern) => {

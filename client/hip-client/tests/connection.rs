@@ -1,4 +1,4 @@
-//! The connection against a worker of the same protocol: order, threads, breaks, endings.
+//! The connection against a simulated worker: order, threads, disconnects, closing.
 
 mod simulated;
 
@@ -28,7 +28,7 @@ fn launch(connection: &Connection, function: u64, argument: u64) {
     connection.post(&launch, &argument.to_le_bytes(), 7).unwrap();
 }
 
-/// What the simulated worker's digest must be after these launches.
+/// The simulated worker's digest after these launches.
 fn digest(launches: impl Iterator<Item = (u64, u64)>) -> u64 {
     launches.fold(0, |digest: u64, (function, argument)| {
         (digest ^ argument ^ function).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
@@ -98,7 +98,7 @@ fn bytes_read_later_are_there_after_the_next_synchronisation() {
     connection.write(0, welcome.arena_base, &sent, 0).unwrap();
     let mut back = vec![0; sent.len()];
     let before = connection.statistics().round_trips;
-    // SAFETY: the vector lives until after the synchronisation.
+    // SAFETY: the vector lives until after the synchronization.
     unsafe {
         let destination = NonNull::from(back.as_mut_slice()).cast();
         connection.read_later(0, welcome.arena_base, destination, sent.len() as u64, 0).unwrap();
@@ -165,9 +165,9 @@ fn both_sides_sending_bulk_at_once_do_not_block_each_other() {
     let sent = noise(8 << 20);
     connection.write(0, welcome.arena_base, &sent, 0).unwrap();
     let mut back: Vec<Vec<u8>> = (0..6).map(|_| vec![0; sent.len()]).collect();
-    // The worker pushes far more than the sockets hold while nobody waits for it and more is sent.
+    // The worker pushes far more than the sockets buffer, while the client only sends and waits for no reply.
     for destination in &mut back {
-        // SAFETY: the vectors live until after the synchronisation.
+        // SAFETY: the vectors live until after the synchronization.
         unsafe {
             let start = NonNull::from(destination.as_mut_slice()).cast();
             connection.read_later(0, welcome.arena_base, start, sent.len() as u64, 0).unwrap();
@@ -200,7 +200,7 @@ fn host_functions_run_without_anyone_waiting() {
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(count.load(Ordering::SeqCst), 20);
-    // Calls of other threads still get their answers while a function is outstanding.
+    // Calls of other threads still get their replies while a function is outstanding.
     connection.host_function(0, 0, |_| thread::sleep(Duration::from_millis(100))).unwrap();
     connection.call(&MemoryInfo { device: 0 }, 0).unwrap();
 }
@@ -241,7 +241,7 @@ fn cuts_in_the_middle_of_bulk_and_of_many_threads_change_nothing() {
                     sent[0] = round + index as u8;
                     connection.write(0, address, &sent, 0).unwrap();
                     let mut later = vec![0; 1 << 20];
-                    // SAFETY: the vector lives until after the synchronisation.
+                    // SAFETY: the vector lives until after the synchronization.
                     unsafe {
                         let start = NonNull::from(later.as_mut_slice()).cast();
                         connection.read_later(0, address, start, later.len() as u64, 0).unwrap();
@@ -281,7 +281,7 @@ fn a_connection_lost_while_idle_is_replaced_by_the_next_post() {
     connection.call(&SynchronizeStream { stream: 0 }, 0).unwrap();
     impair.cut();
     thread::sleep(Duration::from_millis(20));
-    // Nobody waits for these: the sender must find out and mend it alone.
+    // No thread waits for these: the sender thread must detect the loss and reconnect by itself.
     for i in 0..100 {
         launch(&connection, 1, i);
         thread::sleep(Duration::from_millis(1));
@@ -388,7 +388,7 @@ fn everything_works_over_tls_with_cuts() {
 fn no_worker_is_an_error_within_the_time_out_that_says_what_to_do() {
     let start = Instant::now();
     let config = Config {
-        // A port from which nobody answers: bound but not listening.
+        // Nothing listens on this port.
         endpoint: transport::Endpoint::tcp("127.0.0.1", 1),
         connect_timeout: Duration::from_millis(500),
         ..Config::default()
@@ -420,7 +420,7 @@ fn a_worker_that_talks_nonsense_loses_the_session_at_once() {
         let hello: wire::Hello = greet::expect(&link, wire::MAX_HANDSHAKE_BYTES).unwrap();
         let greeting = wire::Greeting::new(hello.clone(), [0; 32], false).unwrap();
         greet::send(&link, greeting.challenge()).unwrap();
-        assert!(!greeting.challenge().wants_proof, "there is nothing to prove");
+        assert!(!greeting.challenge().wants_proof, "no token, so no proof is requested");
         let (arena_base, arena_bytes) = (hello.arena_base, hello.arena_bytes);
         greet::send(&link, &Welcome { session_id: 1, arena_base, arena_bytes, ..Welcome::default() })
             .unwrap();

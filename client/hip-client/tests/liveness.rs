@@ -1,4 +1,4 @@
-//! A link that is open and carries nothing is replaced, whatever was under way; one that is merely quiet is left alone.
+//! A link that is open but dead is replaced, whatever was in flight; one that is merely idle is kept.
 
 mod simulated;
 
@@ -14,7 +14,7 @@ use transport::impair::{Impair, Impairment, Silence};
 use transport::tls::{Identity, Trust};
 use wire::{MemoryInfo, SynchronizeStream};
 
-/// Short, so that tests are; long enough for a busy machine to answer in.
+/// Short to keep the tests fast, but long enough for a busy machine to reply.
 const TIMEOUT: Duration = Duration::from_millis(400);
 
 fn config(endpoint: Endpoint) -> Config {
@@ -49,7 +49,7 @@ fn silence_in_the_middle_of_bulk_changes_no_byte() {
     for tls in [None, Some(identity)] {
         let trust = tls.as_ref().map(|identity| Trust::Fingerprint(identity.fingerprint()));
         let worker = Simulated::start_with(None, tls.clone(), Duration::from_secs(20));
-        // Inside a body to the worker, inside one from it, between them.
+        // Inside a body to the worker, inside one from it, and between them.
         let silences = vec![1_500_007, 7_000_003, 11_111_111];
         let impair =
             Impair::start(worker.endpoint.clone(), Impairment { silences, ..Impairment::default() }).unwrap();
@@ -67,7 +67,7 @@ fn silence_in_the_middle_of_bulk_changes_no_byte() {
                         let sent: Vec<u8> = (0..5 << 20).map(|i| ((i * 31) >> 7) as u8 ^ round).collect();
                         connection.write(0, address, &sent, 0).unwrap();
                         let mut later = vec![0; 1 << 20];
-                        // SAFETY: the vector lives until after the synchronisation.
+                        // SAFETY: the vector lives until after the synchronization.
                         unsafe {
                             let start = NonNull::from(later.as_mut_slice()).cast();
                             connection.read_later(0, address, start, later.len() as u64, 0).unwrap();
@@ -89,8 +89,8 @@ fn an_idle_connection_that_falls_silent_is_replaced_and_one_that_answers_is_kept
     let impair = Impair::start(worker.endpoint.clone(), Impairment::default()).unwrap();
     let (connection, _) = Connection::open_with(config(impair.endpoint())).unwrap();
     let quiet = impair.carried();
-    // Three Pings and their answers, which nobody waits for, are longer than the timeout.
-    eventually("beats are sent", || impair.carried() >= quiet + 6 * wire::Header::BYTES as u64);
+    // Three Pings and their Pongs take longer than the timeout.
+    eventually("heartbeats are sent", || impair.carried() >= quiet + 6 * wire::Header::BYTES as u64);
     assert_eq!(connection.statistics().reconnects, 0);
     impair.silence(Silence::Both);
     eventually("the connection is replaced", || connection.statistics().reconnects == 1);
@@ -119,6 +119,6 @@ fn a_worker_that_starts_later_is_connected_to_and_a_wrong_token_is_not_tried_aga
     thread::sleep(Duration::from_millis(100));
     let worker = Simulated::start_at(&target, Some("secret"));
     let error = opening.join().unwrap().unwrap_err().to_string();
-    assert!(error.contains("REMORA_TOKEN"), "it was reached, and its answer is final: {error}");
+    assert!(error.contains("REMORA_TOKEN"), "the worker was reached, and its rejection is final: {error}");
     assert_eq!(worker.sessions(), 0);
 }

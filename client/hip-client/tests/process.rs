@@ -1,5 +1,5 @@
-//! What the connection does at the edges of a process: exit, fork, no worker, a kernel's output. Each case runs
-//! this program again as the client and looks at what the worker and the streams have seen.
+//! The connection at process boundaries: exit, fork, missing worker, kernel output. Each case runs this program again as
+//! the client and checks what the worker and the standard streams received.
 
 mod simulated;
 
@@ -66,7 +66,7 @@ fn exit_says_goodbye() {
 fn fork() -> ExitCode {
     let (connection, _) = Connection::open().expect("a session");
     launch(&connection, 1);
-    // SAFETY: the child uses only what is meant to work after a fork: that is what is tested.
+    // SAFETY: the child uses only what must work after a fork, which is what this tests.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = connection.post(&SynchronizeStream { stream: 0 }, &[], 0).is_err();
@@ -78,7 +78,7 @@ fn fork() -> ExitCode {
         return if refused { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let mut status = 0;
-    // SAFETY: waits for the child made above.
+    // SAFETY: waits for the child created above.
     unsafe { libc::waitpid(child, &mut status, 0) };
     launch(&connection, 1);
     connection.call(&SynchronizeStream { stream: 0 }, 0).expect("the parent's session is unharmed");
@@ -113,7 +113,7 @@ fn absence_is_told_once() {
 
 fn output() {
     let (connection, _) = Connection::open().expect("a session");
-    // SAFETY: C's own output, buffered by C.
+    // SAFETY: prints through C's stdio buffer.
     unsafe { libc::puts(c"before".as_ptr()) };
     launch(&connection, PRINTING_FUNCTION);
     connection.call(&SynchronizeStream { stream: 0 }, 0).expect("a reply");

@@ -1,4 +1,4 @@
-//! The HIP generation of a library file whose name has no version: read from its DT_SONAME or its symbol versions.
+//! Reads the HIP generation of a library file whose name has no version, from its DT_SONAME or its symbol versions.
 
 use crate::name::{self, Kind};
 
@@ -8,18 +8,18 @@ const DT_SONAME: u64 = 14;
 const DT_VERDEF: u64 = 0x6fff_fffc;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
-/// Limits on what is looked at of a file.
+/// Limits on the parts of a file that are read.
 const MAX_SEGMENTS: u64 = 64;
 const MAX_DYNAMIC: u64 = 256;
 const MAX_VERSIONS: usize = 256;
 const NAME_BYTES: usize = 64;
 
-/// Bytes of a file at an offset: how many were read.
+/// Random-access input; `read_at` returns how many bytes were read.
 pub trait Source {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> usize;
 }
 
-/// The HIP generation (5, 6, 7) of a 64-bit little-endian ELF library.
+/// Returns the HIP generation (5, 6, 7) of a 64-bit little-endian ELF library.
 pub fn generation(file: &impl Source) -> Option<u32> {
     let dynamic = Dynamic::read(file)?;
     let soname = dynamic.soname.and_then(|at| {
@@ -29,7 +29,7 @@ pub fn generation(file: &impl Source) -> Option<u32> {
     soname.or_else(|| dynamic.newest_version(file))
 }
 
-/// What is needed of the dynamic section.
+/// The needed parts of the dynamic section.
 struct Dynamic {
     segments: [(u64, u64, u64); MAX_SEGMENTS as usize],
     strings: u64,
@@ -73,7 +73,7 @@ impl Dynamic {
         Some(found)
     }
 
-    /// The file offset of a virtual address.
+    /// Returns the file offset of a virtual address.
     fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|(start, bytes, offset)| {
             let inside = address.checked_sub(*start).filter(|inside| inside < bytes)?;
@@ -81,7 +81,7 @@ impl Dynamic {
         })
     }
 
-    /// The first bytes of a string, up to its NUL; the rest of the array is zero.
+    /// Reads a string of at most `NAME_BYTES`, including its NUL.
     fn string(&self, file: &impl Source, at: u64) -> Option<Text> {
         let mut bytes = [0; NAME_BYTES];
         let read = file.read_at(self.offset(self.strings.checked_add(at)?)?, &mut bytes);
@@ -89,7 +89,7 @@ impl Dynamic {
         Some(Text { bytes, length })
     }
 
-    /// The largest N of the version nodes `hip_N.M` that the library defines.
+    /// Returns the largest N of the version nodes `hip_N.M` that the library defines.
     fn newest_version(&self, file: &impl Source) -> Option<u32> {
         let mut at = self.offset(self.versions?)?;
         let mut newest = None;
@@ -109,7 +109,7 @@ impl Dynamic {
     }
 }
 
-/// A short string of a file.
+/// A short string from a file.
 struct Text {
     bytes: [u8; NAME_BYTES],
     length: usize,
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// A library with one segment, a DT_SONAME and version nodes.
+    /// Builds a library with one segment, a DT_SONAME and version nodes.
     fn library(soname: &str, nodes: &[&str]) -> Vec<u8> {
         let mut strings = vec![0u8];
         let mut add = |text: &str| {

@@ -1,4 +1,4 @@
-//! The shared object: what the dynamic linker calls, and what a program without libc has to bring.
+//! The shared object: entry points for the dynamic linker, and the functions that a library without libc must define itself.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_uint};
@@ -8,19 +8,19 @@ use crate::take_over::{Libraries, is_foreign, replacement};
 use crate::{name, system};
 
 const LA_SER_ORIG: c_uint = 1;
-/// Other libraries that are reported, in each process.
+/// Limit on foreign libraries that are reported, per process.
 const MOST_REPORTS: usize = 4;
 const OWN_FILE: &[u8] = b"libremora_audit.so";
 
-/// Written once, before the dynamic linker calls anything.
+/// Written once, before the dynamic linker calls any entry point.
 struct Found(UnsafeCell<Libraries>);
-// SAFETY: `loaded` writes it while the process has one thread; afterwards it is only read.
+// SAFETY: `loaded` writes it while the process is single-threaded; afterwards it is only read.
 unsafe impl Sync for Found {}
 static FOUND: Found = Found(UnsafeCell::new(Libraries::NONE));
 static REPORTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Hashes of paths that were found in a searched folder and replaced. The dynamic linker keeps such a path as the name of what it
-/// loads in its place.
+/// Hashes of paths that were found in a searched folder and replaced. The dynamic linker keeps such a path as the name of the
+/// replacement it loads.
 static REPLACED: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 /// The public part of the dynamic linker's link_map.
@@ -36,10 +36,10 @@ pub struct LinkMap {
 #[unsafe(link_section = ".init_array")]
 static LOADED: unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) = loaded;
 
-/// Finds Remora's folder: it is where this file is, which `LD_AUDIT` says.
+/// Finds Remora's folder, the one that contains this file, from `LD_AUDIT`.
 unsafe extern "C" fn loaded(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     let mut entry = environment;
-    // SAFETY: glibc passes initialisers the environment: strings, then a null pointer.
+    // SAFETY: glibc passes the environment to initialisers: strings, then a null pointer.
     while let Some(text) = unsafe { entry.as_ref() }.filter(|text| !text.is_null()) {
         // SAFETY: as above.
         let text = unsafe { CStr::from_ptr(*text) }.to_bytes();
@@ -56,7 +56,7 @@ unsafe extern "C" fn loaded(_: c_int, _: *const *const c_char, environment: *con
     }
 }
 
-/// Agrees to the dynamic linker's version of the interface; all of them have what is used here.
+/// Accepts the dynamic linker's version of the interface; every version has what is used here.
 #[unsafe(no_mangle)]
 pub extern "C" fn la_version(version: c_uint) -> c_uint {
     version
@@ -68,7 +68,7 @@ pub extern "C" fn la_version(version: c_uint) -> c_uint {
 pub unsafe extern "C" fn la_objsearch(asked: *const c_char, _: *mut usize, flag: c_uint) -> *const c_char {
     // SAFETY: see `Found`.
     let found = unsafe { &*FOUND.0.get() };
-    // SAFETY: the dynamic linker passes a string.
+    // SAFETY: the dynamic linker passes a NUL-terminated string.
     let text = unsafe { CStr::from_ptr(asked) }.to_bytes();
     // SAFETY: as above.
     let generation = || unsafe { system::generation(asked) };
@@ -79,7 +79,8 @@ pub unsafe extern "C" fn la_objsearch(asked: *const c_char, _: *mut usize, flag:
     path.as_ptr().cast()
 }
 
-/// Keeps a path that was replaced. Beyond the table's size an earlier one is forgotten, and would be reported if it was loaded again.
+/// Records a path that was replaced. When the table is full an earlier one is overwritten, and would be reported if it were
+/// loaded again.
 fn remember(path: &[u8]) {
     let hash = hash(path);
     if !was_replaced(path)
@@ -94,13 +95,13 @@ fn was_replaced(path: &[u8]) -> bool {
     REPLACED.iter().any(|place| place.load(Ordering::Relaxed) == hash)
 }
 
-/// FNV-1a; never 0, which is an empty place.
+/// FNV-1a hash; never 0, which marks an empty slot.
 fn hash(path: &[u8]) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325u64;
     path.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)) | 1
 }
 
-/// An object was loaded. Wants to know of no bindings to or from it.
+/// Called for each loaded object. Returns 0: symbol bindings are not audited.
 ///
 /// # Safety
 /// Called by the dynamic linker with its description of the object.
@@ -121,10 +122,10 @@ pub unsafe extern "C" fn la_objopen(map: *const LinkMap, _: isize, _: *mut usize
     0
 }
 
-/// DT_SONAME of a loaded object, or nothing.
+/// Returns the DT_SONAME of a loaded object, or an empty string.
 ///
 /// # Safety
-/// The map is the dynamic linker's.
+/// The map must come from the dynamic linker.
 unsafe fn soname(map: &LinkMap) -> &CStr {
     let (mut strings, mut soname) = (0, None);
     let mut entry = map.dynamic;
@@ -146,11 +147,11 @@ unsafe fn soname(map: &LinkMap) -> &CStr {
     let Some(soname) = soname.filter(|_| strings != 0) else { return c"" };
     // The dynamic linker relocates the entry in place, unless the section is read-only.
     let strings = if strings < map.base { strings + map.base } else { strings };
-    // SAFETY: DT_SONAME indexes a string of the table.
+    // SAFETY: DT_SONAME is an offset into the string table.
     unsafe { CStr::from_ptr((strings + soname) as *const c_char) }
 }
 
-/// One line, in one write, so that lines of several processes stay whole.
+/// Prints one line with a single write, so that lines of several processes do not mix.
 fn report(path: &[u8]) {
     let mut line = [0u8; 1536];
     let mut length = 0;
@@ -168,24 +169,25 @@ fn report(path: &[u8]) {
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // Nothing here can panic; if it does, the process must not go on with a half-replaced library.
+    // Nothing here can panic; if it does, the process must not continue with a half-replaced library.
     loop {
         core::hint::spin_loop();
     }
 }
 
-/// Named by the unwind tables of Rust's core library; nothing unwinds.
+/// Referenced by the unwind tables of Rust's core library; nothing unwinds.
 #[unsafe(no_mangle)]
 pub extern "C" fn rust_eh_personality() {}
 
-// What the compiler calls for copies and comparisons. The names are C's, and this library is alone in its namespace.
+// Functions that the compiler calls for copies and comparisons. They have C's names; this library has a linker namespace to
+// itself.
 
 /// # Safety
 /// As C's memcpy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     for at in 0..bytes {
-        // SAFETY: the caller's promise. Volatile, so that the compiler does not make a call of memcpy out of it.
+        // SAFETY: guaranteed by the caller. Volatile, so that the compiler does not turn the loop into a call of memcpy.
         unsafe { to.add(at).write_volatile(from.add(at).read()) };
     }
     to
@@ -196,7 +198,7 @@ pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     if (to as usize) <= from as usize {
-        // SAFETY: the caller's promise; forwards is safe in this order.
+        // SAFETY: guaranteed by the caller; copying forwards is correct when `to` is not above `from`.
         return unsafe { memcpy(to, from, bytes) };
     }
     for at in (0..bytes).rev() {
@@ -222,7 +224,7 @@ pub unsafe extern "C" fn memset(to: *mut u8, value: c_int, bytes: usize) -> *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, bytes: usize) -> c_int {
     for at in 0..bytes {
-        // SAFETY: the caller's promise. Volatile, so that the compiler does not make a call of memcmp out of it.
+        // SAFETY: guaranteed by the caller. Volatile, so that the compiler does not turn the loop into a call of memcmp.
         let (left, right) = unsafe { (left.add(at).read_volatile(), right.add(at).read()) };
         if left != right {
             return c_int::from(left) - c_int::from(right);
@@ -235,7 +237,7 @@ pub unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, bytes: usize)
 /// As bcmp.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { memcmp(left, right, bytes) }
 }
 
@@ -244,7 +246,7 @@ pub unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, bytes: usize) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strlen(text: *const u8) -> usize {
     let mut length = 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     while unsafe { text.add(length).read_volatile() } != 0 {
         length += 1;
     }

@@ -1,6 +1,6 @@
-//! File names of the libraries that Remora replaces.
+//! Parses the file names of the libraries that Remora replaces.
 
-/// A library of HIP's runtime or of its run-time compiler, as a file name describes it.
+/// A library of HIP's runtime or of its run-time compiler, as described by its file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     pub kind: Kind,
@@ -16,8 +16,8 @@ pub enum Kind {
     Compiler,
 }
 
-/// Parses the last component of a path: `libamdhip64.so`, `libamdhip64.so.6`, `libamdhip64.so.6.4.43482`, and
-/// `libamdhip64-1a2b3c4d.so.6` as auditwheel renames it.
+/// Parses the last component of a path: `libamdhip64.so`, `libamdhip64.so.6`, `libamdhip64.so.6.4.43482`, or
+/// `libamdhip64-1a2b3c4d.so.6` as renamed by auditwheel.
 pub fn parse(path: &[u8]) -> Option<Name> {
     let file = file_name(path);
     let (kind, rest) = match file.strip_prefix(b"libamdhip64") {
@@ -41,7 +41,7 @@ pub fn parse(path: &[u8]) -> Option<Name> {
     Some(Name { kind, version: Some(number(rest.strip_prefix(b".")?)?) })
 }
 
-/// What follows the last `/`.
+/// Returns the part after the last `/`.
 pub fn file_name(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => path.get(slash + 1..).unwrap_or_default(),
@@ -49,7 +49,7 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     }
 }
 
-/// The decimal number at the start, up to the end or to a dot.
+/// Parses the decimal number at the start, up to a dot or the end.
 pub fn number(text: &[u8]) -> Option<u32> {
     let digits = text.split(|byte| *byte == b'.').next()?;
     if digits.is_empty() || digits.len() > 4 {

@@ -1,4 +1,4 @@
-//! System calls, without a libc.
+//! System calls without libc.
 
 use core::ffi::c_char;
 
@@ -27,12 +27,12 @@ mod number {
 }
 
 /// # Safety
-/// As the system call of that number demands.
+/// As the system call requires.
 unsafe fn call(number: isize, arguments: [isize; 4]) -> isize {
     let mut result = number;
     let [a, b, c, d] = arguments;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the kernel preserves all registers but those named; what it does to memory is the caller's promise.
+    // SAFETY: the kernel preserves all registers except those named; the caller guarantees the memory accesses.
     unsafe {
         core::arch::asm!("syscall", inlateout("rax") result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
             lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -48,29 +48,29 @@ unsafe fn call(number: isize, arguments: [isize; 4]) -> isize {
     result
 }
 
-/// Whether a file can be read; the path ends with a NUL.
+/// Whether a file can be read. The path must be NUL-terminated.
 pub fn exists(path: &[u8]) -> bool {
     const R_OK: isize = 4;
-    // SAFETY: the path ends with a NUL, which is checked; the call reads it and nothing else.
+    // SAFETY: the NUL is checked; the call reads only the path.
     path.ends_with(b"\0")
         && unsafe { call(number::ACCESS_AT, [AT_FDCWD, path.as_ptr() as isize, R_OK, 0]) } == 0
 }
 
-/// Writes to standard error. A closed one is no reason to fail.
+/// Writes to standard error. A failure, as with a closed one, is ignored.
 pub fn complain(text: &[u8]) {
-    // SAFETY: the call reads as many bytes as there are.
+    // SAFETY: the call reads exactly the bytes of the slice.
     unsafe { call(number::WRITE, [2, text.as_ptr() as isize, text.len() as isize, 0]) };
 }
 
-/// A file that is open for reading.
+/// A file open for reading.
 #[derive(Debug)]
 pub struct File(isize);
 
 impl File {
     /// # Safety
-    /// The path ends with a NUL.
+    /// The path must be NUL-terminated.
     pub unsafe fn open(path: *const c_char) -> Option<File> {
-        // SAFETY: the caller's promise; flags are those of a plain read.
+        // SAFETY: guaranteed by the caller; the flags are those of a plain read.
         let descriptor = unsafe { call(number::OPEN_AT, [AT_FDCWD, path as isize, O_CLOEXEC, 0]) };
         (descriptor >= 0).then_some(File(descriptor))
     }
@@ -79,7 +79,7 @@ impl File {
 impl Source for File {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
         let arguments = [self.0, into.as_mut_ptr() as isize, into.len() as isize, offset as isize];
-        // SAFETY: the call writes at most as many bytes as there are.
+        // SAFETY: the call writes at most the bytes of the slice.
         usize::try_from(unsafe { call(number::READ_AT, arguments) }).unwrap_or(0)
     }
 }
@@ -91,12 +91,12 @@ impl Drop for File {
     }
 }
 
-/// The HIP generation of a file.
+/// Returns the HIP generation of a file.
 ///
 /// # Safety
-/// The path ends with a NUL.
+/// The path must be NUL-terminated.
 pub unsafe fn generation(path: *const c_char) -> Generation {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     match unsafe { File::open(path) } {
         None => Generation::NoFile,
         Some(file) => crate::elf::generation(&file).map_or(Generation::Unknown, Generation::Known),
@@ -111,7 +111,7 @@ mod tests {
     fn files_are_opened_and_read_without_a_libc() {
         let path = std::ffi::CString::new(std::env::current_exe().unwrap().to_str().unwrap()).unwrap();
         assert!(exists(path.as_bytes_with_nul()) && !exists(b"/no/such/file\0") && !exists(b"/"));
-        // SAFETY: a CString ends with a NUL.
+        // SAFETY: a CString is NUL-terminated.
         let file = unsafe { File::open(path.as_ptr()) }.unwrap();
         let mut magic = [0; 4];
         assert_eq!((file.read_at(0, &mut magic), &magic), (4, b"\x7fELF"));

@@ -1,8 +1,8 @@
-//! Which name the dynamic linker gets instead of the one it asked for.
+//! Decides which library path replaces a name that the dynamic linker is about to search.
 
 use crate::name::{self, Kind, Name};
 
-/// Libraries of Remora's folder, by kind and version.
+/// Libraries in Remora's folder, by kind and version.
 const NAMES: &[(Kind, u32, &[u8])] = &[
     (Kind::Runtime, 5, b"libamdhip64.so.5"),
     (Kind::Runtime, 6, b"libamdhip64.so.6"),
@@ -10,7 +10,7 @@ const NAMES: &[(Kind, u32, &[u8])] = &[
     (Kind::Compiler, 6, b"libhiprtc.so.6"),
     (Kind::Compiler, 7, b"libhiprtc.so.7"),
 ];
-/// The version that stands in for a name without one, if its file does not say more.
+/// Default version for a name without one, if its file does not reveal it.
 const USUAL: u32 = 6;
 const PATH_BYTES: usize = 1024;
 
@@ -18,7 +18,7 @@ const PATH_BYTES: usize = 1024;
 #[derive(Debug)]
 pub struct Libraries {
     paths: [[u8; PATH_BYTES]; NAMES.len()],
-    /// Length of the folder, with its `/`.
+    /// Length of the folder, including its `/`.
     folder: usize,
     present: [bool; NAMES.len()],
 }
@@ -27,7 +27,7 @@ impl Libraries {
     pub const NONE: Libraries =
         Libraries { paths: [[0; PATH_BYTES]; NAMES.len()], folder: 0, present: [false; NAMES.len()] };
 
-    /// The folder that ends with `/`; `exists` checks a NUL-terminated path.
+    /// Sets the folder, which must end with `/`; `exists` checks a NUL-terminated path.
     pub fn set(&mut self, folder: &[u8], exists: impl Fn(&[u8]) -> bool) {
         for ((path, present), (_, _, name)) in self.paths.iter_mut().zip(&mut self.present).zip(NAMES) {
             let (Some(start), Some(rest)) =
@@ -36,7 +36,7 @@ impl Libraries {
                 return;
             };
             start.copy_from_slice(folder);
-            // One byte more: the NUL.
+            // One more byte for the NUL.
             let Some(end) = path.get_mut(folder.len()..rest + 1) else { return };
             let Some(end) = end.get_mut(..name.len()) else { return };
             end.copy_from_slice(name);
@@ -45,7 +45,7 @@ impl Libraries {
         self.folder = folder.len();
     }
 
-    /// The path of a library, NUL-terminated, if Remora has it.
+    /// Returns the NUL-terminated path of a library, if Remora has it.
     fn find(&self, kind: Kind, version: u32) -> Option<&[u8]> {
         let index = NAMES.iter().position(|(of, number, _)| (*of, *number) == (kind, version))?;
         self.present.get(index).filter(|present| **present)?;
@@ -59,10 +59,10 @@ impl Libraries {
     }
 }
 
-/// The path to load instead of `asked`; `None` leaves the request as it is.
+/// Returns the path to load instead of `asked`; `None` leaves the request unchanged.
 ///
-/// `is_first` is set for the name as the program gave it, and not for the folders that are then searched for it. `generation`
-/// reads the version of a file that exists.
+/// `is_first` is true for the name as the program gave it, and false for the candidate paths that are then searched for it.
+/// `generation` reads the version of an existing file.
 pub fn replacement<'a>(
     libraries: &'a Libraries,
     asked: &[u8],
@@ -76,7 +76,7 @@ pub fn replacement<'a>(
     if let Some(version) = version {
         return libraries.find(kind, version);
     }
-    // A bare name without a version: the files that are found for it decide.
+    // A bare name without a version: the version of the file found in the search decides.
     if !asked.contains(&b'/') {
         return None;
     }
@@ -88,7 +88,7 @@ pub fn replacement<'a>(
     }
 }
 
-/// What a file says about its HIP generation.
+/// HIP generation of a library file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     Known(u32),
@@ -96,10 +96,10 @@ pub enum Generation {
     NoFile,
 }
 
-/// Whether a loaded object is a `libamdhip64` of somebody else, by its path or by its DT_SONAME.
+/// Whether a loaded object is a `libamdhip64` other than Remora's, by its path or its DT_SONAME.
 pub fn is_foreign(libraries: &Libraries, path: &[u8], soname: &[u8]) -> bool {
     let is_runtime = |text: &[u8]| name::parse(text).is_some_and(|name| name.kind == Kind::Runtime);
-    // Without a folder of its own the library cannot tell which is which.
+    // Without Remora's folder, its own libraries cannot be told from others.
     libraries.folder != 0 && (is_runtime(path) || is_runtime(soname)) && !libraries.has(path)
 }
 
@@ -138,7 +138,11 @@ mod tests {
     fn a_name_without_a_version_gets_the_version_of_the_file_that_is_found_for_it() {
         let path = "/wheel/torch/lib/libamdhip64.so";
         let ours = |version: u32| Some(format!("/ours/libamdhip64.so.{version}"));
-        assert_eq!(replaced("libamdhip64.so", true, Generation::NoFile), None, "folders are searched first");
+        assert_eq!(
+            replaced("libamdhip64.so", true, Generation::NoFile),
+            None,
+            "the dynamic linker searches folders first"
+        );
         assert_eq!(replaced(path, false, Generation::Known(7)), ours(7));
         assert_eq!(replaced(path, false, Generation::Unknown), ours(6));
         assert_eq!(replaced(path, false, Generation::NoFile), None, "the next folder may have it");
@@ -147,8 +151,12 @@ mod tests {
 
     #[test]
     fn what_remora_does_not_have_is_not_replaced() {
-        assert_eq!(replaced("/x/libhiprtc.so.7", true, Generation::NoFile), None, "it does not exist");
-        assert_eq!(replaced("/ours/libamdhip64.so.6", true, Generation::NoFile), None, "it is ours already");
+        assert_eq!(replaced("/x/libhiprtc.so.7", true, Generation::NoFile), None, "Remora has no such file");
+        assert_eq!(
+            replaced("/ours/libamdhip64.so.6", true, Generation::NoFile),
+            None,
+            "it is Remora's already"
+        );
         let long = [b'x'; PATH_BYTES + 10];
         let mut libraries = Libraries::NONE;
         libraries.set(&long, |_| true);

@@ -1,8 +1,8 @@
-//! Memory that exists on both sides of a session, as one side sees it.
+//! Mirrored memory: memory that both sides of a session hold, as seen by one side.
 //!
-//! Each side keeps a twin of every mirror: the bytes as both sides last agreed on them. What differs from the twin is what this
-//! side has written since, byte by byte, so that both may write to one page. Owns twins, their comparison and the finding of
-//! written pages; knows neither frames nor when anything is compared.
+//! Each side keeps a twin of every mirror: the bytes as both sides last agreed on them. Bytes that differ from the twin were
+//! written by this side since, so both sides may write to the same page. Owns twins, their comparison and the tracking of written
+//! pages; frames and the times of comparison are the caller's.
 
 mod twin;
 mod written;

@@ -1,4 +1,4 @@
-//! The bytes of a mirror as both sides last agreed on them, and the comparison with what they are now.
+//! Twin: a copy of a mirror's bytes as both sides last agreed on them, used to find what this side has changed since.
 
 use std::io;
 use std::ops::Range;
@@ -9,42 +9,42 @@ use wire::delta;
 
 use crate::Tracker;
 
-/// A body of changes is handed on once it is this long; it may be longer by one stretch.
+/// Size at which a body of changes is passed on; it may be longer by one stretch.
 pub const BODY_BYTES: usize = 128 << 10;
-/// Memory is compared in blocks of this.
+/// Block size of comparisons.
 const BLOCK: usize = 4096;
-/// Blocks that differ, in a row, are looked at together up to this.
+/// Limit on a stretch of consecutive differing blocks that are compared together.
 const STRETCH: usize = 16 * BLOCK;
-/// Mirrors from this size on are watched for written pages: comparing less takes no longer than asking the kernel.
+/// Minimum size of a mirror whose written pages are tracked: comparing a smaller one is as fast as querying the kernel.
 const WATCHED: usize = 128 << 10;
 
 /// The twin of one mirror.
 #[derive(Debug)]
 pub struct Twin {
-    /// Where the mirror lies in this process; null if the caller shows its bytes instead.
+    /// Address of the mirror in this process; null if the caller passes its bytes instead.
     memory: *mut u8,
     twin: NonNull<u8>,
     bytes: usize,
-    /// Its written pages are known.
+    /// Tracker of its written pages, if they are tracked.
     tracker: Option<Arc<Tracker>>,
-    /// What is still to be compared of this turn, last first.
+    /// Ranges still to be compared in this turn, in reverse order.
     pending: Vec<Range<usize>>,
     scratch: Vec<u8>,
 }
 
-// SAFETY: the twin is this object's own mapping, and the memory is used only through methods whose callers answer for it.
+// SAFETY: the twin is a mapping owned by this object, and the memory is accessed only under the contract of `new`.
 unsafe impl Send for Twin {}
 
 impl Twin {
-    /// A twin of zeros for `bytes` bytes at `memory`. Written pages are asked of `tracker` if the mirror is large enough for it,
-    /// is aligned to pages and can be watched.
+    /// Creates an all-zero twin for `bytes` bytes at `memory`. Uses `tracker` for written pages if the mirror is large enough,
+    /// page-aligned, and can be tracked.
     ///
     /// # Safety
-    /// The memory is readable and writable until the twin is dropped. Others may write it at any time.
+    /// The memory must stay readable and writable until the twin is dropped. Other threads may write it at any time.
     pub unsafe fn new(memory: *mut u8, bytes: usize, tracker: Option<&Arc<Tracker>>) -> io::Result<Twin> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        // SAFETY: a fresh anonymous mapping affects no existing memory.
         let twin = unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), access, flags, -1, 0) };
         if twin == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -53,7 +53,7 @@ impl Twin {
         let start = memory as u64;
         let fit = bytes >= WATCHED && start.is_multiple_of(BLOCK as u64);
         let tracker = tracker.filter(|tracker| {
-            // SAFETY: the caller's promise; the pages are watched no longer than this object lives.
+            // SAFETY: guaranteed by the caller; the pages are tracked no longer than this object lives.
             fit && unsafe { tracker.watch(start, whole_blocks(bytes)) }.is_ok()
         });
         let (pending, scratch) = (Vec::new(), Vec::new());
@@ -64,21 +64,21 @@ impl Twin {
         self.bytes
     }
 
-    /// Whether the kernel tells which pages were written.
+    /// Whether written pages are tracked.
     pub fn is_watched(&self) -> bool {
         self.tracker.is_some()
     }
 
-    /// Notes what may have changed by now; [`Twin::collect`] then compares it.
+    /// Determines what may have changed by now; [`Twin::collect`] then compares it.
     pub fn begin(&mut self) {
         if let Some(tracker) = &self.tracker {
             let mut found = Vec::new();
             if tracker.take(self.memory as u64, self.bytes as u64, &mut found).is_ok() {
-                // What an earlier turn has not come to is still to be compared.
+                // Ranges that an earlier turn did not reach are still to be compared.
                 self.pending.extend(found.into_iter().rev());
                 return;
             }
-            // A kernel that will not answer any more: from now on everything is compared.
+            // Tracking failed: from now on everything is compared.
             self.tracker = None;
         }
         self.pending.clear();
@@ -87,8 +87,9 @@ impl Twin {
         }
     }
 
-    /// Appends changes to `body` until it is long enough or there are no more; says whether there are. The mirror is known to
-    /// the other side by `address`. The twin follows: what was appended must be sent. `look` is shown the memory around changes.
+    /// Appends changes to `body` until it is long enough or there are no more; returns whether there are more. `address` is the
+    /// mirror's address on the other side. Updates the twin, so what was appended must be sent. `look` gets the memory around
+    /// changes.
     pub fn collect(&mut self, address: u64, body: &mut Vec<u8>, look: &mut dyn FnMut(&[u8])) -> bool {
         while body.len() < BODY_BYTES {
             let Some(mut part) = self.pending.pop() else { return false };
@@ -103,7 +104,7 @@ impl Twin {
         !self.pending.is_empty()
     }
 
-    /// Takes from the front of `part` what is the same and then what differs; returns the latter.
+    /// Takes equal blocks, then differing ones, from the front of `part`; returns the latter.
     fn next_stretch(&self, part: &mut Range<usize>) -> Range<usize> {
         let mut differs = part.start..part.start;
         while part.start < part.end {
@@ -122,7 +123,7 @@ impl Twin {
     }
 
     fn is_same(&self, part: Range<usize>) -> bool {
-        // SAFETY: the part lies in both, see `new`; bytes that change meanwhile make the answer either of two right ones.
+        // SAFETY: the part lies in both, see `new`. If bytes change concurrently, either answer is correct.
         unsafe {
             let (now, twin) = (self.memory.add(part.start), self.twin.as_ptr().add(part.start));
             libc::memcmp(now.cast(), twin.cast(), part.len()) == 0
@@ -135,7 +136,7 @@ impl Twin {
         }
         self.scratch.resize(STRETCH, 0);
         let now = &mut self.scratch[..part.len()];
-        // SAFETY: as above; the copy is what is compared, told and kept, whatever becomes of the memory.
+        // SAFETY: as above. The copy is what is compared, sent and kept, whatever happens to the memory.
         let twin = unsafe {
             std::ptr::copy_nonoverlapping(self.memory.add(part.start), now.as_mut_ptr(), part.len());
             std::slice::from_raw_parts_mut(self.twin.as_ptr().add(part.start), part.len())
@@ -144,7 +145,7 @@ impl Twin {
         delta::diff(address + part.start as u64, now, twin, body);
     }
 
-    /// Compares bytes that the caller shows, from `at` on: for memory that does not lie in this process.
+    /// Compares bytes that the caller passes, from offset `at`: for memory that is not in this process.
     pub fn compare_shown(&mut self, at: usize, now: &[u8], address: u64, body: &mut Vec<u8>) {
         let twin = &mut self.twin_mut()[at..at + now.len()];
         if twin != now {
@@ -152,12 +153,12 @@ impl Twin {
         }
     }
 
-    /// The other side has these bytes now, and so have we, unless we have written them meanwhile: those stay ours, and differ.
-    /// The caller has made sure that the bytes lie in the mirror.
+    /// Applies bytes from the other side, except where this side has written meanwhile: those bytes keep their value and still
+    /// differ. The bytes must lie in the mirror.
     pub fn accept(&mut self, at: usize, bytes: &[u8]) {
         let part = at..at + bytes.len();
-        assert!(part.end <= self.bytes, "the bytes lie in the mirror");
-        // SAFETY: the part lies in both, see `new`. Bytes outside it are not touched, for others may be writing them.
+        assert!(part.end <= self.bytes, "the bytes must lie in the mirror");
+        // SAFETY: the part lies in both, see `new`. Bytes outside it are not touched, since other threads may be writing them.
         unsafe {
             let (now, twin) = (self.memory.add(at), self.twin.as_ptr().add(at));
             if self.is_same(part) {
@@ -173,13 +174,13 @@ impl Twin {
         }
     }
 
-    /// Both sides have these bytes, as the caller knows.
+    /// Records bytes that both sides are known to have.
     pub fn agree(&mut self, at: usize, bytes: &[u8]) {
         self.twin_mut()[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     fn twin_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is ours alone and `bytes` long.
+        // SAFETY: this object alone owns the mapping, which is `bytes` long.
         unsafe { std::slice::from_raw_parts_mut(self.twin.as_ptr(), self.bytes) }
     }
 }

@@ -1,8 +1,8 @@
-//! Which pages were written since one last asked, told by the kernel.
+//! Tracks which pages were written since the last query, with the kernel's help.
 //!
 //! The pages are write-protected in the asynchronous mode of userfaultfd (Linux 6.7): the kernel itself lifts the protection at
-//! the first write and remembers it. No signal, no handler thread, and system calls that write into the memory work. Where
-//! the kernel has no such mode there is no tracker, and everything is compared.
+//! the first write and records it. This needs no signal and no handler thread, and system calls that write into the memory work.
+//! On kernels without this mode there is no tracker, and everything is compared.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ const REGISTER_MODE_WP: u64 = 1 << 1;
 const SCAN_WP_MATCHING: u64 = 1 << 0;
 const SCAN_CHECK_WPASYNC: u64 = 1 << 1;
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
-/// Stretches that one question to the kernel can be answered with.
+/// Limit on page ranges returned by one scan.
 const ANSWERS: usize = 256;
 
 #[repr(C)]
@@ -67,18 +67,18 @@ struct PageRegion {
     categories: u64,
 }
 
-/// The number of an ioctl that reads and writes its argument.
+/// Number of an ioctl that reads and writes its argument.
 const fn both_ways(kind: u8, number: u64, bytes: usize) -> u64 {
     3 << 30 | (bytes as u64) << 16 | (kind as u64) << 8 | number
 }
 
 const UFFDIO_API: u64 = both_ways(0xaa, 0x3f, size_of::<UffdApi>());
 const UFFDIO_REGISTER: u64 = both_ways(0xaa, 0, size_of::<UffdRegister>());
-/// Declared by the kernel as one that reads.
+/// The kernel declares this one as read-only.
 const UFFDIO_UNREGISTER: u64 = 2 << 30 | (size_of::<UffdRange>() as u64) << 16 | 0xaa << 8 | 1;
 const PAGEMAP_SCAN: u64 = both_ways(b'f', 16, size_of::<ScanArguments>());
 
-/// Tells which pages of the ranges it watches were written.
+/// Reports which pages of the watched ranges were written.
 #[derive(Debug)]
 pub struct Tracker {
     faults: OwnedFd,
@@ -86,16 +86,16 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// What the kernel offers, if it does.
+    /// Opens a tracker, if the kernel supports it.
     pub fn open() -> io::Result<Tracker> {
         Tracker::with_pages(File::open("/proc/self/pagemap")?)
     }
 
-    /// As `open`, with `/proc/self/pagemap` opened before: a confined process cannot open it.
+    /// Like [`Tracker::open`], but with an already open `/proc/self/pagemap`, which a confined process cannot open.
     pub fn with_pages(pages: File) -> io::Result<Tracker> {
         // SAFETY: the call takes flags and returns a new descriptor or an error.
         let faults = unsafe {
-            // Only faults of the program itself would ever be asked about, and in this mode not even those.
+            // Needs no privilege: only faults in user mode are covered, and in this mode no fault is delivered at all.
             let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
             let descriptor = libc::syscall(libc::SYS_userfaultfd, flags);
             if descriptor < 0 {
@@ -110,26 +110,26 @@ impl Tracker {
         Ok(Tracker { faults, pages })
     }
 
-    /// Watches whole pages from now on: they count as written until they are first asked about.
+    /// Starts watching whole pages. They count as written until the first query.
     ///
     /// # Safety
-    /// The range is ordinary private memory that its owner keeps mapped until `forget`.
+    /// The range must be ordinary private memory that its owner keeps mapped until `forget`.
     pub unsafe fn watch(&self, start: u64, bytes: u64) -> io::Result<()> {
         let range = UffdRange { start, bytes };
         let mut register = UffdRegister { range, mode: REGISTER_MODE_WP, ioctls: 0 };
-        // SAFETY: the structure is the one this request takes; contents and addresses of the memory stay as they are.
+        // SAFETY: the structure is the one this request takes; contents and mapping of the memory do not change.
         unsafe { control(&self.faults, UFFDIO_REGISTER, &mut register) }
     }
 
-    /// Watches a range no more.
+    /// Stops watching a range.
     pub fn forget(&self, start: u64, bytes: u64) {
         let mut range = UffdRange { start, bytes };
-        // A range that is gone needs no forgetting.
+        // An error is ignored: the range may be unmapped already.
         // SAFETY: the structure is the one this request takes.
         let _ = unsafe { control(&self.faults, UFFDIO_UNREGISTER, &mut range) };
     }
 
-    /// Adds the stretches of a watched range that were written since they were last asked about, as distances from its start.
+    /// Appends the ranges of a watched range that were written since the last query, as offsets from its start. Resets them.
     pub fn take(&self, start: u64, bytes: u64, written: &mut Vec<Range<usize>>) -> io::Result<()> {
         let mut answers = [PageRegion { start: 0, end: 0, categories: 0 }; ANSWERS];
         let end = start + bytes.next_multiple_of(PAGE as u64);
@@ -149,7 +149,7 @@ impl Tracker {
                 any_of: 0,
                 returned: PAGE_IS_WRITTEN,
             };
-            // SAFETY: the structure is the one this request takes, and `answers` has room for as many as it says.
+            // SAFETY: the structure is the one this request takes, and `answers` has room for the number of entries it states.
             let count = unsafe { control_for(&self.pages, PAGEMAP_SCAN, &mut scan) }?;
             for answer in &answers[..count.min(ANSWERS)] {
                 let last = (answer.end - start).min(bytes);
@@ -165,16 +165,16 @@ impl Tracker {
 }
 
 /// # Safety
-/// `argument` is what `request` takes.
+/// `argument` must be what `request` takes.
 unsafe fn control<T>(file: &impl AsRawFd, request: u64, argument: &mut T) -> io::Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { control_for(file, request, argument) }.map(|_| ())
 }
 
 /// # Safety
-/// `argument` is what `request` takes.
+/// `argument` must be what `request` takes.
 unsafe fn control_for<T>(file: &impl AsRawFd, request: u64, argument: &mut T) -> io::Result<usize> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, std::ptr::from_mut(argument)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
 }

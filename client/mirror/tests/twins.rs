@@ -1,4 +1,4 @@
-//! Two sides with a twin each end up with the same bytes, whether the kernel tells which pages were written or all are compared.
+//! Two sides with a twin each end up with the same bytes, with tracked pages and with full comparison.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use wire::delta::Changes;
 
 const AT: u64 = 0x2000_0000_0000;
 
-/// Memory of one side, in pages of its own.
+/// Memory of one side, in a separate mapping.
 struct Memory {
     start: *mut u8,
     bytes: usize,
@@ -21,7 +21,7 @@ impl Memory {
     fn new(bytes: usize) -> Memory {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        // SAFETY: a fresh anonymous mapping affects no existing memory.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         Memory { start: start.cast(), bytes }
@@ -29,7 +29,7 @@ impl Memory {
 
     #[allow(clippy::mut_from_ref, reason = "tests write memory that a twin looks at, one after the other")]
     fn slice(&self) -> &mut [u8] {
-        // SAFETY: the mapping is ours; the tests use no slice while the twin works.
+        // SAFETY: the mapping is ours; the tests hold no slice while the twin accesses the memory.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
     }
 
@@ -46,12 +46,12 @@ impl Drop for Memory {
     }
 }
 
-/// With the kernel's help, if it gives it, and without.
+/// Without a tracker, and with one if the kernel supports it.
 fn trackers() -> Vec<Option<Arc<Tracker>>> {
     let mut all = vec![None];
     match Tracker::open() {
         Ok(tracker) => all.push(Some(Arc::new(tracker))),
-        Err(error) => eprintln!("only compared, for the kernel does not tell: {error}"),
+        Err(error) => eprintln!("testing without page tracking, which this kernel lacks: {error}"),
     }
     all
 }
@@ -121,7 +121,7 @@ fn bytes_written_meanwhile_stay_and_their_neighbours_arrive() {
 
 #[test]
 fn memory_that_is_only_shown_is_compared_piece_by_piece() {
-    // SAFETY: nothing is read or written through a twin of no memory.
+    // SAFETY: nothing is accessed through a twin without memory.
     let mut twin = unsafe { Twin::new(std::ptr::null_mut(), 10_000, None) }.unwrap();
     let theirs = Memory::new(10_000);
     let mut other = theirs.twin(None);
@@ -134,7 +134,7 @@ fn memory_that_is_only_shown_is_compared_piece_by_piece() {
         for (index, piece) in gpu.chunks(4096).enumerate() {
             twin.compare_shown(index * 4096, piece, AT, &mut body);
         }
-        assert!(!body.is_empty() && body.len() < 40, "one byte changed, and what is agreed on is not told");
+        assert!(!body.is_empty() && body.len() < 40, "one byte changed, and agreed bytes are not sent");
         receive(&mut other, &[body]);
         assert_eq!(theirs.slice()[at], value);
     }
@@ -152,7 +152,7 @@ fn nothing_that_another_thread_writes_is_lost() {
             scope.spawn(|| {
                 for turn in 0..200_000usize {
                     let at = turn.wrapping_mul(7919) % (1 << 19);
-                    // SAFETY: inside the memory, which lives as long as the scope; the twin copes with writes at any time.
+                    // SAFETY: inside the memory, which outlives the scope; the twin tolerates concurrent writes.
                     unsafe { ((start + at) as *mut u8).write_volatile(turn as u8 | 1) };
                 }
                 done.store(true, Ordering::Release);
@@ -187,7 +187,7 @@ proptest! {
                 for (at, length, value, host) in writes {
                     let at = at.index(bytes);
                     for at in at..bytes.min(at + length) {
-                        // A byte is written by one side a turn.
+                        // Only one side writes a byte in each turn.
                         if *taken[at].get_or_insert(*host) == *host {
                             if *host { ours.slice()[at] = *value } else { theirs.slice()[at] = *value }
                             wanted[at] = *value;

@@ -1,4 +1,4 @@
-//! The URL of a worker: endpoint, token and certificate pin in one line. Agents hand it out.
+//! Worker URL: endpoint, token and certificate pin in one line, as handed out by agents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,23 +6,24 @@ use std::str::FromStr;
 use crate::tls::Trust;
 use crate::{Endpoint, TransportError};
 
-/// `remora://TOKEN@host:port`, `remora+tls://TOKEN@host:port?pin=sha256:DIGITS` or `remora+unix://TOKEN@/path`. Token and pin are optional.
+/// A worker URL: `remora://TOKEN@host:port`, `remora+tls://TOKEN@host:port?pin=sha256:DIGITS` or `remora+unix://TOKEN@/path`.
+/// Token and pin are optional.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     pub endpoint: Endpoint,
     /// Letters, digits, `-`, `.`, `_` and `~`.
     pub token: Option<String>,
-    /// SHA-256 of the certificate that the worker must present. Only TLS endpoints have one.
+    /// SHA-256 of the certificate that the worker must present. Only for TLS endpoints.
     pub pin: Option<[u8; 32]>,
 }
 
 impl Address {
-    /// Whether a text is a URL of this kind, and not an endpoint such as `host:port`.
+    /// Whether a text is such a URL, as opposed to an endpoint such as `host:port`.
     pub fn is_url(text: &str) -> bool {
         text.split_once("://").is_some_and(|(scheme, _)| scheme == "remora" || scheme.starts_with("remora+"))
     }
 
-    /// The certificate to trust, if the URL pins one.
+    /// Returns the certificate to trust, if the URL pins one.
     pub fn trust(&self) -> Option<Trust> {
         self.pin.map(Trust::Fingerprint)
     }
@@ -41,7 +42,7 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Address, TransportError> {
         // The text may hold a token, which an error must not show.
         let wrong = |problem| TransportError::Endpoint { text: "the address".to_owned(), problem };
-        let (scheme, rest) = text.split_once("://").ok_or(wrong("it has no scheme; remora:// is one"))?;
+        let (scheme, rest) = text.split_once("://").ok_or(wrong("it has no scheme such as remora://"))?;
         let (token, place) = match rest.split_once('@') {
             Some((token, place)) => (Some(token), place),
             None => (None, rest),
@@ -49,7 +50,7 @@ impl FromStr for Address {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
         if token.is_some_and(|token| token.is_empty() || !token.chars().all(plain)) {
             return Err(wrong(
-                "the token is empty, or has other characters than letters, digits, -, ., _ and ~",
+                "the token is empty, or has characters other than letters, digits, -, ., _ and ~",
             ));
         }
         let mut pin = None;

@@ -1,4 +1,4 @@
-//! Where a worker is, as people write it.
+//! Address of a worker in its textual forms.
 
 use std::fmt;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Link, TransportError};
 
-/// The port of a worker when none is named.
+/// Default port of a worker.
 pub const DEFAULT_PORT: u16 = 18515;
 
 /// The address of a worker: `host:port`, `tls://host:port` or `unix:/path`.
@@ -25,7 +25,7 @@ impl Endpoint {
         Endpoint::Tcp { host: host.into(), port }
     }
 
-    /// Connects. TLS is not spoken yet: see [`crate::tls::connect`].
+    /// Connects the socket only; [`crate::tls::connect`] adds TLS.
     pub fn connect(&self, timeout: Duration) -> Result<Link, TransportError> {
         let failed = |source| TransportError::Connect { endpoint: self.to_string(), source };
         let (host, port) = match self {
@@ -38,7 +38,7 @@ impl Endpoint {
         let addresses = (host.as_str(), port)
             .to_socket_addrs()
             .map_err(|source| TransportError::Resolve { host: host.clone(), source })?;
-        let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
+        let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the host name has no address");
         for address in addresses {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -76,7 +76,7 @@ impl FromStr for Endpoint {
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
-                None => return Err(wrong("something follows the bracket that is no port")),
+                None => return Err(wrong("the text after the bracket is not a port")),
             }
         } else {
             match rest.split_once(':') {

@@ -1,11 +1,11 @@
-//! What can go wrong between two machines, in words that name what was tried.
+//! Transport errors, with messages that say what was tried and what to do.
 
 use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    #[error("\"{text}\" is no worker address: {problem}")]
+    #[error("\"{text}\" is not a worker address: {problem}")]
     Endpoint { text: String, problem: &'static str },
     #[error("cannot resolve {host}")]
     Resolve { host: String, source: io::Error },
@@ -22,36 +22,36 @@ pub enum TransportError {
     #[error("TLS failed: {0}")]
     Tls(#[from] rustls::Error),
     #[error(
-        "the certificate is sha256:{found}, and sha256:{expected} is pinned: if the worker got a new certificate (--tls-self-signed makes \
-         one at every start), compare with what it logged and set REMORA_TLS_CA; if not, another machine answers in its place"
+        "the certificate is sha256:{found}, but sha256:{expected} is pinned: if the worker got a new certificate (--tls-self-signed makes \
+         one at every start), compare with the fingerprint it logged and set REMORA_TLS_CA; if not, another machine answers in its place"
     )]
     Pin { expected: String, found: String },
     #[error(
-        "the certificate is not signed by what REMORA_TLS_CA names, or is for another host name ({0}): set REMORA_TLS_CA to the \
+        "the certificate is not signed by the authority in REMORA_TLS_CA, or is for another host name ({0}): set REMORA_TLS_CA to the \
          worker's authority file, or to the sha256: fingerprint that the worker logged"
     )]
     Distrusted(rustls::CertificateError),
     #[error(
-        "the other side does not speak TLS: use HOST:PORT without tls:// if that is a worker without TLS, or start the worker with \
+        "the server does not speak TLS: use HOST:PORT without tls:// if it is a worker without TLS, or start the worker with \
          --tls-self-signed or --tls-cert"
     )]
     NotTls,
     #[error(
-        "the other side speaks TLS: name the worker tls://HOST:PORT and set REMORA_TLS_CA to the fingerprint it logged"
+        "the server speaks TLS: give the worker's address as tls://HOST:PORT and set REMORA_TLS_CA to the fingerprint it logged"
     )]
     SpeaksTls,
-    #[error("no certificate could be made")]
+    #[error("cannot create a certificate")]
     Certificate(#[from] rcgen::Error),
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    #[error("the other side closed the connection during the handshake")]
+    #[error("the peer closed the connection during the handshake")]
     Closed,
     #[error(transparent)]
     Wire(#[from] wire::WireError),
 }
 
 impl TransportError {
-    /// The message with all its causes, on one line.
+    /// Returns the message with all its causes on one line.
     pub fn line(&self) -> String {
         let mut line = self.to_string();
         let mut cause = std::error::Error::source(self);

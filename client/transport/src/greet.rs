@@ -1,5 +1,5 @@
-//! The handshake over a link, for threads that may wait: whole small frames in and out, and the client's side
-//! of the greeting. The rules are `wire`'s; this moves the bytes.
+//! The handshake over a link, blocking: sends and receives whole small frames, and implements the client's side. The `wire` crate
+//! has the rules; this moves the bytes.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub fn receive(link: &Link, limit: u64) -> Result<Frame, TransportError> {
     let mut filled = 0;
     while filled < head.len() {
         match link.read(&mut head[filled..])? {
-            // A TLS server answers a frame with an alert of seven bytes and closes.
+            // A TLS server answers a plain frame with a seven-byte alert and closes.
             0 if is_tls(&head[..filled]) => return Err(TransportError::SpeaksTls),
             0 => return Err(TransportError::Closed),
             bytes => filled += bytes,
@@ -40,12 +40,12 @@ pub fn receive(link: &Link, limit: u64) -> Result<Frame, TransportError> {
     Ok(Frame { header, payload })
 }
 
-/// Whether bytes in the place of a frame are a TLS record: an alert or a handshake, version 3.
+/// Whether bytes in place of a frame are a TLS record: an alert or a handshake, version 3.
 pub fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [0x15 | 0x16, 3, ..])
 }
 
-/// Reads one frame that must be this operation; a rejection in its place is an error that says why.
+/// Reads one frame that must be this operation. A rejection in its place is returned as an error with its reason.
 pub fn expect<O: Operation>(link: &Link, limit: u64) -> Result<O, TransportError> {
     let frame = receive(link, limit)?;
     if frame.header.is(O::OPCODE) {
@@ -59,18 +59,18 @@ pub fn expect<O: Operation>(link: &Link, limit: u64) -> Result<O, TransportError
     Err(WireError::Unexpected { expected: O::OPCODE.name(), found }.into())
 }
 
-/// What a client brings to a handshake.
+/// Credentials of a client in a handshake.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials<'a> {
     pub token: Option<&'a [u8]>,
-    /// The secret of the session the Hello names.
+    /// The secret of the session that the Hello names.
     pub secret: Option<&'a [u8; 32]>,
 }
 
-/// Greets a worker and waits for its answer: `Welcome` for a session, `Status` for an inspection.
+/// Performs the handshake and waits for the worker's reply: `Welcome` for a session, `Status` for an inspection.
 ///
-/// The challenge must come within `timeout`; the answer may take `patience`, for by then the worker has shown
-/// that it is alive and may be starting a device.
+/// The challenge must arrive within `timeout`. The reply may take `patience`: by then the worker is known to be alive, and may be
+/// starting a device.
 pub fn greet<Answer: Operation>(
     link: &Link,
     hello: &Hello,
@@ -81,7 +81,7 @@ pub fn greet<Answer: Operation>(
     Ok(greet_measured(link, hello, credentials, timeout, patience)?.0)
 }
 
-/// The same, and how long the challenge took: a round trip of the network, and little else.
+/// Like [`greet`], but also returns how long the challenge took, which is about one network round trip.
 pub fn greet_measured<Answer: Operation>(
     link: &Link,
     hello: &Hello,
@@ -98,8 +98,8 @@ pub fn greet_measured<Answer: Operation>(
     Ok((answer, distance))
 }
 
-/// Greets a worker up to the proof, if it wants one: what it answers, it answers to what is sent next. Says how long the challenge
-/// took. The time limits of the link are those of the handshake then.
+/// Performs the handshake up to the proof, if one is required. The worker's next frame answers what is sent next. Returns how
+/// long the challenge took. Leaves the handshake's timeouts set on the link.
 pub fn prove(
     link: &Link,
     hello: &Hello,
@@ -119,7 +119,7 @@ pub fn prove(
     Ok(distance)
 }
 
-/// Asks for a session, or for one to continue. Says how far away the worker is as well.
+/// Opens a session or reattaches to one. Also returns the round trip time to the worker.
 pub fn open_session(
     link: &Link,
     hello: &Hello,
@@ -130,7 +130,7 @@ pub fn open_session(
     greet_measured(link, hello, credentials, timeout, patience)
 }
 
-/// 32 fresh random bytes: a nonce, or a secret.
+/// Returns 32 random bytes, for a nonce or a secret.
 pub fn nonce() -> Result<[u8; 32], TransportError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;

@@ -1,7 +1,7 @@
-//! A TCP proxy that makes a good network bad: delay, bandwidth, cuts and silence at chosen bytes or on command.
+//! A TCP proxy that simulates a bad network: delay, limited bandwidth, disconnects and stalls, after given numbers of bytes or on
+//! command.
 //!
-//! For tests, measurements, and for anyone who wants to know how a program will feel from far away. It knows
-//! nothing of what it carries.
+//! For tests, for measurements, and for trying out how a program behaves from far away. It does not interpret what it carries.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,18 +15,18 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{Endpoint, Link};
 
-/// Bytes under way in one direction; more than the delay times any bandwidth worth pretending.
+/// Limit on bytes in flight in one direction: more than the delay times any realistic bandwidth.
 const IN_FLIGHT_LIMIT: usize = 1 << 30;
 const BLOCK: usize = 256 << 10;
-/// How late the system may wake a thread that sleeps until a block is due: delays are a few hundred microseconds at the least.
+/// Timer slack of threads that sleep until a block is due: delays may be only a few hundred microseconds.
 const TIMER_SLACK_NS: libc::c_ulong = 1000;
-/// How late it may yet be: a machine that sleeps takes this long to wake up. What nothing travels before is waited for awake.
+/// Additional wake-up latency of an idle machine. The end of a long delay is therefore spent polling.
 const WAKING: Duration = Duration::from_micros(150);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a silent connection looks whether it was cut.
+/// Poll interval at which a stalled connection checks whether it was cut.
 const SILENT_LOOK: Duration = Duration::from_millis(10);
 
-/// What of a connection falls silent.
+/// Which direction of a connection stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
     /// Bytes from the target.
@@ -34,21 +34,21 @@ pub enum Silence {
     Both,
 }
 
-/// How bad the network is.
+/// Impairment of the simulated network.
 #[derive(Clone, Debug, Default)]
 pub struct Impairment {
-    /// Added in each direction: half the extra round trip.
+    /// Delay added in each direction: half the extra round trip.
     pub delay: Duration,
-    /// Bytes per second in each direction; `None` for as fast as it goes.
+    /// Bytes per second in each direction; `None` for unlimited.
     pub bandwidth: Option<u64>,
-    /// The first connection is cut after this many bytes (of both directions together), the second after the
-    /// next number, and so on; connections beyond the list are left alone.
+    /// The first connection is cut after this many bytes (of both directions together), the second after the next number, and so
+    /// on; connections beyond the list are not cut.
     pub cuts: Vec<u64>,
-    /// The same for silence: the connection stays open, and nothing is forwarded any more.
+    /// Like `cuts`, but the connection stays open and stops forwarding.
     pub silences: Vec<u64>,
 }
 
-/// A running proxy. Dropping it cuts everything and stops listening.
+/// A running proxy. Dropping it cuts all connections and stops listening.
 #[derive(Debug)]
 pub struct Impair {
     shared: Arc<Shared>,
@@ -72,7 +72,7 @@ struct Tunnel {
     near: Link,
     far: Link,
     left: Option<AtomicU64>,
-    /// Bytes until it falls silent.
+    /// Bytes left until it stalls.
     loud: Option<AtomicU64>,
     /// Whether bytes to the target, and bytes from it, are held back.
     silent: [AtomicBool; 2],
@@ -85,7 +85,7 @@ impl Impair {
         Impair::listen("127.0.0.1:0".parse().map_err(io::Error::other)?, target, impairment)
     }
 
-    /// The same on a chosen address.
+    /// Like [`Impair::start`], but on a given address.
     pub fn listen(address: SocketAddr, target: Endpoint, impairment: Impairment) -> io::Result<Impair> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -113,7 +113,7 @@ impl Impair {
         Endpoint::tcp(self.address.ip().to_string(), self.address.port())
     }
 
-    /// Cuts every connection there is, now.
+    /// Cuts every current connection.
     pub fn cut(&self) {
         for tunnel in self.shared.connections.lock().drain(..) {
             if let Some(tunnel) = tunnel.upgrade() {
@@ -122,24 +122,24 @@ impl Impair {
         }
     }
 
-    /// Every connection there is stays open and forwards nothing from now on. New connections work.
+    /// Stalls every current connection: it stays open and forwards nothing from now on. New connections work.
     pub fn silence(&self, what: Silence) {
         for tunnel in self.shared.connections.lock().iter().filter_map(Weak::upgrade) {
             tunnel.silence(what);
         }
     }
 
-    /// While refusing, new connections are closed at once: the worker seems to be gone.
+    /// While refusing, closes new connections at once, as if the worker were gone.
     pub fn refuse(&self, refusing: bool) {
         self.shared.refusing.store(refusing, Ordering::Relaxed);
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of connections accepted so far.
     pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// Bytes carried so far, both directions together.
+    /// Returns the bytes carried so far, both directions together.
     pub fn carried(&self) -> u64 {
         self.shared.carried.load(Ordering::Relaxed)
     }
@@ -149,7 +149,7 @@ impl Drop for Impair {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         self.cut();
-        // The accepting thread is woken by a connection of our own.
+        // Connects to itself to wake the accepting thread.
         let _ = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -167,7 +167,7 @@ impl Shared {
             if self.refusing.load(Ordering::Relaxed) {
                 continue;
             }
-            // A target that cannot be reached looks to the client like a connection that closes at once.
+            // If the target is unreachable, the client sees a connection that closes at once.
             let (Ok(near), Ok(far)) = (Link::from_tcp(stream), self.target.connect(CONNECT_TIMEOUT)) else {
                 continue;
             };
@@ -234,7 +234,7 @@ impl Shared {
 }
 
 impl Tunnel {
-    /// Takes bytes out of what is left before the cut; true when this is the end.
+    /// Takes bytes out of what is left before the cut; returns true when none is left.
     fn spend(&self, bytes: &mut usize) -> bool {
         let Some(left) = &self.left else { return false };
         let (spent, end) = spend(left, *bytes);
@@ -247,7 +247,7 @@ impl Tunnel {
         self.silent[1].store(true, Ordering::Relaxed);
     }
 
-    /// Keeps bytes back for as long as the direction is silent.
+    /// Holds bytes back while the direction is stalled.
     fn hold(&self, backwards: bool) {
         while self.silent[usize::from(backwards)].load(Ordering::Relaxed)
             && !self.ended.load(Ordering::Relaxed)
@@ -263,7 +263,7 @@ impl Tunnel {
     }
 }
 
-/// Takes up to `bytes` out of what is left: how many that were, and whether none is left.
+/// Takes up to `bytes` out of what is left; returns how many were taken, and whether none is left.
 fn spend(left: &AtomicU64, bytes: usize) -> (usize, bool) {
     let mut now = left.load(Ordering::Relaxed);
     loop {
@@ -275,7 +275,7 @@ fn spend(left: &AtomicU64, bytes: usize) -> (usize, bool) {
     }
 }
 
-/// Blocks under way, each with the time it was sent.
+/// Blocks in flight, each with the time it was sent.
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<QueueState>,
@@ -307,7 +307,7 @@ impl Queue {
     }
 
     fn drain(&self, to: &Link, delay: Duration) {
-        // SAFETY: sets a number of this thread; nothing is read or written.
+        // SAFETY: sets a number of this thread; no memory is accessed.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, TIMER_SLACK_NS) };
         loop {
             let mut state = self.state.lock();
@@ -328,7 +328,7 @@ impl Queue {
     }
 }
 
-/// Ends as near to a time as a thread can that others run beside: the end of a long wait is spent awake.
+/// Sleeps until `due` as precisely as possible: the end of a long wait is spent polling.
 fn sleep_until(due: Instant) {
     let left = due.saturating_duration_since(Instant::now());
     if left < 2 * WAKING {

@@ -1,28 +1,28 @@
-//! One direction of a connection: a stream of bytes over one link, or spread over several.
+//! Lane: one direction of a connection, a byte stream over one link or striped over several.
 //!
-//! Spread, the stream is cut into blocks, and block `k` travels on link `k` modulo their number. Where a byte is follows from its
-//! position alone, so nothing is added to the stream and nothing has to be put in order: each side takes the links in turn. What
-//! one connection may have under way, by its windows or by what a network grants it, several have several times. Both sides must
-//! begin to spread at the same byte; agreeing on it is not this file's part.
+//! A striped stream is divided into blocks, and block `k` uses link `k` modulo the number of links. A byte's position alone
+//! determines its link, so nothing is added to the stream and nothing has to be reordered: each side uses the links in turn.
+//! Several connections multiply what one may have in flight, limited by its windows or by the network. Both sides must start
+//! striping at the same byte; agreeing on it is the caller's task.
 
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use crate::link::{self, Link, Ready};
 
-/// Not below the largest buffer anybody reads into: what was read from the first link before the spreading was heard of must lie
-/// in the first block.
+/// Block size. Not smaller than any buffer that callers read into: bytes that were read from the first link before the reader
+/// learned of the striping must lie in the first block.
 pub const BLOCK_BYTES: u64 = 256 << 10;
 
-/// The most slices handed to the kernel at once where they have to be cut at the end of a block.
+/// Limit on the slices of one write that may have to be split at the end of a block.
 const MAX_SLICES: usize = 32;
 
 #[derive(Debug)]
 pub struct Lane {
     links: Vec<Link>,
-    /// Bytes since the spreading began.
+    /// Bytes since the striping began.
     position: u64,
-    /// The link that could not take or give any more.
+    /// Index of the link that the last operation would have blocked on.
     waits_for: usize,
 }
 
@@ -31,8 +31,8 @@ impl Lane {
         Lane { links: vec![link], position: 0, waits_for: 0 }
     }
 
-    /// From here on the stream goes over `strands` as well. `ahead` bytes of it have been read already, from the first link; they
-    /// must be fewer than a block.
+    /// Stripes the stream over `strands` as well from here on. `ahead` bytes of it have been read already from the first link;
+    /// they must be fewer than a block.
     pub fn spread(&mut self, strands: impl IntoIterator<Item = Link>, ahead: u64) {
         debug_assert!(self.links.len() == 1 && ahead < BLOCK_BYTES);
         self.links.extend(strands);
@@ -43,7 +43,7 @@ impl Lane {
         self.links.len() > 1
     }
 
-    /// Waits for bytes and reads some; 0 at the end of the stream.
+    /// Waits for bytes and reads some; returns 0 at the end of the stream.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.links.len() == 1 {
@@ -55,7 +55,7 @@ impl Lane {
         Ok(bytes)
     }
 
-    /// Reads bytes that have arrived, without waiting; `WouldBlock` when there are none, 0 at the end of the stream.
+    /// Like [`Lane::read`], but never blocks: fails with `WouldBlock` if no bytes have arrived.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.links.len() == 1 {
             return self.links[0].try_read(buffer);
@@ -76,7 +76,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Writes everything; the slices are used up.
+    /// Writes all bytes; the slices are consumed.
     pub fn write_all_vectored(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         if self.links.len() == 1 {
             return self.links[0].write_all_vectored(slices);
@@ -95,7 +95,7 @@ impl Lane {
         self.write_all_vectored(&mut [IoSlice::new(bytes)])
     }
 
-    /// Writes what fits without waiting; `WouldBlock` when nothing does.
+    /// Writes what fits without blocking; fails with `WouldBlock` if nothing does.
     #[inline]
     pub fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.links.len() == 1 {
@@ -104,7 +104,7 @@ impl Lane {
         self.write_some(slices, Link::try_write_vectored)
     }
 
-    /// Hands bytes already taken by [`Lane::try_write_vectored`] to the kernel; false while some are left.
+    /// Passes bytes that [`Lane::try_write_vectored`] has buffered to the kernel; returns false while some are left.
     #[inline]
     pub fn try_flush(&mut self) -> io::Result<bool> {
         for (index, link) in self.links.iter().enumerate() {
@@ -116,33 +116,33 @@ impl Lane {
         Ok(true)
     }
 
-    /// Waits until this direction can be written.
+    /// Waits until this direction is writable.
     pub fn wait_writable(&self, timeout: Option<Duration>) -> io::Result<Ready> {
         self.links[self.waits_for].wait(false, true, timeout)
     }
 
-    /// Waits until this direction can be read.
+    /// Waits until this direction is readable.
     pub fn wait_readable(&self, timeout: Option<Duration>) -> io::Result<Ready> {
         self.links[self.current()].wait(true, false, timeout)
     }
 
-    /// Waits until this direction can be written, or `incoming` be read.
+    /// Waits until this direction is writable, or `incoming` is readable.
     pub fn wait_either(&self, incoming: &Lane, timeout: Option<Duration>) -> io::Result<Ready> {
         let readable = &incoming.links[incoming.current()];
         link::wait(Some(readable), Some(&self.links[self.waits_for]), timeout)
     }
 
-    /// Whether a read would return at once: with bytes, or with the news that there will be none.
+    /// Whether a read would return at once, with bytes or with the end of the stream.
     pub fn has_news(&self) -> bool {
         self.links[self.current()].has_news()
     }
 
-    /// Whether the kernel takes a small write at once.
+    /// Whether a small write would not block.
     pub fn has_room(&self) -> bool {
         self.links[self.current()].has_room()
     }
 
-    /// Ends the connection in both directions and wakes every thread waiting on it.
+    /// Closes the connection in both directions and wakes every thread that waits on it.
     pub fn shutdown(&self) {
         self.links.iter().for_each(Link::shutdown);
     }
@@ -164,7 +164,8 @@ impl Lane {
     ) -> io::Result<usize> {
         let current = self.current();
         if self.position.is_multiple_of(BLOCK_BYTES) {
-            // The other side wants the end of the block before first, and what TLS still holds of it would wait for ever.
+            // Flushes the previous link first: the peer needs the end of the previous block next, and bytes that TLS still
+            // buffers would never be sent.
             let before = (current + self.links.len() - 1) % self.links.len();
             if !self.links[before].try_flush()? {
                 self.waits_for = before;

@@ -1,8 +1,7 @@
-//! Byte links between client and worker: TCP, TCP with TLS, unix sockets, in-process pairs, and a proxy that
-//! delays, throttles and cuts them on purpose.
+//! Byte links between client and worker: TCP, TLS, unix sockets, in-process pairs, and a proxy that simulates a bad network.
 //!
-//! Owns sockets and how they are tuned. Knows frames only as far as it takes to drive a handshake; refuses to
-//! know what operations mean, and never reads the environment.
+//! Owns sockets and their options. Uses frames only for the handshake, does not interpret operations, and never reads the
+//! environment.
 
 pub mod greet;
 pub mod impair;

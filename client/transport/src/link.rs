@@ -1,7 +1,7 @@
-//! A connected byte stream that one thread may read while another writes.
+//! Link: a connected byte stream that one thread may read while another writes.
 //!
-//! Owns the socket and its tuning. Writes never raise SIGPIPE: the client lives in programs that do not expect
-//! it. Every method takes `&self`; a `Link` is a handle and cloning it is cheap.
+//! Owns the socket and its options. Writes never raise SIGPIPE, which programs that load the client library do not expect. Every
+//! method takes `&self`; a `Link` is a handle, and cloning it is cheap.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crate::tls::Session;
 
-/// A dead peer is noticed after about this long without an answer. A worker too busy to read looks the same to
-/// the kernel, so this is generous.
+/// TCP_USER_TIMEOUT: how long sent bytes may stay unacknowledged before the peer counts as dead. Generous, because a worker too
+/// busy to read looks dead to the kernel, too.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
 const KEEPALIVE_IDLE_S: i32 = 10;
 const KEEPALIVE_INTERVAL_S: i32 = 5;
 const KEEPALIVE_PROBES: i32 = 4;
-/// The most slices one call hands to the kernel.
+/// Limit on the slices of one system call.
 const MAX_SLICES: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ struct Inner {
     tls: Option<Session>,
 }
 
-/// What a link is ready for.
+/// Readiness of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
     pub readable: bool,
@@ -47,8 +47,8 @@ pub struct Peer {
 }
 
 impl Link {
-    /// Takes over a TCP connection: no Nagle delay (batching is done by the sender), keepalive, and a bound on
-    /// how long sent bytes may stay unacknowledged.
+    /// Takes over a TCP connection and sets its options: no Nagle delay (the sender batches), keepalive, and a limit on how long
+    /// sent bytes may stay unacknowledged.
     pub fn from_tcp(stream: TcpStream) -> io::Result<Link> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
@@ -65,27 +65,27 @@ impl Link {
         Link::from_fd(stream.into())
     }
 
-    /// Takes over a connected stream socket as it is, such as one received from another process.
+    /// Takes over a connected stream socket without changes, such as one received from another process.
     pub fn from_fd(socket: OwnedFd) -> Link {
         Link { inner: Arc::new(Inner { socket, tls: None }) }
     }
 
-    /// Takes over a descriptor by number, such as one inherited at a known place.
+    /// Takes over a file descriptor by number, such as an inherited one.
     ///
     /// # Safety
-    /// The descriptor must be open, a connected stream socket, and owned by nobody else.
+    /// The descriptor must be open, a connected stream socket, and have no other owner.
     pub unsafe fn from_raw_fd(descriptor: RawFd) -> Link {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller guarantees ownership.
         Link::from_fd(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 
-    /// Two connected links in this process.
+    /// Creates two connected links in this process.
     pub fn pair() -> io::Result<(Link, Link)> {
         let (left, right) = UnixStream::pair()?;
         Ok((Link::from_unix(left), Link::from_unix(right)))
     }
 
-    /// The same socket with TLS on it.
+    /// Adds TLS to the link, on the same socket.
     pub(crate) fn with_tls(self, tls: Session) -> io::Result<Link> {
         let socket = match Arc::try_unwrap(self.inner) {
             Ok(inner) => inner.socket,
@@ -98,7 +98,7 @@ impl Link {
         self.inner.tls.is_some()
     }
 
-    /// Waits for bytes and reads some; 0 at the end of the stream.
+    /// Waits for bytes and reads some; returns 0 at the end of the stream.
     #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match &self.inner.tls {
@@ -107,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Reads bytes that have arrived, without waiting; `WouldBlock` when there are none, 0 at the end of the stream.
+    /// Like [`Link::read`], but never blocks: fails with `WouldBlock` if no bytes have arrived.
     pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match &self.inner.tls {
             None => self.raw().receive(buffer, libc::MSG_DONTWAIT),
@@ -125,7 +125,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until some bytes could be written, and says how many were.
+    /// Waits until some bytes can be written, and returns how many were.
     #[inline]
     pub fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match &self.inner.tls {
@@ -138,7 +138,7 @@ impl Link {
         self.write_all_vectored(&mut [IoSlice::new(bytes)])
     }
 
-    /// Writes everything; the slices are used up.
+    /// Writes all bytes; the slices are consumed.
     pub fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
@@ -150,7 +150,7 @@ impl Link {
         Ok(())
     }
 
-    /// Writes what fits without waiting; `WouldBlock` when nothing does.
+    /// Writes what fits without blocking; fails with `WouldBlock` if nothing does.
     #[inline]
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match &self.inner.tls {
@@ -159,7 +159,7 @@ impl Link {
         }
     }
 
-    /// Hands bytes already taken by [`Link::try_write_vectored`] to the kernel; false while some are left.
+    /// Passes bytes that [`Link::try_write_vectored`] has buffered to the kernel; returns false while some are left.
     #[inline]
     pub fn try_flush(&self) -> io::Result<bool> {
         match &self.inner.tls {
@@ -168,13 +168,13 @@ impl Link {
         }
     }
 
-    /// Waits until the link is ready for one of the things asked for, or for the time given.
+    /// Waits until the link is ready for one of the requested operations, or the timeout expires.
     pub fn wait(&self, readable: bool, writable: bool, timeout: Option<Duration>) -> io::Result<Ready> {
         wait(readable.then_some(self), writable.then_some(self), timeout)
     }
 
-    /// The process at the other end of a named unix socket, by the kernel's word. `None` for any other link, such as one that
-    /// somebody forwards.
+    /// Returns the process at the other end of a named unix socket, from the kernel's peer credentials. `None` for any other
+    /// link, such as a forwarded one.
     pub fn unix_peer(&self) -> Option<Peer> {
         let named = |name: unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32| {
             // SAFETY: all-zero is a valid sockaddr_un.
@@ -204,34 +204,34 @@ impl Link {
         (failed == 0 && peer.pid > 0).then_some(Peer { pid: peer.pid as u32, uid: peer.uid })
     }
 
-    /// Whether a read would return at once: with bytes, or with the news that there will be none.
+    /// Whether a read would return at once, with bytes or with the end of the stream.
     pub fn has_news(&self) -> bool {
         if self.inner.tls.as_ref().is_some_and(Session::has_plaintext) {
             return true;
         }
         let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd, for the length of the call.
+        // SAFETY: one valid pollfd, for the duration of the call.
         unsafe { libc::poll(&mut poll, 1, 0) > 0 }
     }
 
-    /// Bytes given to the kernel that the other side's kernel has not acknowledged; 0 if the kernel does not report it.
+    /// Returns the bytes sent that the peer's kernel has not acknowledged; 0 if the kernel does not report it.
     pub fn unacknowledged(&self) -> u64 {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: the request writes one int, to the one passed.
+        // SAFETY: the request writes one int, which is passed.
         let failed = unsafe { libc::ioctl(self.raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if failed == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 
-    /// Bytes that the other side's kernel has acknowledged since the connection began; `None` if the kernel does not report it,
-    /// as for anything but TCP.
+    /// Returns the bytes that the peer's kernel has acknowledged since the connection began; `None` if the kernel does not report
+    /// it, as for anything but TCP.
     pub fn acknowledged(&self) -> Option<u64> {
-        // `tcpi_bytes_acked` of the kernel's `struct tcp_info`, which only grows at its end: 8 bytes, 24 numbers of 4 and two of 8
-        // come before it.
+        // Offset of `tcpi_bytes_acked` in the kernel's `struct tcp_info`, which only grows at its end. Before it come 8 bytes, 24
+        // fields of 4 bytes and two of 8.
         const OFFSET: usize = 8 + 24 * 4 + 2 * 8;
         const END: usize = OFFSET + size_of::<u64>();
         let mut info = [0u8; END];
         let mut length = END as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes, which the array has.
+        // SAFETY: the kernel writes at most `length` bytes, the size of the array.
         let failed = unsafe {
             libc::getsockopt(
                 self.raw_fd(),
@@ -245,29 +245,29 @@ impl Link {
         Some(u64::from_ne_bytes(*bytes))
     }
 
-    /// Whether the kernel takes a small write at once.
+    /// Whether a small write would not block.
     pub fn has_room(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one valid pollfd, for the length of the call.
+        // SAFETY: one valid pollfd, for the duration of the call.
         unsafe { libc::poll(&mut poll, 1, 0) > 0 }
     }
 
-    /// Whether the other side has ended the connection, or the network has. What it sent before may still be read.
+    /// Whether the peer or the network has closed the connection. Bytes sent before may still be readable.
     pub fn has_ended(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-        // SAFETY: one valid pollfd, for the length of the call.
+        // SAFETY: one valid pollfd, for the duration of the call.
         let ready = unsafe { libc::poll(&mut poll, 1, 0) };
         ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
     }
 
-    /// Ends the connection in both directions and wakes every thread waiting on it.
+    /// Closes the connection in both directions and wakes every thread that waits on it.
     pub fn shutdown(&self) {
-        // SAFETY: the descriptor is open as long as `self` is; failure means it is down already.
+        // SAFETY: the descriptor is open as long as `self` is. Failure means that it is shut down already.
         unsafe { libc::shutdown(self.raw_fd(), libc::SHUT_RDWR) };
     }
 
-    /// What the other side has sent and nobody has read yet, without taking it. Waits for the first byte; 0 at the end of the
-    /// stream. Of an encrypted link these are encrypted bytes.
+    /// Returns received bytes without consuming them. Waits for the first byte; returns 0 at the end of the stream. On an
+    /// encrypted link these are encrypted bytes.
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the buffer is writable for its length.
         let bytes =
@@ -283,15 +283,17 @@ impl Link {
         self.inner.socket.as_raw_fd()
     }
 
-    /// Another descriptor for the same socket, to be handed to another process. Not for encrypted links.
+    /// Duplicates the socket's descriptor, to be passed to another process. Not for encrypted links.
     pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
         if self.is_encrypted() {
-            return Err(io::Error::other("an encrypted link has state beyond its socket"));
+            return Err(io::Error::other(
+                "cannot duplicate an encrypted link: its TLS state is not in the socket",
+            ));
         }
         self.inner.socket.try_clone()
     }
 
-    /// Reads fail with `WouldBlock` or `TimedOut` after this long; `None` waits for ever.
+    /// Makes reads fail with `WouldBlock` or `TimedOut` after this long; `None` waits forever.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.timeout_option(libc::SO_RCVTIMEO, timeout)
     }
@@ -310,7 +312,7 @@ impl Link {
     }
 
     fn timeout_option(&self, name: i32, timeout: Option<Duration>) -> io::Result<()> {
-        // Zero would mean "for ever" to the kernel.
+        // Zero would mean no timeout to the kernel.
         let timeout = timeout.map(|timeout| timeout.max(Duration::from_micros(1))).unwrap_or_default();
         let value = libc::timeval {
             tv_sec: timeout.as_secs() as libc::time_t,
@@ -334,7 +336,7 @@ impl Link {
     }
 }
 
-/// Waits until one link can be read or another be written, or for the time given.
+/// Waits until one link is readable or another writable, or the timeout expires.
 pub(crate) fn wait(
     readable: Option<&Link>,
     writable: Option<&Link>,
@@ -344,17 +346,17 @@ pub(crate) fn wait(
         return Ok(Ready { readable: true, writable: false });
     }
     let milliseconds = timeout.map_or(-1, |timeout| timeout.as_millis().clamp(1, i32::MAX as u128) as i32);
-    // The kernel passes over descriptors below zero.
+    // poll ignores negative descriptors.
     let entry =
         |link: Option<&Link>, events| libc::pollfd { fd: link.map_or(-1, Link::raw_fd), events, revents: 0 };
     let mut polls = [entry(readable, libc::POLLIN), entry(writable, libc::POLLOUT)];
-    // SAFETY: two valid entries, for the length of the call.
+    // SAFETY: two valid entries, for the duration of the call.
     match unsafe { libc::poll(polls.as_mut_ptr(), 2, milliseconds) } {
         -1 => match io::Error::last_os_error() {
             error if error.kind() == io::ErrorKind::Interrupted => Ok(Ready::default()),
             error => Err(error),
         },
-        // A broken link is ready for anything: who tries finds out.
+        // A broken link is reported as ready, so that the caller's operation returns the error.
         _ => Ok(Ready { readable: polls[0].revents != 0, writable: polls[1].revents != 0 }),
     }
 }
@@ -375,7 +377,7 @@ impl Write for &Link {
     }
 }
 
-/// The system calls on a stream socket, without anything in between.
+/// Raw system calls on a stream socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Socket(RawFd);
 
@@ -383,7 +385,7 @@ impl Socket {
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
         loop {
-            // SAFETY: the buffer is writable for its length; the owner of the link keeps the descriptor open.
+            // SAFETY: the buffer is writable for its length; the link's owner keeps the descriptor open.
             let read = unsafe { libc::recv(self.0, buffer.as_mut_ptr().cast(), buffer.len(), flags) };
             if read >= 0 {
                 return Ok(read as usize);
@@ -405,10 +407,11 @@ impl Socket {
         let flags = flags | libc::MSG_NOSIGNAL;
         loop {
             let sent = match slices {
-                // Small frames are one stretch of memory, and the kernel has less to copy and check for it.
-                // SAFETY: the slice lives through the call and is only read.
+                // A small frame is a single slice, for which `send` is cheaper than `sendmsg`: the kernel has less to copy and
+                // check.
+                // SAFETY: the slice outlives the call and is only read.
                 [only] => unsafe { libc::send(self.0, only.as_ptr().cast(), only.len(), flags) },
-                // SAFETY: IoSlice has the layout of iovec; the slices live through the call and are only read.
+                // SAFETY: IoSlice has the layout of iovec; the slices outlive the call and are only read.
                 _ => unsafe { libc::sendmsg(self.0, &message, flags) },
             };
             if sent >= 0 {
@@ -481,7 +484,10 @@ mod tests {
         far.read_exact(&mut vec![0; written as usize]).unwrap();
         let patience = std::time::Instant::now();
         while near.unacknowledged() > 0 {
-            assert!(patience.elapsed() < Duration::from_secs(20), "the kernel acknowledges what was read");
+            assert!(
+                patience.elapsed() < Duration::from_secs(20),
+                "the kernel must acknowledge bytes that were read"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(near.acknowledged().unwrap() - start, written);

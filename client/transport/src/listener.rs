@@ -1,4 +1,4 @@
-//! Where a worker waits for connections.
+//! Listening sockets of a worker.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -15,7 +15,7 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Listens. For a TLS endpoint this is the TCP side of it. A stale unix socket is replaced, a live one not.
+    /// Listens. For a TLS endpoint this is the plain TCP socket. Replaces a stale unix socket, but not a live one.
     pub fn bind(endpoint: &Endpoint) -> Result<Listener, TransportError> {
         let failed = |source| TransportError::Listen { endpoint: endpoint.to_string(), source };
         match endpoint {
@@ -38,7 +38,7 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection. The second value says who it is, for logs.
+    /// Waits for a connection. The second value describes the peer, for logs.
     pub fn accept(&self) -> io::Result<(Link, String)> {
         match self {
             Listener::Tcp(listener) => {
@@ -52,7 +52,7 @@ impl Listener {
         }
     }
 
-    /// The address bound, with the port the system chose if it was asked to.
+    /// Returns the bound address, with the actual port if the system chose it.
     pub fn endpoint(&self) -> io::Result<Endpoint> {
         match self {
             Listener::Tcp(listener) => {
@@ -63,7 +63,7 @@ impl Listener {
         }
     }
 
-    /// Whether only this machine can reach it.
+    /// Whether only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             Listener::Tcp(listener) => listener.local_addr().is_ok_and(|address| address.ip().is_loopback()),
@@ -82,7 +82,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix { path, .. } = self {
-            // Gone already is as good.
+            // A failure is ignored: the file may be gone already.
             let _ = std::fs::remove_file(path);
         }
     }

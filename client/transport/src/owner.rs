@@ -1,4 +1,4 @@
-//! The other end of a connection: its address, and on this machine the user it belongs to, by the kernel's record.
+//! The peer of a connection: its address, and its user id if it is on this machine, as recorded by the kernel.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -8,13 +8,13 @@ use crate::Link;
 
 /// `SOCK_DIAG_BY_FAMILY` of linux/sock_diag.h.
 const BY_FAMILY: u16 = 20;
-/// Place of `idiag_uid` in `struct inet_diag_msg`: family, state and two counters, the socket's id, three counters.
+/// Offset of `idiag_uid` in `struct inet_diag_msg`: after family, state and two counters, the socket's id, three counters.
 const UID_AT: usize = 4 + 48 + 12;
 const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
 
 impl Link {
-    /// The user whose process opened the other end: of a unix socket, or of a TCP connection over loopback. `None` for connections
-    /// from elsewhere, and where the kernel does not say.
+    /// Returns the user whose process opened the other end of a unix socket or of a TCP connection over loopback. `None` for
+    /// connections from other machines, and if the kernel does not report it.
     pub fn peer_user(&self) -> Option<u32> {
         if let Some(peer) = self.unix_peer() {
             return Some(peer.uid);
@@ -26,7 +26,7 @@ impl Link {
         tcp_user(there, here).ok()
     }
 
-    /// The address of the other end of a TCP connection.
+    /// Returns the address of the other end of a TCP connection.
     pub fn peer_address(&self) -> Option<IpAddr> {
         Some(self.addresses()?.1.ip().to_canonical())
     }
@@ -37,8 +37,8 @@ impl Link {
     }
 }
 
-/// The owner of the TCP socket that is bound to `local` and connected to `remote`. Asks the kernel's socket diagnosis for this one
-/// socket, which takes microseconds however many there are.
+/// Returns the owner of the TCP socket that is bound to `local` and connected to `remote`. Queries the kernel's socket
+/// diagnostics (netlink) for this one socket, which takes microseconds however many there are.
 fn tcp_user(local: SocketAddr, remote: SocketAddr) -> io::Result<u32> {
     // SAFETY: creates a descriptor, which is owned from here on.
     let netlink = unsafe {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn me() -> u32 {
-        // SAFETY: takes nothing and cannot fail.
+        // SAFETY: takes no arguments and cannot fail.
         unsafe { libc::geteuid() }
     }
 

@@ -1,7 +1,7 @@
 //! TLS over a link, with one thread reading while another writes.
 //!
-//! Owns the rustls connection of a link and the configuration of both sides. The client trusts a certificate
-//! authority file or one pinned certificate, never "anything".
+//! Owns the rustls connection of a link and the configuration of both sides. The client trusts either a certificate authority
+//! file or one pinned certificate, never an arbitrary one.
 
 use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
@@ -23,20 +23,20 @@ use sha2::{Digest, Sha256};
 use crate::link::Socket;
 use crate::{Link, TransportError};
 
-/// The most ciphertext kept for a socket that does not take it.
+/// Limit on ciphertext buffered for a socket that is full.
 const BUFFER_LIMIT: usize = 256 << 10;
 
-/// Whom a client believes.
+/// What a client trusts.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Trust {
-    /// Certificates signed by one in this PEM file, which may be the worker's own.
+    /// Certificates signed by one in this PEM file, which may be the worker's own certificate.
     Authority(std::path::PathBuf),
-    /// Exactly the certificate with this SHA-256.
+    /// Only the certificate with this SHA-256.
     Fingerprint([u8; 32]),
 }
 
 impl Trust {
-    /// `sha256:` and 64 hexadecimal digits (colons allowed), or the path of a PEM file.
+    /// Parses `sha256:` and 64 hexadecimal digits (colons allowed), or the path of a PEM file.
     pub fn parse(text: &str) -> Option<Trust> {
         let Some(digits) = text.strip_prefix("sha256:") else { return Some(Trust::Authority(text.into())) };
         let digits: Vec<u8> = digits.bytes().filter(|&byte| byte != b':').collect();
@@ -52,7 +52,7 @@ impl Trust {
 }
 
 impl fmt::Display for Trust {
-    /// The form that [`Trust::parse`] takes.
+    /// Prints the form that [`Trust::parse`] takes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Trust::Authority(path) => write!(f, "{}", path.display()),
@@ -64,7 +64,7 @@ impl fmt::Display for Trust {
     }
 }
 
-/// A certificate and its key.
+/// A certificate and its private key.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
@@ -80,7 +80,7 @@ impl Identity {
         Ok(Identity { chain, key })
     }
 
-    /// Makes a certificate that vouches for itself; clients pin its fingerprint.
+    /// Creates a self-signed certificate; clients pin its fingerprint.
     pub fn self_signed(names: &[String]) -> Result<Identity, TransportError> {
         let certified = rcgen::generate_simple_self_signed(names)?;
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der())
@@ -88,23 +88,23 @@ impl Identity {
         Ok(Identity { chain: vec![certified.cert.der().clone()], key })
     }
 
-    /// Makes such a certificate for storage: the PEM text of the certificate, and of its key.
+    /// Creates a self-signed certificate for storage: the PEM text of the certificate, and of its key.
     pub fn self_signed_pem(names: &[String]) -> Result<(String, String), TransportError> {
         let certified = rcgen::generate_simple_self_signed(names)?;
         Ok((certified.cert.pem(), certified.signing_key.serialize_pem()))
     }
 
-    /// The SHA-256 of the certificate, as a client pins it.
+    /// Returns the SHA-256 of the certificate, as a client pins it.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.chain.first().map(fingerprint).unwrap_or_default()
     }
 
-    /// The fingerprint in the form [`Trust::parse`] takes.
+    /// Returns the fingerprint in the form that [`Trust::parse`] takes.
     pub fn fingerprint_text(&self) -> String {
         Trust::Fingerprint(self.fingerprint()).to_string()
     }
 
-    /// What a worker needs to speak TLS.
+    /// Builds the TLS configuration of a worker.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, TransportError> {
         let config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
@@ -114,7 +114,7 @@ impl Identity {
     }
 }
 
-/// What a client needs to speak TLS.
+/// Builds the TLS configuration of a client.
 pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TransportError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let config = match trust {
@@ -133,7 +133,7 @@ pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, TransportError>
     Ok(Arc::new(config))
 }
 
-/// Speaks TLS on a connected link, as the client. The handshake must be over within `timeout`.
+/// Performs the TLS handshake on a connected link, as the client. It must complete within `timeout`.
 pub fn connect(
     link: Link,
     host: &str,
@@ -141,11 +141,11 @@ pub fn connect(
     timeout: Duration,
 ) -> Result<Link, TransportError> {
     let name = ServerName::try_from(host.to_owned())
-        .map_err(|error| rustls::Error::General(format!("{host} is no name for TLS: {error}")))?;
+        .map_err(|error| rustls::Error::General(format!("{host} is not a valid TLS server name: {error}")))?;
     shake(link, ClientConnection::new(config, name)?.into(), timeout).map_err(explain)
 }
 
-/// Speaks TLS on an accepted link, as the worker.
+/// Performs the TLS handshake on an accepted link, as the worker.
 pub fn accept(link: Link, config: Arc<ServerConfig>, timeout: Duration) -> Result<Link, TransportError> {
     shake(link, ServerConnection::new(config)?.into(), timeout)
 }
@@ -154,7 +154,7 @@ fn shake(link: Link, mut connection: Connection, timeout: Duration) -> Result<Li
     link.set_read_timeout(Some(timeout))?;
     link.set_write_timeout(Some(timeout))?;
     connection.set_buffer_limit(Some(BUFFER_LIMIT));
-    // The whole handshake has this much time, however slowly its bytes arrive.
+    // `timeout` limits the whole handshake, however slowly its bytes arrive.
     let deadline = Instant::now() + timeout;
     while connection.is_handshaking() {
         while connection.wants_write() {
@@ -169,7 +169,7 @@ fn shake(link: Link, mut connection: Connection, timeout: Duration) -> Result<Li
             return Err(TransportError::Closed);
         }
         if let Err(error) = connection.process_new_packets() {
-            // An alert that says what was wrong.
+            // Sends the alert that reports the error to the peer.
             let _ = connection.write_tls(&mut &link);
             return Err(error.into());
         }
@@ -182,7 +182,7 @@ fn shake(link: Link, mut connection: Connection, timeout: Duration) -> Result<Li
     Ok(link.with_tls(Session::new(connection))?)
 }
 
-/// Names the cause of a failed handshake where rustls has only a code for it.
+/// Converts errors of a failed handshake for which rustls has only a code to ones that name the cause.
 fn explain(error: TransportError) -> TransportError {
     let TransportError::Tls(error) = error else { return error };
     match error {
@@ -206,8 +206,8 @@ struct WrongPin {
     found: [u8; 32],
 }
 
-/// The TLS state of a link. Two locks, so that a reader waiting for the socket never holds up a writer:
-/// `connection` is held only for work in memory, `ciphertext` by the one thread that writes the socket.
+/// TLS state of a link. Separate locks, so that a reader waiting for the socket never blocks a writer: `connection` is held only
+/// for work in memory, `ciphertext` by the one thread that writes the socket.
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: Mutex<Connection>,
@@ -215,7 +215,7 @@ pub(crate) struct Session {
     incoming: Mutex<Incoming>,
 }
 
-/// Ciphertext read from the socket, and which of it rustls has not taken yet.
+/// Ciphertext read from the socket, and the part that rustls has not consumed yet.
 #[derive(Debug)]
 struct Incoming {
     bytes: Box<[u8]>,
@@ -238,8 +238,8 @@ impl Session {
         }
     }
 
-    /// Whether a read would find something without asking the socket. A reader at work counts as none: what
-    /// it finds is its own.
+    /// Whether a read would find bytes without reading the socket. Bytes that another reader is just processing do not count:
+    /// they belong to that reader.
     pub(crate) fn has_plaintext(&self) -> bool {
         if self.incoming.try_lock().is_some_and(|incoming| incoming.start < incoming.end) {
             return true;
@@ -254,25 +254,25 @@ impl Session {
             let mut connection = self.connection.lock();
             match connection.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A peer that vanishes without a farewell is the end of the stream like any other: frames
-                // carry their lengths, so nothing can be cut short unnoticed.
+                // A peer that closes without close_notify ends the stream like any other: frames carry their lengths, so
+                // truncation cannot go unnoticed.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 result => return result,
             }
             if incoming.start == incoming.end {
                 drop(connection);
-                // Both, before a read that may fail: stale bytes must not be taken for new ones.
+                // Both are reset before a read that may fail: stale bytes must not be taken for new ones.
                 (incoming.start, incoming.end) = (0, 0);
                 incoming.end = socket.receive(&mut incoming.bytes, flags)?;
                 connection = self.connection.lock();
             }
-            // rustls takes no more ciphertext than a record's worth of plaintext; the rest waits its turn.
+            // rustls consumes no more ciphertext at a time than a record's worth of plaintext; the rest waits.
             let (start, end) = (incoming.start, incoming.end);
             incoming.start += connection.read_tls(&mut &incoming.bytes[start..end])?;
             connection.process_new_packets().map_err(io::Error::other)?;
             if connection.wants_write() {
                 drop(connection);
-                // An answer of the protocol itself. If a writer is at it, the answer goes along with its bytes.
+                // A reply of the TLS protocol itself. If a writer holds the lock, it sends the reply with its own bytes.
                 if let Some(mut outgoing) = self.ciphertext.try_lock() {
                     self.collect(&mut outgoing)?;
                     outgoing.flush(socket, libc::MSG_DONTWAIT)?;
@@ -324,7 +324,7 @@ impl Session {
 }
 
 impl Outgoing {
-    /// Sends what there is; false if the socket took only part of it, which happens only without waiting.
+    /// Sends the buffered ciphertext; returns false if the socket took only part of it, which happens only without blocking.
     fn flush(&mut self, socket: &Socket, flags: i32) -> io::Result<bool> {
         while self.sent < self.bytes.len() {
             match socket.send(&[IoSlice::new(&self.bytes[self.sent..])], flags) {
@@ -339,7 +339,7 @@ impl Outgoing {
     }
 }
 
-/// Accepts one certificate and no other, whatever name or date it bears.
+/// Accepts exactly one certificate, whatever its name or dates.
 #[derive(Debug)]
 struct Pinned {
     expected: [u8; 32],
@@ -413,7 +413,7 @@ fn read_certificates(
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(what, path, error.to_string()))?;
     if certificates.is_empty() {
-        return Err(unusable(what, path, "it holds no certificate".to_owned()));
+        return Err(unusable(what, path, "it contains no certificate".to_owned()));
     }
     Ok(certificates)
 }

@@ -1,5 +1,5 @@
-//! Access tokens: making strong ones, reading them from files that nobody else may read, and the token that a worker without one
-//! makes for the programs of its own user.
+//! Access tokens: generates strong ones, reads them from private files, and manages the local token that a worker without tokens
+//! creates for programs of its own user.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Endpoint;
 
-/// Shorter tokens can be guessed.
+/// Minimum token length; shorter ones can be guessed.
 pub const MIN_TOKEN_BYTES: usize = 16;
-/// Bytes of randomness in a token that is made here.
+/// Bytes of randomness in a generated token.
 const RANDOM_BYTES: usize = 32;
-/// A token file is not larger than this.
+/// Size limit of a token file.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// Why a token is refused.
+/// Reason why a token is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     #[error("token file {} cannot be read", path.display())]
@@ -29,7 +29,7 @@ pub enum TokenError {
     #[error("token file {} is empty; `remora token new --out {}` makes a token", path.display(), path.display())]
     Empty { path: PathBuf },
     #[error(
-        "{name} has {found} characters, and {MIN_TOKEN_BYTES} are the least; `remora token new` makes a strong one"
+        "{name} has {found} characters, the minimum is {MIN_TOKEN_BYTES}; `remora token new` makes a strong one"
     )]
     Short { name: String, found: usize },
     #[error("{name} repeats the same few characters; `remora token new` makes a strong one")]
@@ -38,15 +38,15 @@ pub enum TokenError {
     Exists { path: PathBuf },
     #[error("token file {} cannot be written", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
-    #[error("the system gives no randomness: {0}")]
+    #[error("cannot get random bytes from the system: {0}")]
     Randomness(String),
 }
 
-/// Reads a file that holds secrets: it must be a file that only its owner can read.
+/// Reads a file that holds secrets: only its owner may have permission to read it.
 pub fn read_private(path: &Path) -> Result<Vec<u8>, TokenError> {
     let unreadable = |source| TokenError::Unreadable { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(unreadable)?;
-    // Of the open file: the name may point elsewhere by now.
+    // Checks the open file, not the path, which may point elsewhere by now.
     let data = file.metadata().map_err(unreadable)?;
     let mode = data.permissions().mode() & 0o777;
     if data.is_file() && mode & 0o077 != 0 && !is_ours_by_list(&file) {
@@ -57,8 +57,8 @@ pub fn read_private(path: &Path) -> Result<Vec<u8>, TokenError> {
     Ok(bytes)
 }
 
-/// Whether an access control list names nobody but this process's user. systemd gives credentials to a service this way, and the group
-/// bits of the mode are then the list's mask.
+/// Whether the file's access control list grants access to no one but this process's user. systemd passes credentials to services
+/// this way, and the group bits of the mode are then the list's mask.
 fn is_ours_by_list(file: &std::fs::File) -> bool {
     // Tags of linux/posix_acl.h.
     const USER: u16 = 2;
@@ -66,7 +66,7 @@ fn is_ours_by_list(file: &std::fs::File) -> bool {
     const GROUP: u16 = 8;
     const OTHER: u16 = 0x20;
     let mut list = [0u8; 512];
-    // SAFETY: the name ends in zero and the buffer is writable for its length.
+    // SAFETY: the name is NUL-terminated and the buffer is writable for its length.
     let bytes = unsafe {
         let name = c"system.posix_acl_access";
         libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), list.as_mut_ptr().cast(), list.len())
@@ -74,7 +74,7 @@ fn is_ours_by_list(file: &std::fs::File) -> bool {
     let Some(entries) = usize::try_from(bytes).ok().and_then(|bytes| list.get(4..bytes)) else {
         return false;
     };
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     let own = unsafe { libc::geteuid() };
     entries.chunks_exact(8).all(|entry| {
         let tag = u16::from_le_bytes([entry[0], entry[1]]);
@@ -84,7 +84,7 @@ fn is_ours_by_list(file: &std::fs::File) -> bool {
     })
 }
 
-/// Reads a token file. White space around the token does not count.
+/// Reads a token file and trims white space around the token.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, TokenError> {
     let token = read_private(path)?.trim_ascii().to_vec();
     match token.is_empty() {
@@ -93,7 +93,7 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, TokenError> {
     }
 }
 
-/// Refuses a token that can be guessed. `name` says which one it is.
+/// Refuses a token that can be guessed. `name` identifies it in the error.
 pub fn check_strength(name: &str, token: &[u8]) -> Result<(), TokenError> {
     let name = name.to_owned();
     if token.len() < MIN_TOKEN_BYTES {
@@ -108,7 +108,7 @@ pub fn check_strength(name: &str, token: &[u8]) -> Result<(), TokenError> {
     Ok(())
 }
 
-/// A new token: 256 random bits as letters, digits, `-` and `_`, so that it fits into a URL.
+/// Generates a token: 256 random bits as letters, digits, `-` and `_`, so that it fits into a URL.
 pub fn generate() -> Result<String, TokenError> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut random = [0; RANDOM_BYTES];
@@ -135,8 +135,8 @@ pub fn write_new(path: &Path, token: &str) -> Result<(), TokenError> {
     writeln!(file, "{token}").and_then(|()| file.sync_all()).map_err(unwritable)
 }
 
-/// Where tokens for the own user are: in the folder for run-time files (`XDG_RUNTIME_DIR`), and in that for state (`XDG_STATE_HOME`, or
-/// below the home folder).
+/// Returns the folders of local tokens: below the folder for run-time files (`XDG_RUNTIME_DIR`), and below that for state
+/// (`XDG_STATE_HOME`, or `.local/state` in the home folder).
 pub fn local_folders(
     runtime: Option<PathBuf>,
     state: Option<PathBuf>,
@@ -146,7 +146,7 @@ pub fn local_folders(
     [runtime, state].into_iter().flatten().map(|folder| folder.join("remora")).collect()
 }
 
-/// The token that a worker without one made for its own user. The file is removed when this is dropped.
+/// The token that a worker without tokens created for its own user. Removes the file when dropped.
 #[derive(Debug)]
 pub struct LocalToken {
     token: Vec<u8>,
@@ -154,7 +154,7 @@ pub struct LocalToken {
 }
 
 impl LocalToken {
-    /// Makes a token for a port and writes it where programs of the same user look for it. An older file is replaced.
+    /// Generates a token for a port and writes it where programs of the same user look for it. Replaces an older file.
     pub fn create(folder: &Path, port: u16) -> Result<LocalToken, TokenError> {
         let unwritable = |source| TokenError::Unwritable { path: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(unwritable)?;
@@ -180,7 +180,8 @@ impl Drop for LocalToken {
     }
 }
 
-/// The token that a worker on this machine made for its own user, if the endpoint is one of this machine. Looks in all `folders`.
+/// Finds the token that a worker on this machine created for its own user, if the endpoint is a loopback address. Searches all
+/// `folders`.
 pub fn find_local(folders: &[PathBuf], endpoint: &Endpoint) -> Option<Vec<u8>> {
     let (Endpoint::Tcp { host, port } | Endpoint::Tls { host, port }) = endpoint else { return None };
     let is_loopback = host.eq_ignore_ascii_case("localhost")
@@ -188,10 +189,10 @@ pub fn find_local(folders: &[PathBuf], endpoint: &Endpoint) -> Option<Vec<u8>> {
     if !is_loopback {
         return None;
     }
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
     folders.iter().map(|folder| local_path(folder, *port)).find_map(|path| {
-        // A file of another user could make this program prove itself to that user's worker.
+        // A file of another user could make this program authenticate to that user's worker.
         let owner = std::fs::metadata(&path).ok()?.uid();
         (owner == user || owner == 0).then(|| read_file(&path).ok()).flatten()
     })

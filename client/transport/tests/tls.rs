@@ -1,4 +1,4 @@
-//! TLS links: who is believed, and that both directions flow at once.
+//! TLS links: which certificates are trusted, and that both directions work at the same time.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn a_certificate_file_is_an_authority_for_itself() {
     connect(&endpoint, &Trust::Authority(certificate)).unwrap();
     assert!(server.join().unwrap().is_some());
 
-    // A stranger's certificate is not believed.
+    // Another certificate is not trusted.
     let (endpoint, server) = listen(&self::identity());
     assert!(connect(&endpoint, &Trust::Authority(folder.path().join("cert.pem"))).is_err());
     assert!(server.join().unwrap().is_none());

@@ -1,16 +1,16 @@
-//! Arrays are images, which these GPUs have not: none is ever made, and so none can be given back.
+//! Arrays are images, which these GPUs do not support: no array is ever created, so destroying one always fails.
 
 use hip_api::types::*;
 
 use super::Status;
 
-/// A handle that no array ever had, as AMD's runtime says it.
+/// Returns the errors of AMD's runtime for an invalid handle.
 pub unsafe fn hipArrayDestroy(array: hipArray_t) -> Status {
     Err(if array.is_null() { hipErrorInvalidValue } else { hipErrorContextIsDestroyed })
 }
 
 pub unsafe fn hipFreeArray(array: hipArray_t) -> Status {
-    // SAFETY: a handle that is not followed.
+    // SAFETY: the handle is not dereferenced.
     unsafe { hipArrayDestroy(array) }
 }
 

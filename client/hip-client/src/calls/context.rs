@@ -1,4 +1,4 @@
-//! Contexts: HIP keeps one primary context per device; the others are names for it.
+//! Contexts: HIP has one primary context per device; the others are aliases of it.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub unsafe fn hipCtxGetFlags(flags: *mut c_uint) -> Status {
 }
 
 pub unsafe fn hipCtxGetApiVersion(_context: hipCtx_t, version: *mut c_uint) -> Status {
-    // SAFETY: the caller's out-pointer. 4 is what HIP has always answered.
+    // SAFETY: the caller's out-pointer. HIP has always returned 4.
     unsafe { set(version, 4) }
 }
 
@@ -182,7 +182,7 @@ fn enter(context: u64, device: usize) {
     thread::set_device(device);
 }
 
-/// After a pop the device is that of the context now on top.
+/// After a pop the current device is that of the context now on top.
 fn follow_top(runtime: &Runtime) {
     if let Some(context) = thread::context().and_then(|handle| runtime.contexts.get(handle)) {
         thread::set_device(context.device);

@@ -1,4 +1,5 @@
-//! Copies of bytes in a row; `copy_box.rs` has those of rectangles and boxes, `copy_batch.rs` many at once. Where a pointer lies is looked up, not believed; what can be posted is posted.
+//! Contiguous copies; `copy_box.rs` has rectangles and boxes, `copy_batch.rs` batches. The location of a pointer is
+//! looked up instead of trusting the copy kind. Copies are posted where possible.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -14,16 +15,16 @@ use crate::memory::{Kind, Place};
 use crate::runtime::{Runtime, runtime};
 use crate::{registry, variables};
 
-/// When the caller gets control back.
+/// When the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// The destination can be read and the source written.
+    /// When the destination can be read and the source overwritten.
     Done,
-    /// The copy is on its way; the program synchronises later.
+    /// When the copy is queued; the program synchronizes later.
     Queued,
 }
 
-/// Checks a direction against where the pointers really are.
+/// Checks a copy direction against the actual locations of the pointers.
 pub fn check_kind(
     kind: hipMemcpyKind,
     to: Place,
@@ -34,7 +35,7 @@ pub fn check_kind(
 ) -> Status {
     let pinned = |at| runtime.memory.find(at).is_some();
     let host = |at| runtime.memory.is_host(at);
-    // Pinned host memory counts as memory a device knows, so directions that name it a device are let through.
+    // Pinned host memory is accessible to the device, so directions that call it device memory are accepted.
     let to_known = matches!(to, Place::Device) || pinned(to_at);
     let from_known = matches!(from, Place::Device) || pinned(from_at);
     let fits = match kind {
@@ -48,9 +49,9 @@ pub fn check_kind(
     if fits { Ok(()) } else { Err(hipErrorInvalidValue) }
 }
 
-/// Whether the bytes at `source` are to be read later than now. A host function that has not run yet may still write them:
-/// a copy that the caller waits for waits for the function too, one from pinned memory is made when its turn comes. HIP
-/// reads other memory during the call.
+/// Whether the bytes at `source` must be read later than now, because a pending host function may still write them. A
+/// synchronous copy waits for the function; a copy from pinned memory is made when its turn comes. HIP reads other memory
+/// during the call.
 pub(super) fn must_wait(
     runtime: &Runtime,
     source: u64,
@@ -98,7 +99,7 @@ pub(super) fn copy(
     let (to_host, from_host) = (runtime.memory.is_host(destination), runtime.memory.is_host(source));
     if to_host && from_host && is_ours(kind, to_place, from_place) {
         runtime.call(&wire::SynchronizeStream { stream: at.id })?;
-        // SAFETY: the program promises both ranges; they may overlap.
+        // SAFETY: the program guarantees both ranges; they may overlap.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
         return Ok(());
     }
@@ -106,20 +107,20 @@ pub(super) fn copy(
     match (to_place, from_place) {
         (Place::Device, Place::Device) if to_host && !from_host => {
             runtime.post(&on_device, &[])?;
-            // What is read from a mirror's own address is at home on both sides.
+            // Reading a mirror from its device address into its host address updates both sides.
             if until == Until::Queued {
-                // SAFETY: not null; the program promises `bytes` writable bytes at `to` until it synchronises.
+                // SAFETY: not null; the program guarantees `bytes` writable bytes at `to` until it synchronizes.
                 return unsafe {
                     runtime.read_later(at.id, to_view, NonNull::new_unchecked(to.cast()), bytes)
                 };
             }
-            // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
+            // SAFETY: the program guarantees `bytes` writable bytes at `to` until the call returns.
             let into = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes) };
             runtime.read(at.id, to_view, into)
         }
         (Place::Device, Place::Device) if from_host && !to_host => {
             if until == Until::Done && bytes <= SMALL && !runtime.connection.mirrors().may_lag() {
-                // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
+                // SAFETY: the program guarantees `bytes` readable bytes at `from` until the call returns.
                 let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
                 runtime.write(at.id, to_view, body)?;
                 return runtime.copy_made(at);
@@ -133,45 +134,46 @@ pub(super) fn copy(
         }
         (Place::Device, Place::Host) if must_wait(runtime, source, at, until)? => {
             stream::when_due(runtime, at, move |runtime, own| {
-                // SAFETY: the memory is pinned: the program keeps it until it has synchronised.
+                // SAFETY: the memory is pinned: the program keeps it until it has synchronized.
                 let body = unsafe { std::slice::from_raw_parts(source as *const u8, bytes) };
                 runtime.write(own, to_view, body)
             })
         }
         (Place::Device, Place::Host) => {
-            // SAFETY: the program promises `bytes` readable bytes at `from` until the call returns.
+            // SAFETY: the program guarantees `bytes` readable bytes at `from` until the call returns.
             let body = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
             runtime.write(at.id, to_view, body)?;
             end_write(runtime, at, until)
         }
         (Place::Host, Place::Device) if until == Until::Done => {
-            // SAFETY: the program promises `bytes` writable bytes at `to` until the call returns.
+            // SAFETY: the program guarantees `bytes` writable bytes at `to` until the call returns.
             let into = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), bytes) };
             runtime.read(at.id, from_view, into)
         }
         (Place::Host, Place::Device) => {
-            // SAFETY: not null; the program promises `bytes` writable bytes at `to` until it synchronises.
+            // SAFETY: not null; the program guarantees `bytes` writable bytes at `to` until it synchronizes.
             unsafe { runtime.read_later(at.id, from_view, NonNull::new_unchecked(to.cast()), bytes) }
         }
         (Place::Host, Place::Host) => {
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
-            // SAFETY: the program promises both ranges; they may overlap.
+            // SAFETY: the program guarantees both ranges; they may overlap.
             unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes) };
             Ok(())
         }
     }
 }
 
-/// Copies up to this size are sent along rather than waited for.
+/// Copies from mirrored memory up to this size are sent as bytes instead of waiting for a device-side copy.
 const SMALL: usize = 64 << 10;
 
-/// Whether a copy from host memory to host memory is made in this process. What the device sees too, and is not said to be
-/// the host's, it copies itself.
+/// Whether a host-to-host copy is made in this process. The device copies mirrored memory itself, unless the kind is
+/// host-to-host.
 pub(super) fn is_ours(kind: hipMemcpyKind, to: Place, from: Place) -> bool {
     kind == hipMemcpyHostToHost || !matches!((to, from), (Place::Device, Place::Device))
 }
 
-/// HIP returns when a copy is done, and so is all before it, which the program may see in memory of its own.
+/// Completes a write. A synchronous HIP copy returns when it and all earlier work is done, which the program may observe
+/// in mirrored memory.
 pub(super) fn end_write(runtime: &Runtime, at: StreamRef, until: Until) -> Status {
     match until {
         Until::Queued => Ok(()),
@@ -291,7 +293,7 @@ pub unsafe fn hipMemcpyPeer(
     unsafe { hipMemcpyPeerAsync(to, to_device, from, from_device, bytes, NULL) }
 }
 
-/// Addresses are the same on every device of a worker, so a peer copy is a copy.
+/// Addresses are the same on every device of a worker, so a peer copy is an ordinary copy.
 pub unsafe fn hipMemcpyPeerAsync(
     to: *mut c_void,
     to_device: c_int,
@@ -307,7 +309,7 @@ pub unsafe fn hipMemcpyPeerAsync(
     copy(runtime, to, from, bytes, hipMemcpyDeviceToDevice, at, Until::Queued)
 }
 
-/// The device range behind a variable of the program, from `offset` on.
+/// The device address of a variable of the program, plus `offset`.
 pub fn symbol_range(
     runtime: &Runtime,
     symbol: *const c_void,
@@ -317,7 +319,7 @@ pub fn symbol_range(
     let (device, _) = runtime.current()?;
     let (address, size) = match registry::variable(symbol as usize) {
         Some(registered) => runtime.symbol(device, &registered)?,
-        // A managed variable is known by where it is.
+        // A managed variable is identified by its address.
         None => {
             runtime.share_variables()?;
             let found = runtime.memory.find(symbol as u64).filter(|a| a.kind == Kind::Managed);

@@ -1,4 +1,4 @@
-//! Many copies in one call. Each is posted; the first that makes no sense ends the batch and is named.
+//! Batched copies in one call. Each is posted; the first invalid one ends the batch, and its index is returned.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,8 @@ use super::stream;
 use super::{Status, set_if_wanted};
 use crate::runtime::runtime;
 
-/// Attributes are hints (where memory lies, when a source may be read): reading every source during the call satisfies all.
+/// Attributes are hints (where memory lies, when a source may be read): reading every source during the call satisfies
+/// all.
 pub unsafe fn hipMemcpyBatchAsync(
     to: *mut *mut c_void,
     from: *mut *mut c_void,
@@ -66,7 +67,7 @@ pub unsafe fn hipMemcpy3DBatchAsync(
     Ok(())
 }
 
-/// One side of a batched copy. For pointers elements are bytes; a length of 0 is that of the copy.
+/// One side of a batched copy. For pointers elements are bytes; a length of 0 means that of the copy.
 fn side(operand: &hipMemcpy3DOperand, extent: &hipExtent) -> Result<Side, hipError_t> {
     if operand.r#type == hipMemcpyOperandTypeArray {
         return Err(hipErrorInvalidHandle);

@@ -1,4 +1,4 @@
-//! Copies of rectangles and boxes: one message each, whatever the number of rows.
+//! Copies of rectangles and boxes: one message each, regardless of the number of rows.
 //!
 //! The array members of HIP's structs are refused: devices without image instructions have no arrays.
 
@@ -29,20 +29,20 @@ impl Side {
         Side { address, pitch, rows: height }
     }
 
-    /// The same, from a position in it on.
+    /// The side starting at a position inside it.
     fn at(self, position: hipPos) -> Option<Side> {
         let rows = position.z.checked_mul(self.rows)?.checked_add(position.y)?;
         let offset = rows.checked_mul(self.pitch)?.checked_add(position.x)?;
         Some(Side { address: self.address.checked_add(offset as u64)?, ..self })
     }
 
-    /// Bytes from the first to the last of a box that is not empty.
+    /// Bytes from the start of the first row to the end of the last row of a non-empty box.
     fn span(&self, extent: &hipExtent) -> Option<u64> {
         let rows = self.rows.checked_mul(extent.depth - 1)?.checked_add(extent.height - 1)?;
         rows.checked_mul(self.pitch)?.checked_add(extent.width).map(|bytes| bytes as u64)
     }
 
-    /// As a node of a graph has it.
+    /// As a block of a graph node.
     fn block(&self, extent: &hipExtent) -> Block {
         Block {
             address: self.address,
@@ -54,7 +54,7 @@ impl Side {
         }
     }
 
-    /// Where each row of a box starts. The span must have been found.
+    /// Start addresses of the rows of a box. The span must have been checked for overflow.
     fn rows_of(self, extent: hipExtent) -> impl Iterator<Item = usize> {
         let rows = (0..extent.depth).flat_map(move |z| (0..extent.height).map(move |y| z * self.rows + y));
         rows.map(move |row| self.address as usize + row * self.pitch)
@@ -122,7 +122,7 @@ pub(super) fn copy_box(
         (Place::Host, Place::Host) => {
             runtime.call(&wire::SynchronizeStream { stream: at.id })?;
             for (to, from) in to.rows_of(extent).zip(from.rows_of(extent)) {
-                // SAFETY: the program promises every row of both sides.
+                // SAFETY: the program guarantees every row of both sides.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, width) };
             }
             Ok(())
@@ -163,7 +163,7 @@ fn write_box(runtime: &Runtime, to: Side, from: Side, extent: hipExtent, stream:
     let hipExtent { width, height, depth } = extent;
     let mut body = Vec::with_capacity(packed(extent)?);
     for row in from.rows_of(extent) {
-        // SAFETY: the program promises every row of the source.
+        // SAFETY: the program guarantees every row of the source.
         body.extend_from_slice(unsafe { std::slice::from_raw_parts(row as *const u8, width) });
     }
     let (destination, pitch) = (to.address, to.pitch as u64);
@@ -203,13 +203,13 @@ fn read_box(runtime: &Runtime, to: Side, from: Side, extent: hipExtent, at: Stre
         runtime.call_into(&operation, &mut body)?;
     }
     for (row, bytes) in to.rows_of(extent).zip(body.chunks_exact(width)) {
-        // SAFETY: the program promises every row of the destination.
+        // SAFETY: the program guarantees every row of the destination.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, width) };
     }
     Ok(())
 }
 
-/// Bytes of a box without gaps.
+/// Bytes of a box without padding.
 fn packed(extent: hipExtent) -> Result<usize, hipError_t> {
     let rows = extent.height.checked_mul(extent.depth).ok_or(hipErrorInvalidValue)?;
     rows.checked_mul(extent.width).ok_or(hipErrorInvalidValue)
@@ -255,14 +255,14 @@ unsafe fn copy_3d(parameters: *const hipMemcpy3DParms, on: hipStream_t, until: U
     copy_box(runtime, to, from, p.extent, p.kind, at, until)
 }
 
-/// One side of a copy of a box: exactly one of array and pointer, and a box that fits into the pitch.
+/// One side of a box copy: exactly one of array and pointer must be set, and the box must fit the pitch.
 fn pitched_side(
     array: hipArray_t,
     pointer: hipPitchedPtr,
     position: hipPos,
     extent: &hipExtent,
 ) -> Result<Side, hipError_t> {
-    /// Pitches are below this, as the vendor's runtime has it.
+    /// Upper limit of pitches, as in AMD's runtime.
     const MAX_PITCH: usize = i32::MAX as usize;
     if array.is_null() == pointer.ptr.is_null() {
         return Err(hipErrorInvalidValue);
@@ -287,7 +287,7 @@ pub unsafe fn hipMemcpy3DPeer(parameters: *mut hipMemcpy3DPeerParms) -> Status {
     unsafe { hipMemcpy3DPeerAsync(parameters, std::ptr::null_mut()) }
 }
 
-/// Addresses are the same on every device of a worker, so a peer copy is a copy.
+/// Addresses are the same on every device of a worker, so a peer copy is an ordinary copy.
 pub unsafe fn hipMemcpy3DPeerAsync(parameters: *mut hipMemcpy3DPeerParms, on: hipStream_t) -> Status {
     if parameters.is_null() {
         return Err(hipErrorInvalidValue);
@@ -361,14 +361,14 @@ unsafe fn copy_param_3d(parameters: *const HIP_MEMCPY3D, on: hipStream_t, until:
     if parameters.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: the caller's struct, not null, of the layout its headers have.
+    // SAFETY: the caller's struct, not null, with the layout of its HIP version.
     let p = unsafe {
         if soname::hip_major() < 6 { parameters.cast::<Memcpy3dOfHip5>().read().widen() } else { *parameters }
     };
     driver_copy(&p, on, until)
 }
 
-/// A copy of the driver-style API, of a rectangle or a box.
+/// A driver-style copy of a rectangle or a box.
 fn driver_copy(p: &HIP_MEMCPY3D, on: hipStream_t, until: Until) -> Status {
     let runtime = runtime()?;
     let at = stream::resolve(runtime, on)?;
@@ -401,7 +401,7 @@ fn driver_copy(p: &HIP_MEMCPY3D, on: hipStream_t, until: Until) -> Status {
     copy_box(runtime, to, from, extent, hipMemcpyDefault, at, until)
 }
 
-/// [`HIP_MEMCPY3D`] as the headers of HIP 5 have it.
+/// [`HIP_MEMCPY3D`] in the layout of HIP 5.
 #[repr(C)]
 struct Memcpy3dOfHip5 {
     src_position: [u32; 4],

@@ -1,4 +1,4 @@
-//! Functions that AMD's header declares without `extern "C"`: the same calls under their mangled names.
+//! Functions that AMD's header declares without `extern "C"`, exported under their mangled names.
 
 pub use super::launch::hipExtModuleLaunchKernel as _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j;
 pub use super::launch::hipHccModuleLaunchKernel as _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_;
@@ -9,7 +9,7 @@ use hip_api::types::{dim3, hipStream_t};
 
 pub use super::texture::hipDestroySurfaceObject as _Z23hipDestroySurfaceObjectP13__hip_surface;
 
-/// Has no result: a failure is what the next hipGetLastError says.
+/// Has no result: hipGetLastError reports a failure.
 pub unsafe fn _ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv(
     stub: usize,
     blocks: *const dim3,

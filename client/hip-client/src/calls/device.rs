@@ -1,4 +1,4 @@
-//! Devices: answered from the snapshot that came with the session.
+//! Device queries, answered from the snapshot that came with the session.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ pub unsafe fn hipInit(flags: c_uint) -> Status {
 }
 
 pub unsafe fn hipGetDeviceCount(count: *mut c_int) -> Status {
-    // SAFETY: the caller's out-pointer. It is zero unless everything went well.
+    // SAFETY: the caller's out-pointer. It stays 0 unless the call succeeds.
     unsafe { set(count, 0) }?;
     let devices = runtime()?.devices.len();
     if devices == 0 {
@@ -72,13 +72,13 @@ pub unsafe fn hipGetDevicePropertiesR0000(properties: *mut hipDeviceProp_tR0000,
     unsafe { set(properties, hipDeviceProp_tR0000::from(&*device.properties)) }
 }
 
-/// The unsuffixed name is the layout of HIP 5; newer headers rename their calls to the R0600 one.
+/// The unsuffixed name has the layout of HIP 5; newer headers rename calls to the R0600 one.
 pub unsafe fn hipGetDeviceProperties(properties: *mut hipDeviceProp_tR0000, device: c_int) -> Status {
     // SAFETY: the caller's out-pointer.
     unsafe { hipGetDevicePropertiesR0000(properties, device) }
 }
 
-/// Every device of a session is as good as the next, so the first that has the wanted compute capability and memory is chosen.
+/// Chooses the first device with the requested compute capability and memory, or device 0.
 pub unsafe fn hipChooseDeviceR0600(device: *mut c_int, wanted: *const hipDeviceProp_tR0600) -> Status {
     if wanted.is_null() {
         return Err(hipErrorInvalidValue);
@@ -170,7 +170,7 @@ pub unsafe fn hipDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) -
 pub unsafe fn hipDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) -> Status {
     // SAFETY: the caller's string.
     let wanted = unsafe { text(id) }?.to_ascii_lowercase();
-    // The domain may be left out, and so may the function.
+    // The domain may be omitted, and so may the function.
     let matches = |d: &Device| {
         let full = pci_bus_id(d);
         full == wanted || full[5..] == wanted || full.trim_end_matches(".0") == wanted
@@ -222,7 +222,7 @@ pub unsafe fn hipDeviceSetCacheConfig(config: hipFuncCache_t) -> Status {
     Ok(())
 }
 
-/// The banks of AMD's devices are four bytes wide, whatever is asked for.
+/// The banks of AMD's devices are four bytes wide, whatever was configured.
 pub unsafe fn hipDeviceGetSharedMemConfig(config: *mut hipSharedMemConfig) -> Status {
     runtime()?.current()?;
     // SAFETY: the caller's out-pointer.
@@ -251,9 +251,9 @@ pub unsafe fn hipGetDeviceFlags(flags: *mut c_uint) -> Status {
 }
 
 pub unsafe fn hipSetDeviceFlags(flags: c_uint) -> Status {
-    /// How to wait: hipDeviceScheduleMask.
+    /// Wait policy: hipDeviceScheduleMask.
     const SCHEDULE: c_uint = 0x7;
-    /// hipDeviceMapHost and hipDeviceLmemResizeToMax, which are so on every device.
+    /// hipDeviceMapHost and hipDeviceLmemResizeToMax, which apply on every device.
     const ALWAYS: c_uint = 0x8 | 0x10;
     let schedule = flags & SCHEDULE;
     if flags & !(SCHEDULE | ALWAYS) != 0 || schedule.count_ones() > 1 {
@@ -264,7 +264,7 @@ pub unsafe fn hipSetDeviceFlags(flags: c_uint) -> Status {
     Ok(())
 }
 
-/// Devices of one worker share its address space: every device reaches every other.
+/// Devices of one worker share an address space: each can access every other.
 pub unsafe fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> Status {
     let runtime = runtime()?;
     runtime.device(device)?;
@@ -322,7 +322,7 @@ pub unsafe fn hipDeviceSynchronize() -> Status {
     runtime.call(&wire::SynchronizeDevice { device: device.ordinal }).map(|_| ())
 }
 
-/// Frees what the program holds on the device; streams and events of it become invalid, as HIP says.
+/// Frees the program's resources on the device; its streams and events become invalid, as HIP specifies.
 pub unsafe fn hipDeviceReset() -> Status {
     let runtime = runtime()?;
     let (index, device) = runtime.current()?;
@@ -349,8 +349,8 @@ pub unsafe fn hipRuntimeGetVersion(version: *mut c_int) -> Status {
     unsafe { set(version, hip_version(|snapshot| snapshot.runtime_version)) }
 }
 
-/// The worker's version when it is of the generation this library stands in for, else a version of that generation:
-/// programs choose struct layouts by it. Asking needs no worker.
+/// The worker's version if its major version is the one this library replaces, else a version of that major version:
+/// programs choose struct layouts by it. Does not open a session.
 fn hip_version(of: impl Fn(&wire::DeviceSnapshot) -> i32) -> c_int {
     let own = match soname::hip_major() {
         5 => 50_221_153,
@@ -390,7 +390,7 @@ pub unsafe fn hipGetProcAddress(
     if found.is_some() { Ok(()) } else { Err(hipErrorNotFound) }
 }
 
-/// Since HIP 6 the headers rename these to their R0600 forms; a look-up by name must do the same.
+/// Since HIP 6 the headers rename these to their R0600 forms; a lookup by name must do the same.
 fn versioned(name: &str, version: c_int) -> &str {
     match name {
         "hipGetDeviceProperties" if version >= 600 => "hipGetDevicePropertiesR0600",
@@ -441,7 +441,7 @@ fn chars(field: &[c_char]) -> Vec<u8> {
     field.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect()
 }
 
-/// Copies text and a NUL into a buffer of `len` bytes, cutting what does not fit.
+/// Copies text and a NUL into a buffer of `len` bytes, truncating it if necessary.
 unsafe fn copy_text(buffer: *mut c_char, len: c_int, text: &[u8]) -> Status {
     if buffer.is_null() || len <= 0 {
         return Err(hipErrorInvalidValue);
@@ -455,7 +455,7 @@ unsafe fn copy_text(buffer: *mut c_char, len: c_int, text: &[u8]) -> Status {
     Ok(())
 }
 
-/// How two devices of the worker are connected.
+/// Type and hop count of the link between two devices of the worker.
 pub unsafe fn hipExtGetLinkTypeAndHopCount(
     first: c_int,
     second: c_int,

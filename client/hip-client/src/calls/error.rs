@@ -7,7 +7,7 @@ use hip_api::types::*;
 use super::{Status, set};
 use crate::{soname, thread};
 
-/// HIP 5 answered with the name here; the sentences came later.
+/// HIP 5 returned the name here; the sentences came later.
 fn message(error: hipError_t) -> *const c_char {
     if soname::hip_major() < 6 { error.error_name().as_ptr() } else { error.error_string().as_ptr() }
 }

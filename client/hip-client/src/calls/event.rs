@@ -11,7 +11,7 @@ use crate::graph::node::Work;
 use crate::progress::{Mark, Standing, Watched};
 use crate::runtime::{Event, Runtime, runtime};
 
-/// A program that polled as many events will poll the next ones too.
+/// After the program has polled this many events, new ones are watched from the start.
 const HABIT: u32 = 4;
 
 /// The event behind a handle.
@@ -78,7 +78,7 @@ pub unsafe fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> Status {
     }
     let stamp = found.mark.advance();
     if found.mark.is_polled() {
-        // Before it is sent: the answer may come at once.
+        // Before sending: the notification may arrive at once.
         found.mark.watch(stamp);
         runtime.post(&wire::RecordWatched { event: found.id, stream: at.id, stamp }, &[])?;
     } else {
@@ -142,7 +142,7 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
         Standing::Reached(0) => Ok(()),
         Standing::Reached(status) => Err(hipError_t(status as u32)),
         Standing::Pending => not_ready(runtime),
-        // The first time that anyone asks for this event; from now on it is watched.
+        // The first query of this event; from now on it is watched.
         Standing::Unknown => {
             let stamp = found.mark.latest();
             found.mark.watch(stamp);
@@ -155,13 +155,13 @@ pub unsafe fn hipEventQuery(event: hipEvent_t) -> Status {
     }
 }
 
-/// The worker tells of this event's records from now on.
+/// Registers for notifications of this event's records.
 fn expect_polls(runtime: &Runtime, event: &Event) {
     runtime.connection.progress().attach(Watched::Event(event.id), &event.mark);
     event.mark.note_poll();
 }
 
-/// Not yet; or never, if the session is over.
+/// hipErrorNotReady, or the failure if the session is over.
 pub fn not_ready(runtime: &Runtime) -> Status {
     match runtime.connection.ending() {
         Some(failure) => Err(hipError_t(failure.status as u32)),

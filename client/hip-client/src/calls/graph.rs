@@ -1,4 +1,4 @@
-//! Graphs: what they are made of. The kinds of node, capture and execution have files of their own.
+//! Graph construction and queries. Node kinds, capture and execution have separate files.
 
 mod any;
 mod capture;
@@ -34,7 +34,7 @@ use crate::graph::node::Work;
 use crate::runtime::{Runtime, runtime};
 use crate::soname;
 
-/// A list of handles that the program passes.
+/// A list of node handles passed by the program.
 ///
 /// # Safety
 /// `list` is null or an array of `count` handles.
@@ -49,7 +49,7 @@ unsafe fn handles(list: *const hipGraphNode_t, count: usize) -> Result<Vec<u64>,
     Ok(unsafe { std::slice::from_raw_parts(list, count) }.iter().map(|it| *it as u64).collect())
 }
 
-/// Adds a node whose work `make` knows.
+/// Adds a node whose work `make` builds.
 ///
 /// # Safety
 /// `node` is null or valid for a write; `after` is null or an array of `count` handles.
@@ -73,7 +73,7 @@ unsafe fn add(
     unsafe { set(node, made as hipGraphNode_t) }
 }
 
-/// Looks at a node's work.
+/// Runs `look` on a node's work.
 fn with<R>(
     node: hipGraphNode_t,
     look: impl FnOnce(&mut Work) -> Result<R, hipError_t>,
@@ -81,7 +81,7 @@ fn with<R>(
     runtime()?.graph_of(node)?.with(node as u64, |it| look(&mut it.work))?
 }
 
-/// Reads what a pointer of the program points to; null is hipErrorInvalidValue.
+/// Reads through a pointer of the program; null is hipErrorInvalidValue.
 ///
 /// # Safety
 /// `pointer` is null or valid for a read.
@@ -89,11 +89,11 @@ unsafe fn get<T: Copy>(pointer: *const T) -> Result<T, hipError_t> {
     if pointer.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: not null, and the caller promised the rest.
+    // SAFETY: not null, and the caller guarantees the rest.
     Ok(unsafe { pointer.read() })
 }
 
-/// Gives a list the way HIP does: its length alone, or as much of it as there is room for and nulls after it.
+/// Returns a list as HIP does: only its length, or as many entries as there is room for, padded with nulls.
 ///
 /// # Safety
 /// `count` is null or valid; `list` is null or an array of `*count` entries.
@@ -208,7 +208,7 @@ pub unsafe fn hipGraphNodeGetDependentNodes(
     unsafe { give(&found, list, count) }
 }
 
-/// Edges that the program names by two lists.
+/// Edges given as two lists.
 ///
 /// # Safety
 /// Both are null or arrays of `count` handles.

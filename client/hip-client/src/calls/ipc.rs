@@ -1,5 +1,5 @@
-//! Memory shared between processes that use the same worker. The handle carries a token that only the worker could have made;
-//! who has it can open the memory, as with the handles of a driver.
+//! Memory shared between processes that use the same worker. A handle contains an unforgeable token of the worker; any
+//! process that has it can open the memory, as with a driver's handles.
 
 use std::ffi::{c_char, c_uint, c_void};
 
@@ -10,7 +10,7 @@ use crate::memory::Kind;
 use crate::runtime::{Runtime, runtime};
 use crate::soname;
 
-/// What the 64 bytes of a handle say: token, offset of the pointer in its allocation, session.
+/// The contents of a 64-byte handle: token, offset of the pointer in its allocation, session.
 #[derive(Clone, Copy)]
 struct Handle {
     token: [u8; 32],
@@ -18,7 +18,7 @@ struct Handle {
     session: u64,
 }
 
-/// Tells our handles from others.
+/// Identifies our handles.
 const MAGIC: u64 = 0x0163_7069_6f72_6d72;
 
 impl Handle {
@@ -39,7 +39,7 @@ impl Handle {
     }
 }
 
-/// Shares the allocation that an address lies in.
+/// Shares the allocation that contains an address.
 fn share(runtime: &Runtime, address: u64) -> Result<[u8; 64], hipError_t> {
     let found = runtime.memory.find(address).filter(|it| it.kind == Kind::Device);
     let found = found.ok_or(hipErrorInvalidValue)?;
@@ -48,7 +48,7 @@ fn share(runtime: &Runtime, address: u64) -> Result<[u8; 64], hipError_t> {
     Ok(handle.to_bytes())
 }
 
-/// Opens what [`share`] shared, in another process.
+/// Opens a handle made by [`share`] in another process.
 fn open(runtime: &Runtime, bytes: &[u8; 64]) -> Result<u64, hipError_t> {
     let handle = Handle::from_bytes(bytes).ok_or(hipErrorInvalidValue)?;
     if handle.session == runtime.session {
@@ -71,7 +71,7 @@ pub unsafe fn hipIpcOpenMemHandle(
     handle: hipIpcMemHandle_t,
     flags: c_uint,
 ) -> Status {
-    // The one flag there is must be given; in HIP 5 it is 0.
+    // The only flag is mandatory; in HIP 5 it is 0.
     let flag = if soname::hip_major() < 6 { 0 } else { hipIpcMemLazyEnablePeerAccess };
     if pointer.is_null() || flags != flag {
         return Err(hipErrorInvalidValue);
@@ -88,7 +88,7 @@ pub unsafe fn hipIpcCloseMemHandle(pointer: *mut c_void) -> Status {
     runtime()?.close_shared(pointer as u64)
 }
 
-/// The 64 bytes by which a pool names one of its allocations to another process.
+/// The 64 bytes that identify a pool's allocation to another process.
 pub(super) fn export_pointer(runtime: &Runtime, address: u64) -> Result<hipMemPoolPtrExportData, hipError_t> {
     Ok(hipMemPoolPtrExportData { reserved: share(runtime, address)? })
 }

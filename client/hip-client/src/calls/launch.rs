@@ -1,4 +1,4 @@
-//! Kernel launches: checked here, posted, never waited for.
+//! Kernel launches: validated here and posted without waiting.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -18,11 +18,11 @@ use crate::runtime::{Runtime, runtime};
 use crate::soname;
 use crate::thread::{self, CallConfiguration};
 
-/// Most work-items of a workgroup on any device of these architectures.
+/// The largest workgroup on any device of these architectures, in work-items.
 const MOST_WORK_ITEMS: u64 = 1024;
 const COOPERATIVE: u32 = 1;
 
-/// A launch, whichever of the many functions asked for it.
+/// A launch, common to all launch functions.
 struct Launch<'a> {
     function: &'a Arc<Function>,
     /// Work-items in each dimension.
@@ -36,7 +36,7 @@ struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Checks it; the operation that does it.
+    /// Validates the launch and returns its operation.
     fn check(&self, runtime: &Runtime) -> Result<wire::Launch, hipError_t> {
         let kernel = &self.function.kernel;
         let work_items: u64 = self.block.iter().map(|n| u64::from(*n)).product();
@@ -45,7 +45,7 @@ impl Launch<'_> {
         }
         if work_items > u64::from(kernel.max_flat_workgroup_size.max(1)) {
             report::debug(format_args!(
-                "{}: {work_items} work-items a group, built for at most {}",
+                "{}: {work_items} work-items per workgroup, but compiled for at most {}",
                 kernel.name, kernel.max_flat_workgroup_size
             ));
             return Err(hipErrorLaunchFailure);
@@ -94,7 +94,7 @@ impl Launch<'_> {
         kept.unwrap_or_else(|| runtime.post(&operation, kernarg.bytes()))
     }
 
-    /// It as a node of a graph.
+    /// The launch as a graph node.
     fn node(&self, launch: wire::Launch, symbol: usize, arguments: &[u8], packed: bool) -> Kernel {
         let code = &self.function.kernel;
         let blocks: [u32; 3] = std::array::from_fn(|i| launch.grid[i].div_ceil(launch.block[i].max(1)));
@@ -119,7 +119,7 @@ impl Launch<'_> {
     }
 }
 
-/// A kernel node as its parameters describe it, for the device that is current.
+/// Builds a kernel node from its parameters, for the given device.
 ///
 /// # Safety
 /// The argument lists are as HIP describes them.
@@ -148,7 +148,7 @@ pub unsafe fn kernel_node(
     };
     let operation = launch.check(runtime)?;
     let (params, extra) = (parameters.kernelParams.cast_const(), parameters.extra.cast_const());
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let kernarg = unsafe { Kernarg::gather(&function.kernel, params, extra) };
     let kernarg = kernarg.map_err(|_| hipErrorInvalidValue)?;
     Ok(launch.node(operation, parameters.func as usize, kernarg.bytes(), params.is_null()))
@@ -304,7 +304,7 @@ pub unsafe fn hipLaunchCooperativeKernel_spt(
     unsafe { hipLaunchCooperativeKernel(stub, blocks, block, args, shared_bytes, stream::spt(on)) }
 }
 
-/// Starts a kernel on each of several devices.
+/// Launches a kernel on each of several devices.
 pub unsafe fn hipExtLaunchMultiKernelMultiDevice(
     list: *mut hipLaunchParams,
     count: c_int,
@@ -334,7 +334,7 @@ pub unsafe fn hipExtLaunchMultiKernelMultiDevice(
     Ok(())
 }
 
-/// What the compiler of HIP 5 made of `<<<>>>` in its first form: the arguments come packed.
+/// Launch entry point of HIP 5's first `<<<>>>` implementation: the arguments are passed packed.
 pub unsafe fn launch_packed(
     stub: usize,
     blocks: *const dim3,
@@ -393,7 +393,7 @@ pub unsafe fn hipDrvLaunchKernelEx(
     }
 }
 
-/// Of the launch attributes only "cooperative" changes what happens; the others are hints.
+/// Only the "cooperative" launch attribute has an effect; the others are hints.
 unsafe fn attribute_flags(attributes: *const hipLaunchAttribute, count: c_uint) -> Result<u32, hipError_t> {
     if attributes.is_null() && count > 0 {
         return Err(hipErrorInvalidValue);
@@ -527,7 +527,7 @@ pub unsafe fn hipConfigureCall(grid: dim3, block: dim3, shared_bytes: usize, str
 }
 
 pub unsafe fn hipSetupArgument(argument: *const c_void, bytes: usize, offset: usize) -> Status {
-    /// No kernel takes more.
+    /// The limit of a kernel's arguments.
     const MOST: usize = 64 << 10;
     let end = offset.checked_add(bytes).filter(|end| *end <= MOST).ok_or(hipErrorInvalidValue)?;
     if argument.is_null() {
@@ -582,7 +582,7 @@ pub unsafe fn hipLaunchHostFunc(on: hipStream_t, function: hipHostFn_t, data: *m
     let kept = runtime.captures.record(runtime, at, || Ok(Work::Host(Host { function, data })));
     kept.unwrap_or_else(|| {
         runtime.host_function(at.id, move |_status| {
-            // SAFETY: the program gave the function and its data for exactly this call.
+            // SAFETY: the program passed the function and its data for exactly this call.
             unsafe { function(data as *mut c_void) }
         })
     })
@@ -593,7 +593,7 @@ pub unsafe fn hipLaunchHostFunc_spt(on: hipStream_t, function: hipHostFn_t, data
     unsafe { hipLaunchHostFunc(stream::spt(on), function, data) }
 }
 
-/// The function a `const void*` names: a host stub, or a hipFunction_t given where either is allowed.
+/// The function of a `const void*`: a host stub, or a hipFunction_t where both are allowed.
 pub fn by_symbol(runtime: &Runtime, symbol: *const c_void) -> Result<Arc<Function>, hipError_t> {
     let (device, _) = runtime.current()?;
     match runtime.functions.get(symbol as u64) {
@@ -676,7 +676,7 @@ pub unsafe fn hipFuncSetAttribute(
     Ok(())
 }
 
-/// There is no choice between cache and shared memory on these devices.
+/// These devices have no configurable split between cache and shared memory.
 pub unsafe fn hipFuncSetCacheConfig(symbol: *const c_void, _config: hipFuncCache_t) -> Status {
     by_symbol(runtime()?, symbol).map(|_| ())
 }

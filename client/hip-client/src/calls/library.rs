@@ -1,6 +1,7 @@
-//! Kernel libraries: code objects whose kernels are asked for by name, on whichever device is current when they are.
+//! Kernel libraries: code objects whose kernels are looked up by name.
 //!
-//! A kernel of a library is a function of a module, and is launched as one.
+//! A library is loaded as a module on the device that is current at load time. A kernel of a library is a function of
+//! that module, and is launched as one.
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn module_of(runtime: &Runtime, library: &Library) -> Result<Arc<Module>, hipErr
     runtime.modules.get(library.module).ok_or(hipErrorInvalidResourceHandle)
 }
 
-/// Makes a library of the module that `load` puts where it is told.
+/// Creates a library from the module that `load` loads.
 fn wrap(library: *mut hipLibrary_t, load: impl FnOnce(&mut hipModule_t) -> Status) -> Status {
     if library.is_null() {
         return Err(hipErrorInvalidValue);
@@ -37,7 +38,7 @@ fn wrap(library: *mut hipLibrary_t, load: impl FnOnce(&mut hipModule_t) -> Statu
     unsafe { set(library, handle as hipLibrary_t) }
 }
 
-/// The options steer a compiler that a finished code object does not need.
+/// The options configure a compiler, which a finished code object does not need.
 pub unsafe fn hipLibraryLoadData(
     library: *mut hipLibrary_t,
     code: *const c_void,

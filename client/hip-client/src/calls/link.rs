@@ -1,4 +1,4 @@
-//! The linker in its two forms, of the run-time compiler and of the driver-style API: the same functions with other results.
+//! The linker functions of hiprtc and of the driver-style API: the same functions with different result types.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 
@@ -6,7 +6,7 @@ use hip_api::types::*;
 
 use crate::linker::{self, LinkError};
 
-/// A result that a [`LinkError`] becomes.
+/// A result type that a [`LinkError`] is converted to.
 trait LinkStatus {
     fn from_link(error: LinkError) -> Self;
     const INVALID: Self;
@@ -37,7 +37,7 @@ impl LinkStatus for hipError_t {
     }
 }
 
-/// Declares the five functions of one form. Options steer a linker of another vendor; none changes the result of this one.
+/// Declares the five functions of one API. The options are for another vendor's linker and have no effect here.
 macro_rules! linker {
     ($create:ident $add_data:ident $add_file:ident $complete:ident $destroy:ident $state:ty, $error:ty) => {
         pub unsafe fn $create(

@@ -1,5 +1,5 @@
-//! Managed memory: one address on both sides. Advice and prefetching are taken and remembered; they move nothing, for what has
-//! changed moves by itself.
+//! Managed memory: the same address on client and worker. Advice and prefetch locations are stored for queries but move
+//! no memory: changes are transferred automatically.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub unsafe fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c
     unsafe { set(pointer, runtime.allocate_mirror(bytes, Kind::Managed, flags)?) }
 }
 
-/// A range of one managed allocation.
+/// A range inside one managed allocation.
 fn managed(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Range<u64>, hipError_t> {
     if pointer.is_null() || bytes == 0 {
         return Err(hipErrorInvalidValue);
@@ -38,7 +38,7 @@ fn managed(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Ra
     found.filter(|a| end <= a.end()).map(|_| start..end).ok_or(hipErrorInvalidValue)
 }
 
-/// The device or the host that a location names.
+/// The device index or HOST of a location.
 fn place(runtime: &Runtime, location: hipMemLocation) -> Result<c_int, hipError_t> {
     match location.r#type {
         hipMemLocationTypeDevice => runtime.device(location.id).map(|_| location.id),
@@ -58,7 +58,7 @@ pub unsafe fn hipMemAdvise(
     advice: hipMemoryAdvise,
     device: c_int,
 ) -> Status {
-    // SAFETY: no pointer is followed.
+    // SAFETY: no pointer is dereferenced.
     unsafe { hipMemAdvise_v2(pointer, bytes, advice, location(device)) }
 }
 
@@ -70,7 +70,7 @@ pub unsafe fn hipMemAdvise_v2(
 ) -> Status {
     let runtime = runtime()?;
     let range = managed(runtime, pointer, bytes)?;
-    // The device does not matter for what is mostly read.
+    // The device does not matter for read-mostly advice.
     let at = match place(runtime, location) {
         Err(hipErrorInvalidDevice)
             if [hipMemAdviseSetReadMostly, hipMemAdviseUnsetReadMostly].contains(&advice) =>
@@ -104,12 +104,12 @@ pub unsafe fn hipMemPrefetchAsync(
     device: c_int,
     on: hipStream_t,
 ) -> Status {
-    // SAFETY: no pointer is followed.
+    // SAFETY: no pointer is dereferenced.
     unsafe { hipMemPrefetchAsync_v2(pointer, bytes, location(device), 0, on) }
 }
 
-/// What the host wrote sets out at once, ahead of the kernel that wants it. What the device wrote comes with the next
-/// synchronisation as it would anyway.
+/// Sends the host's changes now, before the kernel that needs them. Changes of the device arrive with the next
+/// synchronization in any case.
 pub unsafe fn hipMemPrefetchAsync_v2(
     pointer: *const c_void,
     bytes: usize,
@@ -153,7 +153,7 @@ pub unsafe fn hipMemRangeGetAttribute(
         }
         return Ok(());
     }
-    // All bytes of the range must agree, or there is no answer.
+    // All bytes of the range must agree, else the value is unset.
     let value = match attribute {
         hipMemRangeAttributeReadMostly => {
             advised.common(range, |said| said.read_mostly).unwrap_or(false).into()
@@ -198,7 +198,7 @@ pub unsafe fn hipMemRangeGetAttributes(
     Ok(())
 }
 
-/// Every stream sees managed memory at every time, so attaching it to one changes nothing.
+/// Every stream can always access managed memory, so attaching it to one has no effect.
 pub fn attach(
     runtime: &Runtime,
     on: hipStream_t,

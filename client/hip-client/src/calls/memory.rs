@@ -1,4 +1,4 @@
-//! Allocation and questions about pointers.
+//! Memory allocation and pointer queries.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,8 @@ use crate::soname;
 const PITCH: usize = 256;
 
 impl Runtime {
-    /// Device memory on the current device: an address at once, or out of memory at once.
+    /// Allocates memory on the current device: returns an address, or out of memory, without a round trip unless memory
+    /// is shared.
     pub fn allocate(&self, bytes: usize, flags: u32, pool: u64) -> Result<*mut c_void, hipError_t> {
         let (index, device) = self.current()?;
         if bytes == 0 {
@@ -37,7 +38,7 @@ impl Runtime {
         Ok(place.start as *mut c_void)
     }
 
-    /// Frees what starts at `address`, whatever it is.
+    /// Frees the allocation that starts at `address`, of any kind.
     pub fn free(&self, address: u64) -> Result<Allocation, hipError_t> {
         if let Some(freed) = self.free_graph_memory(address) {
             return freed;
@@ -46,8 +47,8 @@ impl Runtime {
             self.memory.find(address).filter(|a| a.start == address).ok_or(hipErrorInvalidValue)?;
         match allocation.kind {
             Kind::Device => {
-                // A copy that this process has yet to make must still find its destination. And freeing waits for the device, as
-                // programs know that have memory in which they would see it.
+                // A pending copy of this process must still find its destination. Freeing also synchronizes with the
+                // device, as in HIP, if the program could observe that in mirrored memory.
                 if self.copies_due.load(Ordering::SeqCst) > 0 || self.connection.mirrors().may_lag() {
                     let device = self.devices[allocation.device].ordinal;
                     self.call(&wire::SynchronizeDevice { device })?;
@@ -56,25 +57,25 @@ impl Runtime {
                 self.devices[allocation.device].ledger.give_back(charge(allocation.bytes));
                 self.post(&wire::Release { address }, &[])?;
             }
-            // Managed variables are for ever.
+            // Managed variables cannot be freed.
             Kind::Managed if !self.memory.is_device_address(address) => return Err(hipErrorInvalidValue),
             Kind::Host | Kind::Managed => {
                 let device = self.devices[allocation.device].ordinal;
                 self.call(&wire::SynchronizeDevice { device })?;
                 self.free_mirror(&allocation)?;
             }
-            // What another process shared through a pool is given back like the pool's own.
+            // Memory imported from another process through a pool is freed like the pool's own.
             Kind::Virtual => self.close_shared(address)?,
             Kind::Module | Kind::Registered => return Err(hipErrorInvalidValue),
         }
         Ok(allocation)
     }
 
-    /// Forgets everything the program held on `device`, after the worker did.
+    /// Drops everything the program held on `device`, after the worker has.
     pub fn reset_device(&self, device: usize) {
         let managed = |a: &Allocation| a.kind == Kind::Managed && self.memory.is_device_address(a.start);
         for allocation in self.memory.all_where(|a| a.device == device && managed(a)) {
-            // Taken out by this call or by another at the same time.
+            // Ignore failure: another thread may have removed it concurrently.
             let _ = self.forget_mirror(&allocation);
         }
         for allocation in
@@ -257,7 +258,7 @@ pub unsafe fn hipPointerGetAttribute(
         0 => 0,
         start => start + (pointer as u64 - found.start),
     };
-    // SAFETY: HIP fixes the type behind `data` by the attribute; the caller passed one of that type.
+    // SAFETY: the attribute determines the type behind `data`; the caller passed a pointer of that type.
     unsafe {
         match attribute {
             HIP_POINTER_ATTRIBUTE_CONTEXT => {
@@ -298,7 +299,7 @@ pub unsafe fn hipDrvPointerGetAttributes(
     for i in 0..count as usize {
         // SAFETY: the caller's arrays of `count` entries.
         unsafe {
-            // An attribute that the pointer does not have leaves its slot alone, as HIP does.
+            // An attribute that the pointer does not have leaves its slot unchanged, as in HIP.
             let _ = hipPointerGetAttribute(*data.add(i), *attributes.add(i), pointer);
         }
     }
@@ -310,7 +311,7 @@ pub unsafe fn hipPointerSetAttribute(
     attribute: hipPointer_attribute,
     pointer: hipDeviceptr_t,
 ) -> Status {
-    // The one attribute that can be set asks for synchronous copies, which is what ours are.
+    // The only settable attribute requests synchronous copies, which these already are.
     if attribute != HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS || value.is_null() {
         return Err(hipErrorInvalidValue);
     }

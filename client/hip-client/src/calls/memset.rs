@@ -1,4 +1,4 @@
-//! Filling memory: posted, in stream order.
+//! Memory fills: posted, in stream order.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -42,7 +42,7 @@ fn fill(
     }
 }
 
-/// Pinned host memory is on this side: it is filled here, once the stream has come so far.
+/// Fills pinned host memory in this process, after synchronizing with the stream.
 fn fill_host(
     runtime: &Runtime,
     at: StreamRef,
@@ -82,13 +82,13 @@ impl Region {
         Region { address: to as usize, pitch, rows: height, extent: hipExtent { width, height, depth: 1 } }
     }
 
-    /// Bytes from the first to the last of a box that is not empty.
+    /// Bytes from the start of the first row to the end of the last row of a non-empty box.
     fn span(&self) -> Option<u64> {
         let rows = self.rows.checked_mul(self.extent.depth - 1)?.checked_add(self.extent.height - 1)?;
         rows.checked_mul(self.pitch)?.checked_add(self.extent.width).map(|bytes| bytes as u64)
     }
 
-    /// As a node of a graph, with elements of `element` bytes.
+    /// As a graph node, with elements of `element` bytes.
     fn node(&self, value: u32, element: u32) -> Work {
         let parameters = hipMemsetParams {
             dst: self.address as *mut c_void,
@@ -150,12 +150,12 @@ fn fill_box(runtime: &Runtime, at: StreamRef, region: Region, value: u32, elemen
     }
 }
 
-/// The low byte is what hipMemset writes.
+/// hipMemset writes only the low byte.
 fn byte(value: c_int) -> u32 {
     value as u32 & 0xff
 }
 
-/// Filling host memory is over when the call returns, for the program may look at it.
+/// Waits for a fill of host memory, which the program may read when the call returns.
 fn filled(runtime: &Runtime, at: StreamRef, destination: *mut c_void) -> Status {
     if runtime.connection.mirrors().any() && runtime.memory.is_host(destination as u64) {
         runtime.call(&wire::SynchronizeStream { stream: at.id })?;
@@ -163,8 +163,8 @@ fn filled(runtime: &Runtime, at: StreamRef, destination: *mut c_void) -> Status 
     Ok(())
 }
 
-/// Declares the synchronous and asynchronous forms of one width. The synchronous form is posted as well: it is ordered with
-/// everything that could see it, so there is nothing to wait for, unless that is the program itself.
+/// Declares the synchronous and asynchronous forms of one width. The synchronous form is posted too: it is ordered with
+/// everything on the device that could observe it, and waits only if the program itself could.
 macro_rules! fills {
     ($($sync:ident $later:ident ($value:ident: $ty:ty) = $pattern:expr, $width:literal, $pointer:ty;)*) => { $(
         pub unsafe fn $sync(destination: $pointer, $value: $ty, count: usize) -> Status {
@@ -207,7 +207,7 @@ pub unsafe fn hipMemsetAsync_spt(
     unsafe { hipMemsetAsync(destination, value, bytes, stream::spt(on)) }
 }
 
-/// Fills a box for a caller that may look at it when the call returns.
+/// Fills a box for a caller that may read it when the call returns.
 fn fill_box_now(on: hipStream_t, region: Region, value: u32, element: u32) -> Status {
     let runtime = runtime()?;
     runtime.captures.refuse_any(hipErrorStreamCaptureImplicit)?;
@@ -216,7 +216,7 @@ fn fill_box_now(on: hipStream_t, region: Region, value: u32, element: u32) -> St
     filled(runtime, at, region.address as *mut c_void)
 }
 
-/// Declares the forms of a fill of rows or boxes: on the null stream, and later on any.
+/// Declares the forms of a fill of rows or boxes: synchronous on the null stream, and asynchronous on any.
 macro_rules! region_fills {
     ($($sync:ident $later:ident ($($arg:ident: $ty:ty),*) = $region:expr, $pattern:expr, $element:literal;)*) => { $(
         pub unsafe fn $sync($($arg: $ty),*) -> Status {
@@ -245,7 +245,7 @@ fn rows_of(
 /// A box inside a pitched allocation.
 fn box_of(to: hipPitchedPtr, extent: hipExtent) -> Result<Region, hipError_t> {
     let rows = if to.ysize == 0 { extent.height } else { to.ysize };
-    // One slice has no distance to the next.
+    // A single slice has no distance to the next.
     let rows = if extent.depth == 1 { extent.height } else { rows };
     Ok(Region { address: to.ptr as usize, pitch: to.pitch, rows, extent })
 }

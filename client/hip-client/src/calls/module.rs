@@ -1,4 +1,4 @@
-//! Modules: parsed and placed on the client, so that loading and looking up ask nothing.
+//! Modules: parsed and placed on the client, so that loading and lookups need no round trip.
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub unsafe fn hipModuleLoadData(module: *mut hipModule_t, image: *const c_void) 
     }
     let runtime = runtime()?;
     let (device, _) = runtime.current()?;
-    // SAFETY: HIP passes no size: the caller promises a whole image, whose own headers say how long it is.
+    // SAFETY: HIP passes no size: the caller guarantees a complete image, whose headers contain its length.
     let bytes = unsafe {
         let size = code_object::fat_binary_size(image.cast()).map_err(|error| {
             report::line(format_args!("the module image is not a code object: {error}"));
@@ -53,7 +53,7 @@ pub unsafe fn hipModuleLoadData(module: *mut hipModule_t, image: *const c_void) 
     unsafe { set(module, loaded.id as hipModule_t) }
 }
 
-/// The options steer a compiler that a finished code object does not need.
+/// The options configure a compiler, which a finished code object does not need.
 pub unsafe fn hipModuleLoadDataEx(
     module: *mut hipModule_t,
     image: *const c_void,

@@ -1,4 +1,4 @@
-//! Occupancy: arithmetic on the code object's numbers, no question asked of the device.
+//! Occupancy queries, computed from the code object without a round trip.
 
 use std::ffi::{c_int, c_uint, c_void};
 

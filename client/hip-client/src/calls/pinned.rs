@@ -1,4 +1,4 @@
-//! Pinned host memory: allocated here or registered by the program, and seen by kernels.
+//! Pinned host memory: allocated here or registered by the program, and mapped for kernels.
 
 use std::ffi::{c_uint, c_void};
 
@@ -16,7 +16,7 @@ const MANAGED: u32 = 1;
 const PINNED: u32 = 2;
 
 impl Runtime {
-    /// Memory of this process and of the worker under one address. Managed memory counts as the device's.
+    /// Allocates memory with the same address in this process and on the worker. Managed memory is charged to the device.
     pub fn allocate_mirror(&self, bytes: usize, kind: Kind, flags: u32) -> Result<*mut c_void, hipError_t> {
         let (index, device) = self.current()?;
         let managed = kind == Kind::Managed;
@@ -30,14 +30,14 @@ impl Runtime {
             return Ok(start);
         }
         if let Err(error) = self.show_mirror(&place) {
-            // Which gives back what it cost, too.
+            // Also returns the charged bytes to the ledger.
             let _ = self.forget_mirror(&place);
             return Err(error);
         }
         Ok(start)
     }
 
-    /// Addresses that this process can use.
+    /// Reserves addresses and makes them accessible in this process.
     fn reserve_mirror(
         &self,
         bytes: usize,
@@ -48,7 +48,7 @@ impl Runtime {
         let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
         let place = self.memory.reserve(bytes as u64, kind, index, flags, 0).ok_or(hipErrorOutOfMemory)?;
         let start = place.start as *mut c_void;
-        // SAFETY: the pages lie in this session's reservation and were just set aside for this range alone.
+        // SAFETY: the pages lie in this session's reservation and were just reserved for this range alone.
         if unsafe { libc::mprotect(start, length, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             self.memory.remove(place.start);
             return Err(hipErrorOutOfMemory);
@@ -56,7 +56,7 @@ impl Runtime {
         Ok(place)
     }
 
-    /// Makes memory of this process the worker's as well.
+    /// Allocates the worker's side of memory of this process and adds it to the mirrors.
     fn show_mirror(&self, place: &Allocation) -> Status {
         let kind = if place.kind == Kind::Managed { MANAGED } else { PINNED };
         let device = self.devices[place.device].ordinal;
@@ -66,7 +66,7 @@ impl Runtime {
             _ => self.show(&operation)?,
         }
         let mirrors = self.connection.mirrors();
-        // SAFETY: accessible until `forget_mirror`, which takes it out first.
+        // SAFETY: accessible until `forget_mirror`, which removes it from the mirrors first.
         let inserted = unsafe { mirrors.insert(place.start, place.start, place.bytes as usize, true) };
         if inserted.is_err() {
             self.post(&wire::Release { address: place.start }, &[])?;
@@ -76,9 +76,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// Shows pinned memory to the device, now that it may come upon it.
+    /// Mirrors pinned memory on the worker, because its address is about to be sent to the device.
     pub fn expose(&self, start: u64) -> Status {
-        // A thread that a stream waits for must not wait for one that waits for the stream.
+        // Avoids a deadlock: a thread that a stream waits for must not wait for a thread that waits for the stream.
         let waits = !thread::holds_stream();
         let Some(_one) = (if waits { Some(self.exposing.lock()) } else { self.exposing.try_lock() }) else {
             return Ok(());
@@ -90,8 +90,8 @@ impl Runtime {
             if !waits {
                 return Ok(());
             }
-            // What is on its way here is read from other memory, and would be missing on the other side. Asked of the
-            // connection itself: failures of earlier work are for the program's next call that waits.
+            // Bytes still to arrive here come from other device memory and would be missing in the mirror. Calls the
+            // connection directly: errors of earlier work must be reported by the program's next synchronizing call.
             for device in &self.devices {
                 let wait = wire::SynchronizeDevice { device: device.ordinal };
                 let _ = self.connection.call(&wait, thread::current_call());
@@ -102,14 +102,14 @@ impl Runtime {
         Ok(())
     }
 
-    /// Shows the device all pinned memory whose address is somewhere in `bytes`, which are sent to it.
+    /// Mirrors all pinned memory whose address occurs in `bytes`, which are about to be sent to the device.
     pub fn expose_in(&self, bytes: &[u8]) -> Status {
         self.unseen.search(bytes).into_iter().try_for_each(|start| self.expose(start))
     }
 
-    /// Gives back what `allocate_mirror` or, where kernels see no host memory, `allocate_unseen` gave.
+    /// Frees memory of `allocate_mirror`, or of `allocate_unseen` where mapping is disabled.
     pub fn free_mirror(&self, allocation: &Allocation) -> Status {
-        // Not while it is being shown to the device.
+        // Not while `expose` is mirroring it.
         let _one = self.exposing.lock();
         let now = self.memory.find(allocation.start).ok_or(hipErrorInvalidValue)?;
         self.forget_mirror(&now)?;
@@ -119,13 +119,13 @@ impl Runtime {
         }
     }
 
-    /// The same without a word to the worker.
+    /// Like [`free_mirror`](Self::free_mirror), without a request to the worker.
     pub fn forget_mirror(&self, allocation: &Allocation) -> Status {
         self.memory.remove(allocation.start).ok_or(hipErrorInvalidValue)?;
         let (start, length) =
             (allocation.start as *mut c_void, (allocation.bytes as usize).next_multiple_of(PAGE));
         if !self.memory.is_device_address(allocation.start) {
-            // SAFETY: the mapping is ours and was just taken out of the table by this call.
+            // SAFETY: this library made the mapping, and this call has just removed it from the table.
             unsafe { libc::munmap(start, length) };
             return Ok(());
         }
@@ -139,28 +139,28 @@ impl Runtime {
             self.connection.mirrors().remove(allocation.start);
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: the pages lie in this session's reservation and belonged to this range alone; they are without access and
-        // memory again, as before.
+        // SAFETY: the pages lie in this session's reservation and belonged to this range alone; they return to PROT_NONE
+        // without memory.
         unsafe { libc::mmap(start, length, libc::PROT_NONE, flags, -1, 0) };
         Ok(())
     }
 
-    /// Shows memory of this process to kernels: under its own address if the worker has room there, else under another. Returns
-    /// which.
+    /// Mirrors memory of this process for kernels: at the same address if that is free on the worker, else at another.
+    /// Returns the device address.
     ///
     /// # Safety
     /// The memory stays readable and writable until `unshare`.
     pub unsafe fn share(&self, address: u64, bytes: u64, ordinal: u32) -> Result<u64, hipError_t> {
-        // Asked of the connection itself: that there is no room is no error of the program's.
+        // Calls the connection directly: an occupied address is not an error of the program.
         let adopt = wire::Adopt { device: ordinal, address, bytes };
         let view = match self.connection.call(&adopt, thread::current_call()) {
             Ok(_) => address,
-            // There is no room for it under another address either.
+            // Another address would not help either.
             Err(failure) if failure.status == hipErrorOutOfMemory.0 as i32 => {
                 return Err(hipErrorOutOfMemory);
             }
             Err(_) => {
-                // Distances within a page stay as they are: programs align by address.
+                // Keeps the offset within a page: programs align by address.
                 let inside = address % PAGE as u64;
                 let room = bytes + inside;
                 let base = self.memory.reserve_view(room).ok_or(hipErrorOutOfMemory)?;
@@ -169,7 +169,7 @@ impl Runtime {
                 base + inside
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let inserted = unsafe { self.connection.mirrors().insert(address, view, bytes as usize, false) };
         if inserted.is_err() {
             self.unshare(address, bytes, view)?;
@@ -178,7 +178,7 @@ impl Runtime {
         Ok(view)
     }
 
-    /// Takes back what `share` showed.
+    /// Reverts `share`.
     fn unshare(&self, address: u64, bytes: u64, view: u64) -> Status {
         self.connection.mirrors().remove(view);
         if view == address {
@@ -189,7 +189,7 @@ impl Runtime {
         self.post(&wire::Release { address: view - inside }, &[])
     }
 
-    /// Shows managed variables that no kernel has seen yet.
+    /// Mirrors managed variables that are not mirrored yet.
     pub fn share_variables(&self) -> Status {
         let mut shared = self.shared_variables.lock();
         let Some((start, bytes, variables)) = variables::beyond(*shared) else { return Ok(()) };
@@ -197,7 +197,7 @@ impl Runtime {
             return Err(refuse("managed memory"));
         }
         let (index, device) = self.current()?;
-        // SAFETY: memory of managed variables is there for ever.
+        // SAFETY: memory of managed variables is never freed.
         let view = unsafe { self.share(start, bytes, device.ordinal)? };
         for variable in variables {
             let (at, length) = (variable.address, variable.bytes);
@@ -208,12 +208,12 @@ impl Runtime {
         Ok(())
     }
 
-    /// Host memory that kernels do not see, because the user wants it so.
+    /// Allocates host memory that is not mapped for kernels, for REMORA_MAPPED=refuse.
     fn allocate_unseen(&self, bytes: usize, flags: u32) -> Result<*mut c_void, hipError_t> {
         let (index, _) = self.current()?;
         let length = bytes.checked_next_multiple_of(PAGE).ok_or(hipErrorOutOfMemory)?;
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping touches nothing that exists.
+        // SAFETY: a fresh anonymous mapping replaces nothing.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(hipErrorOutOfMemory);
@@ -223,7 +223,7 @@ impl Runtime {
     }
 }
 
-/// What a program is told that asks for memory both sides see, where the user refuses it.
+/// Reports a request for mapped memory that REMORA_MAPPED=refuse disables; returns the error.
 pub fn refuse(what: &str) -> hipError_t {
     report::line(format_args!("{what} is refused: REMORA_MAPPED=refuse"));
     hipErrorNotSupported
@@ -282,7 +282,7 @@ pub unsafe fn hipHostFree(pointer: *mut c_void) -> Status {
     let address = pointer as u64;
     let known = runtime.memory.find(address).filter(|a| a.kind == Kind::Host && a.start == address);
     let allocation = known.ok_or(hipErrorInvalidValue)?;
-    // Work that still reads or writes the buffer must be done with it first.
+    // Work that still uses the buffer must finish first.
     let (_, device) = runtime.current()?;
     runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
     runtime.free_mirror(&allocation)
@@ -293,8 +293,8 @@ pub unsafe fn hipFreeHost(pointer: *mut c_void) -> Status {
     unsafe { hipHostFree(pointer) }
 }
 
-/// Kernels find registered memory under its own address if the worker has room there, else under another, which
-/// hipHostGetDevicePointer tells.
+/// Registered memory has its host address on the device if that is free on the worker, else another one, which
+/// hipHostGetDevicePointer returns.
 pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> Status {
     const KNOWN: c_uint = hipHostRegisterPortable
         | hipHostRegisterMapped
@@ -315,7 +315,7 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
     if runtime.memory.overlaps(address, bytes as u64) {
         return Err(hipErrorHostMemoryAlreadyRegistered);
     }
-    // What is not there could not be pinned either, and is read here later.
+    // Unmapped memory could not be pinned either, and this library reads the range later.
     if !is_there(address, bytes as u64) {
         return Err(hipErrorInvalidValue);
     }
@@ -326,14 +326,14 @@ pub unsafe fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint)
         runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
         return Ok(());
     }
-    // SAFETY: the program keeps memory it has registered until it has unregistered it.
+    // SAFETY: the program keeps registered memory valid until it has unregistered it.
     let view = unsafe { runtime.share(address, bytes as u64, device.ordinal)? };
     runtime.memory.insert(address, bytes as u64, Kind::Registered, index, flags, 0);
     runtime.memory.show(address, view);
     Ok(())
 }
 
-/// Whether all of a range is memory of this process.
+/// Whether a whole range is mapped in this process.
 fn is_there(address: u64, bytes: u64) -> bool {
     const PAGE: u64 = 4096;
     const PIECE: u64 = 1 << 30;
@@ -341,7 +341,7 @@ fn is_there(address: u64, bytes: u64) -> bool {
     let mut pages = vec![0; (end - at).min(PIECE).div_ceil(PAGE) as usize];
     while at < end {
         let piece = (end - at).min(PIECE);
-        // SAFETY: it only looks, and there is a byte for each page of a piece.
+        // SAFETY: mincore does not access the range, and `pages` has a byte for each page of a piece.
         if unsafe { libc::mincore(at as *mut c_void, piece as usize, pages.as_mut_ptr()) } != 0 {
             return false;
         }
@@ -360,7 +360,7 @@ pub unsafe fn hipHostUnregister(pointer: *mut c_void) -> Status {
     let allocation = known
         .filter(|a| a.kind == Kind::Registered && a.start == address)
         .ok_or(hipErrorHostMemoryNotRegistered)?;
-    // The program gets what kernels did to its memory, and they have none of it afterwards.
+    // The program receives what kernels wrote; afterwards they cannot access the memory.
     let (_, device) = runtime.current()?;
     runtime.call(&wire::SynchronizeDevice { device: device.ordinal })?;
     runtime.memory.remove(address);
@@ -379,7 +379,7 @@ pub unsafe fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_voi
     let found = runtime.memory.find(host as u64).filter(Allocation::is_host);
     let found = found.ok_or(hipErrorInvalidValue)?;
     if !env::mapped() {
-        return Err(refuse("the device's pointer to host memory"));
+        return Err(refuse("a device pointer to host memory"));
     }
     // SAFETY: the caller's out-pointer, not null.
     unsafe { set(device, (runtime.memory.seen_at(&found) + (host as u64 - found.start)) as *mut c_void) }

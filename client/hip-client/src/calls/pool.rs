@@ -1,4 +1,4 @@
-//! Stream-ordered allocation. Addresses are minted at once; frees wait their turn on the worker.
+//! Stream-ordered allocation. Addresses are allocated at once; the worker frees in stream order.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -136,7 +136,7 @@ pub unsafe fn hipMemPoolGetAttribute(
     if value.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: HIP fixes the type behind `value` by the attribute: int for the reuse policies, u64 for the rest.
+    // SAFETY: the attribute determines the type behind `value`: int for the reuse policies, u64 for the rest.
     unsafe {
         match attribute {
             hipMemPoolReuseFollowEventDependencies
@@ -176,7 +176,7 @@ pub unsafe fn hipMemPoolSetAttribute(
             | hipMemPoolReuseAllowOpportunistic
             | hipMemPoolReuseAllowInternalDependencies => *value.cast::<c_int>() as u64,
             hipMemPoolAttrReleaseThreshold => *value.cast::<u64>(),
-            // The highs can only be reset.
+            // The high-water marks can only be reset.
             hipMemPoolAttrReservedMemHigh | hipMemPoolAttrUsedMemHigh if *value.cast::<u64>() == 0 => {
                 found.used_high.store(found.used.load(Ordering::Relaxed), Ordering::Relaxed);
                 return Ok(());
@@ -188,7 +188,7 @@ pub unsafe fn hipMemPoolSetAttribute(
     Ok(())
 }
 
-/// A pool holds nothing back, so there is never anything to trim.
+/// A pool caches no memory, so there is never anything to trim.
 pub unsafe fn hipMemPoolTrimTo(pool: hipMemPool_t, _keep: usize) -> Status {
     find(runtime()?, pool).map(|_| ())
 }
@@ -209,7 +209,7 @@ pub unsafe fn hipMemPoolGetAccess(
     unsafe { set(flags, hipMemAccessFlagsProtReadWrite) }
 }
 
-/// Every device of a worker reaches every pool; taking access away from a pool's own device is refused, as HIP does.
+/// Every device of a worker can access every pool; revoking access from a pool's own device is refused, as in HIP.
 pub unsafe fn hipMemPoolSetAccess(pool: hipMemPool_t, list: *const hipMemAccessDesc, count: usize) -> Status {
     let runtime = runtime()?;
     let found = find(runtime, pool)?;
@@ -227,7 +227,7 @@ pub unsafe fn hipMemPoolSetAccess(pool: hipMemPool_t, list: *const hipMemAccessD
     Ok(())
 }
 
-/// A pool is a name for allocations, and so is what is shared of it: its device.
+/// A pool is only a label for allocations, so its shareable handle contains just its device.
 pub unsafe fn hipMemPoolExportToShareableHandle(
     shareable: *mut c_void,
     pool: hipMemPool_t,
@@ -241,7 +241,7 @@ pub unsafe fn hipMemPoolExportToShareableHandle(
     let mut content = [0; 32];
     content[..8].copy_from_slice(&(found.device as u64).to_le_bytes());
     let fd = descriptor::make(Kind::Pool, content).map_err(|_| hipErrorOutOfMemory)?;
-    // SAFETY: HIP fixes the type behind the pointer by the kind of handle: a file descriptor.
+    // SAFETY: the handle type determines the type behind the pointer: a file descriptor.
     unsafe { set(shareable.cast(), fd) }
 }
 

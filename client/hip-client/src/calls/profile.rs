@@ -1,4 +1,4 @@
-//! Names for profilers, and switches that have nothing to switch here.
+//! Names for profilers, and profiler switches without effect.
 
 use std::ffi::{c_char, c_uint, c_void};
 
@@ -8,7 +8,7 @@ use super::{Status, launch};
 use crate::registry;
 use crate::runtime::runtime;
 
-/// The profilers are the tools around the worker; starting and stopping them from inside is accepted and means nothing.
+/// Accepted without effect: profiling is done by tools around the worker.
 pub unsafe fn hipProfilerStart() -> Status {
     Ok(())
 }
@@ -17,7 +17,7 @@ pub unsafe fn hipProfilerStop() -> Status {
     Ok(())
 }
 
-/// Numbers of AMD's tracing interface, which this library does not offer: every id is one nobody gave out.
+/// Ids of AMD's tracing interface, which this library does not offer: every id is unknown.
 pub unsafe fn hipApiName(_id: u32) -> *const c_char {
     c"unknown".as_ptr()
 }
@@ -29,7 +29,7 @@ pub unsafe fn hipGetCmdName(_operation: c_uint) -> *const c_char {
 pub unsafe fn hipKernelNameRef(function: hipFunction_t) -> *const c_char {
     let found =
         runtime().ok().and_then(|runtime| launch::by_symbol(runtime, function.cast_const().cast()).ok());
-    // The function's table entry keeps the string for as long as the handle is valid.
+    // The function table keeps the string alive as long as the handle is valid.
     found.map_or(std::ptr::null(), |function| function.c_name.as_ptr())
 }
 

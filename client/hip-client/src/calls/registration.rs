@@ -1,4 +1,4 @@
-//! What compiled programs call from their static constructors and around `<<< >>>`.
+//! Functions that compiled programs call from their static constructors and around `<<< >>>`.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -8,7 +8,7 @@ use super::{Status, set_if_wanted};
 use crate::thread::CallConfiguration;
 use crate::{exit, registry, report, runtime, thread, variables};
 
-/// The wrapper clang emits: magic, version, image, unused.
+/// The wrapper that clang emits: magic, version, image, unused.
 #[repr(C)]
 struct FatBinaryWrapper {
     magic: u32,
@@ -20,16 +20,16 @@ struct FatBinaryWrapper {
 /// "HIPF", read as a little-endian word.
 const MAGIC: u32 = 0x4849_5046;
 
-/// The cookie is a number, never followed as a pointer.
+/// The cookie is a number that is never dereferenced.
 pub unsafe fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void {
-    // The thread that registers is usually the one that will call `exit`, which must be noticed.
+    // The registering thread is usually the one that will call `exit`, which `exit::is_exiting` must detect.
     thread::clean_up_at_end();
     let wrapper = data.cast::<FatBinaryWrapper>();
     // SAFETY: compiled programs pass their wrapper, a static of this layout.
     let known = !wrapper.is_null() && unsafe { (*wrapper).magic == MAGIC && (*wrapper).version == 1 };
     if !known {
         report::line(format_args!(
-            "a library registered GPU code in a container this client does not know; its kernels will not be found"
+            "a library registered GPU code in an unknown container format; its kernels will not be found"
         ));
         return std::ptr::null_mut();
     }
@@ -37,7 +37,7 @@ pub unsafe fn __hipRegisterFatBinary(data: *const c_void) -> *mut *mut c_void {
     registry::add_binary(unsafe { (*wrapper).image }.cast()) as *mut *mut c_void
 }
 
-/// A library is closed, or the process exits. At exit the code stays: static destructors that run later may launch it.
+/// Called when a library is closed or the process exits. At exit the code stays: later static destructors may launch it.
 pub unsafe fn __hipUnregisterFatBinary(modules: *mut *mut c_void) {
     if exit::is_exiting() {
         return;
@@ -62,7 +62,7 @@ pub unsafe fn __hipRegisterFunction(
     _warp: *mut c_int,
 ) {
     if !name.is_null() && registry::add_function(modules as u64, stub as usize, name) {
-        // The kernel that had this address was in a library that is closed by now.
+        // The kernel that had this address was in a library that has been closed.
         if let Some(runtime) = runtime::existing() {
             runtime.forget_stub(stub as usize);
         }
@@ -84,7 +84,7 @@ pub unsafe fn __hipRegisterVar(
     }
 }
 
-/// The program may use the variable from now on, session or not; kernels find it once their module is loaded.
+/// The program can use the variable from now on, without a session; kernels see it once their module is loaded.
 pub unsafe fn __hipRegisterManagedVar(
     module: *mut c_void,
     pointer: *mut *mut c_void,
@@ -96,13 +96,13 @@ pub unsafe fn __hipRegisterManagedVar(
     // SAFETY: the compiler passes the variable's initial value and a NUL-terminated name.
     let made = unsafe { variables::add(module as u64, initial.cast(), name, bytes, align as usize) };
     if made.is_none() {
-        report::line(format_args!("there is no memory for a managed variable of {bytes} bytes"));
+        report::line(format_args!("cannot allocate a managed variable of {bytes} bytes"));
     }
     // SAFETY: the compiler passes the address of the variable's pointer.
     unsafe { set_if_wanted(pointer, made.unwrap_or(std::ptr::null_mut()).cast()) };
 }
 
-/// Textures are not supported; registering one is harmless as long as it is not used.
+/// Texture references are not supported; registering one is harmless as long as it is not used.
 pub unsafe fn __hipRegisterTexture(
     _modules: *mut *mut c_void,
     _variable: *mut c_void,

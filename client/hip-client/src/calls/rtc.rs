@@ -1,4 +1,4 @@
-//! Run-time compilation: the worker's compiler does the work, the client keeps the program and its results.
+//! Run-time compilation (hiprtc): the worker compiles, the client keeps the program and its results.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -15,12 +15,12 @@ use crate::include;
 use crate::report;
 use crate::runtime::runtime;
 
-/// Programs exist before any session does, so their table is the process's.
+/// Programs can exist before any session, so their table belongs to the process.
 static PROGRAMS: Table<Program> = Table::new(Kind::Program);
 
 type Answer = Result<(), hiprtcResult>;
 
-/// A source and what became of it.
+/// A source and its compilation result.
 #[derive(Debug)]
 struct Program {
     name: String,
@@ -36,7 +36,7 @@ struct State {
     log: Vec<u8>,
     code: Vec<u8>,
     bitcode: Vec<u8>,
-    /// Lowered names, kept as C strings because the program gets pointers to them.
+    /// Lowered names, kept as C strings because the program receives pointers to them.
     lowered: HashMap<String, CString>,
 }
 
@@ -50,7 +50,7 @@ unsafe fn text(pointer: *const c_char) -> Result<String, hiprtcResult> {
     if pointer.is_null() {
         return Err(HIPRTC_ERROR_INVALID_INPUT);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
@@ -60,7 +60,7 @@ unsafe fn set<T>(pointer: *mut T, value: T) -> Answer {
     if pointer.is_null() {
         return Err(HIPRTC_ERROR_INVALID_INPUT);
     }
-    // SAFETY: not null, and the caller promised the rest.
+    // SAFETY: not null, and the caller guarantees the rest.
     unsafe { pointer.write(value) };
     Ok(())
 }
@@ -189,7 +189,7 @@ pub unsafe fn hiprtcGetLoweredName(
     unsafe { set(lowered, name.as_ptr()) }
 }
 
-/// Where there is no room for the answer, it does not matter which program is meant.
+/// Finds a program. A null out-pointer is reported before an invalid program.
 fn find_for<T>(program: hiprtcProgram, answer: *const T) -> Result<Arc<Program>, hiprtcResult> {
     if answer.is_null() { Err(HIPRTC_ERROR_INVALID_INPUT) } else { find(program) }
 }
@@ -199,7 +199,7 @@ unsafe fn copy_out(bytes: &[u8], buffer: *mut c_char) -> Answer {
     if buffer.is_null() {
         return Err(HIPRTC_ERROR_INVALID_INPUT);
     }
-    // SAFETY: the caller's buffer has the size it was told.
+    // SAFETY: the caller's buffer has the size that the `Size` call returned.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
     Ok(())
 }
@@ -217,7 +217,7 @@ pub unsafe fn hiprtcGetProgramLog(program: hiprtcProgram, log: *mut c_char) -> A
     if state.log.is_empty() {
         return Ok(());
     }
-    // SAFETY: the caller's buffer, sized as hiprtcGetProgramLogSize said.
+    // SAFETY: the caller's buffer, sized by hiprtcGetProgramLogSize.
     unsafe {
         copy_out(&state.log, log)?;
         set(log.add(state.log.len()), 0)
@@ -234,7 +234,7 @@ pub unsafe fn hiprtcGetCodeSize(program: hiprtcProgram, bytes: *mut usize) -> An
 pub unsafe fn hiprtcGetCode(program: hiprtcProgram, code: *mut c_char) -> Answer {
     let program = find_for(program, code)?;
     let state = program.state.lock();
-    // SAFETY: the caller's buffer, sized as hiprtcGetCodeSize said.
+    // SAFETY: the caller's buffer, sized by hiprtcGetCodeSize.
     unsafe { copy_out(&state.code, code) }
 }
 
@@ -248,6 +248,6 @@ pub unsafe fn hiprtcGetBitcodeSize(program: hiprtcProgram, bytes: *mut usize) ->
 pub unsafe fn hiprtcGetBitcode(program: hiprtcProgram, bitcode: *mut c_char) -> Answer {
     let program = find_for(program, bitcode)?;
     let state = program.state.lock();
-    // SAFETY: the caller's buffer, sized as hiprtcGetBitcodeSize said.
+    // SAFETY: the caller's buffer, sized by hiprtcGetBitcodeSize.
     unsafe { copy_out(&state.bitcode, bitcode) }
 }

@@ -1,4 +1,4 @@
-//! Streams: minted here, ordered on the worker.
+//! Streams: handles are allocated here, ordering happens on the worker.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::progress::{Standing, Watched};
 use crate::runtime::{Runtime, Stream, runtime};
 use crate::{report, thread};
 
-/// A stream argument, understood.
+/// A resolved stream argument.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamRef {
     /// Its number on the wire.
@@ -26,13 +26,13 @@ pub struct StreamRef {
     pub device: usize,
 }
 
-/// What a stream handle means, for a call that is about to queue something on it.
+/// Resolves a stream handle for a call that queues work on it; counts the command against the stream's credit.
 #[inline]
 pub fn resolve(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
     understand(runtime, stream, |credit, at| credit.use_one(runtime, at.id, at.device))
 }
 
-/// The same for a call that only asks.
+/// Like [`resolve`], for a call that only queries.
 #[inline]
 fn look_up(runtime: &Runtime, stream: hipStream_t) -> Result<StreamRef, hipError_t> {
     understand(runtime, stream, |_, _| ())
@@ -58,12 +58,12 @@ fn understand(
     Ok(at)
 }
 
-/// What functions answer that have their own word for a stream that is not there.
+/// Maps the error for a nonexistent stream, for functions that have a different one.
 pub fn gone_is(word: hipError_t) -> impl Fn(hipError_t) -> hipError_t {
     move |error| if error == hipErrorContextIsDestroyed { word } else { error }
 }
 
-/// The handle `_spt` functions stand for when they are given null.
+/// The stream that `_spt` functions use when they are passed null.
 pub fn spt(stream: hipStream_t) -> hipStream_t {
     if stream.is_null() { hipStreamPerThread } else { stream }
 }
@@ -82,7 +82,7 @@ fn create(runtime: &Runtime, flags: c_uint, priority: c_int, cu_mask: Vec<u32>) 
     Ok(stream)
 }
 
-/// A stream on a visible device, whichever is current. Nothing holds it up.
+/// Creates a stream on a visible device, current or not. It does not wait for earlier copies.
 pub fn create_on(
     runtime: &Runtime,
     index: usize,
@@ -98,8 +98,8 @@ pub fn create_on(
     Ok(id)
 }
 
-/// Does `work` once everything before it on a stream is done, on a thread of its own; what follows on the stream waits
-/// for it. `work` is given a stream that nothing holds up.
+/// Runs `work` on the callback thread once everything before it on the stream is done; later work of the stream waits for
+/// it. `work` receives a new, idle stream.
 pub fn when_due(
     runtime: &Runtime,
     at: StreamRef,
@@ -111,7 +111,7 @@ pub fn when_due(
     })
 }
 
-/// The same for a turn that something else asks for.
+/// Like [`when_due`], for a turn whose Callback was requested by another operation.
 pub fn do_when_due(
     runtime: &Runtime,
     token: u64,
@@ -123,7 +123,7 @@ pub fn do_when_due(
     })
 }
 
-/// Counts work as due until it was done.
+/// Counts the work in `copies_due` until it is done.
 fn due(
     runtime: &Runtime,
     device: usize,
@@ -133,7 +133,8 @@ fn due(
     let run = move |runtime: &'static Runtime| {
         let own = create_on(runtime, device, hipStreamNonBlocking, 0, Vec::new())?;
         let done = work(runtime, StreamRef { id: own, device });
-        // Asked of the connection itself: failures of what was posted are for the program's next call, not for this one.
+        // Calls the connection directly: errors of posted requests must be reported by the program's next call, not by
+        // this one.
         let finished = runtime.connection.call(&wire::SynchronizeStream { stream: own }, cause);
         runtime.streams.remove(own);
         runtime.post(&wire::DestroyStream { stream: own }, &[])?;
@@ -146,7 +147,7 @@ fn due(
         if status == hipSuccess
             && let Err(error) = run(runtime)
         {
-            report::line(format_args!("a copy behind a host function failed (error {})", error.0));
+            report::line(format_args!("a copy that waited for a host function failed (error {})", error.0));
         }
         thread::leave_call(outer);
         runtime.copies_due.fetch_sub(1, Ordering::SeqCst);
@@ -163,7 +164,7 @@ pub unsafe fn hipStreamAttachMemAsync(
 }
 
 impl Runtime {
-    /// Whether a stream is done. Asks the worker once for each time that anything was asked of it, and then hears from it.
+    /// Whether a stream is idle. Queries the worker once after each new request; then its notifications suffice.
     fn query_stream(&self, stream: u64) -> Status {
         let mark = self.connection.progress().mark(Watched::Stream(stream));
         let mut asked_at = mark.asked_at.lock();
@@ -178,7 +179,8 @@ impl Runtime {
                 Standing::Unknown => {}
             }
         }
-        // The question itself is one more. If there were others meanwhile, this is too little, and the next one asks anew.
+        // The query itself counts as one. If other requests were made meanwhile, the count is too low and the next query
+        // asks again.
         *asked_at = self.connection.requests() + 1;
         let stamp = mark.advance();
         mark.watch(stamp);
@@ -210,7 +212,7 @@ pub unsafe fn hipStreamCreateWithPriority(
     }
     let runtime = runtime()?;
     let (_, device) = runtime.current()?;
-    // Greater priorities are smaller numbers; what is out of range is clamped.
+    // Greater priorities are smaller numbers; values out of range are clamped.
     let priority = priority.clamp(
         device.snapshot.greatest_priority.min(device.snapshot.least_priority),
         device.snapshot.greatest_priority.max(device.snapshot.least_priority),
@@ -220,7 +222,7 @@ pub unsafe fn hipStreamCreateWithPriority(
     unsafe { set(stream, id as hipStream_t) }
 }
 
-/// The mask is kept and given back; the work is not confined to it.
+/// The mask is stored and returned by queries, but work is not restricted to it.
 pub unsafe fn hipExtStreamCreateWithCUMask(stream: *mut hipStream_t, words: u32, mask: *const u32) -> Status {
     if stream.is_null() || words == 0 || mask.is_null() {
         return Err(hipErrorInvalidValue);
@@ -239,7 +241,7 @@ pub unsafe fn hipExtStreamGetCUMask(stream: hipStream_t, words: u32, mask: *mut 
     if mask.is_null() || words < units.div_ceil(32) {
         return Err(hipErrorInvalidValue);
     }
-    // No unit at all is no mask, as for AMD's runtime.
+    // A mask without any unit counts as no mask, as in AMD's runtime.
     let known = runtime.streams.get(at.id).map(|s| s.cu_mask.clone()).filter(|m| m.iter().any(|w| *w != 0));
     for word in 0..words {
         let all = match units.saturating_sub(word * 32) {
@@ -313,7 +315,7 @@ pub unsafe fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: 
     if let Some(kept) = kept {
         return kept;
     }
-    // An event that was never recorded is nothing to wait for.
+    // An event that was never recorded has nothing to wait for.
     if !event.recorded.load(Ordering::Acquire) {
         return Ok(());
     }
@@ -373,7 +375,7 @@ pub unsafe fn hipGetStreamDeviceId(stream: hipStream_t) -> c_int {
     }
 }
 
-/// The capture a stream is in. The null stream cannot be asked while streams that it waits for are captured.
+/// The capture a stream is in. Querying the null stream fails while streams that it waits for are capturing.
 pub fn captured(runtime: &Runtime, stream: hipStream_t) -> Result<View, hipError_t> {
     let at = look_up(runtime, stream)?;
     let is_null = stream.is_null() || stream == hipStreamLegacy;
@@ -410,7 +412,7 @@ pub unsafe fn hipStreamAddCallback(
     runtime.captures.refuse(at)?;
     let (stream, data) = (stream as usize, data as usize);
     runtime.host_function(at.id, move |status| {
-        // SAFETY: the program gave the function and its data for exactly this call.
+        // SAFETY: the program passed the function and its data for exactly this call.
         unsafe { callback(stream as hipStream_t, status, data as *mut c_void) }
     })
 }

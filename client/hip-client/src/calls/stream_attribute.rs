@@ -1,11 +1,11 @@
-//! Attributes of streams. They are hints to a GPU's caches and to a host that waits; they are kept, and given back.
+//! Stream attributes. They are hints to the GPU's caches and to a waiting host; they are only stored and returned.
 
 use hip_api::types::*;
 
 use super::{Status, set};
 use crate::runtime::runtime;
 
-/// What can be kept; the priority of a stream is fixed when it is made.
+/// Whether an attribute can be set; the priority of a stream is fixed when it is created.
 fn is_kept(attribute: hipLaunchAttributeID) -> bool {
     let kept = [
         hipLaunchAttributeAccessPolicyWindow,

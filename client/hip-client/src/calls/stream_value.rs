@@ -1,7 +1,7 @@
 //! Values in memory that streams write and wait for: posted, in stream order.
 //!
-//! Waiting looks at device memory, where the device is. Host memory is on this side, so a stream can write a value there but
-//! not wait for one; such a wait is refused instead of hanging.
+//! The device polls the value in device memory. Host memory is on the client, so a stream can write a value there but not
+//! wait for one; such a wait is refused instead of hanging.
 
 use std::ffi::{c_uint, c_void};
 
@@ -26,7 +26,7 @@ fn check(runtime: &Runtime, pointer: *mut c_void, width: Width) -> Result<(u64, 
         return Err(hipErrorInvalidValue);
     }
     let (view, place) = runtime.locate(address, width as u64)?;
-    // Host memory that nobody registered is not the stream's to touch.
+    // A stream must not access host memory that is not pinned.
     match place {
         Place::Host if runtime.memory.find(address).is_none() => Err(hipErrorInvalidValue),
         place => Ok((view, place)),
@@ -40,7 +40,7 @@ fn write(runtime: &Runtime, at: StreamRef, pointer: *mut c_void, value: u64, wid
     match place {
         Place::Device => runtime.write(at.id, destination, &bytes[..width as usize]),
         Place::Host => runtime.host_function(at.id, move |_| {
-            // SAFETY: pinned memory, which the program keeps until it has synchronised; aligned, as checked.
+            // SAFETY: pinned memory, which the program keeps until it has synchronized; aligned, as checked.
             unsafe {
                 match width {
                     Width::Word => (destination as *mut u32).write_volatile(value as u32),
@@ -66,7 +66,8 @@ fn wait(
     let (address, place) = check(runtime, pointer, width)?;
     runtime.captures.refuse(at)?;
     match place {
-        // What the host writes there later is sent with work, and no work comes while the stream waits.
+        // Later host writes to mirrored memory are sent with new work, and none is sent while the stream waits: a
+        // deadlock.
         Place::Device if !runtime.memory.is_host(pointer as u64) => {
             let width = width as u32;
             runtime
@@ -122,7 +123,7 @@ pub unsafe fn hipStreamWaitValue64(
     wait(runtime, stream::resolve(runtime, on)?, pointer, value, mask, flags, Width::Long)
 }
 
-/// The most operations of a batch.
+/// Limit of operations in a batch.
 const MOST_OPERATIONS: c_uint = 256;
 
 pub unsafe fn hipStreamBatchMemOp(
@@ -152,7 +153,7 @@ pub unsafe fn hipStreamBatchMemOp(
             hipStreamMemOpWaitValue64 => {
                 wait(runtime, at, address, it.value, u64::MAX, it.flags, Width::Long)?;
             }
-            // Barriers and flushes are not supported by AMD's runtime either.
+            // AMD's runtime does not support barriers and flushes either.
             _ => return Err(hipErrorInvalidValue),
         }
     }

@@ -1,5 +1,5 @@
-//! Channel descriptions, which are plain values, and textures of linear memory. Other textures and surfaces are images, which are
-//! refused; giving back none is as good as anywhere.
+//! Channel descriptions, which are plain values, and textures of linear memory. Other textures and surfaces are images,
+//! which are refused; destroying a null object succeeds.
 
 use std::ffi::c_int;
 use std::sync::Once;
@@ -39,7 +39,7 @@ pub unsafe fn hipCreateTextureObject(
     // SAFETY: the caller's descriptions, not null.
     let (resource, sampling) = unsafe { (resource.read(), sampling.read()) };
     if resource.resType != hipResourceTypeLinear {
-        return refused("only textures of linear memory can be made: others are images");
+        return refused("only textures of linear memory are supported, others are images");
     }
     if !view.is_null() {
         return Err(hipErrorInvalidValue);
@@ -50,7 +50,7 @@ pub unsafe fn hipCreateTextureObject(
     unsafe { set(object, address as hipTextureObject_t) }
 }
 
-/// Puts the object into device memory.
+/// Builds the texture object in device memory.
 fn create(
     runtime: &Runtime,
     resource: &hipResourceDesc,
@@ -105,7 +105,7 @@ pub unsafe fn hipDestroyTextureObject(texture: hipTextureObject_t) -> Status {
 }
 
 pub unsafe fn hipTexObjectDestroy(texture: hipTextureObject_t) -> Status {
-    // SAFETY: a handle that is looked up, not followed.
+    // SAFETY: the handle is looked up, not dereferenced.
     unsafe { hipDestroyTextureObject(texture) }
 }
 
@@ -125,7 +125,7 @@ pub unsafe fn hipGetTextureObjectTextureDesc(
     unsafe { set(sampling, known(texture)?.sampling) }
 }
 
-/// A texture of linear memory has no view of its own.
+/// A texture of linear memory has no resource view.
 pub unsafe fn hipGetTextureObjectResourceViewDesc(
     view: *mut hipResourceViewDesc,
     texture: hipTextureObject_t,

@@ -1,4 +1,4 @@
-//! Virtual memory management: reserve, create, map, give access. All of it is posted.
+//! Virtual memory management calls: reserve, create, map, set access.
 
 use std::ffi::c_void;
 
@@ -36,7 +36,7 @@ pub unsafe fn hipMemAddressFree(pointer: *mut c_void, bytes: usize) -> Status {
     runtime()?.return_addresses(pointer as u64, bytes as u64)
 }
 
-/// [`hipMemAllocationProp`] as the headers of HIP 5 have it: the same members in another order.
+/// [`hipMemAllocationProp`] in the layout of HIP 5: the same members in another order.
 #[repr(C)]
 struct PropertiesOfHip5 {
     compression: u8,
@@ -74,7 +74,7 @@ impl From<hipMemAllocationProp> for PropertiesOfHip5 {
     }
 }
 
-/// The device that properties name, if they make sense.
+/// The device of the properties, if they are valid.
 unsafe fn device_of(
     runtime: &Runtime,
     properties: *const hipMemAllocationProp,
@@ -82,7 +82,7 @@ unsafe fn device_of(
     if properties.is_null() {
         return Err(hipErrorInvalidValue);
     }
-    // SAFETY: the caller's struct, not null, of the layout its headers have.
+    // SAFETY: the caller's struct, not null, with the layout of its HIP version.
     let properties = unsafe {
         match soname::hip_major() {
             ..6 => properties.cast::<PropertiesOfHip5>().read().into(),
@@ -222,7 +222,7 @@ pub unsafe fn hipMemGetAllocationPropertiesFromHandle(
     handle: hipMemGenericAllocationHandle_t,
 ) -> Status {
     let found = runtime()?.physical.get(handle as u64).ok_or(hipErrorInvalidValue)?;
-    // SAFETY: the caller's out-pointer, to a struct of the layout its headers have.
+    // SAFETY: the caller's out-pointer, to a struct with the layout of its HIP version.
     unsafe {
         match soname::hip_major() {
             ..6 => set(properties.cast::<PropertiesOfHip5>(), found.properties.0.into()),
@@ -247,7 +247,7 @@ pub unsafe fn hipMemExportToShareableHandle(
     }
     let token = runtime.call(&wire::ShareMemory { memory: handle as u64 })?.token;
     let fd = descriptor::make(Kind::Memory, token).map_err(|_| hipErrorOutOfMemory)?;
-    // SAFETY: HIP fixes the type behind the pointer by the kind of handle: a file descriptor.
+    // SAFETY: the handle type determines the type behind the pointer: a file descriptor.
     unsafe { set(shareable.cast(), fd) }
 }
 

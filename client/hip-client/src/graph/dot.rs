@@ -1,4 +1,4 @@
-//! Graphs as text for Graphviz.
+//! Graphviz output of graphs.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::Graph;
 use super::lower;
 use super::node::Work;
 
-/// Bits of the flags: everything, and what each kind of node has to say.
+/// Bits of the flags: everything, and the details of each kind of node.
 const VERBOSE: u32 = 1;
 const KERNELS: u32 = 1 << 2;
 const COPIES: u32 = 1 << 3;

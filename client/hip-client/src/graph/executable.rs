@@ -1,7 +1,7 @@
 //! Executable graphs: defined on the worker once, launched with one frame.
 //!
-//! Keeps what the worker has, so that changes go as what is different, and this process's side of every step. Everything
-//! is posted; a launch costs no round trip however many nodes there are.
+//! Keeps a copy of the worker's definition, so that updates send only differences, and the client's side of every step.
+//! Everything is posted; a launch costs no round trip, however many nodes there are.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -20,9 +20,9 @@ use crate::calls::Status;
 use crate::calls::stream::{self, StreamRef};
 use crate::runtime::{Runtime, runtime};
 
-/// Nodes travel in frames of about this size.
+/// Node definitions are sent in frames of about this size.
 const PIECE: usize = 128 << 10;
-/// Memory that a launch finds in use is freed by it.
+/// hipGraphInstantiateFlagAutoFreeOnLaunch: a launch frees memory that is still in use.
 pub const AUTO_FREE: u64 = 1;
 
 /// A graph that can be launched.
@@ -30,27 +30,27 @@ pub const AUTO_FREE: u64 = 1;
 pub struct Executable {
     pub id: u64,
     pub flags: u64,
-    /// Of the graph it was made from.
+    /// Device of the graph it was instantiated from.
     pub device: usize,
     state: Mutex<State>,
-    /// Of the graph it was made from, if that allocates.
+    /// Claim on the memory of the graph it was instantiated from, if that allocates.
     _memory: Option<Arc<()>>,
 }
 
 #[derive(Debug)]
 struct State {
     nodes: Vec<Step>,
-    /// By the handles of the graph it was made from.
+    /// Node index by handle in the graph it was instantiated from.
     index: HashMap<u64, usize>,
-    /// Nodes that have to do with the program's memory.
+    /// Nodes that access program memory.
     facing: Vec<usize>,
-    /// Nodes that a launch does something for on this side: events, allocations.
+    /// Nodes that need client-side work per launch: events, allocations.
     noted: Vec<usize>,
     slots: u32,
     objects: Holdings,
 }
 
-/// A node in the order of execution. A child is its nodes, and then one that joins them.
+/// A node in execution order. A child graph becomes its nodes, followed by a node that joins them.
 #[derive(Clone, Debug)]
 struct Step {
     handle: u64,
@@ -58,12 +58,12 @@ struct Step {
     ordinal: u32,
     after: Vec<u32>,
     lowered: Lowered,
-    /// What the lowered slots are numbered on the wire.
+    /// Wire numbers of the slots of `lowered`.
     slots: Vec<u32>,
     enabled: bool,
 }
 
-/// Why a graph does not fit an executable one.
+/// Why a graph does not match an executable one.
 #[derive(Debug)]
 pub struct Mismatch {
     pub node: u64,
@@ -81,7 +81,7 @@ impl Step {
         Step { handle, work, ordinal, after, lowered, slots, enabled: true }
     }
 
-    /// Its steps as the worker is to have them.
+    /// Its steps in wire form.
     fn wire(&self) -> Vec<GraphStep> {
         if !self.enabled {
             return Vec::new();
@@ -98,7 +98,7 @@ impl Step {
     }
 }
 
-/// All nodes of a graph, children opened, each after those it depends on.
+/// All nodes of a graph, child graphs expanded, in topological order.
 fn flatten(runtime: &Runtime, graph: &Graph) -> Result<Vec<Step>, hipError_t> {
     fn put(
         runtime: &Runtime,
@@ -140,7 +140,7 @@ fn flatten(runtime: &Runtime, graph: &Graph) -> Result<Vec<Step>, hipError_t> {
 }
 
 impl State {
-    /// Lowers the nodes that are new, and those that read what these may now write; returns which changed.
+    /// Lowers the new nodes, and those that read memory the new nodes may write. Returns the changed ones.
     fn lower(&mut self, runtime: &Runtime, is_new: impl Fn(usize) -> bool) -> Result<Vec<usize>, hipError_t> {
         let mut past = Past::default();
         let mut fresh: Vec<(usize, Lowered)> = Vec::new();
@@ -226,7 +226,7 @@ impl State {
         runtime.post(&wire::AddGraphNodes { graph, nodes }, &[])
     }
 
-    /// The sides that the next launch meets, with their slots.
+    /// The host sides that the next launch uses, with their slots.
     fn sides(&self) -> impl Iterator<Item = (u32, &Side)> {
         let facing = self.facing.iter().map(|index| &self.nodes[*index]).filter(|it| it.enabled);
         facing.flat_map(|it| it.slots.iter().copied().zip(&it.lowered.sides))
@@ -238,7 +238,7 @@ impl State {
 }
 
 impl Executable {
-    /// Makes a graph executable.
+    /// Instantiates a graph.
     pub fn make(runtime: &Runtime, graph: &Graph, flags: u64) -> Result<Arc<Executable>, hipError_t> {
         let memory = match graph.any(&Work::is_memory) {
             true => Some(graph.claim_memory().ok_or(hipErrorNotSupported)?),
@@ -257,7 +257,7 @@ impl Executable {
         Ok(made)
     }
 
-    /// Runs `look` on the work of a node of the graph that this was made from, which must still be there to name it by.
+    /// Runs `look` on the work of a node, identified by its handle in the source graph, which must still exist.
     pub fn with<R>(&self, node: u64, look: impl FnOnce(&Work) -> R) -> Result<R, hipError_t> {
         runtime()?.nodes.get(node).ok_or(hipErrorInvalidValue)?;
         let state = self.state.lock();
@@ -281,13 +281,13 @@ impl Executable {
         state.update(runtime, self.id, &[index])
     }
 
-    /// Gives a node other work, of the same kind.
+    /// Replaces the work of a node by work of the same kind.
     pub fn set(&self, runtime: &Runtime, node: u64, work: Work) -> Status {
         let index = *self.state.lock().index.get(&node).ok_or(hipErrorInvalidValue)?;
         self.change(runtime, vec![(index, work)])
     }
 
-    /// Gives the nodes of a child the work of another graph of the same shape.
+    /// Replaces the work of a child graph's nodes by that of another graph with the same topology.
     pub fn set_child(&self, runtime: &Runtime, node: u64, graph: &Graph) -> Status {
         let child = self.with(node, |work| match work {
             Work::Child(child) => Ok(Arc::clone(child)),
@@ -304,7 +304,7 @@ impl Executable {
         self.change(runtime, changes.ok_or(hipErrorInvalidValue)?)
     }
 
-    /// Takes over the work of a graph of the same shape.
+    /// Replaces the work of all nodes by that of a graph with the same topology.
     pub fn update(&self, runtime: &Runtime, graph: &Graph) -> Result<(), Mismatch> {
         let not = |node, result| Mismatch { node, result };
         let new = flatten(runtime, graph).map_err(|_| not(0, hipGraphExecUpdateErrorTopologyChanged))?;
@@ -336,7 +336,7 @@ impl Executable {
             }
         }
         drop(state);
-        // The children that were opened stay this graph's own: their nodes go by the handles they have.
+        // Expanded child graphs stay this graph's own: their nodes keep their handles.
         let changes = new.into_iter().enumerate().filter(|(_, it)| !matches!(it.work, Work::Child(_)));
         let changes = changes.map(|(index, it)| (index, it.work)).collect();
         let failed = |_| not(0, hipGraphExecUpdateErrorParametersChanged);
@@ -363,7 +363,7 @@ impl Executable {
         }
     }
 
-    /// Its nodes as a graph of their own, for a launch that is captured.
+    /// Its nodes as a new graph, for a launch that is captured.
     pub fn as_graph(&self, runtime: &Runtime) -> Result<Arc<Graph>, hipError_t> {
         let graph = runtime.new_graph(self.device, 0)?;
         let state = self.state.lock();
@@ -380,12 +380,12 @@ impl Executable {
         Ok(graph)
     }
 
-    /// Whether any of its nodes satisfies `is`.
+    /// Whether any node satisfies `is`.
     pub fn any(&self, is: impl Fn(&Work) -> bool) -> bool {
         self.state.lock().nodes.iter().any(|it| is(&it.work))
     }
 
-    /// Asks for all of it, with one frame.
+    /// Launches the graph with one frame.
     pub fn launch(&self, runtime: &Runtime, at: StreamRef) -> Status {
         let state = self.state.lock();
         self.allocate(runtime, &state)?;
@@ -396,7 +396,7 @@ impl Executable {
             let token = tokens + u64::from(slot);
             match side {
                 Side::Source { from, to } if later => due(runtime, token, *from, *to, at)?,
-                // SAFETY: the program promises the source of a copy whenever the graph is launched.
+                // SAFETY: the program guarantees the source of a copy at every launch of the graph.
                 Side::Source { from, .. } => unsafe { from.gather(&mut body) },
                 Side::SourceLater { from, to } => due(runtime, token, *from, *to, at)?,
                 Side::Target(block) => expect(runtime, token, *block),
@@ -404,7 +404,7 @@ impl Executable {
                     let host = *host;
                     runtime.expect_turn(token, move |status| {
                         if status == hipSuccess {
-                            // SAFETY: the program gave the function and its data for every launch of the graph.
+                            // SAFETY: the program passed the function and its data for every launch of the graph.
                             unsafe { lower::call(&host) }
                         }
                     })?;
@@ -432,7 +432,7 @@ impl Executable {
         Ok(())
     }
 
-    /// Allocations of the nodes begin; one that has not ended since the last launch must not.
+    /// Starts the allocations of the nodes. Fails if one is still live from the last launch, unless AUTO_FREE is set.
     fn allocate(&self, runtime: &Runtime, state: &State) -> Status {
         let allocations = || {
             state.noted().filter_map(|it| if let Work::Allocate(it) = it { Some(&it.memory) } else { None })
@@ -443,7 +443,7 @@ impl Executable {
         allocations().try_for_each(|it| it.begin(runtime))
     }
 
-    /// Whether something that is still to come may write what this launch would read now.
+    /// Whether pending work may write memory that this launch would read now.
     fn must_wait(&self, runtime: &Runtime, state: &State) -> bool {
         let mut sources = state.sides().filter_map(|(_, side)| match side {
             Side::Source { from, .. } => Some(from),
@@ -453,7 +453,7 @@ impl Executable {
         sources.any(|it| host || runtime.connection.awaits_bytes(it.address, it.span().unwrap_or(u64::MAX)))
     }
 
-    /// Forgets it, here and on the worker.
+    /// Destroys it, here and on the worker.
     pub fn destroy(&self, runtime: &Runtime) -> Status {
         let objects = {
             let mut state = self.state.lock();
@@ -470,17 +470,17 @@ impl Executable {
     }
 }
 
-/// Whether two graphs have the same shape and kinds of node.
+/// Whether two graphs have the same topology and kinds of node.
 fn fits(old: &[Step], new: &[Step]) -> bool {
     let same = |(old, new): (&Step, &Step)| old.work.kind() == new.work.kind() && old.after == new.after;
     old.len() == new.len() && old.iter().zip(new).all(same)
 }
 
-/// The bytes of a copy go when its turn comes.
+/// Sends the bytes of a copy when its turn comes, not at the launch.
 fn due(runtime: &Runtime, token: u64, from: Block, to: Block, at: StreamRef) -> Status {
     stream::do_when_due(runtime, token, at.device, move |runtime, at| {
         let mut body = Vec::with_capacity(from.bytes() as usize);
-        // SAFETY: the program promises the source of a copy until the graph has run.
+        // SAFETY: the program guarantees the source of a copy until the graph has run.
         unsafe { from.gather(&mut body) };
         if to.height == 1 {
             return runtime.write(at.id, to.address, &body);
@@ -490,12 +490,12 @@ fn due(runtime: &Runtime, token: u64, from: Block, to: Block, at: StreamRef) -> 
     })
 }
 
-/// Where the bytes of a read go when they come.
+/// Registers the destination of a read's bytes.
 fn expect(runtime: &Runtime, token: u64, block: Block) {
     let bytes = block.bytes() as usize;
     if block.is_flat() {
         if let Some(start) = NonNull::new(block.address as *mut u8) {
-            // SAFETY: the program promises the destination of a copy until the graph has run.
+            // SAFETY: the program guarantees the destination of a copy until the graph has run.
             unsafe { runtime.connection.expect_bytes(token, start, bytes) };
         }
         return;

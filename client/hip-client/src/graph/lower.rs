@@ -1,7 +1,7 @@
-//! From a node to what the worker and this process do for it.
+//! Lowers graph nodes to steps of the worker and actions of this process.
 //!
-//! Device memory is the worker's business and becomes steps. The program's memory is here: a step that touches it has a
-//! [`Side`], kept by the executable graph and met by every launch.
+//! Operations on device memory become steps. Program memory is local: a step that accesses it has a [`Side`], which the
+//! executable graph stores and every launch uses.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::capture::Work;
 use crate::memory::Place;
 use crate::runtime::Runtime;
 
-/// Something this process does in its turn, on a stream that nothing holds up.
+/// An action of this process when its turn in the graph comes, with an otherwise idle stream to use.
 #[derive(Clone)]
 pub struct Deed(pub Work);
 
@@ -36,37 +36,37 @@ pub struct Block {
     pub depth: u64,
 }
 
-/// This process's part in a step.
+/// The client's part of a step.
 #[derive(Clone, Debug)]
 pub enum Side {
-    /// The program's function.
+    /// A function of the program.
     Call(Host),
-    /// Bytes that a launch brings to a block of the device.
+    /// Host bytes that are sent with the launch and written to a block of the device.
     Source {
         from: Block,
         to: Block,
     },
-    /// The same, when what is there at the launch is not yet what is meant.
+    /// Like `Source`, but read when the copy's turn comes, because an earlier node may write them.
     SourceLater {
         from: Block,
         to: Block,
     },
-    /// Where bytes of the device go.
+    /// The destination of bytes from the device.
     Target(Block),
     Deed(Deed),
 }
 
-/// A node, lowered. Slots count from 0; the executable graph gives them numbers of its own.
+/// A lowered node. Slots count from 0; the executable graph assigns the numbers on the wire.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
     pub steps: Vec<GraphStep>,
     pub sides: Vec<Side>,
 }
 
-/// What happens to the program's memory before a node, as far as it is known.
+/// Writes to program memory by earlier nodes, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
-    /// Something of the program itself runs, and may write anything.
+    /// A host function or action runs, which may write anything.
     pub turns: bool,
     pub targets: Vec<Block>,
 }
@@ -97,7 +97,7 @@ impl Block {
         self.width == 0 || self.height == 0 || self.depth == 0
     }
 
-    /// Bytes from the first to the last.
+    /// Bytes from the first to the end of the last.
     pub fn span(&self) -> Option<u64> {
         if self.is_empty() {
             return Some(0);
@@ -115,13 +115,13 @@ impl Block {
         self.address < end(other) && other.address < end(self)
     }
 
-    /// Whether it is one stretch of bytes.
+    /// Whether it is contiguous.
     pub fn is_flat(&self) -> bool {
         (self.height == 1 || self.pitch == self.width)
             && (self.depth == 1 || self.slice == self.width * self.height)
     }
 
-    /// Whether its slices follow each other like rows.
+    /// Whether consecutive slices have the same distance as rows, so that all rows form one slice.
     fn is_rows(&self) -> bool {
         self.depth == 1 || self.slice == self.pitch * self.height
     }
@@ -131,7 +131,7 @@ impl Block {
             .flat_map(move |z| (0..self.height).map(move |y| self.address + z * self.slice + y * self.pitch))
     }
 
-    /// Both as fewer, larger blocks with one slice each, where that can be.
+    /// Splits both into blocks with one slice each, as few as possible.
     fn slices(to: Block, from: Block) -> Vec<(Block, Block)> {
         if to.is_rows() && from.is_rows() {
             let flat = |it: Block| Block { height: it.height * it.depth, depth: 1, ..it };
@@ -147,7 +147,7 @@ impl Block {
     /// Every row is readable memory of the program.
     pub unsafe fn gather(&self, into: &mut Vec<u8>) {
         for row in self.row_addresses() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             into.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(row as *const u8, self.width as usize)
             });
@@ -160,13 +160,13 @@ impl Block {
     /// Every row is writable memory of the program.
     pub unsafe fn scatter(&self, packed: &[u8]) {
         for (row, bytes) in self.row_addresses().zip(packed.chunks_exact(self.width.max(1) as usize)) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), row as *mut u8, bytes.len()) };
         }
     }
 }
 
-/// Lowers a node, given what came before it.
+/// Lowers a node, given the writes of earlier nodes.
 pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered, hipError_t> {
     let one = |step| Lowered { steps: vec![step], sides: Vec::new() };
     Ok(match work {
@@ -200,7 +200,7 @@ pub fn lower(runtime: &Runtime, work: &NodeWork, past: &Past) -> Result<Lowered,
 }
 
 fn launch_attribute(kernel: &super::node::Kernel, attribute: u32) -> bool {
-    // SAFETY: the member that goes with the attribute; every member of the union is plain numbers.
+    // SAFETY: the union member that belongs to the attribute; every member is plain integers.
     kernel.attributes.get(&attribute).is_some_and(|value| unsafe { value.cooperative } != 0)
 }
 
@@ -208,7 +208,7 @@ fn turn(side: Side) -> Lowered {
     Lowered { steps: vec![GraphStep::Host { slot: 0 }], sides: vec![side] }
 }
 
-/// Both sides of a copy.
+/// Destination and source of a copy.
 pub fn blocks(copy: &Copy) -> Result<(Block, Block), hipError_t> {
     match copy {
         Copy::Flat { to, from, bytes, .. } => {
@@ -216,7 +216,7 @@ pub fn blocks(copy: &Copy) -> Result<(Block, Block), hipError_t> {
         }
         Copy::Rows { to, from, .. } => Ok((*to, *from)),
         Copy::Box(it) => {
-            // Arrays have no place in device memory that could be named here.
+            // Arrays have no linear device address.
             if !it.srcArray.is_null() || !it.dstArray.is_null() {
                 return Err(hipErrorNotSupported);
             }
@@ -242,7 +242,7 @@ pub fn blocks(copy: &Copy) -> Result<(Block, Block), hipError_t> {
     }
 }
 
-/// A box inside pitched memory. A pitch or height of 0 stands for what the box itself needs.
+/// A box inside pitched memory. A pitch or height of 0 means the box's own.
 fn linear(
     address: u64,
     pitch: usize,
@@ -273,13 +273,13 @@ fn linear(
     })
 }
 
-/// Where a block is, by the address the device uses if that is where it is.
+/// Where a block is; its address becomes the device address if it is device memory.
 fn locate(runtime: &Runtime, block: &Block) -> Result<(Block, Place), hipError_t> {
     let (address, place) = runtime.locate(block.address, block.span().ok_or(hipErrorInvalidValue)?)?;
     Ok((Block { address, ..*block }, place))
 }
 
-/// Where both sides of a copy are, if it can be made at all.
+/// Where both sides of a copy are, if the copy is valid.
 pub fn places(
     runtime: &Runtime,
     to: &Block,
@@ -307,7 +307,7 @@ fn lower_copy(
     if let (Place::Host, Place::Host) = places {
         return Ok(turn(Side::Deed(Deed(Arc::new(move |_, _| {
             for (row, source) in to.row_addresses().zip(from.row_addresses()) {
-                // SAFETY: the program promises every row of both sides whenever the graph runs; they may overlap.
+                // SAFETY: the program guarantees every row of both sides whenever the graph runs; they may overlap.
                 unsafe { std::ptr::copy(source as *const u8, row as *mut u8, to.width as usize) };
             }
             Ok(())
@@ -348,7 +348,7 @@ fn lower_copy(
     Ok(lowered)
 }
 
-/// The rows that a fill touches; the width of its parameters is in elements.
+/// The rows that a fill writes; the width in its parameters is in elements.
 pub fn filled(fill: &Fill) -> Result<Block, hipError_t> {
     let it = &fill.parameters;
     let width = (it.width as u64).checked_mul(u64::from(it.elementSize)).ok_or(hipErrorInvalidValue)?;
@@ -366,7 +366,7 @@ fn lower_fill(runtime: &Runtime, fill: &Fill) -> Result<Lowered, hipError_t> {
         return Ok(turn(Side::Deed(Deed(Arc::new(move |_, _| {
             let pattern = &value.to_le_bytes()[..element as usize];
             let row = pattern.repeat((block.width / u64::from(element)) as usize);
-            // SAFETY: pinned memory that the program keeps for the graph; it was looked up when the node was made.
+            // SAFETY: pinned memory that the program keeps for the graph; it was looked up when the node was created.
             block.row_addresses().for_each(|at| unsafe { Block::row(at, block.width).scatter(&row) });
             Ok(())
         })))));
@@ -395,7 +395,7 @@ fn fill_rows(rows: Block, value: u32, element: u32, lowered: &mut Lowered) {
         let (width, height) = (rows.width, rows.height);
         lowered.steps.push(GraphStep::FillRect { destination, pitch, value, width, height });
     } else {
-        // The first row, then as many rows again as there are.
+        // Fill the first row, then copy, doubling the number of filled rows each time.
         lowered.steps.push(fill(rows.width));
         let mut done = 1;
         while done < rows.height {
@@ -413,11 +413,11 @@ fn fill_rows(rows: Block, value: u32, element: u32, lowered: &mut Lowered) {
     }
 }
 
-/// The program's function, called.
+/// Calls the program's function.
 ///
 /// # Safety
-/// The program gave it for exactly this.
+/// The program passed the function to be called here.
 pub unsafe fn call(host: &Host) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { (host.function)(host.data as *mut c_void) }
 }

@@ -1,7 +1,7 @@
-//! Memory that graphs allocate: its address is known when the node is made, its use begins with a launch.
+//! Memory that graphs allocate: its address is fixed when the node is created, its lifetime begins with a launch.
 //!
-//! The memory of an allocation is mapped by the first launch and stays until it is trimmed or nobody can launch it any more,
-//! so that later launches send nothing for it.
+//! The memory of an allocation is mapped by the first launch. It stays mapped until it is trimmed or no graph can
+//! allocate it any more, so later launches send nothing for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ pub struct GraphAllocation {
 #[derive(Debug, Default)]
 struct State {
     mapped: bool,
-    /// Between the launch that allocates it and whatever frees it.
+    /// Set from the launch that allocates it until it is freed.
     live: bool,
-    /// A node that frees it exists.
+    /// A free node for it exists.
     has_free: bool,
 }
 
-/// What the graphs of a device have.
+/// Graph memory statistics of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     pub used: u64,
@@ -67,7 +67,7 @@ impl GraphMemory {
 }
 
 impl GraphAllocation {
-    /// Says that a node will free it; false if one does already.
+    /// Records that a free node exists; returns false if there already was one.
     pub fn will_be_freed(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().has_free, true)
     }
@@ -76,7 +76,7 @@ impl GraphAllocation {
         self.state.lock().live
     }
 
-    /// A launch allocates it.
+    /// Allocates it for a launch.
     pub fn begin(&self, runtime: &Runtime) -> Result<(), hipError_t> {
         let mut state = self.state.lock();
         let device = &runtime.devices[self.device];
@@ -94,7 +94,7 @@ impl GraphAllocation {
         Ok(())
     }
 
-    /// It is freed; false if it was not in use.
+    /// Frees it; returns false if it was not in use.
     pub fn end(&self, runtime: &Runtime) -> bool {
         let was_live = std::mem::replace(&mut self.state.lock().live, false);
         if was_live {
@@ -115,7 +115,7 @@ impl GraphAllocation {
 }
 
 impl Runtime {
-    /// An address for memory that a node will allocate.
+    /// Reserves an address for memory that a node will allocate.
     pub fn reserve_graph_memory(
         &self,
         device: usize,
@@ -138,7 +138,7 @@ impl Runtime {
         Some(Ok(booked))
     }
 
-    /// Gives back the memory that no graph can allocate again and that is not in use.
+    /// Releases unused memory that no graph can allocate again.
     pub fn sweep_graph_memory(&self) {
         let mut allocations = self.graph_memory.allocations.lock();
         if allocations.is_empty() {
@@ -148,13 +148,13 @@ impl Runtime {
         let swept: Vec<_> = allocations.extract_if(|_, it| gone(it)).map(|(_, it)| it).collect();
         drop(allocations);
         for allocation in swept {
-            // Only a session that is over fails, and then there is nothing to give back.
+            // Fails only if the session is over, and then nothing needs to be released.
             let _ = allocation.unmap(self);
             self.memory.remove(allocation.address);
         }
     }
 
-    /// Gives back the memory of a device that graphs hold and do not use.
+    /// Releases the unused graph memory of a device.
     pub fn trim_graph_memory(&self, device: usize) -> Result<(), hipError_t> {
         let allocations: Vec<_> = self.graph_memory.allocations.lock().values().cloned().collect();
         for allocation in allocations.iter().filter(|it| it.device == device && !it.is_live()) {

@@ -1,4 +1,4 @@
-//! What a node does, as the program said it and will ask for it again.
+//! The work of a graph node, in the terms the program passed and can query.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub enum Work {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub function: Arc<Function>,
-    /// What the program named the kernel by: a host stub or a function handle.
+    /// The program's name of the kernel: a host stub or a function handle.
     pub symbol: usize,
     pub blocks: dim3,
     pub launch: wire::Launch,
@@ -40,10 +40,10 @@ pub struct Kernel {
     pub attributes: HashMap<u32, hipLaunchAttributeValue>,
 }
 
-/// A copy, in the terms it was asked for in.
+/// A copy, in the terms of the call that made it.
 #[derive(Clone, Debug)]
 pub enum Copy {
-    /// Also to and from variables of the program, whose addresses are known.
+    /// Also for copies to and from device variables, whose addresses are known.
     Flat {
         to: u64,
         from: u64,
@@ -64,7 +64,7 @@ pub enum Copy {
 pub struct Fill {
     pub parameters: hipMemsetParams,
     pub depth: usize,
-    /// From slice to slice.
+    /// Rows from slice to slice.
     pub rows: usize,
 }
 
@@ -81,7 +81,8 @@ pub struct Allocate {
     pub access: Vec<hipMemAccessDesc>,
 }
 
-// SAFETY: the raw pointers inside are the program's own, kept as values and followed by nobody but where HIP says so.
+// SAFETY: the raw pointers inside belong to the program; they are stored as values and dereferenced only where HIP says
+// so.
 unsafe impl Send for Work {}
 
 impl Work {
@@ -116,18 +117,18 @@ impl Copy {
     }
 }
 
-/// The arguments of a kernel, where the program can look at them and change them.
+/// The arguments of a kernel, in memory that the program can read and change.
 #[derive(Debug)]
 pub struct Arguments {
     bytes: Box<[Cell<u8>]>,
     /// The address of each argument.
     each: Box<[Cell<usize>]>,
-    /// As one buffer: the list that `extra` is. The program gave it so.
+    /// The `extra` list, if the program passed the arguments as one buffer.
     packed: Option<Box<[Cell<usize>; 6]>>,
 }
 
 impl Arguments {
-    /// `packed`: they came as one buffer, and go so.
+    /// `packed`: the arguments were passed as one buffer, and are returned as one.
     pub fn new(code: &Code, bytes: &[u8], packed: bool) -> Arguments {
         let bytes: Box<[Cell<u8>]> = bytes.iter().copied().map(Cell::new).collect();
         let start = bytes.as_ptr() as usize;
@@ -149,7 +150,7 @@ impl Arguments {
         self.bytes.iter().map(Cell::get).collect()
     }
 
-    /// `kernelParams` and `extra`, as hipGraphKernelNodeGetParams gives them.
+    /// `kernelParams` and `extra`, as hipGraphKernelNodeGetParams returns them.
     pub fn lists(&self) -> (*mut *mut c_void, *mut *mut c_void) {
         match &self.packed {
             Some(list) => (std::ptr::null_mut(), list.as_ptr() as *mut *mut c_void),
@@ -160,12 +161,12 @@ impl Arguments {
 }
 
 impl Clone for Arguments {
-    /// With memory of its own: the program changes one node's arguments, not another's.
+    /// Copies the memory too: a change of one node's arguments must not affect another's.
     fn clone(&self) -> Arguments {
         let bytes = self.bytes.clone();
         let (old, start) = (self.bytes.as_ptr() as usize, bytes.as_ptr() as usize);
         let moved = |it: usize| if it == 0 { 0 } else { it - old + start };
-        // Where the program has put pointers of its own into the list, the bytes are what counts.
+        // A list entry that the program replaced by its own pointer is dropped; the stored bytes are authoritative.
         let inside = |it: &Cell<usize>| (old..old + self.bytes.len()).contains(&it.get());
         let each =
             self.each.iter().map(|it| Cell::new(if inside(it) { moved(it.get()) } else { 0 })).collect();
@@ -179,7 +180,7 @@ impl Clone for Arguments {
 }
 
 impl Allocate {
-    /// An allocation on a device, with an address of its own from now on.
+    /// A new allocation on a device; its address is reserved now.
     pub fn new(runtime: &Runtime, device: usize, bytes: usize) -> Result<Allocate, hipError_t> {
         if bytes == 0 {
             return Err(hipErrorInvalidValue);

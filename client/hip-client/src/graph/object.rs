@@ -1,4 +1,4 @@
-//! User objects: something of the program that lives as long as a graph that needs it.
+//! User objects: reference-counted objects of the program that live at least as long as the graphs that use them.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::runtime::Runtime;
 
-/// A counted object. Its destructor is called when the last reference is given back.
+/// A reference-counted object. Its destructor is called when the last reference is released.
 #[derive(Debug)]
 pub struct UserObject {
     pub id: u64,
@@ -35,7 +35,7 @@ impl UserObject {
         *self.references.lock() += count;
     }
 
-    /// Gives references back; too many are as good as all.
+    /// Releases references; a count that is too large releases all.
     pub fn release(&self, runtime: &Runtime, count: u64) {
         let mut references = self.references.lock();
         let had = *references;
@@ -44,7 +44,7 @@ impl UserObject {
         drop(references);
         if last {
             runtime.user_objects.remove(self.id);
-            // SAFETY: the program gave the function for this pointer, to be called once, when nobody refers to it.
+            // SAFETY: the program passed the function for this pointer, to be called once, when no references are left.
             unsafe { (self.destroy)(self.pointer as *mut c_void) };
         }
     }
@@ -62,7 +62,7 @@ impl Holdings {
         }
     }
 
-    /// Takes references out; returns how many there were, at most `count`.
+    /// Removes up to `count` references; returns how many there were.
     pub fn take(&mut self, object: u64, count: u64) -> u64 {
         let Some((_, held)) = self.0.iter_mut().find(|(held, _)| held.id == object) else { return 0 };
         let taken = count.min(*held);
@@ -71,7 +71,7 @@ impl Holdings {
         taken
     }
 
-    /// The same again, for a copy of the graph.
+    /// Adds the same number of references to each object, for a copy of the graph.
     pub fn retained(&self) -> Holdings {
         for (object, count) in &self.0 {
             object.retain(*count);

@@ -1,5 +1,5 @@
-//! A worker made of nothing but the protocol: one flat memory, a digest of the launches in the order they
-//! arrived, and every rule of sessions. What the connection is tested and measured against.
+//! A simulated worker that implements only the protocol: one flat memory, a digest of the launches in order of arrival,
+//! and all session rules. The connection is tested and measured against it.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -15,9 +15,9 @@ use transport::{Endpoint, Link, Listener};
 use wire::*;
 
 pub const MEMORY: usize = 64 << 20;
-/// Releasing this fails.
+/// Releasing this address fails.
 pub const BAD_ADDRESS: u64 = 0xbad;
-/// Launching this prints.
+/// Launching this function prints.
 pub const PRINTING_FUNCTION: u64 = 0xfeed;
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub struct State {
 struct Session {
     secret: [u8; 32],
     serving: Mutex<ReceiveCounter>,
-    /// The connection in use, to be cut without waiting for the thread that writes to it.
+    /// The connection in use, so that it can be shut down without waiting for the thread that writes to it.
     current: Mutex<Option<Link>>,
     out: Mutex<Out>,
     state: Mutex<State>,
@@ -45,7 +45,7 @@ struct Out {
     window: SendWindow<Kept>,
 }
 
-/// A frame that may have to be sent again: its bytes, or those before a body that lies in device memory.
+/// A frame that may have to be resent: its bytes, or the bytes before a body that lies in device memory.
 struct Kept {
     bytes: Vec<u8>,
     memory: std::ops::Range<usize>,
@@ -78,7 +78,7 @@ impl Simulated {
         Simulated::serve_at(&Endpoint::tcp("127.0.0.1", 0), token, tls, grace)
     }
 
-    /// Listens on the configured address.
+    /// Listens on the given address.
     pub fn start_at(endpoint: &Endpoint, token: Option<&str>) -> Simulated {
         Simulated::serve_at(endpoint, token, None, Duration::from_secs(20))
     }
@@ -109,12 +109,12 @@ impl Simulated {
         Simulated { endpoint, shared }
     }
 
-    /// Looks at the state of the only session.
+    /// Inspects the state of the only session.
     pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         self.look_at(1, look)
     }
 
-    /// Looks at the state of a session; the first is 1.
+    /// Inspects the state of a session; the first is 1.
     pub fn look_at<T>(&self, session: u64, look: impl FnOnce(&State) -> T) -> T {
         let sessions = self.shared.sessions.lock().unwrap();
         look(&sessions.get(&session).expect("a session").state.lock().unwrap())
@@ -124,7 +124,7 @@ impl Simulated {
         self.shared.sessions.lock().unwrap().len()
     }
 
-    /// Forgets all sessions: reattaching will fail.
+    /// Drops all sessions, so that reattaching fails.
     pub fn forget(&self) {
         for session in self.shared.sessions.lock().unwrap().drain() {
             if let Some(link) = session.1.out.lock().unwrap().link.take() {
@@ -133,7 +133,7 @@ impl Simulated {
         }
     }
 
-    /// From now on every request takes this long.
+    /// Delays every request by this time from now on.
     pub fn dawdle(&self, time: Duration) {
         self.shared.patience_ms.store(time.as_millis() as u64, Ordering::Relaxed);
     }
@@ -152,7 +152,7 @@ impl Shared {
             None => link,
         };
         if let Ok((session, link)) = self.greet(link) {
-            // However it ends, the session stays for the next connection.
+            // However it ends, the session remains for the next connection.
             let _ = self.serve_session(&session, &link);
             link.shutdown();
         }
@@ -197,7 +197,7 @@ impl Shared {
                 (id, session)
             }
         };
-        // The old connection must be done before we can say how far it got.
+        // The old connection must end before the number of received frames is final.
         let old = session.current.lock().unwrap().replace(link.clone());
         if let Some(old) = old {
             old.shutdown();
@@ -351,7 +351,7 @@ impl Session {
         Ok(false)
     }
 
-    /// Reads the body of a Write straight into memory.
+    /// Reads the body of a Write directly into memory.
     fn write(&self, reader: &mut impl io::Read, header: &Header) -> Result<(), transport::TransportError> {
         let mut head = [0; 16];
         reader.read_exact(&mut head)?;
@@ -393,7 +393,7 @@ impl Session {
         let header = header.encode();
         let bytes = [&header[..], head, body].concat();
         if let Some(link) = &out.link {
-            // A lost connection is no concern here: the frame is kept and comes again.
+            // Ignore a lost connection: the frame is kept and will be resent.
             let _ = link.write_all(&bytes);
         }
         let kept = bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! Nodes of any kind, by one struct of parameters.
+//! Nodes of any kind, described by one parameter struct.
 
 use std::ffi::c_void;
 
@@ -20,7 +20,7 @@ pub unsafe fn hipGraphAddNode(
     // SAFETY: the caller's struct.
     let it = unsafe { get(parameters.cast_const())? };
     let mut address = 0;
-    // SAFETY: the caller's pointers; the type says which member of the parameters counts.
+    // SAFETY: the caller's pointers; the type determines which member of the parameters is valid.
     unsafe {
         add(node, graph, after, count, |runtime| match it.r#type {
             hipGraphNodeTypeGraph => Ok(Work::Child(child::embedded(runtime, it.params.graph.graph)?)),
@@ -39,12 +39,12 @@ pub unsafe fn hipGraphAddNode(
     Ok(())
 }
 
-/// The work that parameters describe, of the kinds that can be changed.
+/// The work described by parameters, of the kinds that can be changed.
 ///
 /// # Safety
-/// The member that goes with the type is as HIP describes it.
+/// The member that belongs to the type is as HIP describes it.
 unsafe fn described(runtime: &Runtime, it: &hipGraphNodeParams) -> Result<Work, hipError_t> {
-    // SAFETY: the type says which member counts.
+    // SAFETY: the type determines which member is valid.
     unsafe {
         Ok(match it.r#type {
             hipGraphNodeTypeKernel => Work::Kernel(kernel::described(runtime, &it.params.kernel)?),
@@ -69,7 +69,7 @@ pub unsafe fn hipGraphNodeSetParams(node: hipGraphNode_t, parameters: *mut hipGr
     let it = unsafe { get(parameters.cast_const())? };
     let runtime = runtime()?;
     if it.r#type == hipGraphNodeTypeGraph {
-        // SAFETY: the type says that the graph counts.
+        // SAFETY: the type says that the graph member is valid.
         let new = child::embedded(runtime, unsafe { it.params.graph.graph })?;
         let old = with(node, |work| match work {
             Work::Child(old) => Ok(std::mem::replace(old, new)),
@@ -95,7 +95,7 @@ pub unsafe fn hipGraphExecNodeSetParams(
 ) -> Status {
     // SAFETY: the caller's struct.
     let it = unsafe { get(parameters.cast_const())? };
-    // SAFETY: the caller's struct; the type says which member counts.
+    // SAFETY: the caller's struct; the type determines which member is valid.
     unsafe {
         match it.r#type {
             hipGraphNodeTypeKernel => {

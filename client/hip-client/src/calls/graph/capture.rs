@@ -1,4 +1,4 @@
-//! Stream capture: begin, end, and what is asked in between.
+//! Stream capture: begin, end, and queries.
 
 use std::ffi::c_uint;
 
@@ -12,7 +12,7 @@ use crate::thread;
 const ADD_DEPENDENCIES: c_uint = 0;
 const SET_DEPENDENCIES: c_uint = 1;
 
-/// Refuses what cannot be captured at all.
+/// Rejects streams and modes that cannot be captured.
 fn can_begin(on: hipStream_t, mode: hipStreamCaptureMode) -> Status {
     if on.is_null() || on == hipStreamLegacy {
         return Err(hipErrorStreamCaptureUnsupported);
@@ -40,7 +40,7 @@ pub unsafe fn hipStreamBeginCaptureToGraph(
     count: usize,
     mode: hipStreamCaptureMode,
 ) -> Status {
-    // Ports of edges are for kernels that start others, which HIP does not have.
+    // Edge ports are for kernels that launch others, which HIP does not have.
     if !edges.is_null() {
         return Err(hipErrorNotSupported);
     }
@@ -111,7 +111,7 @@ pub unsafe fn hipStreamGetCaptureInfo_v2(
         return Err(hipErrorInvalidValue);
     }
     let view = stream::captured(runtime()?, on)?;
-    // SAFETY: the caller's out-pointers, all but the status allowed to be null. Handles are as large as pointers.
+    // SAFETY: the caller's out-pointers, all except the status may be null. Handles are as large as pointers.
     unsafe {
         set(status, view.status)?;
         if view.status == hipStreamCaptureStatusActive {

@@ -1,4 +1,4 @@
-//! Graphs inside graphs, and nodes that do nothing but join others.
+//! Child graph nodes, and empty nodes that only join others.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::graph::executable::find;
 use crate::graph::node::Work;
 use crate::runtime::Runtime;
 
-/// A copy of a graph, to be a node of another or of itself. A graph that allocates cannot be in two places.
+/// A copy of a graph for use as a child node. A graph that allocates cannot be copied.
 pub(super) fn embedded(runtime: &Runtime, child: hipGraph_t) -> Result<Arc<Graph>, hipError_t> {
     let child = runtime.graph(child)?;
     if child.any(&Work::is_memory) {

@@ -1,4 +1,4 @@
-//! Copy nodes: of bytes, of boxes, to and from variables of the program.
+//! Copy nodes: contiguous, boxes, and to and from device variables.
 
 use std::ffi::c_void;
 
@@ -16,7 +16,7 @@ fn copy(work: &mut Work) -> Result<&mut Copy, hipError_t> {
     if let Work::Copy(copy) = work { Ok(copy) } else { Err(hipErrorInvalidValue) }
 }
 
-/// Checks a copy as far as it can be before it is made.
+/// Validates a copy as far as possible before it is executed.
 fn checked(runtime: &Runtime, copy: Copy) -> Result<Copy, hipError_t> {
     let (to, from) = lower::blocks(&copy)?;
     if !to.is_empty() {
@@ -109,13 +109,13 @@ fn from_symbol(
     checked(runtime, Copy::Flat { to: to as u64, from, bytes, kind })
 }
 
-/// Puts a copy in the place of a copy.
+/// Replaces the copy of a node.
 pub(super) fn replace(work: &mut Work, new: Copy) -> Status {
     *copy(work)? = new;
     Ok(())
 }
 
-/// The same in an executable graph, where the direction stays.
+/// Like [`replace`], in an executable graph, where the direction must stay the same.
 pub(super) fn change(
     executable: hipGraphExec_t,
     node: hipGraphNode_t,
@@ -211,7 +211,7 @@ pub unsafe fn hipDrvGraphAddMemcpyNode(
     unsafe { add(node, graph, after, count, |runtime| Ok(Work::Copy(driver(runtime, parameters)?))) }
 }
 
-/// Every copy can be told as a copy of a box.
+/// Every copy can be described as a box copy.
 pub unsafe fn hipGraphMemcpyNodeGetParams(node: hipGraphNode_t, parameters: *mut hipMemcpy3DParms) -> Status {
     let found = with(node, |work| {
         let copy = copy(work)?;
@@ -279,7 +279,7 @@ pub unsafe fn hipGraphMemcpyNodeSetParams1D(
     with(node, |work| replace(work, new))
 }
 
-/// A symbol that must not be null.
+/// Checks that a symbol is not null.
 fn named(symbol: *const c_void) -> Status {
     if symbol.is_null() { Err(hipErrorInvalidSymbol) } else { Ok(()) }
 }

@@ -10,12 +10,12 @@ use crate::graph::executable::find;
 use crate::graph::node::Work;
 use crate::runtime::{Event, Runtime, runtime};
 
-/// An event that a node can have.
+/// The event behind a handle, for use in a node.
 pub(super) fn named(runtime: &Runtime, event: hipEvent_t) -> Result<Arc<Event>, hipError_t> {
     if event.is_null() { Err(hipErrorInvalidValue) } else { event::find(runtime, event) }
 }
 
-/// Puts an event in the place of another, in a node of the same kind.
+/// Replaces the event of a node by that of a node of the same kind.
 pub(super) fn replace(work: &mut Work, new: Work) -> Status {
     if work.kind() != new.kind() {
         return Err(hipErrorInvalidValue);

@@ -1,4 +1,4 @@
-//! Making graphs executable, launching and changing them.
+//! Instantiation, launch and update of graphs.
 
 use std::ffi::{c_char, c_uint};
 
@@ -66,7 +66,7 @@ pub unsafe fn hipGraphInstantiateWithParams(
     let made = if known.contains(&wanted.flags) {
         instantiate(runtime, executable, graph, wanted.flags)
     } else if wanted.flags == DEVICE_LAUNCH {
-        // No kernel here can launch a graph.
+        // Kernels cannot launch graphs here.
         Err(hipErrorNotSupported)
     } else {
         Err(hipErrorInvalidValue)
@@ -96,7 +96,7 @@ pub unsafe fn hipGraphExecGetFlags(executable: hipGraphExec_t, flags: *mut u64) 
     unsafe { set(flags, found.flags) }
 }
 
-/// The worker has had the graph since it was made executable.
+/// No-op: the worker has had the graph since it was instantiated.
 pub unsafe fn hipGraphUpload(executable: hipGraphExec_t, on: hipStream_t) -> Status {
     let (runtime, _) = find(executable)?;
     stream::resolve(runtime, on).map(drop)
@@ -142,7 +142,7 @@ pub unsafe fn hipGraphExecUpdate(
     if outcome == hipGraphExecUpdateSuccess { Ok(()) } else { Err(hipErrorGraphExecUpdateFailure) }
 }
 
-/// Only kernels, copies and fills can be switched off.
+/// Only kernels, copies and fills can be disabled.
 fn can_switch(executable: &Executable, node: hipGraphNode_t) -> Status {
     let can = executable
         .with(node as u64, |work| matches!(work, Work::Kernel(_) | Work::Copy(_) | Work::Fill(_)))?;

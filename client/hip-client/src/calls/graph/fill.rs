@@ -17,7 +17,7 @@ fn fill(work: &mut Work) -> Result<&mut Fill, hipError_t> {
     if let Work::Fill(fill) = work { Ok(fill) } else { Err(hipErrorInvalidValue) }
 }
 
-/// HIP_MEMSET_NODE_PARAMS: what the driver-style functions took before HIP 7, the same in another order.
+/// HIP_MEMSET_NODE_PARAMS: the parameters of the driver-style functions before HIP 7, with the members in another order.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct BeforeHip7 {
@@ -31,16 +31,16 @@ struct BeforeHip7 {
 
 const _: () = assert!(size_of::<BeforeHip7>() == 40);
 
-/// The parameters of the driver-style functions, in the order of this library's headers.
+/// The parameters of the driver-style functions, converted from the layout of this HIP version.
 ///
 /// # Safety
-/// `parameters` is null or valid for a read of what the headers of this library's series declare.
+/// `parameters` is null or valid for a read of the struct that the headers of this HIP version declare.
 unsafe fn driver(parameters: *const hipMemsetParams) -> Result<hipMemsetParams, hipError_t> {
     if soname::hip_major() >= 7 {
         // SAFETY: the caller's struct.
         return unsafe { get(parameters) };
     }
-    // SAFETY: the caller's struct, which was compiled as this one.
+    // SAFETY: the caller's struct, which was compiled with this layout.
     let it = unsafe { get(parameters.cast::<BeforeHip7>())? };
     let BeforeHip7 { dst, pitch, value, elementSize, width, height } = it;
     Ok(hipMemsetParams { dst, elementSize, height, pitch, value, width })
@@ -66,7 +66,7 @@ pub(super) unsafe fn described(
     let block = lower::filled(&fill)?;
     let bytes = block.span().ok_or(hipErrorInvalidValue)?;
     let place = runtime.memory.place(block.address, bytes)?;
-    // Of host memory only what is pinned can be filled.
+    // Only pinned host memory can be filled.
     let pinned = || runtime.memory.find(block.address).is_some_and(|it| it.end() >= block.address + bytes);
     if matches!(place, Place::Host) && !pinned() {
         return Err(hipErrorInvalidValue);
@@ -103,7 +103,7 @@ pub unsafe fn hipGraphMemsetNodeGetParams(node: hipGraphNode_t, parameters: *mut
     unsafe { set(parameters, found) }
 }
 
-/// Puts a fill in the place of a fill.
+/// Replaces the fill of a node.
 pub(super) fn replace(work: &mut Work, new: Fill) -> Status {
     *fill(work)? = new;
     Ok(())
@@ -118,7 +118,7 @@ pub unsafe fn hipGraphMemsetNodeSetParams(
     with(node, |work| replace(work, new))
 }
 
-/// In an executable graph, rows stay as many and as wide as they are.
+/// Like [`replace`], in an executable graph, where the number and width of rows must stay the same.
 pub(super) fn change(
     executable: hipGraphExec_t,
     node: hipGraphNode_t,

@@ -1,4 +1,4 @@
-//! Host nodes: functions of the program.
+//! Host function nodes.
 
 use std::ffi::c_void;
 
@@ -39,7 +39,7 @@ pub unsafe fn hipGraphHostNodeGetParams(node: hipGraphNode_t, parameters: *mut h
     unsafe { set(parameters, answer) }
 }
 
-/// Puts a function in the place of a function.
+/// Replaces the function of a node.
 pub(super) fn replace(work: &mut Work, new: Host) -> Status {
     *host(work)? = new;
     Ok(())

@@ -13,7 +13,7 @@ fn kernel(work: &mut Work) -> Result<&mut Kernel, hipError_t> {
     if let Work::Kernel(kernel) = work { Ok(kernel) } else { Err(hipErrorInvalidValue) }
 }
 
-/// The kernel that parameters describe, on the current device.
+/// The kernel described by parameters, on the current device.
 ///
 /// # Safety
 /// `parameters` is null or a struct whose argument lists are as HIP describes them.
@@ -22,7 +22,7 @@ pub(super) unsafe fn described(
     parameters: *const hipKernelNodeParams,
 ) -> Result<Kernel, hipError_t> {
     let (device, _) = runtime.current()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { kernel_node(runtime, device, &get(parameters)?) }
 }
 
@@ -58,7 +58,7 @@ pub unsafe fn hipGraphKernelNodeGetParams(
     unsafe { set(parameters, found) }
 }
 
-/// Puts a kernel in another's place, which keeps its attributes.
+/// Replaces the kernel of a node, which keeps its attributes.
 pub(super) fn replace(work: &mut Work, mut new: Kernel) -> Status {
     let old = kernel(work)?;
     new.attributes = std::mem::take(&mut old.attributes);
@@ -71,7 +71,7 @@ pub unsafe fn hipGraphKernelNodeSetParams(
     parameters: *const hipKernelNodeParams,
 ) -> Status {
     with(node, |work| kernel(work).map(drop))?;
-    // SAFETY: the caller's struct. The lists may be the node's own, which is not touched meanwhile.
+    // SAFETY: the caller's struct. The argument lists may be the node's own, which does not change meanwhile.
     let new = unsafe { described(runtime()?, parameters)? };
     with(node, |work| replace(work, new))
 }
@@ -112,7 +112,7 @@ pub unsafe fn hipGraphKernelNodeSetAttribute(
     known(attribute)?;
     let runtime = runtime()?;
     let (_, device) = runtime.current()?;
-    // SAFETY: the caller's union; the attribute says which member counts, and all are plain numbers.
+    // SAFETY: the caller's union; the attribute determines which member is valid, and all are plain numbers.
     let value = unsafe {
         let value = get(value)?;
         match attribute {

@@ -1,4 +1,4 @@
-//! Nodes that allocate and free, and the memory that graphs hold.
+//! Allocation and free nodes, and queries of graph memory.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,10 +9,10 @@ use super::{add, get, with};
 use crate::graph::node::{Allocate, Work};
 use crate::runtime::{Runtime, runtime};
 
-/// The allocation that parameters describe.
+/// The allocation described by parameters.
 ///
 /// # Safety
-/// The access list of `it` is null or as long as it says.
+/// The access list of `it` is null or has the length that `it` says.
 pub(super) unsafe fn described(
     runtime: &Runtime,
     it: &hipMemAllocNodeParams,
@@ -76,7 +76,7 @@ pub unsafe fn hipGraphMemAllocNodeGetParams(
     unsafe { set(parameters, found) }
 }
 
-/// A node that frees what a graph allocated and no other node frees.
+/// A free node for memory that a graph allocated and no other node frees.
 pub(super) fn freeing(runtime: &Runtime, pointer: *mut c_void) -> Result<Work, hipError_t> {
     let memory = runtime.graph_memory.find(pointer as u64).filter(|it| it.will_be_freed());
     memory.map(Work::Free).ok_or(hipErrorInvalidValue)
@@ -107,7 +107,7 @@ pub unsafe fn hipDrvGraphAddMemFreeNode(
     unsafe { hipGraphAddMemFreeNode(node, graph, after, count, pointer) }
 }
 
-/// The out-pointer is declared as one to anything; it is one to a pointer.
+/// The out-pointer is declared as `void*`, but points to a pointer.
 pub unsafe fn hipGraphMemFreeNodeGetParams(node: hipGraphNode_t, pointer: *mut c_void) -> Status {
     let found = with(node, |work| match work {
         Work::Free(memory) => Ok(memory.address),
@@ -136,7 +136,7 @@ pub unsafe fn hipDeviceGetGraphMemAttribute(
     unsafe { set(value.cast::<u64>(), found) }
 }
 
-/// The high marks can be put back, and nothing else.
+/// Only the high-water marks can be reset.
 pub unsafe fn hipDeviceSetGraphMemAttribute(
     device: c_int,
     attribute: hipGraphMemAttributeType,
@@ -149,7 +149,7 @@ pub unsafe fn hipDeviceSetGraphMemAttribute(
         hipGraphMemAttrReservedMemHigh => |it| it.reserved_high = it.reserved,
         _ => return Err(hipErrorInvalidValue),
     };
-    // SAFETY: the caller's pointer, to 64 bits for both attributes; for others it need not point anywhere.
+    // SAFETY: the caller's pointer, to 64 bits for both attributes; for others it is not dereferenced.
     if unsafe { get(value.cast::<u64>())? } != 0 {
         return Err(hipErrorInvalidValue);
     }

@@ -9,7 +9,7 @@ use super::super::{Status, set};
 use crate::graph::object::{UserObject, find};
 use crate::runtime::runtime;
 
-/// The one flag there is, and it must be given: destructors run when they run.
+/// The only flag, and it is mandatory: destructors are not synchronized with the device.
 const NO_DESTRUCTOR_SYNC: c_uint = 1;
 const MOVE: c_uint = 1;
 
@@ -35,7 +35,7 @@ pub unsafe fn hipUserObjectCreate(
     unsafe { set(object, handle as hipUserObject_t) }
 }
 
-/// An object that is gone is let be, as HIP does, and so is giving back more than there is.
+/// Ignores a destroyed object and a count that is too large, as HIP does.
 pub unsafe fn hipUserObjectRelease(object: hipUserObject_t, count: c_uint) -> Status {
     let count = counted(count)?;
     if object.is_null() {
