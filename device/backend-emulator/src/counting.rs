@@ -1,4 +1,4 @@
-//! Counting what kernels execute, while somebody wants to know.
+//! Instruction counters of an emulated device, while a client has counting turned on.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use backend::{Counters, DeviceError};
 use emulator::observe::{KernelProfile, ObserveOptions, Observer};
 use parking_lot::Mutex;
 
-/// The counts of one device.
+/// Counters of one device; `None` inside while counting is off.
 #[derive(Debug, Default)]
 pub(crate) struct Counting(Mutex<Option<Arc<Observer>>>);
 
 impl Counting {
-    /// Starts anew, whatever was counted before.
+    /// Starts counting from zero and discards earlier counts.
     pub(crate) fn begin(&self) {
         let options = ObserveOptions { profile: true, ..ObserveOptions::default() };
         *self.0.lock() = Some(Arc::new(Observer::new(options, None)));
@@ -19,7 +19,8 @@ impl Counting {
 
     pub(crate) fn end(&self) -> Result<Counters, DeviceError> {
         let observer = self.0.lock().take();
-        let observer = observer.ok_or_else(|| DeviceError::invalid_value("nothing is being counted"))?;
+        let observer =
+            observer.ok_or_else(|| DeviceError::invalid_value("instruction counting was not started"))?;
         let mut counters = Counters::default();
         for profile in observer.profile().unwrap_or_default() {
             add(&mut counters, &profile);
@@ -27,12 +28,12 @@ impl Counting {
         Ok(counters)
     }
 
-    /// Whether somebody counts.
+    /// Whether counting is on.
     pub(crate) fn is_on(&self) -> bool {
         self.0.lock().is_some()
     }
 
-    /// What is to look at a launch, if anything is.
+    /// The observer to attach to a launch, if counting is on.
     pub(crate) fn observer(&self) -> Option<Arc<Observer>> {
         self.0.lock().clone()
     }
@@ -50,7 +51,7 @@ fn add(counters: &mut Counters, profile: &KernelProfile) {
             "matrix" => &mut counters.matrix,
             "local memory" => &mut counters.local_memory,
             "vector memory" | "private memory" => &mut counters.vector_memory,
-            // The emulator's own are of no program.
+            // Instructions of the emulator's own helper code are not part of the program.
             "emulator's own" => continue,
             _ => &mut counters.other,
         };

@@ -1,4 +1,4 @@
-//! The [`Device`] trait over streams, memory, modules and the emulator.
+//! Implements the [`Device`] trait with the scheduler, memory, modules and the emulator.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,36 +27,36 @@ use crate::observation::{Observation, ObserveConfig, ObserveFiles};
 use crate::release::Releases;
 use crate::stream::Scheduler;
 
-/// The largest stack a work-item may be given, as AMD's runtime has it.
+/// Maximum stack size of a work-item, the same as in AMD's runtime.
 const MAX_STACK_BYTES: u64 = (128 << 10) - 16;
 
-/// How long observed kernels may take to end when their session does.
+/// Timeout for observed kernels to end when the session closes.
 const LAST_KERNELS: Duration = Duration::from_secs(2);
 
-/// One GPU to emulate.
+/// Configuration of one emulated GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceConfig {
     /// The model's key, such as `mi300x`.
     pub model: String,
-    /// Bytes of memory, if not the model's own.
+    /// Bytes of memory; the model's size by default.
     pub memory: Option<u64>,
 }
 
-/// How to open a session's devices.
+/// Options for opening a session's devices.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub devices: Vec<DeviceConfig>,
-    /// The address range to use, if it is free here.
+    /// Address range to use, if it is free in this process.
     pub arena: Option<Arena>,
-    /// Kernels are aborted after this long.
+    /// Time limit after which a kernel is aborted.
     pub watchdog: Option<Duration>,
-    /// Kernels are observed, which makes them much slower.
+    /// Turns on kernel tracing, profiling or checking, which makes kernels much slower.
     pub observe: Option<ObserveConfig>,
-    /// Files for what is observed, if they are open already.
+    /// Output files of the observation, if they are already open.
     pub observe_files: Option<Arc<ObserveFiles>>,
-    /// What this session shares with others.
+    /// Limits that this session shares with the worker's other sessions.
     pub seat: Option<Seat>,
-    /// The machine, if its files can no longer be read.
+    /// Description of the machine, for a sandboxed process that cannot read the machine's files.
     pub host: Option<Host>,
 }
 
@@ -83,12 +83,13 @@ impl Emulator {
         for (device, ordinal) in options.devices.iter().zip(0..) {
             let model = Model::find(&device.model).ok_or_else(|| {
                 let known: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
-                let text = format!("there is no model \"{}\"; known are {}", device.model, known.join(", "));
+                let text =
+                    format!("unknown device model \"{}\"; known models: {}", device.model, known.join(", "));
                 DeviceError::new(hipErrorInvalidDevice, text)
             })?;
             let allowed = options.seat.as_ref().and_then(|seat| seat.memory(ordinal));
             let allowed = allowed.map_or(u64::MAX, |(_, limit)| limit);
-            // A model has no more memory than its part of the machine's, unless the operator says so.
+            // By default a device gets at most an equal share of the machine's memory.
             let part = host.memory / options.devices.len() as u64 / GRANULARITY * GRANULARITY;
             let total = device.memory.unwrap_or(model.memory_bytes.min(part)).min(allowed);
             info.push(model.describe(ordinal, total, total));
@@ -129,8 +130,8 @@ impl Emulator {
         self.scheduler.work()
     }
 
-    /// Waits for an earlier owner of a range that is still leaving. If the work it waits for waits for a host function, whose
-    /// answer only the caller can bring, the range is refused instead.
+    /// Waits until a pending `unmap` of the range has taken effect. Gives up if the work it depends on waits for a host function,
+    /// which only the caller can complete; mapping the range then fails.
     pub(crate) fn settle(&self, address: u64, bytes: u64) {
         self.memory.wait_for(address, bytes, || self.scheduler.waits_for_host());
     }
@@ -158,7 +159,7 @@ impl Device for Emulator {
     }
 
     fn notify(&self, notifier: Arc<dyn Notifier>) {
-        // One listener per session; a second one is a mistake of the caller and changes nothing.
+        // One notifier per session; a second call is a bug of the caller and has no effect.
         let _ = self.runner().notifier.set(notifier);
     }
 
@@ -189,14 +190,14 @@ impl Device for Emulator {
 
     fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError> {
         self.memory.check(address, bytes)?;
-        // SAFETY: just checked; the caller of `peek` is the caller of `unmap`, so the range stays mapped meanwhile.
+        // SAFETY: just checked; `peek` and `unmap` have the same caller, so the range stays mapped during this call.
         show(unsafe { self.memory.bytes(address, bytes) });
         Ok(())
     }
 
     fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.memory.check(address, bytes.len() as u64)?;
-        // SAFETY: just checked; the caller of `poke` is the caller of `unmap`, so the range stays mapped meanwhile.
+        // SAFETY: just checked; `poke` and `unmap` have the same caller, so the range stays mapped during this call.
         unsafe { self.memory.bytes_mut(address, bytes.len() as u64) }.copy_from_slice(bytes);
         Ok(())
     }
@@ -221,7 +222,7 @@ impl Device for Emulator {
         self.memory.check(destination, bytes).ok()?;
         self.scheduler.run_if_idle(stream, || {
             let _still = self.memory.still.read();
-            // SAFETY: just checked; `unmap` waits for the command that this counts as.
+            // SAFETY: just checked; this counts as a queued command, and `unmap` waits for it.
             fill(unsafe { self.memory.bytes_mut(destination, bytes) })
         })
     }
@@ -319,7 +320,7 @@ impl Device for Emulator {
         let engine = self.engine(device)?;
         if limit == hipLimitStackSize.0 as i32 {
             if value > MAX_STACK_BYTES {
-                let text = format!("a stack of {value} bytes, the most is {MAX_STACK_BYTES}");
+                let text = format!("stack size of {value} bytes exceeds the maximum of {MAX_STACK_BYTES}");
                 return Err(DeviceError::invalid_value(text));
             }
             let value = value.next_multiple_of(16);
@@ -329,18 +330,18 @@ impl Device for Emulator {
         if limit == hipLimitMallocHeapSize.0 as i32 {
             let total = self.info[device as usize].total_memory;
             if value >= total {
-                let text = format!("a heap of {value} bytes on a device of {total}");
+                let text = format!("heap size of {value} bytes exceeds the device's {total} bytes");
                 return Err(DeviceError::invalid_value(text));
             }
             engine.heap.set_limit(value);
             return Ok(value);
         }
-        // Known to every device, but nothing here is sized by it: the value in force is the one asked for.
+        // Other limits of the device have no effect in the emulator, so any value is accepted.
         let known = self.info[device as usize].limits.iter().any(|(known, _)| *known == limit);
         if known {
             Ok(value)
         } else {
-            Err(DeviceError::new(hipErrorUnsupportedLimit, format!("limit {limit}")))
+            Err(DeviceError::new(hipErrorUnsupportedLimit, format!("unsupported limit {limit}")))
         }
     }
 
@@ -361,7 +362,7 @@ impl Device for Emulator {
         Ok(())
     }
 
-    /// As cards in the slots of one machine.
+    /// Reports PCI Express with one hop, as for cards in one machine.
     fn link(&self, from: u32, to: u32) -> Result<(u32, u32), DeviceError> {
         const PCI_EXPRESS: u32 = 2;
         self.engine(from)?;
@@ -379,7 +380,7 @@ impl Device for Emulator {
 
     fn close(&self) {
         let Some(observation) = &self.runner().observation else { return };
-        // Kernels that still run are part of what there is to tell: they are ended and counted.
+        // Kernels that are still running belong to the results: cancel them and count what they did.
         self.runner().cancel.lock().store(true, Ordering::Relaxed);
         let deadline = Instant::now() + LAST_KERNELS;
         while matches!(self.scheduler.query(Scope::Everything), Ok(false)) && Instant::now() < deadline {
@@ -393,11 +394,11 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         self.runner().cancel.lock().store(true, Ordering::Relaxed);
         self.runner().waits.clear();
-        self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the session is over"));
+        self.scheduler.poison(DeviceError::new(hipErrorLaunchFailure, "the session has ended"));
     }
 }
 
-/// Bytes of memory of this machine, or of the control group that this process is in.
+/// Bytes of memory of this machine, or of this process's cgroup if that has less.
 pub(crate) fn host_memory() -> u64 {
     limits::machine_memory()
 }

@@ -1,15 +1,15 @@
-//! What the environment says about the software GPU. Nothing else in this crate reads it.
+//! Environment variables of the software GPU. No other file of this crate reads the environment.
 
 use emulator::{Compilation, Level};
 
-/// `REMORA_NATIVE`: `0` never makes native code of kernels, a number does when a piece is entered for that many times, and anything
-/// else when it is worth it.
+/// `REMORA_NATIVE`: `0` disables native code generation for kernels; a number `n` compiles a piece of code when it is entered for the
+/// `n`th time; anything else uses the default heuristic.
 pub(crate) fn compilation() -> Compilation {
     parse(std::env::var("REMORA_NATIVE").ok().as_deref())
 }
 
-/// `REMORA_LEVEL`: keeps to the instructions of lesser processors than this one. `v3` stands for AVX2 without AVX-512, `base` for
-/// neither; anything else is the best there is.
+/// `REMORA_LEVEL`: limits the CPU instruction set that is used. `v3` allows AVX2 but not AVX-512, `base` allows neither; anything else
+/// uses the best that this CPU supports.
 pub(crate) fn level() -> Option<Level> {
     parse_level(std::env::var("REMORA_LEVEL").ok().as_deref())
 }

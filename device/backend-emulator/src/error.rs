@@ -1,4 +1,4 @@
-//! Faults of kernels as the status HIP reports for them.
+//! Converts kernel faults to HIP status codes.
 
 use backend::DeviceError;
 use emulator::{Fault, FaultKind};
@@ -7,11 +7,11 @@ use hip_api::types::{
     hipErrorLaunchOutOfResources, hipErrorLaunchTimeOut, hipErrorUnknown,
 };
 
-/// A command that did not do its work.
+/// Failure of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: DeviceError,
-    /// The session's device state is lost.
+    /// A kernel fault: the session's device state is lost.
     pub(crate) is_fault: bool,
 }
 
@@ -21,7 +21,7 @@ impl From<DeviceError> for Failure {
     }
 }
 
-/// A kernel that was aborted, or refused before it started.
+/// Converts the fault of a kernel that was aborted, or rejected before it started.
 pub(crate) fn from_fault(fault: &Fault, cooperative: bool) -> Failure {
     let code = match &fault.kind {
         kind if kind.is_memory() => hipErrorIllegalAddress,

@@ -1,4 +1,4 @@
-//! Events: marks in streams, with the time the stream passed them.
+//! HIP events: positions in streams, with the time at which the stream reached them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use hip_api::types::hipEventDisableTiming;
 
 use crate::queue::Progress;
 
-/// One recording of an event: a place in a stream, and when the stream reached it.
+/// One record of an event: a position in a stream, and when the stream reached it.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) progress: Arc<Progress>,
@@ -25,12 +25,12 @@ impl Record {
         self.progress.reached(self.ticket)
     }
 
-    /// One that was reached at this time, on another device.
+    /// A record that was reached at this time before the session was restored here.
     pub(crate) fn past(nanos: u64) -> Arc<Record> {
         Arc::new(Record { progress: Arc::default(), ticket: 0, nanos: AtomicU64::new(nanos) })
     }
 
-    /// Notes that the stream is here now.
+    /// Stores the time at which the stream reached the record.
     pub(crate) fn stamp(&self, now: u64) {
         self.nanos.store(now, Ordering::Release);
     }
@@ -52,16 +52,18 @@ impl Event {
         Event { device, flags, record: None }
     }
 
-    /// The finished record whose time counts.
+    /// The latest record, if it has a time: timing is enabled, and the record was reached.
     fn timed(&self, id: EventId) -> Result<&Record, DeviceError> {
         if self.flags & hipEventDisableTiming != 0 {
-            return Err(DeviceError::invalid_handle(format!("event {id:#x} does not take the time")));
+            return Err(DeviceError::invalid_handle(format!(
+                "event {id:#x} was created with timing disabled"
+            )));
         }
         let Some(record) = &self.record else {
             return Err(DeviceError::invalid_handle(format!("event {id:#x} was never recorded")));
         };
         if !record.is_done() {
-            return Err(DeviceError::not_ready(format!("event {id:#x} has not been reached")));
+            return Err(DeviceError::not_ready(format!("event {id:#x} has not completed")));
         }
         Ok(record)
     }

@@ -1,26 +1,25 @@
-//! Pages at addresses of the program's own choosing, outside the arena: for host memory that kernels see under the address
-//! it has in the program.
+//! Pages outside the arena, at addresses that the program chose: host memory that kernels access at its host address.
 //!
-//! Ranges are exact to the byte and do not overlap, but two may share a page: the first or the last of each is counted. Nothing
-//! that lies in this process is ever replaced.
+//! Ranges have byte granularity and do not overlap, but two may share a page, so the first and last page of each range have a
+//! reference count. Existing mappings of this process are never replaced.
 
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
-/// Addresses below belong to nobody, addresses above to the kernel.
+/// User-space addresses that can be mapped: the lowest 64 KiB stay unmapped, addresses above belong to the kernel.
 const USABLE: Range<u64> = 1 << 16..1 << 47;
 
-/// The pages that are there.
+/// Tracks the pages that are mapped.
 #[derive(Debug, Default)]
 pub(crate) struct Foreign {
-    /// How many ranges begin or end in a page.
+    /// Number of range ends (first and last bytes) in each page.
     edges: HashMap<u64, u32>,
 }
 
 impl Foreign {
-    /// Puts zeroed pages behind a range that overlaps no other, except where an earlier one shares a page.
+    /// Maps zeroed pages for a range, except for pages that it shares with another range.
     pub(crate) fn commit(&mut self, address: u64, bytes: u64) -> io::Result<()> {
         let end = address.checked_add(bytes).filter(|end| *end > address && *end <= USABLE.end);
         if end.is_none() || address < USABLE.start {
@@ -30,7 +29,7 @@ impl Foreign {
         let fresh = self.exclusive(first, last, |count| count == 0);
         if !fresh.is_empty() {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: a fresh mapping; NOREPLACE keeps it off anything that exists.
+            // SAFETY: a new mapping; MAP_FIXED_NOREPLACE protects existing ones.
             let got = unsafe {
                 libc::mmap(
                     fresh.start as *mut libc::c_void,
@@ -45,7 +44,7 @@ impl Foreign {
                 return Err(io::Error::last_os_error());
             }
             if got as u64 != fresh.start {
-                // SAFETY: just mapped by a kernel too old to know NOREPLACE; nobody else knows the address.
+                // SAFETY: just mapped by an old kernel that ignores MAP_FIXED_NOREPLACE; no other code has the address.
                 unsafe { libc::munmap(got, (fresh.end - fresh.start) as usize) };
                 return Err(io::ErrorKind::AddrInUse.into());
             }
@@ -55,7 +54,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// Takes away what no other range shares. No work that may touch it is left.
+    /// Unmaps the pages of a range that no other range shares. All work that may access it must have ended.
     pub(crate) fn release(&mut self, address: u64, bytes: u64) {
         let (first, last) = edges(address, bytes);
         for page in [first, last] {
@@ -66,12 +65,12 @@ impl Foreign {
         let gone = self.exclusive(first, last, |count| count == 0);
         self.edges.retain(|page, count| *count > 0 || (*page != first && *page != last));
         if !gone.is_empty() {
-            // SAFETY: the pages were mapped by `commit` and belong to no range any more.
+            // SAFETY: `commit` mapped the pages, and no range uses them any more.
             unsafe { libc::munmap(gone.start as *mut libc::c_void, (gone.end - gone.start) as usize) };
         }
     }
 
-    /// The part of the pages from `first` to `last` that no other range has: those between are always its own.
+    /// The pages from `first` to `last` that no other range shares. Only the two end pages can be shared.
     fn exclusive(&self, first: u64, last: u64, alone: impl Fn(u32) -> bool) -> Range<u64> {
         let own = |page: u64| alone(self.edges.get(&page).copied().unwrap_or(0));
         let start = if own(first) { first } else { first + PAGE };
@@ -89,11 +88,11 @@ fn edges(address: u64, bytes: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// An address where nothing lies for a while.
+    /// Returns an address at which nothing is mapped.
     fn hole(pages: u64) -> u64 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let bytes = (pages * PAGE) as usize;
-        // SAFETY: a fresh mapping that is given back at once: its place is free.
+        // SAFETY: a new mapping that is unmapped at once, so its address range is free.
         unsafe {
             let at = libc::mmap(0x1234_5600_0000 as *mut _, bytes, libc::PROT_NONE, flags, -1, 0);
             assert_ne!(at, libc::MAP_FAILED);
@@ -118,7 +117,7 @@ mod tests {
         foreign.release(base + 300, 3 * PAGE);
         assert!(is_mapped(base) && !is_mapped(base + PAGE) && !is_mapped(base + 3 * PAGE));
         foreign.commit(base + 300, PAGE).unwrap();
-        // SAFETY: the page was never gone.
+        // SAFETY: the page was never unmapped.
         assert_eq!(unsafe { *((base + 150) as *const u8) }, 7);
         foreign.release(base + 100, 200);
         assert!(is_mapped(base) && is_mapped(base + PAGE));

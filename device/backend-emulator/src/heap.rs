@@ -1,8 +1,8 @@
-//! The memory that kernels of a device allocate: a range of addresses of its own beside the session's arena, whose addresses are
-//! the client's to give. Counts against the device's quota and against `hipLimitMallocHeapSize` once a program has set it.
+//! Heap for device-side `malloc`: a separate address range outside the session's arena, because the client assigns the arena's
+//! addresses. Counts against the device's quota, and against `hipLimitMallocHeapSize` once a program has set it.
 //!
-//! What kernels of a code object before version 5 allocate is returned with their module, which holds their heap's books; all else
-//! belongs to the device and is returned when it is reset or the session ends.
+//! Allocations of kernels in code objects before version 5 are freed with their module, because the module holds the heap's
+//! metadata. All others belong to the device and are freed when it is reset or the session ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use parking_lot::Mutex;
 
 use crate::memory::Memory;
 
-/// Addresses to reserve, relative to the device's quota: freed pieces leave holes.
+/// Size of the reserved address range as a multiple of the device's quota. More than 1 because of fragmentation.
 const ROOM: u64 = 4;
-/// The most addresses to reserve.
+/// Maximum size of the reserved address range.
 const MAX_ROOM: u64 = 1 << 40;
 /// Pages are made accessible in steps of this size.
 const STEP: u64 = 64 << 20;
 
-/// Where heaps are tried first: in no program's, library's or stack's way, so that another process has the place free as well when
-/// a session moves there. Between the places where clients look for arenas.
+/// Addresses tried first for heaps: away from programs, libraries and stacks, so that they are also free in the process to which a
+/// session migrates. They lie between the addresses that clients try for arenas.
 fn places() -> impl Iterator<Item = u64> {
     (0..32).map(|at| 0x2400_0000_0000 + (at / 4) * 0x0800_0000_0000 + (at % 4) * MAX_ROOM)
 }
 
-/// The heap of one device. Nothing is reserved before a kernel needs it.
+/// The heap of one device. Addresses are reserved when a kernel first needs them.
 #[derive(Debug)]
 pub(crate) struct DeviceHeap {
     device: u32,
     quota: u64,
     memory: Arc<Memory>,
-    /// What a program has set, or as much as the device has.
+    /// Limit in bytes that the program has set; `u64::MAX` for none.
     limit: AtomicU64,
     state: Mutex<Option<Region>>,
 }
@@ -44,13 +44,13 @@ impl DeviceHeap {
         DeviceHeap { device, quota, memory, limit: AtomicU64::new(u64::MAX), state: Mutex::new(None) }
     }
 
-    /// Limits what kernels may hold; zero is no limit but the device's memory.
+    /// Limits the bytes that kernels may allocate. Zero removes the limit, so that only the device's memory bounds them.
     pub(crate) fn set_limit(&self, bytes: u64) {
         let limit = if bytes == 0 { u64::MAX } else { bytes.saturating_add(SLAB - 1) / SLAB * SLAB };
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// For kernels whose heap is the device's. `None` if there is no memory even for its books.
+    /// The heap for kernels that use the device's heap. `None` if there is not enough memory for its metadata.
     pub(crate) fn of_device(self: &Arc<DeviceHeap>) -> Option<Heap> {
         let mut state = self.state.lock();
         let region = reserved(&mut state, self.quota)?;
@@ -60,12 +60,12 @@ impl DeviceHeap {
         Some(Heap { block: region.block, pages: Arc::new(Share { heap: Arc::clone(self), owner: None }) })
     }
 
-    /// For kernels whose heap is a variable of their module.
+    /// The heap for kernels whose heap metadata is a variable of their module.
     pub(crate) fn of_module(self: &Arc<DeviceHeap>, module: ModuleId) -> Heap {
         Heap { block: 0, pages: Arc::new(Share { heap: Arc::clone(self), owner: Some(module) }) }
     }
 
-    /// Returns what kernels of a module hold whose heap went with it. None of them may run.
+    /// Frees the allocations of a module that was unloaded. None of its kernels may be running.
     pub(crate) fn release(&self, module: ModuleId) {
         if let Some(region) = &mut *self.state.lock() {
             let own = |piece: &Piece| piece.owner == Some(module);
@@ -77,7 +77,7 @@ impl DeviceHeap {
         }
     }
 
-    /// Returns everything. No kernel of the device may run.
+    /// Frees everything. No kernel of the device may be running.
     pub(crate) fn clear(&self) {
         if let Some(mut region) = self.state.lock().take() {
             let all: Vec<u64> = region.pieces.keys().copied().collect();
@@ -87,7 +87,7 @@ impl DeviceHeap {
         }
     }
 
-    /// What it has given out, if anything, and the limit a program has set.
+    /// The heap's allocations, if there is a heap, and the limit that the program has set.
     pub(crate) fn capture(&self) -> (Option<HeapRecord>, Option<u64>) {
         let limit = Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit != u64::MAX);
         let state = self.state.lock();
@@ -105,47 +105,48 @@ impl DeviceHeap {
         (record, limit)
     }
 
-    /// Gives the same out again, at the same addresses.
+    /// Recreates the recorded allocations at the same addresses.
     pub(crate) fn restore(&self, record: &HeapRecord) -> Result<(), DeviceError> {
         let refused = |why: &str| {
-            let text = format!("the heap of device {} cannot be at {:#x}: {why}", self.device, record.base);
+            let text =
+                format!("cannot restore the heap of device {} at {:#x}: {why}", self.device, record.base);
             DeviceError::out_of_memory(text)
         };
         let mut state = self.state.lock();
         if state.is_some() {
-            return Err(refused("there is one already"));
+            return Err(refused("the device already has a heap"));
         }
         if record.bytes == 0 || record.bytes > MAX_ROOM || !record.bytes.is_multiple_of(STEP) {
-            return Err(refused("it has no such size"));
+            return Err(refused("invalid heap size"));
         }
         let mut region =
-            Region::at(record.base, record.bytes).ok_or_else(|| refused("the addresses are taken"))?;
+            Region::at(record.base, record.bytes).ok_or_else(|| refused("the addresses are in use"))?;
         for it in &record.pieces {
             let whole = it.bytes > 0 && it.bytes.is_multiple_of(PAGE) && it.address.is_multiple_of(PAGE);
             if !whole || !region.is_free(it.address, it.bytes) {
-                return Err(refused("its pieces make no sense"));
+                return Err(refused("invalid list of allocations"));
             }
             self.give_out(&mut region, it.address, it.bytes, it.owner)
-                .ok_or_else(|| refused("there is not enough memory"))?;
+                .ok_or_else(|| refused("not enough memory"))?;
             if it.address != record.block {
                 region.held += it.bytes;
             }
         }
         if record.block != 0 && region.pieces.get(&record.block).is_none_or(|it| it.bytes < BLOCK_BYTES) {
-            return Err(refused("its books are missing"));
+            return Err(refused("the heap metadata is missing"));
         }
         region.block = record.block;
         *state = Some(region);
         Ok(())
     }
 
-    /// The size of the piece that starts here.
+    /// The size of the allocation that starts at `address`.
     pub(crate) fn piece(&self, address: u64) -> Option<u64> {
         let state = self.state.lock();
         state.as_ref().and_then(|region| region.pieces.get(&address)).map(|piece| piece.bytes)
     }
 
-    /// Bytes that kernels hold; the device's books are not among them.
+    /// Bytes that kernels have allocated, without the heap's metadata.
     #[cfg(test)]
     fn held(&self) -> u64 {
         self.state.lock().as_ref().map_or(0, |region| region.held)
@@ -157,7 +158,7 @@ impl DeviceHeap {
         self.give_out(region, address, bytes, owner)
     }
 
-    /// Gives a free place out.
+    /// Allocates a free range.
     fn give_out(
         &self,
         region: &mut Region,
@@ -180,9 +181,9 @@ impl DeviceHeap {
     fn take_back(&self, region: &mut Region, address: u64) -> Option<Piece> {
         let piece = region.pieces.remove(&address)?;
         self.memory.forbid(address);
-        // The pages go back to the system and read as zero when they are given out again.
-        // SAFETY: the piece is this heap's own and kernels may no longer touch it. One that still does, against the rules of its
-        // own program, finds zeros.
+        // The pages go back to the system and read as zero when they are allocated again.
+        // SAFETY: the piece belongs to this heap, and kernels may no longer access it. A kernel that does so anyway (use after free)
+        // reads zeros.
         unsafe { libc::madvise(address as *mut libc::c_void, piece.bytes as usize, libc::MADV_DONTNEED) };
         region.mend(address, piece.bytes);
         self.memory.give(self.device, piece.bytes);
@@ -197,7 +198,7 @@ fn reserved(state: &mut Option<Region>, quota: u64) -> Option<&mut Region> {
     state.as_mut()
 }
 
-/// The heap as the kernels of one owner see it.
+/// Page allocator of one owner (a module or the device) on the heap.
 struct Share {
     heap: Arc<DeviceHeap>,
     owner: Option<ModuleId>,
@@ -232,10 +233,10 @@ struct Piece {
     owner: Option<ModuleId>,
 }
 
-/// Reserved addresses and what lies where in them.
+/// Reserved address range with its allocations and free ranges.
 #[derive(Debug)]
 struct Region {
-    /// The mapping.
+    /// Start of the mapping.
     base: u64,
     bytes: u64,
     /// End of the accessible part.
@@ -253,10 +254,10 @@ impl Region {
         places().find_map(|base| Region::at(base, bytes)).or_else(|| Region::at(0, bytes))
     }
 
-    /// Exactly there, if nothing is; anywhere for 0.
+    /// Reserves addresses at `wanted`, if they are free; at any address if `wanted` is 0.
     fn at(wanted: u64, bytes: u64) -> Option<Region> {
         let fixed = if wanted == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
-        // SAFETY: a fresh anonymous mapping without memory behind it; NOREPLACE keeps it off anything that exists.
+        // SAFETY: a new anonymous mapping without access; MAP_FIXED_NOREPLACE protects existing mappings.
         let base = unsafe {
             libc::mmap(
                 wanted as *mut libc::c_void,
@@ -272,7 +273,7 @@ impl Region {
         }
         let base = base as u64;
         if wanted != 0 && base != wanted {
-            // SAFETY: just mapped by a kernel too old to know NOREPLACE; nobody else knows the address.
+            // SAFETY: just mapped by an old kernel that ignores MAP_FIXED_NOREPLACE; no other code has the address.
             unsafe { libc::munmap(base as *mut libc::c_void, bytes as usize) };
             return None;
         }
@@ -280,13 +281,13 @@ impl Region {
         Some(Region { base, bytes, committed: base, block: 0, held: 0, pieces: BTreeMap::new(), holes })
     }
 
-    /// Whether all of a place is in one hole.
+    /// Whether a whole range is free.
     fn is_free(&self, address: u64, bytes: u64) -> bool {
         let hole = self.holes.range(..=address).next_back();
         hole.is_some_and(|(_, hole)| address.checked_add(bytes).is_some_and(|end| end <= *hole))
     }
 
-    /// The lowest free place.
+    /// The lowest free address with room for `bytes`.
     fn find(&self, bytes: u64, align: u64) -> Option<u64> {
         self.holes.iter().find_map(|(start, end)| {
             let address = start.checked_next_multiple_of(align)?;
@@ -314,7 +315,7 @@ impl Region {
         failed == 0
     }
 
-    /// Takes a place that [`Region::find`] gave out of the hole it is in.
+    /// Removes a range, found with [`Region::find`], from the free list.
     fn cut(&mut self, address: u64, bytes: u64) {
         let Some((start, end)) = self.holes.range(..=address).next_back().map(|(start, end)| (*start, *end))
         else {
@@ -329,7 +330,7 @@ impl Region {
         }
     }
 
-    /// Makes a place a hole, together with those it touches.
+    /// Returns a range to the free list and merges it with adjacent holes.
     fn mend(&mut self, address: u64, bytes: u64) {
         let (mut start, mut end) = (address, address + bytes);
         if let Some((before, _)) = self.holes.range(..start).next_back().filter(|(_, end)| **end == start) {
@@ -344,7 +345,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping is the region's own; it goes when no kernel of the device runs.
+        // SAFETY: the region owns the mapping, and is dropped only while no kernel of the device runs.
         unsafe { libc::munmap(self.base as *mut libc::c_void, self.bytes as usize) };
     }
 }
@@ -386,13 +387,13 @@ mod tests {
         }
         for address in &got {
             assert!(pages.free(*address) && !pages.free(*address));
-            assert!(!memory.table(0).contains(*address, 1, false), "kernels lose what is freed");
+            assert!(!memory.table(0).contains(*address, 1, false), "kernels cannot access freed memory");
         }
         assert_eq!((heap.held(), used(&memory)), (0, BLOCK_BYTES));
         let again = pages.allocate(SLAB).unwrap();
         // SAFETY: just allocated.
-        assert_eq!(unsafe { *(again as *const u8) }, 0, "what is given out again is zero");
-        assert!(!pages.free(block), "the books are not a kernel's to free");
+        assert_eq!(unsafe { *(again as *const u8) }, 0, "reallocated memory is zero");
+        assert!(!pages.free(block), "a kernel cannot free the heap's metadata");
     }
 
     #[test]
@@ -401,7 +402,7 @@ mod tests {
         let pages = heap.of_device().unwrap().pages;
         heap.set_limit(3 * MIB);
         let first = pages.allocate(SLAB).unwrap();
-        assert!(pages.allocate(SLAB).is_some(), "the limit is in whole slabs");
+        assert!(pages.allocate(SLAB).is_some(), "the limit is rounded up to whole slabs");
         assert_eq!(pages.allocate(1), None);
         assert!(pages.free(first));
         assert!(pages.allocate(1).is_some());
@@ -426,7 +427,7 @@ mod tests {
         heap.clear();
         assert!(!memory.table(0).contains(kept, 1, true));
         assert_eq!(used(&memory), 0);
-        assert!(heap.of_device().is_some(), "and there is a heap again");
+        assert!(heap.of_device().is_some(), "the heap is recreated after a reset");
     }
 
     #[test]
@@ -438,6 +439,6 @@ mod tests {
             assert!(pages.free(*address));
         }
         let state = heap.state.lock();
-        assert_eq!(state.as_ref().map(|region| region.holes.len()), Some(1), "holes grow together");
+        assert_eq!(state.as_ref().map(|region| region.holes.len()), Some(1), "adjacent holes are merged");
     }
 }

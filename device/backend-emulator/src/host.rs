@@ -1,18 +1,18 @@
-//! What a software GPU has to know of its machine.
+//! Properties of the host machine that a software GPU depends on.
 //!
-//! A process that is confined cannot read the machine's files any more: its caller looks first and passes the result on.
+//! A sandboxed process cannot read the machine's files, so they are read before the process enters its sandbox.
 
 use std::fs::File;
 use std::sync::Arc;
 
-/// The machine, as far as a software GPU depends on it.
+/// Resources of the host machine.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Bytes of memory.
     pub memory: u64,
-    /// Processors that this process may use.
+    /// Number of CPUs that this process may use.
     pub threads: usize,
-    /// `/proc/self/pagemap`, which shows what pages were never written. Without it all pages count as written.
+    /// `/proc/self/pagemap`, which shows which pages were never written. Without it all pages count as written.
     pub pages: Option<Arc<File>>,
 }
 

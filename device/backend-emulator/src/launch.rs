@@ -1,4 +1,4 @@
-//! Running commands: copies and fills on host memory that is device memory, kernels on the emulator.
+//! Executes commands: copies and fills in host memory, which serves as device memory, and kernels on the emulator.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,12 +21,12 @@ use crate::observation::Observation;
 use crate::stream::{Work, refuse};
 use crate::value_wait::{FIRST_TOKEN, ValueWaits};
 
-/// One emulated GPU; its threads start with its first kernel.
+/// One emulated GPU. Its threads start with its first kernel.
 pub(crate) struct Engine {
     pub(crate) arch: Arch,
     threads: usize,
     gpu: OnceLock<Gpu>,
-    /// The stack limit a program has set; 0 for the device's own.
+    /// The stack limit that the program has set; 0 for the device's default.
     pub(crate) stack_bytes: AtomicU64,
     pub(crate) heap: Arc<DeviceHeap>,
     pub(crate) counting: Counting,
@@ -45,8 +45,8 @@ impl Engine {
         }
     }
 
-    /// The heap for a kernel that may ask the host for memory. Its books are in the device's block, if the kernel takes one,
-    /// else in its module.
+    /// The heap for a kernel that may request memory from the host. Its metadata is in the device's block if the kernel has the
+    /// hidden heap argument, else in the kernel's module.
     fn heap_for(&self, module: ModuleId, kernel: &LoadedKernel) -> Option<Heap> {
         let takes = |kind: ArgKind| kernel.kernel.has_arg(&kind);
         if takes(ArgKind::HiddenHeapV1) {
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// How many processors the device has the use of.
+    /// Number of CPUs that the device uses.
     fn threads(&self) -> usize {
         self.threads.max(1)
     }
@@ -72,25 +72,25 @@ impl Engine {
     }
 }
 
-/// Everything a command may touch.
+/// Executes commands; holds all the state they access.
 pub(crate) struct Runner {
     pub(crate) memory: Arc<Memory>,
     pub(crate) modules: Arc<Mutex<Modules>>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) watchdog: Option<Duration>,
-    /// Ends the kernels that run now; replaced when the device is reset.
+    /// Cancels the running kernels when set; replaced when the device is reset.
     pub(crate) cancel: Mutex<Arc<AtomicBool>>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
-    /// Where kernels print, and where they complain.
+    /// Sinks for kernel output and for kernel error messages.
     pub(crate) outputs: OnceLock<(Output, Output)>,
     pub(crate) observation: Option<Observation>,
     pub(crate) waits: Arc<ValueWaits>,
-    /// Where launches wait for their time, if the devices are shared with other sessions.
+    /// Throttles launches, if the devices are shared with other sessions.
     pub(crate) gate: Option<Gate>,
 }
 
 impl Runner {
-    /// Finds what is wrong with a command before it is queued.
+    /// Validates a command before it is queued.
     pub(crate) fn check(&self, command: &Command) -> Result<(), DeviceError> {
         let memory = &self.memory;
         let region = |at: &Pitched, extent: &Extent| memory.check(at.address, at.span(extent)?);
@@ -111,7 +111,9 @@ impl Runner {
             Command::Read { source, bytes, .. } => memory.check(*source, *bytes),
             Command::WriteRect { destination, pitch, width, height, data } => {
                 if Some(data.len() as u64) != width.checked_mul(*height) {
-                    return Err(DeviceError::invalid_value("the data does not fill the rectangle"));
+                    return Err(DeviceError::invalid_value(
+                        "the size of the data differs from the size of the rectangle",
+                    ));
                 }
                 rect(*destination, *pitch, *width, *height)
             }
@@ -125,7 +127,9 @@ impl Runner {
             }
             Command::WriteBox { to, extent, data } => {
                 if Some(data.len() as u64) != extent.volume() {
-                    return Err(DeviceError::invalid_value("the data does not fill the box"));
+                    return Err(DeviceError::invalid_value(
+                        "the size of the data differs from the volume of the box",
+                    ));
                 }
                 region(to, extent)
             }
@@ -137,18 +141,20 @@ impl Runner {
             Command::FillBox { to, extent, width, .. } => {
                 check_element(*width)?;
                 if !extent.width.is_multiple_of(u64::from(*width)) {
-                    return Err(DeviceError::invalid_value("a row that ends inside an element"));
+                    return Err(DeviceError::invalid_value(
+                        "the row width is not a multiple of the element width",
+                    ));
                 }
                 region(to, extent)
             }
             Command::WaitValue(wait) => {
                 if !wait.address.is_multiple_of(wait.bytes()) {
-                    return Err(DeviceError::invalid_value("a value that is not aligned"));
+                    return Err(DeviceError::invalid_value("the address of a value wait is not aligned"));
                 }
                 memory.check(wait.address, wait.bytes())
             }
             Command::HostFunction { token } if *token >= FIRST_TOKEN => {
-                Err(DeviceError::invalid_value(format!("host function {token:#x}")))
+                Err(DeviceError::invalid_value(format!("host function token {token:#x} is reserved")))
             }
             Command::RecordEvent(_) | Command::WaitEvent(_) | Command::HostFunction { .. } => Ok(()),
         }
@@ -185,7 +191,7 @@ impl Runner {
         let stack = engine.stack_bytes.load(Ordering::Relaxed);
         dispatch.stack_bytes = u32::try_from(stack).ok().filter(|stack| *stack > 0);
         let observation = self.observation.as_ref().map(|observation| Arc::clone(&observation.observer));
-        // Whoever started the worker to look at its kernels comes first.
+        // An observation that the operator configured takes precedence over the client's counters.
         dispatch.observer = observation.or_else(|| engine.counting.observer());
         match engine.gpu().launch(&dispatch) {
             Ok(_) => Ok(()),
@@ -193,7 +199,7 @@ impl Runner {
         }
     }
 
-    /// Copies rows to packed rows and hands them over.
+    /// Packs the rows of a box and passes them to the sink.
     fn read_box(&self, from: Pitched, extent: Extent, sink: ReadSink) {
         let mut packed = Vec::with_capacity(extent.volume().unwrap_or(0) as usize);
         for row in from.rows_of(extent) {
@@ -230,7 +236,7 @@ impl Runner {
     }
 
     fn write(&self, destination: u64, data: &[u8]) {
-        // SAFETY: as for `copy`; `data` is memory of this process outside the arena.
+        // SAFETY: as for `copy`; `data` is a buffer of this process outside the arena, so the ranges do not overlap.
         unsafe { self.memory.bytes_mut(destination, data.len() as u64) }.copy_from_slice(data);
     }
 
@@ -279,7 +285,7 @@ impl Work for Runner {
             gate.seat().count_launch(device);
         }
         let result = self.execute(device, command, None, Some(&helpers));
-        // Of all processors of the device, what share of the time was used.
+        // CPU time divided by the number of the device's threads is the device time used.
         let used = limits::thread_time().saturating_sub(before) + helpers.load(Ordering::Relaxed);
         gate.seat().charge(device, begun, used / self.engines[device as usize].threads() as u64);
         result
@@ -303,7 +309,7 @@ impl Work for Runner {
 }
 
 impl Runner {
-    /// Runs a command to its end, on this thread and on those that help.
+    /// Runs a command to completion, on this thread and on helper threads.
     fn execute(
         &self,
         device: u32,
@@ -312,7 +318,7 @@ impl Runner {
         helpers: Option<&Arc<AtomicU64>>,
     ) -> Result<(), Failure> {
         if let Some(fault) = fault {
-            // Only what owes its sink an answer is left to do.
+            // After a fault nothing runs, but the sink of a read must still be called.
             let _ = refuse(command, fault.clone());
             return Ok(());
         }
@@ -341,7 +347,7 @@ impl Runner {
             Command::ReadBox { from, extent, sink } => self.read_box(from, extent, sink),
             Command::CopyBox { to, from, extent } => self.copy_box(to, from, extent),
             Command::FillBox { to, extent, value, width } => self.fill_box(to, extent, value, width),
-            // The scheduler's own.
+            // The scheduler handles these itself.
             Command::RecordEvent(_)
             | Command::WaitEvent(_)
             | Command::WaitValue(_)
@@ -355,6 +361,6 @@ fn check_element(width: u32) -> Result<(), DeviceError> {
     if [1, 2, 4].contains(&width) {
         Ok(())
     } else {
-        Err(DeviceError::invalid_value(format!("a fill of width {width}")))
+        Err(DeviceError::invalid_value(format!("invalid fill width {width}: it must be 1, 2 or 4 bytes")))
     }
 }

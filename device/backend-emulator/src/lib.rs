@@ -1,7 +1,7 @@
-//! Software GPUs behind the worker's [`backend::Device`]: streams, memory and modules around the emulator.
+//! Back end for software GPUs: implements [`backend::Device`] with streams, memory and modules around the emulator.
 //!
-//! Owns order (what may run when), addresses (what is mapped where) and the description of each model; refuses to know of
-//! instructions, which are the emulator's, and of clients, which are the worker's.
+//! Responsible for scheduling, the address space and the description of each GPU model. The emulator executes instructions; the
+//! worker handles clients.
 
 mod counting;
 mod device;

@@ -1,7 +1,7 @@
-//! The address space of a session: a reserved arena, committed where the session has memory.
+//! The address space of a session: a reserved address range (arena) in which allocations are committed.
 //!
-//! A device address is a host address. Kernels see exactly the ranges in the emulator's table; the pages around them are
-//! a second line of defence. Owns the accounting against each device's quota.
+//! A device address is a host address. The emulator's memory table lists exactly the ranges that kernels may access; inaccessible
+//! pages around them are a second line of defence. Also does the accounting against each device's quota.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -25,22 +25,22 @@ use crate::foreign::Foreign;
 
 /// Addresses of allocations are multiples of this.
 pub(crate) const GRANULARITY: u64 = 4096;
-/// Pages are committed in pieces of this size, so that a hundred thousand small allocations do not make as many mappings.
+/// Pages are committed in chunks of this size, so that a hundred thousand small allocations do not need as many mappings.
 const CHUNK: u64 = 2 << 20;
-/// Kernels may touch an allocation up to a multiple of this past its size, as on the hardware, where no allocation is finer.
+/// Kernels may access an allocation up to its size rounded up to this, as on hardware, where it is the smallest granularity.
 const SLACK: u64 = 256;
-/// Allocations from this size on ask for huge pages.
+/// Minimum size of allocations that use huge pages.
 const HUGE: u64 = 2 * CHUNK;
-/// How often a wait for memory that is leaving is questioned.
+/// Interval at which a wait for pending unmaps checks whether to give up.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Sizes to try when the range that was asked for is taken, largest first.
+/// Arena sizes to try if the requested range is not free, largest first.
 const ARENA_BYTES: &[u64] = &[1 << 42, 1 << 40, 1 << 38, 1 << 36];
 
-/// A reserved range of addresses without memory.
+/// A reserved address range without committed memory.
 #[derive(Debug)]
 struct Reservation {
     arena: Arena,
-    /// A page that is missing in it ends a kernel, not the session's process.
+    /// Turns a page fault in the range into a kernel fault instead of a crash of the session process.
     watch: Option<Watch>,
 }
 
@@ -60,10 +60,10 @@ impl Reservation {
             {
                 continue;
             }
-            // One chunk more, so that a base of the kernel's choice can be aligned.
+            // One chunk more, so that a base chosen by the kernel can be aligned.
             let (length, fixed) =
                 if base == 0 { (bytes + CHUNK, 0) } else { (bytes, libc::MAP_FIXED_NOREPLACE) };
-            // SAFETY: a fresh anonymous mapping; NOREPLACE keeps it off anything that exists.
+            // SAFETY: a new anonymous mapping; MAP_FIXED_NOREPLACE protects existing mappings.
             let got = unsafe {
                 libc::mmap(
                     base as *mut libc::c_void,
@@ -79,25 +79,25 @@ impl Reservation {
             }
             let got = got as u64;
             if base != 0 && got != base {
-                // SAFETY: just mapped by a kernel too old to know NOREPLACE; nobody else knows the address.
+                // SAFETY: just mapped by an old kernel that ignores MAP_FIXED_NOREPLACE; no other code has the address.
                 unsafe { libc::munmap(got as *mut libc::c_void, length as usize) };
                 continue;
             }
             let arena = Arena { base: got.next_multiple_of(CHUNK), bytes };
-            // SAFETY: the addresses are this reservation's, and all that is ever put there is memory of kernels.
+            // SAFETY: this reservation owns the addresses, and only kernel memory is ever mapped there.
             let watch = unsafe { Watch::new(arena.base, arena.bytes) };
             return Ok(Reservation { arena, watch });
         }
-        Err(DeviceError::out_of_memory("no address range for the session could be reserved"))
+        Err(DeviceError::out_of_memory("cannot reserve an address range for the session"))
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // First, since the addresses are anyone's afterwards.
+        // Before the munmap, because other mappings may use the addresses afterwards.
         drop(self.watch.take());
-        // SAFETY: the range is ours; allocations in it end with the session. The unaligned edges, which are inaccessible,
-        // stay reserved until the process ends.
+        // SAFETY: this reservation owns the range, and allocations in it end with the session. The unaligned edges, which are
+        // inaccessible, stay reserved until the process exits.
         unsafe { libc::munmap(self.arena.base as *mut libc::c_void, self.arena.bytes as usize) };
     }
 }
@@ -107,7 +107,7 @@ struct Allocation {
     bytes: u64,
     device: u32,
     kind: MemoryKind,
-    /// `unmap` was called, but earlier work may still use it.
+    /// `unmap` was called, but earlier work may still use the allocation.
     leaving: bool,
     backing: Backing,
 }
@@ -118,26 +118,27 @@ impl Allocation {
     }
 }
 
-/// What is behind the addresses of an allocation.
+/// Memory that backs the addresses of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
-    /// Pages of its own, in the device's account.
+    /// Private pages, charged to the device.
     Pages,
     /// Memory outside the arena.
     Foreign,
-    /// A mapping of physical memory from `offset` on, which has the account. Kernels may use the `visible` bytes.
+    /// A mapping of physical memory, starting at `offset`. The physical memory is charged, not the mapping. Kernels may access the
+    /// first `visible` bytes.
     Physical { id: MemoryId, offset: u64, visible: u64 },
 }
 
 #[derive(Debug, Default)]
 struct State {
     allocations: BTreeMap<u64, Allocation>,
-    /// How many allocations touch each committed chunk.
+    /// Number of allocations in each committed chunk.
     chunks: HashMap<u64, u32>,
     foreign: Foreign,
     accounts: Accounts,
     physical: HashMap<MemoryId, Physical>,
-    /// Files that took the place of pages, by the address of the allocation.
+    /// Files that replaced the pages of shared allocations, by the allocation's address.
     moved: HashMap<u64, std::fs::File>,
 }
 
@@ -145,9 +146,9 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Memory {
     reservation: Reservation,
-    /// The ranges kernels may touch, for each device.
+    /// The ranges that kernels may access, per device.
     tables: Vec<Arc<Table>>,
-    /// Held for reading while a command runs, for writing while pages move.
+    /// Held for reading while a command runs, and for writing while pages are moved to a file.
     pub(crate) still: RwLock<()>,
     quotas: Vec<u64>,
     totals: Vec<u64>,
@@ -158,8 +159,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Reserves the arena, at `wanted` if that is free here. One quota and total per device; other sessions may have seats at the
-    /// same allowance.
+    /// Reserves the arena, at `wanted` if that is free. There is one quota and one total per device; the seat's limit is shared with
+    /// other sessions.
     pub(crate) fn new(
         wanted: Option<Arena>,
         quotas: Vec<u64>,
@@ -184,12 +185,12 @@ impl Memory {
         self.reservation.arena
     }
 
-    /// The ranges kernels of a device may touch.
+    /// The ranges that kernels of a device may access.
     pub(crate) fn table(&self, device: u32) -> &Arc<Table> {
         &self.tables[device as usize]
     }
 
-    /// Lets kernels of every device touch a range.
+    /// Grants the kernels of every device access to a range.
     pub(crate) fn allow(&self, start: u64, bytes: u64, access: Access) -> Result<(), DeviceError> {
         for (index, table) in self.tables.iter().enumerate() {
             if let Err(error) = table.insert(start, bytes, access) {
@@ -202,14 +203,14 @@ impl Memory {
         Ok(())
     }
 
-    /// Forbids them the range that starts here.
+    /// Revokes the access of every device to the range that starts at `start`.
     pub(crate) fn forbid(&self, start: u64) {
         for table in &self.tables {
             table.remove(start);
         }
     }
 
-    /// Lets the other devices touch what a module of one has put into its table.
+    /// Grants the other devices access to the ranges that a module has entered into its device's table.
     pub(crate) fn show_module(&self, device: u32, base: u64, bytes: u64) -> Result<(), DeviceError> {
         for range in self.table(device).within(base, bytes) {
             self.table(device).remove(range.start);
@@ -223,7 +224,7 @@ impl Memory {
         &self.tables
     }
 
-    /// Waits until no earlier owner of a range is still leaving, or `give_up` says that waiting is vain.
+    /// Waits until all pending unmaps of a range have taken effect, or until `give_up` returns true.
     pub(crate) fn wait_for(&self, address: u64, bytes: u64, give_up: impl Fn() -> bool) {
         let end = address.saturating_add(bytes);
         let mut state = self.state.lock();
@@ -236,7 +237,7 @@ impl Memory {
         }
     }
 
-    /// Commits `bytes` at `address`.
+    /// Commits `bytes` at `address` and grants kernels access.
     pub(crate) fn map(
         &self,
         device: u32,
@@ -249,23 +250,23 @@ impl Memory {
         self.allow(address, visible, Access::ReadWrite).inspect_err(|_| self.unmap(address))
     }
 
-    /// Commits memory for a module, whose loader says what kernels may do with it.
+    /// Commits memory for a module. The module loader sets the access rights.
     pub(crate) fn map_module(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         self.commit(device, MemoryKind::Device, address, bytes)
     }
 
-    /// Puts memory at an address outside the arena. It is the host's, and no device's memory is used for it.
+    /// Maps memory at an address outside the arena. It counts as host memory, not against a device's quota.
     pub(crate) fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
         if device as usize >= self.quotas.len() {
             return Err(DeviceError::invalid_device(device));
         }
         let refused = |why: &dyn std::fmt::Display| {
-            DeviceError::invalid_value(format!("{bytes} bytes at {address:#x} cannot be put there: {why}"))
+            DeviceError::invalid_value(format!("cannot map {bytes} bytes at {address:#x}: {why}"))
         };
         let arena = self.arena();
         let end = address.saturating_add(bytes);
         if end > arena.base && address < arena.base + arena.bytes {
-            return Err(refused(&"the arena is there"));
+            return Err(refused(&"the range overlaps the arena"));
         }
         let mut state = self.state.lock();
         self.allow(address, bytes, Access::ReadWrite).map_err(|error| refused(&error))?;
@@ -312,12 +313,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes a range from new work; [`Memory::unmap`] follows when old work has ended.
+    /// Marks an allocation as freed, so that new work cannot use it. [`Memory::unmap`] follows when earlier work has ended.
     pub(crate) fn leave(&self, address: u64) -> Result<(), DeviceError> {
         self.start_leaving(address, |backing| !matches!(backing, Backing::Physical { .. }))
     }
 
-    /// The same for a mapping of physical memory.
+    /// Like [`Memory::leave`], but for a mapping of physical memory.
     pub(crate) fn leave_mapping(&self, address: u64) -> Result<(), DeviceError> {
         self.start_leaving(address, |backing| matches!(backing, Backing::Physical { .. }))
     }
@@ -333,7 +334,7 @@ impl Memory {
         }
     }
 
-    /// Gives a leaving range back.
+    /// Unmaps a range that [`Memory::leave`] has marked.
     pub(crate) fn unmap(&self, address: u64) {
         let mut state = self.state.lock();
         self.forbid(address);
@@ -341,7 +342,7 @@ impl Memory {
         self.left.notify_all();
     }
 
-    /// Gives everything of a device back, but not the host's memory that it sees. Nothing may run.
+    /// Frees all memory of a device, except host memory that it can access. No work may be running.
     pub(crate) fn clear(&self, device: u32) {
         let mut state = self.state.lock();
         let gone: Vec<u64> =
@@ -354,12 +355,12 @@ impl Memory {
         self.left.notify_all();
     }
 
-    /// Books bytes of a device that lie outside the arena; false if it has not that many.
+    /// Charges a device for memory outside the arena; false if it does not have that much.
     pub(crate) fn take(&self, device: u32, bytes: u64) -> bool {
         self.state.lock().accounts.book(device, bytes).is_ok()
     }
 
-    /// Returns what [`Memory::take`] booked.
+    /// Releases bytes that [`Memory::take`] has charged.
     pub(crate) fn give(&self, device: u32, bytes: u64) {
         self.state.lock().accounts.give_back(device, bytes);
     }
@@ -371,7 +372,7 @@ impl Memory {
         Ok(MemoryUse { free: state.accounts.free(device), total: self.totals[at], used })
     }
 
-    /// Fails unless all of the range is memory of one allocation or of a module.
+    /// Fails unless the whole range lies in one allocation, in adjacent mappings or in a module.
     pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
         if bytes == 0 {
             return Ok(());
@@ -392,7 +393,7 @@ impl Memory {
             if end <= found.end {
                 return Ok(());
             }
-            // Mappings that follow one another are one range; allocations never are.
+            // Adjacent mappings count as one range; adjacent allocations do not.
             if !owner.is_some_and(|(_, it)| matches!(it.backing, Backing::Physical { .. })) {
                 return Err(illegal());
             }
@@ -400,12 +401,12 @@ impl Memory {
         }
     }
 
-    /// The bytes of a range that was checked, for reading.
+    /// The bytes of a checked range, for reading.
     ///
     /// # Safety
-    /// The range must have passed [`Memory::check`] and stay mapped while the slice lives: work is queued only after the
-    /// check, and `unmap` waits for queued work. Other streams may write the bytes meanwhile if the program races, which is
-    /// its own business as on a GPU; no reference to them outlives a copy.
+    /// The range must have passed [`Memory::check`] and must stay mapped while the slice lives: work is queued only after the
+    /// check, and `unmap` waits for queued work. If the program has a data race, other streams may write the bytes meanwhile,
+    /// as on a GPU; no reference to the bytes outlives the copy.
     pub(crate) unsafe fn bytes(&self, address: u64, bytes: u64) -> &[u8] {
         if bytes == 0 {
             return &[];
@@ -414,7 +415,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(address as *const u8, bytes as usize) }
     }
 
-    /// The same for writing.
+    /// Like [`Memory::bytes`], but for writing.
     ///
     /// # Safety
     /// As for [`Memory::bytes`].
@@ -445,7 +446,7 @@ impl State {
         }
         runs.extend(fresh);
         for (start, end) in runs {
-            // SAFETY: the chunks lie in our reservation and nobody uses them yet.
+            // SAFETY: the chunks lie in our reservation, and nothing uses them yet.
             let failed = unsafe {
                 libc::mprotect(
                     start as *mut libc::c_void,
@@ -455,21 +456,21 @@ impl State {
             };
             if failed != 0 {
                 return Err(format!(
-                    "{} bytes of host memory: {}",
+                    "cannot commit {} bytes of host memory: {}",
                     end - start,
                     std::io::Error::last_os_error()
                 ));
             }
         }
         if span >= HUGE {
-            // Chunks are as large as huge pages: a fault then brings 2 MiB instead of 4 KiB. Only advice.
+            // Chunks have the size of huge pages, so a page fault maps 2 MiB instead of 4 KiB. Only a hint, so errors are ignored.
             // SAFETY: the range was just made accessible.
             unsafe { libc::madvise(address as *mut libc::c_void, span as usize, libc::MADV_HUGEPAGE) };
         }
         Ok(())
     }
 
-    /// Drops an allocation: its account, its pages, its chunks.
+    /// Removes an allocation: its charge, its pages and its references to chunks.
     fn forget(&mut self, address: u64) {
         let Some(it) = self.allocations.remove(&address) else { return };
         match it.backing {
@@ -482,14 +483,14 @@ impl State {
             self.accounts.give_back(it.device, span);
         }
         self.take_file_away(address, span);
-        // SAFETY: the pages are this allocation's own, and no work that may touch them is left.
+        // SAFETY: the pages belong to this allocation only, and all work that may access them has ended.
         unsafe { libc::madvise(address as *mut libc::c_void, span as usize, libc::MADV_DONTNEED) };
         for chunk in chunks(address, span) {
             let Some(count) = self.chunks.get_mut(&chunk) else { continue };
             *count -= 1;
             if *count == 0 {
                 self.chunks.remove(&chunk);
-                // No allocation touches the chunk any more.
+                // No allocation uses the chunk any more.
                 reserve(chunk, CHUNK);
             }
         }
@@ -527,7 +528,7 @@ mod tests {
             MemoryUse { free: 64 * MIB - 8192, total: 128 * MIB, used: 8192 }
         );
         memory.leave(at).unwrap();
-        assert!(memory.check(at, 1).is_err(), "freed memory takes no new work");
+        assert!(memory.check(at, 1).is_err(), "new work cannot use freed memory");
         memory.unmap(at);
         assert_eq!(memory.usage(0).unwrap().used, 0);
         memory.map(0, MemoryKind::Device, at, 5000).unwrap();

@@ -1,16 +1,16 @@
-//! The GPUs that can be emulated, and what each one says of itself.
+//! GPU models that can be emulated, with the properties and attributes they report.
 
 use backend::DeviceInfo;
 use hip_api::types::*;
 
-/// One kind of GPU.
+/// One GPU model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// What people type: `mi300x`.
+    /// Name used in options, such as `mi300x`.
     pub key: &'static str,
-    /// What the vendor's driver calls it.
+    /// Marketing name, as the vendor's driver reports it.
     pub name: &'static str,
-    /// The processor, without features.
+    /// The processor without target features, such as `gfx942`.
     pub processor: &'static str,
     pub memory_bytes: u64,
     pub compute_units: u32,
@@ -20,11 +20,11 @@ pub struct Model {
     pub memory_bus_bits: u32,
     pub l2_bytes: u32,
     pub pci_chip: u32,
-    /// Shares its memory with a CPU.
+    /// The GPU shares its memory with a CPU (APU).
     pub integrated: bool,
 }
 
-/// One row a model, in the units people know: GiB, MHz, MiB of L2 (of one die, which is what HIP tells).
+/// One row per model, in GiB, MHz and MiB. L2 is the size of one die, which is what HIP reports.
 macro_rules! models {
     ($($key:literal $name:literal $processor:literal $gib:literal GiB $units:literal CUs $xccs:literal XCCs $clock:literal MHz
        $memory_clock:literal MHz $bus:literal bits $l2:literal MiB $chip:literal $integrated:literal)*) => {
@@ -45,7 +45,7 @@ macro_rules! models {
     };
 }
 
-/// Every model, the default first. Of an MI250X a program sees each die as a device of its own, so this is one of the two.
+/// All models, the default first. A program sees each die of an MI250X as a separate device, so the row describes one of the two.
 #[rustfmt::skip]
 pub const MODELS: &[Model] = models! {
 //   key      name                  processor memory   units   dies    clock    memory's bus       L2    PCI    shares the host's memory
@@ -56,30 +56,29 @@ pub const MODELS: &[Model] = models! {
     "mi250x" "AMD Instinct MI250X" "gfx90a"   64 GiB  110 CUs 1 XCCs  1700 MHz 1600 MHz 4096 bits 8 MiB 0x7408 false
 };
 
-/// The stack a work-item of a kernel with calls gets unless `hipLimitStackSize` says otherwise.
+/// Stack size of a work-item in kernels with function calls, unless `hipLimitStackSize` was set.
 pub const DEFAULT_STACK_BYTES: u64 = 1024;
 const LDS_BYTES: i32 = 65536;
-/// HIP 7.0, as `hipRuntimeGetVersion` writes it.
+/// HIP 7.0, in the format of `hipRuntimeGetVersion`.
 const RUNTIME_VERSION: i32 = 70_051_831;
 
 impl Model {
-    /// The model of that name, in any case.
+    /// Finds a model by its key, ignoring case.
     pub fn find(key: &str) -> Option<&'static Model> {
         MODELS.iter().find(|model| model.key.eq_ignore_ascii_case(key))
     }
 
-    /// The usual model for a processor (`gfx90a`, `gfx942`).
+    /// The default model for a processor (`gfx90a`, `gfx942`).
     pub fn for_processor(processor: &str) -> Option<&'static Model> {
         MODELS.iter().find(|model| model.processor == processor)
     }
 
-    /// The target with its features, as `gcnArchName` has it.
+    /// The target ID with its features, in the format of `gcnArchName`.
     pub fn isa(&self) -> String {
         format!("{}:sramecc+:xnack-", self.processor)
     }
 
-    /// Everything HIP can be asked about device `ordinal` of this model with `memory` bytes, of which a session may use
-    /// `quota`.
+    /// Everything that HIP reports about device `ordinal` of this model with `memory` bytes, of which a session may use `quota`.
     pub fn describe(&self, ordinal: u32, memory: u64, quota: u64) -> DeviceInfo {
         let properties = self.properties(ordinal, memory);
         let attributes = self.attributes(&properties);
@@ -263,8 +262,8 @@ fn write_text<const N: usize>(field: &mut [c_char; N], text: &str) {
     }
 }
 
-/// Bits in the order of the header: every atomic, double, warp vote and shuffle, system fences and 3-D grids; no funnel
-/// shift, no extended barriers, no surfaces, no dynamic parallelism.
+/// Feature bits in the order of the header: all atomics, doubles, warp vote and shuffle, system fences and 3-D grids; no
+/// funnel shift, no extended barriers, no surfaces, no dynamic parallelism.
 const ARCH_FLAGS: hipDeviceArch_t = hipDeviceArch_t(0x97ff);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Loaded code objects and their kernels, by minted number.
+//! Loaded code objects and their kernels, by ID.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// Parses, places and relocates an image at `base`.
+    /// Parses an image, loads it at `base` and relocates it.
     pub(crate) fn load(
         &mut self,
         memory: &Memory,
@@ -38,11 +38,11 @@ impl Modules {
             return Err(DeviceError::invalid_handle(format!("module {id:#x} exists already")));
         }
         let object = CodeObject::parse(Arc::from(image)).map_err(|error| {
-            DeviceError::new(hipErrorInvalidImage, format!("not a usable code object: {error}"))
+            DeviceError::new(hipErrorInvalidImage, format!("invalid code object: {error}"))
         })?;
         memory.map_module(device, base, object.load_size())?;
         let bytes = object.load_size();
-        // SAFETY: the range was just mapped for this module alone; it is unmapped only after the module is unloaded and all
+        // SAFETY: the range was just mapped for this module only; it is unmapped only after the module is unloaded and all
         // work has ended.
         let loaded = unsafe { Module::load(object, arch, base, memory.table(device)) };
         match loaded {
@@ -62,13 +62,13 @@ impl Modules {
         }
     }
 
-    /// Takes a module from new work. When old work has ended, its kernels are forgotten with [`Modules::forget`] and its memory
-    /// is given back with [`release`].
+    /// Removes a module, so that new work cannot use it. When earlier work has ended, the caller must remove its kernels with
+    /// [`Modules::forget`] and free its memory with [`release`].
     pub(crate) fn unload(&mut self, id: ModuleId) -> Result<Loaded, DeviceError> {
         self.modules.remove(&id).ok_or_else(|| unknown_module(id))
     }
 
-    /// Forgets the kernels of an unloaded module. Their numbers may be those of others by now.
+    /// Removes the kernels of an unloaded module. Compares kernels by pointer, because their IDs may have been reused.
     pub(crate) fn forget(&mut self, loaded: &Loaded) {
         let is_its = |kernel: &Arc<LoadedKernel>| {
             loaded.module.kernel(kernel.name()).is_some_and(|own| Arc::ptr_eq(own, kernel))
@@ -101,7 +101,7 @@ impl Modules {
         Ok(())
     }
 
-    /// Notes modules and functions.
+    /// Records modules and functions; identical code objects are stored once.
     pub(crate) fn capture(&self, inventory: &mut Inventory) {
         let mut images: HashMap<Arc<[u8]>, usize> = HashMap::new();
         for (id, loaded) in &self.modules {
@@ -122,20 +122,20 @@ impl Modules {
         }));
     }
 
-    /// Whether a kernel may be launched: one of a module that is unloaded may not, though earlier launches still find it.
+    /// Fails unless a kernel may be launched. A kernel of an unloaded module may not, although queued launches still find it.
     pub(crate) fn check(&self, id: FunctionId) -> Result<(), DeviceError> {
         let found = self.functions.get(&id).filter(|(module, _)| self.modules.contains_key(module));
         found.map(drop).ok_or_else(|| unknown_function(id))
     }
 
-    /// A kernel and the module it is of.
+    /// Looks up a kernel and its module.
     pub(crate) fn function(&self, id: FunctionId) -> Result<(ModuleId, Arc<LoadedKernel>), DeviceError> {
         let found = self.functions.get(&id).map(|(module, kernel)| (*module, Arc::clone(kernel)));
         found.ok_or_else(|| unknown_function(id))
     }
 }
 
-/// Gives the memory of an unloaded module back.
+/// Frees the memory of an unloaded module.
 pub(crate) fn release(memory: &Memory, loaded: &Loaded) {
     for table in memory.tables() {
         loaded.module.unload(table);

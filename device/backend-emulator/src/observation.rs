@@ -1,4 +1,4 @@
-//! Observing the kernels of a session: what was asked for, and the files the answers go to.
+//! Observation of a session's kernels (trace, profile, check): its configuration and output files.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,24 +11,24 @@ use hip_api::types::hipErrorInvalidValue;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// What to observe. Several sessions may be given the same one: traces are appended, and each session has result files of its own.
+/// What to observe. Several sessions may share one configuration: traces are appended, and each session writes a separate result file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObserveConfig {
-    /// Only kernels whose name contains this.
+    /// Observes only kernels whose name contains this.
     pub kernel: Option<String>,
-    /// Only this one of their launches, from 0.
+    /// Observes only the launch with this index, starting at 0.
     pub launch: Option<u64>,
     pub trace: Option<TraceConfig>,
-    /// Count what kernels execute.
+    /// Counts what kernels execute.
     pub profile: bool,
-    /// Look for races and stray accesses. Kernels run on one thread then, so that the same is found every time.
+    /// Detects races and invalid accesses. Kernels then run on one thread, so that results are reproducible.
     pub check: bool,
-    /// Where each session leaves `PID.json` when it ends.
+    /// Folder to which each session writes `PID.json` when it ends.
     pub folder: PathBuf,
 }
 
-/// Which wave to trace, and where to.
+/// The wave to trace, and the output file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceConfig {
@@ -39,7 +39,7 @@ pub struct TraceConfig {
     pub file: PathBuf,
 }
 
-/// The files that a session writes, opened before its process is confined.
+/// Output files of a session, opened before its process enters the sandbox.
 #[derive(Debug)]
 pub struct ObserveFiles {
     trace: Option<File>,
@@ -55,27 +55,27 @@ impl ObserveFiles {
     }
 }
 
-/// What a session leaves behind.
+/// Results that a session writes to its file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
-    /// Kernels launched, launches looked at, and waves traced.
+    /// Numbers of kernel launches, of observed launches and of traced waves.
     pub launches: u64,
     pub looked_at: u64,
     pub traced: u64,
-    /// The profile, for people and for programs.
+    /// The profile as text and as JSON.
     pub profile_text: String,
     pub profile: serde_json::Value,
-    /// The same of the check, and how many problems it found.
+    /// The result of the check as text and as JSON, and the number of problems it found.
     pub check_text: String,
     pub check: serde_json::Value,
     pub problems: u64,
 }
 
-/// The observer of a session, and where it reports to.
+/// The observer of a session and its output file.
 pub(crate) struct Observation {
     pub(crate) observer: Arc<Observer>,
     path: PathBuf,
-    /// The file at `path`, if it is open.
+    /// The file at `path`, if it is already open.
     findings: Option<File>,
     told: Mutex<bool>,
 }
@@ -110,7 +110,7 @@ impl Observation {
         Ok(Observation { observer, path, findings, told: Mutex::new(false) })
     }
 
-    /// Writes down what was seen; once, whoever asks.
+    /// Writes the results. Only the first call has an effect.
     pub(crate) fn tell(&self) {
         let mut told = self.told.lock();
         if std::mem::replace(&mut *told, true) {
@@ -126,7 +126,7 @@ impl Observation {
                 None => std::fs::write(&self.path, text),
             });
         if let Err(error) = written {
-            tracing::error!("{} was not written: {error}", self.path.display());
+            tracing::error!("cannot write observation results to {}: {error}", self.path.display());
         }
     }
 

@@ -1,7 +1,7 @@
-//! What the streams of a session hold, and the rules between them.
+//! Queues of a session's streams, and the dependencies between them.
 //!
-//! Every stream counts its commands, and a command names the counts it needs of other streams. Owns what those are (null-stream
-//! rules, events, scopes of a wait); runs nothing.
+//! Every stream counts its commands. A dependency is a count that another stream must reach. This file computes the dependencies
+//! (null-stream rules, events, scopes of a wait); it runs nothing.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use backend::{Command, DeviceError, EventId, Scope, StreamId, Tag};
 use crate::event::{Event, Record};
 use crate::waiting::Waiting;
 
-/// Streams numbered up to this are the null streams of the devices.
+/// IDs up to this are reserved for the null streams of the devices.
 pub(crate) const LAST_NULL_STREAM: StreamId = 0xff;
 /// Copies and fills up to this size run on the caller's thread.
 const INLINE_BYTES: u64 = 256 << 10;
 
-/// How many commands of a stream have ended.
+/// Number of completed commands of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Progress(AtomicU64);
 
 impl Progress {
-    /// One more command has ended.
+    /// Counts one more completed command.
     pub(crate) fn advance(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
@@ -33,7 +33,7 @@ impl Progress {
     }
 }
 
-/// A place in a stream that something else waits for.
+/// Dependency on a position in a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) progress: Arc<Progress>,
@@ -46,13 +46,13 @@ impl Need {
     }
 }
 
-/// What a task does when its turn comes.
+/// Action of a task when it reaches the head of its stream.
 pub(crate) enum Job {
-    /// Everything but events and host functions.
+    /// Executes a command; all commands except events and host functions.
     Run(Command),
     Stamp(Arc<Record>),
     Host(u64),
-    /// Nothing: its needs were the point.
+    /// Does nothing; the task exists only for its dependencies.
     Wait,
 }
 
@@ -67,13 +67,13 @@ pub(crate) struct Task {
 
 pub(crate) struct Stream {
     pub(crate) device: u32,
-    /// Takes part in the null-stream rules.
+    /// The stream synchronizes with the null stream.
     pub(crate) blocking: bool,
     pub(crate) priority: i32,
     pub(crate) queue: VecDeque<Task>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) submitted: u64,
-    /// A thread has it, it waits for one in `ready`, or a host function has it.
+    /// A thread runs the stream, it is in `ready`, or it waits for a host function.
     pub(crate) busy: bool,
     pub(crate) destroyed: bool,
 }
@@ -99,12 +99,12 @@ pub(crate) struct Load {
 pub(crate) struct State {
     pub(crate) streams: HashMap<StreamId, Stream>,
     pub(crate) events: HashMap<EventId, Event>,
-    /// Streams that have not reached all that was submitted.
+    /// Streams with submitted work that has not completed.
     pub(crate) pending: HashSet<StreamId>,
-    /// Counts what was ever submitted.
+    /// Total number of submitted commands.
     pub(crate) submissions: u64,
     pub(crate) ready: VecDeque<StreamId>,
-    /// Streams whose head has unmet needs, and whoever waits for streams.
+    /// Streams whose head has unmet dependencies, and callbacks that wait for streams.
     pub(crate) waiting: Waiting,
     pub(crate) paused: HashMap<u64, StreamId>,
     pub(crate) sleeping: usize,
@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    /// What a new command of a stream waits for by the null-stream rules.
+    /// Dependencies of a new command of a stream according to the null-stream rules.
     pub(crate) fn needs_of(&self, id: StreamId) -> Vec<Need> {
         let Some(stream) = self.streams.get(&id) else { return Vec::new() };
         if id <= LAST_NULL_STREAM {
@@ -146,7 +146,7 @@ impl State {
         }
     }
 
-    /// Every place that must be reached before `scope` is idle; none if it is.
+    /// The positions that must be reached before `scope` is idle; empty if it is idle.
     pub(crate) fn needs_for(&self, scope: Scope) -> Result<Vec<Need>, DeviceError> {
         let mut needs = match scope {
             Scope::Stream(id) => {
@@ -177,7 +177,7 @@ impl State {
         self.pending.iter().filter_map(|id| self.streams.get(id))
     }
 
-    /// Counts a command as submitted to a stream, which must exist.
+    /// Counts a command as submitted. Fails if the stream does not exist.
     pub(crate) fn submit(&mut self, id: StreamId) -> Result<&mut Stream, DeviceError> {
         self.stream_mut(id)?;
         self.submissions += 1;
@@ -191,7 +191,7 @@ impl State {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.busy = true;
         let priority = stream.priority;
-        // Smaller numbers are more urgent; equals keep their order.
+        // Smaller numbers have higher priority; streams of equal priority keep their order.
         let place = self
             .ready
             .iter()

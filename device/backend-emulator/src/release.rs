@@ -1,23 +1,24 @@
-//! Memory that was freed and waits for the work before it.
+//! Batches of pending frees that wait for earlier work.
 //!
-//! Frees with nothing queued between them wait for the same work, so they wait together: a hundred thousand of them behind one
-//! kernel are one thing that waits.
+//! Frees without a command between them depend on the same work, so they share one batch: a hundred thousand frees after one
+//! kernel need only one waiter.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Addresses that may go together; `None` once they have gone.
+/// Addresses that are freed together; `None` once they have been freed.
 pub(crate) type Batch = Arc<Mutex<Option<Vec<u64>>>>;
 
-/// The youngest batch, and how much had been submitted when it was begun.
+/// The newest batch, and the submission count when it was started.
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
     youngest: Mutex<Option<(u64, Batch)>>,
 }
 
 impl Releases {
-    /// Adds an address that is to go after all that was submitted. A batch that is handed out is new, and somebody must wait for it.
+    /// Adds an address to be freed after all submitted work. Returns a batch if it is new; the caller must then free its addresses
+    /// once that work has ended.
     pub(crate) fn add(&self, submissions: u64, address: u64) -> Option<Batch> {
         let mut youngest = self.youngest.lock();
         if let Some((at, batch)) = &*youngest
@@ -45,6 +46,6 @@ mod tests {
         let later = releases.add(4, 0x3000).unwrap();
         assert_eq!(batch.lock().take(), Some(vec![0x1000, 0x2000]));
         assert_eq!(later.lock().take(), Some(vec![0x3000]));
-        assert!(releases.add(4, 0x4000).is_some(), "what has gone takes nothing along any more");
+        assert!(releases.add(4, 0x4000).is_some(), "a freed batch accepts no more addresses");
     }
 }

@@ -1,4 +1,4 @@
-//! Taking a session off the software GPUs, and putting one on: their parts, asked in turn.
+//! Saves and restores the state of a session's software GPUs, component by component.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,9 @@ impl Snapshot for Emulator {
     fn capture(&self) -> Result<Inventory, DeviceError> {
         let runner = self.scheduler.work();
         if runner.observation.is_some() || runner.engines.iter().any(|engine| engine.counting.is_on()) {
-            return Err(DeviceError::not_supported("what its kernels do is being observed"));
+            return Err(DeviceError::not_supported(
+                "the session's kernels are being traced, profiled, checked or counted",
+            ));
         }
         let mut inventory = Inventory::default();
         self.scheduler.capture(&mut inventory)?;
@@ -35,7 +37,7 @@ impl Snapshot for Emulator {
             Holding::Memory(id) => self.memory.show_physical(id, show),
             Holding::At(address) => {
                 let bytes = self.held(address)?;
-                // SAFETY: it is held, and the caller of `show` is the caller of all that would unmap or write it.
+                // SAFETY: the range is allocated, and the caller of `show` also makes all calls that would unmap or write it.
                 unsafe { self.memory.show(address, bytes, show) };
                 Ok(())
             }
@@ -48,7 +50,7 @@ impl Snapshot for Emulator {
         for it in &inventory.modules {
             let image = inventory.images.get(it.image);
             let image =
-                image.ok_or_else(|| DeviceError::invalid_value("a module without its code object"))?;
+                image.ok_or_else(|| DeviceError::invalid_value("a module's code object is missing"))?;
             self.load_module(it.device, it.module, it.base, image)?;
         }
         for it in &inventory.functions {
@@ -71,10 +73,10 @@ impl Snapshot for Emulator {
             Holding::At(address) => address,
         };
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| Some(end) > self.held(address).ok()) {
-            let text = format!("{} bytes behind what is at {address:#x}", bytes.len());
+            let text = format!("{} bytes exceed the end of the memory at {address:#x}", bytes.len());
             return Err(DeviceError::invalid_value(text));
         }
-        // SAFETY: it is held, and nothing else uses it yet.
+        // SAFETY: the range is allocated, and nothing else uses it yet.
         unsafe { self.memory.bytes_mut(address + offset, bytes.len() as u64) }.copy_from_slice(bytes);
         Ok(())
     }
@@ -85,10 +87,10 @@ impl Snapshot for Emulator {
 }
 
 impl Emulator {
-    /// The size of what starts at an address: an allocation, a module, a piece of a heap.
+    /// The size of the allocation, module or heap piece that starts at an address.
     fn held(&self, address: u64) -> Result<u64, DeviceError> {
         let pieces = || self.scheduler.work().engines.iter().find_map(|engine| engine.heap.piece(address));
         let found = self.memory.allocated(address).or_else(pieces);
-        found.ok_or_else(|| DeviceError::invalid_value(format!("nothing is at {address:#x}")))
+        found.ok_or_else(|| DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")))
     }
 }

@@ -1,8 +1,8 @@
-//! Streams: queues of commands, and the threads that drain them.
+//! Stream scheduler: command queues, and the threads that execute them.
 //!
-//! A command at the head of its stream may start when the counts it needs of other streams have been reached; that one
-//! mechanism carries events, null-stream rules, waits and frees. Cheap commands of an idle stream run on the caller's thread,
-//! everything else on one of a few hardware queues.
+//! A command at the head of its stream may start when the command counts it depends on have been reached in other streams. That
+//! one mechanism implements events, null-stream rules, waits and frees. Cheap commands of an idle stream run on the caller's
+//! thread, all others on one of a few threads that stand for hardware queues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,39 +19,39 @@ use crate::event::{self, Event, Record};
 use crate::queue::{Job, LAST_NULL_STREAM, Load, Need, State, Task, is_cheap, stream, unknown_event};
 use crate::waiting::Then;
 
-/// Commands run side by side, as on hardware with this many compute queues.
+/// Number of commands that run concurrently, as on hardware with this many compute queues.
 const QUEUES: usize = 4;
-/// A caller that queues more than this waits, unless a stream waits for the caller itself. Clients stop a thread that fills one
-/// stream long before; this is for those that do not, and for many full streams.
+/// Number of queued commands above which `enqueue` blocks, unless a stream waits for the caller itself. Clients block a thread
+/// that fills one stream long before; this limit is for clients that do not, and for many full streams.
 const MAX_QUEUED: usize = 1 << 20;
-/// Bytes that queued commands hold, unless the session has less host memory.
+/// Bytes held by queued commands above which `enqueue` blocks; less if the session has little host memory.
 const MAX_HELD_BYTES: u64 = 512 << 20;
 const LEAST_HELD_BYTES: u64 = 16 << 20;
-/// Past this nothing helps: the command is refused.
+/// Hard limits: above these the command fails.
 const HARD_QUEUED: usize = 1 << 22;
 const HARD_HELD_BYTES: u64 = 8 << 30;
 
-/// What the scheduler asks of the device.
+/// Operations that the scheduler needs from the device.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// Runs a command to its end. A `fault` was there before: only tell the command of it.
+    /// Runs a command to completion. If there was a `fault` before, only reports it to the command.
     fn run(&self, device: u32, command: Command, fault: Option<&DeviceError>) -> Result<(), Failure>;
-    /// Waits until a kernel may begin, or until `give_up` was called after the turn was asked for. Called on threads that nobody but
-    /// streams wait for.
+    /// Waits until a kernel may begin, or until `give_up` is called after `turn` was read. Called only on queue threads, so only
+    /// streams are blocked.
     fn pace(&self, device: u32, turn: u64);
     fn turn(&self) -> u64;
-    /// What waits there is not worth waiting for any more.
+    /// Releases all threads that wait in `pace`, because their work is cancelled.
     fn give_up(&self);
     fn failed(&self, tag: Tag, error: &DeviceError);
     fn host_function(&self, token: u64, fault: Option<&DeviceError>);
     fn spent(&self, span: &Span);
 }
 
-/// What becomes of the next ready stream once a command has ended.
+/// Who runs the next ready stream after a command has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Whoever ran the command takes it, so that a chain of short commands wakes nobody.
+    /// The thread that ran the command, so that a chain of short commands wakes no other thread.
     Taken,
-    /// Somebody else must be woken for it.
+    /// Another thread, which must be woken.
     ForOthers,
 }
 
@@ -60,11 +60,11 @@ struct Shared<W> {
     wake: Condvar,
     room: Condvar,
     origin: Instant,
-    /// What the clock showed at the origin.
+    /// Value of the device clock at `origin`.
     elapsed_before: AtomicU64,
-    /// Commands are timed.
+    /// Whether commands are timed.
     timed: AtomicBool,
-    /// Bytes that queued commands may hold before callers wait, and before they are refused.
+    /// Bytes that queued commands may hold before callers block, and before commands fail.
     held: (u64, u64),
     work: W,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Scheduler<W: Work> {
 }
 
 impl<W: Work> Scheduler<W> {
-    /// `host` is what the session may use of the host's memory.
+    /// Starts the queue threads. `host` is the number of bytes of host memory that the session may use.
     pub(crate) fn new(devices: u32, host: u64, work: W) -> Scheduler<W> {
         let mut state = State::default();
         for device in 0..devices {
@@ -171,7 +171,7 @@ impl<W: Work> Scheduler<W> {
         event::elapsed((start, from), (stop, to))
     }
 
-    /// Queues a command, or runs it at once if it is cheap and nothing is before it.
+    /// Queues a command, or runs it at once if it is cheap and nothing is queued before it.
     pub(crate) fn enqueue(&self, id: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError> {
         let shared = &*self.shared;
         let mut state = shared.state.lock();
@@ -182,7 +182,7 @@ impl<W: Work> Scheduler<W> {
         let held = command.held_bytes();
         while state.queued > MAX_QUEUED || (state.held_bytes + held > shared.held.0 && state.held_bytes > 0) {
             if state.queued > HARD_QUEUED || state.held_bytes + held > shared.held.1 {
-                let text = format!("{} commands are queued already", state.queued);
+                let text = format!("too much work is queued ({} commands)", state.queued);
                 drop(state);
                 return refuse(command, DeviceError::out_of_memory(text));
             }
@@ -215,7 +215,7 @@ impl<W: Work> Scheduler<W> {
                     Some(record) if !record.is_done() => {
                         needs.push(Need { progress: Arc::clone(&record.progress), ticket: record.ticket })
                     }
-                    // Never recorded, or passed already: nothing to wait for.
+                    // Never recorded, or already reached: nothing to wait for.
                     _ => return Ok(()),
                 }
                 Job::Wait
@@ -236,7 +236,7 @@ impl<W: Work> Scheduler<W> {
         let stream = state.submit(id)?;
         let is_head = stream.is_idle();
         let runs_now = needs.is_empty() && is_head;
-        // The head waits at once; what follows it when it has become the head.
+        // The head of a stream registers its dependencies now, other tasks when they become the head.
         let waits_now = if is_head { std::mem::take(&mut needs) } else { Vec::new() };
         let task = Task { tag, device, job, needs, start, stop };
         if runs_now && is_cheap(&task.job) {
@@ -277,12 +277,12 @@ impl<W: Work> Scheduler<W> {
         self.shared.host_function_done(token)
     }
 
-    /// What calls `host_function_done` for as long as there are streams.
+    /// Returns a callback that calls `host_function_done`, and does nothing once the scheduler is gone.
     pub(crate) fn resumer(&self) -> impl Fn(u64) + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
         move |token| {
             if let Some(shared) = shared.upgrade() {
-                // A stream that no longer waits was reset.
+                // Fails if the stream was reset and no longer waits.
                 let _ = shared.host_function_done(token);
             }
         }
@@ -304,18 +304,18 @@ impl<W: Work> Scheduler<W> {
                 done(Ok(()));
             }
             Ok(needs) => {
-                // Unmet, and nothing is met while the lock is held: it is kept.
+                // The dependencies are unmet and cannot be met while the lock is held, so `add` keeps the callback.
                 state.waiting.add(needs, Then::Call(done));
             }
         }
     }
 
-    /// How much was ever submitted: unchanged, nothing was queued since.
+    /// Total number of submitted commands. If it has not changed, nothing was queued in between.
     pub(crate) fn submissions(&self) -> u64 {
         self.shared.state.lock().submissions
     }
 
-    /// Like `synchronize`, but called even after a fault, when its needs are met.
+    /// Like `synchronize`, but also calls `then` after a fault, once the work in `scope` has ended.
     pub(crate) fn after(&self, scope: Scope, then: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state.lock();
         match state.needs_for(scope) {
@@ -337,7 +337,7 @@ impl<W: Work> Scheduler<W> {
         }
     }
 
-    /// Whether a stream waits for a host function, and so for the caller.
+    /// Whether a stream waits for a host function, which the caller must complete.
     pub(crate) fn waits_for_host(&self) -> bool {
         !self.shared.state.lock().paused.is_empty()
     }
@@ -356,7 +356,7 @@ impl<W: Work> Scheduler<W> {
         }
     }
 
-    /// Declares the device state lost: queued commands are dropped with this error.
+    /// Sets a fault: queued commands are cancelled with this error.
     pub(crate) fn poison(&self, fault: DeviceError) {
         let mut state = self.shared.state.lock();
         state.fault.get_or_insert(fault);
@@ -369,7 +369,7 @@ impl<W: Work> Scheduler<W> {
         }
     }
 
-    /// Forgets a fault and the streams and events of a device. Nothing may be queued.
+    /// Clears the fault and removes the streams and events of a device. Nothing may be queued.
     pub(crate) fn reset(&self, device: u32) {
         let mut state = self.shared.state.lock();
         state.fault = None;
@@ -379,14 +379,14 @@ impl<W: Work> Scheduler<W> {
         pending.retain(|id| streams.contains_key(id));
     }
 
-    /// Notes streams and events, while there is no work.
+    /// Records streams and events. Fails if work is pending.
     pub(crate) fn capture(&self, inventory: &mut Inventory) -> Result<(), DeviceError> {
         let state = self.shared.state.lock();
         if let Some(fault) = &state.fault {
             return Err(fault.clone());
         }
         if !state.needs_for(Scope::Everything)?.is_empty() {
-            return Err(DeviceError::not_ready("work is queued"));
+            return Err(DeviceError::not_ready("work is still queued or running"));
         }
         let own = state.streams.iter().filter(|(id, it)| **id > LAST_NULL_STREAM && !it.destroyed);
         inventory.streams.extend(own.map(|(id, it)| StreamRecord {
@@ -405,7 +405,7 @@ impl<W: Work> Scheduler<W> {
         Ok(())
     }
 
-    /// Goes on with the clock, the streams and the events of another device.
+    /// Restores the clock, streams and events of a snapshot.
     pub(crate) fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
         self.shared.elapsed_before.store(inventory.clock, Ordering::Relaxed);
         for it in &inventory.streams {
@@ -422,7 +422,7 @@ impl<W: Work> Scheduler<W> {
         Ok(())
     }
 
-    /// Spans are told as soon as they end, so that there is never one left to tell.
+    /// Turns timing on or off. Spans are reported as soon as they end, so none are pending when timing is turned off.
     pub(crate) fn record_spans(&self, on: bool) {
         self.shared.timed.store(on, Ordering::Relaxed);
     }
@@ -441,19 +441,19 @@ impl<W: Work> Drop for Scheduler<W> {
         self.shared.state.lock().stopping = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
-            // A queue that panicked has been reported by the panic hook; there is nothing else to stop.
+            // If the thread panicked, the panic hook has reported it.
             let _ = thread.join();
         }
     }
 }
 
 impl<W: Work> Shared<W> {
-    /// The time, as events have it.
+    /// The device clock in nanoseconds, which event times refer to.
     fn now(&self) -> u64 {
         self.elapsed_before.load(Ordering::Relaxed) + self.origin.elapsed().as_nanos() as u64
     }
 
-    /// The life of a hardware queue.
+    /// Main loop of a queue thread.
     fn serve(&self) {
         let mut state = self.state.lock();
         let mut has_yielded = false;
@@ -462,8 +462,8 @@ impl<W: Work> Shared<W> {
                 if state.stopping {
                     return;
                 }
-                // On a busy machine whoever submits gets to run now, and submits more than one command before it has to wake
-                // someone, who would take its processor each time. On an idle one this is over at once.
+                // On a busy machine this lets the submitting thread run and queue several commands before it has to wake this
+                // thread, which would take its CPU each time. On an idle machine it returns at once.
                 if !std::mem::replace(&mut has_yielded, true) {
                     MutexGuard::unlocked(&mut state, std::thread::yield_now);
                     continue;
@@ -486,7 +486,7 @@ impl<W: Work> Shared<W> {
                 self.room.notify_all();
             }
             if state.fault.is_none() && matches!(&task.job, Job::Run(Command::Launch(_))) {
-                // Asked for while there is no fault: whoever makes one lets this thread go on.
+                // Read while there is no fault: a later fault calls `give_up`, which releases this thread.
                 let turn = self.work.turn();
                 MutexGuard::unlocked(&mut state, || self.work.pace(task.device, turn));
             }
@@ -495,14 +495,14 @@ impl<W: Work> Shared<W> {
         }
     }
 
-    /// Runs one task of a stream that is marked busy, and ends it.
+    /// Runs one task of a stream that is marked busy, and finishes it.
     fn run_task(&self, mut state: MutexGuard<'_, State>, id: StreamId, task: Task, next: Next) {
         let Task { tag, device, job, start, stop, .. } = task;
         let fault = state.fault.clone();
         if let Job::Host(token) = job {
             if fault.is_none() {
                 state.paused.insert(token, id);
-                // Whoever waits for room may be the one that brings the function's answer.
+                // The thread that waits for room may be the one that completes the host function.
                 self.room.notify_all();
                 drop(state);
                 return self.work.host_function(token, None);
@@ -564,7 +564,7 @@ impl<W: Work> Shared<W> {
         Ok(())
     }
 
-    /// Counts a command as ended and starts what waited for it.
+    /// Counts a command as completed and starts the streams and callbacks that waited for it.
     fn finish(&self, mut state: MutexGuard<'_, State>, id: StreamId, next: Next) {
         let Some(stream) = state.streams.get_mut(&id) else { return };
         let progress = Arc::clone(&stream.progress);
@@ -602,7 +602,7 @@ impl<W: Work> Shared<W> {
     }
 }
 
-/// A command that never ran still owes its sink an answer.
+/// Rejects a command. The sink of a read gets the error; for other commands the error is returned.
 pub(crate) fn refuse(command: Command, error: DeviceError) -> Result<(), DeviceError> {
     match command {
         Command::Read { sink, .. } | Command::ReadRect { sink, .. } | Command::ReadBox { sink, .. } => {

@@ -1,7 +1,7 @@
-//! Streams that wait for a value in memory: one thread looks, as the command processor of a GPU does.
+//! Value waits of streams (`hipStreamWaitValue`): one thread polls memory, as the command processor of a GPU does.
 //!
-//! To the scheduler such a wait is a host function whose answer comes from here. While a stream waits, the memory stays: a
-//! range is unmapped only when all work before has ended.
+//! For the scheduler such a wait is a host function that this file completes. The memory stays mapped while a stream waits,
+//! because a range is unmapped only when all earlier work has ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use std::time::Duration;
 use backend::{DeviceError, ValueWait};
 use parking_lot::{Condvar, Mutex};
 
-/// Host functions with numbers from here on are waits of this file.
+/// Host function tokens from here on are value waits.
 pub(crate) const FIRST_TOKEN: u64 = 1 << 63;
-/// How often memory is looked at while a stream waits.
+/// Polling interval while a stream waits.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 #[derive(Default)]
 struct State {
-    /// Queued, and not yet at the head of their streams.
+    /// Waits that are queued and not yet at the head of their streams.
     queued: HashMap<u64, ValueWait>,
-    /// Waiting now.
+    /// Waits at the head of their streams, which are polled.
     active: Vec<(u64, ValueWait)>,
     watching: bool,
     count: u64,
 }
 
-/// The waits of a session.
+/// The value waits of a session.
 #[derive(Default)]
 pub(crate) struct ValueWaits {
     state: Mutex<State>,
@@ -34,8 +34,8 @@ pub(crate) struct ValueWaits {
 }
 
 impl ValueWaits {
-    /// A number for a wait that is about to be queued. The thread that looks starts with the first; `resume` tells how it lets
-    /// a stream go on.
+    /// Registers a wait that is about to be queued and returns its token. The first call starts the polling thread; `resume`
+    /// creates the callback with which that thread resumes a stream.
     pub(crate) fn add<R: Fn(u64) + Send + 'static>(
         self: &Arc<ValueWaits>,
         wait: ValueWait,
@@ -61,7 +61,7 @@ impl ValueWaits {
         Ok(token)
     }
 
-    /// The stream has come to a wait, or will never: then it is forgotten.
+    /// Starts polling for a wait that the stream has reached; if `waits` is false, drops it.
     pub(crate) fn begin(&self, token: u64, waits: bool) {
         let mut state = self.state.lock();
         if let Some(wait) = state.queued.remove(&token)
@@ -72,20 +72,20 @@ impl ValueWaits {
         }
     }
 
-    /// Forgets all of them; none is looked at when this returns.
+    /// Drops all waits. No memory is polled after this returns.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         state.queued.clear();
         state.active.clear();
     }
 
-    /// Looks once at everything that is waited for, then waits a moment.
+    /// Polls all active waits once, then sleeps for the polling interval.
     fn look(&self, resume: &impl Fn(u64)) {
         let mut state = self.state.lock();
         let met = |(_, wait): &mut (u64, ValueWait)| wait.is_met_by(value(wait));
         let done: Vec<u64> = state.active.extract_if(.., met).map(|(token, _)| token).collect();
         if done.is_empty() {
-            // A session without waits is looked at rarely, so that its end is noticed.
+            // Without waits the thread wakes up rarely, only to notice the end of the session.
             let pause = if state.active.is_empty() { 1000 * LOOK_AGAIN } else { LOOK_AGAIN };
             self.changed.wait_for(&mut state, pause);
             return;
@@ -95,9 +95,9 @@ impl ValueWaits {
     }
 }
 
-/// The value in memory now.
+/// The current value in memory.
 fn value(wait: &ValueWait) -> u64 {
-    // SAFETY: aligned and mapped, as was checked when the wait was queued; kernels and copies may write it meanwhile.
+    // SAFETY: aligned and mapped, as checked when the wait was queued; atomic, because kernels and copies may write it concurrently.
     unsafe {
         if wait.wide {
             AtomicU64::from_ptr(wait.address as *mut u64).load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! Virtual memory management of the software GPUs: memory that knows of work in progress.
+//! Virtual memory management of the software GPUs, ordered with work in progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use backend::{DeviceError, MemoryAccess, MemoryId, Scope, Shareable, SharedMemor
 
 use crate::device::Emulator;
 
-/// Commands are held back for this long at a time while an allocation waits to be moved. A command that runs may itself wait
-/// for one that is held back, so the wait is given up and tried again.
+/// Maximum time for which new commands are blocked while an allocation waits to be moved. A running command may wait for a
+/// blocked one, so the lock attempt is abandoned after this time and retried, which avoids a deadlock.
 const HOLD: Duration = Duration::from_millis(10);
 
 impl VirtualMemory for Emulator {
@@ -53,7 +53,7 @@ impl VirtualMemory for Emulator {
             (Ok(Some(shared)), _) => return done(Ok(shared)),
             (Ok(None), Shareable::Allocation(address)) => address,
             (Ok(None), Shareable::Memory(_)) => {
-                return done(Err(DeviceError::invalid_handle("no such memory")));
+                return done(Err(DeviceError::invalid_handle("unknown memory handle")));
             }
         };
         let memory = Arc::clone(&self.memory);
@@ -69,7 +69,7 @@ impl VirtualMemory for Emulator {
             done(moved);
         };
         if let Err(error) = std::thread::Builder::new().name("share".to_owned()).spawn(moving) {
-            tracing::error!("no thread to share memory: {error}");
+            tracing::error!("cannot start a thread to share memory: {error}");
         }
     }
 

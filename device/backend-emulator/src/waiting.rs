@@ -1,7 +1,7 @@
-//! Who waits for which place in which stream.
+//! Index of waiters by the stream position they wait for.
 //!
-//! What waits for several places is kept at one of them that is not reached, and moves on to another when it is. So the end of a
-//! command looks at those that wait for just that, however many wait for something else.
+//! A waiter with several dependencies is registered at one unmet dependency, and moves to the next when that one is met. A completed
+//! command therefore visits only the waiters for its own position, however many others there are.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use backend::{Completion, StreamId};
 
 use crate::queue::{Need, Progress};
 
-/// What happens when nothing is left to wait for.
+/// Action when all dependencies of a waiter are met.
 pub(crate) enum Then {
-    /// The head of a stream may start.
+    /// Starts the head of a stream.
     Start(StreamId),
     Call(Completion),
 }
@@ -22,25 +22,25 @@ struct Waiter {
     then: Then,
 }
 
-/// Everything that waits.
+/// All waiters.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// By the stream, which its progress stands for, then by ticket and arrival. A waiter keeps the progress alive.
+    /// Waiters by stream, identified by its `Progress`, then by ticket and arrival. The waiter keeps the `Progress` alive.
     places: HashMap<*const Progress, BTreeMap<(u64, u64), Waiter>>,
     arrivals: u64,
 }
 
-// SAFETY: the pointers are names for progress that the needs beside them keep; nobody follows them.
+// SAFETY: the pointers serve only as keys and are never dereferenced; the waiters keep their targets alive.
 unsafe impl Send for Waiting {}
 
 impl Waiting {
-    /// Keeps it until its needs are met. Given back if they are.
+    /// Registers a waiter. Returns its action if all dependencies are already met.
     pub(crate) fn add(&mut self, needs: Vec<Need>, then: Then) -> Option<Then> {
         self.arrivals += 1;
         self.keep(self.arrivals, Waiter { needs, then })
     }
 
-    /// A stream has come further: those that have nothing left to wait for, in the order in which they came.
+    /// Returns the actions of waiters whose last dependency a stream has just reached, in order of ticket and arrival.
     pub(crate) fn reached(&mut self, progress: &Arc<Progress>) -> Vec<Then> {
         let name = Arc::as_ptr(progress);
         let mut free = Vec::new();
@@ -79,7 +79,7 @@ mod tests {
     fn started(free: Vec<Then>) -> Vec<StreamId> {
         let id = |then| match then {
             Then::Start(id) => id,
-            Then::Call(_) => panic!("nothing was to be called"),
+            Then::Call(_) => panic!("unexpected callback"),
         };
         free.into_iter().map(id).collect()
     }

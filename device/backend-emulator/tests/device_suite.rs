@@ -1,4 +1,4 @@
-//! The emulator behaves as every back end must, and aborts what does not end.
+//! Runs the back-end conformance suite on the emulator, and tests its kernel watchdog.
 
 use std::sync::Arc;
 use std::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Memory that two sessions share: two software GPUs, each with an address space of its own.
+//! Memory shared between two sessions: two software GPUs with separate address spaces.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,21 +20,21 @@ fn session() -> Emulator {
 fn share(device: &Emulator, address: u64) -> Result<SharedMemory, DeviceError> {
     let (sender, shared) = mpsc::channel();
     device.share(Shareable::Allocation(address), Box::new(move |it| drop(sender.send(it))));
-    shared.recv_timeout(PATIENCE).expect("sharing ends")
+    shared.recv_timeout(PATIENCE).expect("sharing completes within the timeout")
 }
 
 fn read(device: &Emulator, source: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
     let (sender, data) = mpsc::channel();
     let sink = Box::new(move |it: Result<&[u8], DeviceError>| drop(sender.send(it.map(<[u8]>::to_vec))));
     device.enqueue(0, 0, Command::Read { source, bytes, sink })?;
-    data.recv_timeout(PATIENCE).expect("a read ends")
+    data.recv_timeout(PATIENCE).expect("the read completes within the timeout")
 }
 
 fn write(device: &Emulator, destination: u64, data: &[u8]) {
     device.enqueue(0, 0, Command::Write { destination, data: data.to_vec() }).unwrap();
 }
 
-/// Opens what was shared at a place of the other session.
+/// Imports shared memory into the other session and maps it; returns the address.
 fn open(device: &Emulator, shared: SharedMemory) -> u64 {
     let address = device.arena().base + (1 << 30);
     device.open_memory(0, MEMORY, shared).unwrap();
@@ -47,7 +47,7 @@ fn open(device: &Emulator, shared: SharedMemory) -> u64 {
 fn an_allocation_keeps_its_bytes_and_address_when_it_is_shared() {
     let (owner, other) = (session(), session());
     let base = owner.arena().base;
-    // Neighbours in the same two megabytes are not part of what is shared.
+    // Neighbouring allocations in the same 2 MiB chunk are not shared.
     let (before, a, after) = (base, base + 8192, base + 32768);
     for (address, bytes) in [(before, 4096), (a, 10_000), (after, 4096)] {
         owner.map(0, MemoryKind::Device, address, bytes).unwrap();
@@ -63,7 +63,7 @@ fn an_allocation_keeps_its_bytes_and_address_when_it_is_shared() {
     assert_eq!(read(&owner, a, 22).unwrap(), b"from the other session");
     write(&owner, a + 100, b"and back");
     assert_eq!(read(&other, there + 100, 8).unwrap(), b"and back");
-    assert!(read(&other, there + 10_240, 1).is_err(), "nothing behind the allocation can be read");
+    assert!(read(&other, there + 10_240, 1).is_err(), "memory past the allocation cannot be read");
     assert_eq!(read(&owner, before, 1).unwrap()[0], before as u8 | 1);
     assert_eq!(read(&owner, after, 1).unwrap()[0], after as u8 | 1);
 }
@@ -77,7 +77,7 @@ fn shared_memory_outlives_whoever_leaves_first() {
     let there = open(&other, share(&owner, a).unwrap());
     owner.unmap(a).unwrap();
     assert_eq!(read(&other, there, 4).unwrap(), b"kept");
-    // The address is fresh memory when it is used again, and nobody else's.
+    // When the address is allocated again, it has new, private memory.
     owner.map(0, MemoryKind::Device, a, 4096).unwrap();
     assert_eq!(read(&owner, a, 4).unwrap(), [0; 4]);
     write(&owner, a, b"new!");
@@ -98,5 +98,5 @@ fn what_is_not_allocated_is_not_shared() {
     assert!(share(&owner, a + 64).is_err(), "only whole allocations");
     let file = std::fs::File::open("/dev/null").unwrap();
     let short = SharedMemory { file: file.into(), bytes: 4096 };
-    assert!(owner.open_memory(0, MEMORY, short).is_err(), "a file that is too short is no memory");
+    assert!(owner.open_memory(0, MEMORY, short).is_err(), "a file that is too short is rejected");
 }

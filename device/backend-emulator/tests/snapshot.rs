@@ -1,4 +1,4 @@
-//! A session taken off its software GPU and put on another, under the same addresses.
+//! Saves a session's device state on one software GPU and restores it on another at the same addresses.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn session(arena: Option<Arena>, memory: u64) -> Emulator {
 fn wait(device: &Emulator) -> Result<(), DeviceError> {
     let (sender, done) = mpsc::channel();
     device.synchronize(Scope::Everything, Box::new(move |it| drop(sender.send(it))));
-    done.recv_timeout(PATIENCE).expect("work ends")
+    done.recv_timeout(PATIENCE).expect("work completes within the timeout")
 }
 
 fn bytes(device: &Emulator, address: u64, count: u64) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn bytes(device: &Emulator, address: u64, count: u64) -> Vec<u8> {
     found
 }
 
-/// Everything with its bytes.
+/// An inventory with the memory contents.
 type Taken = (Inventory, Vec<(Holding, u64, Vec<u8>)>);
 
 fn take(device: &Emulator) -> Taken {
@@ -110,10 +110,10 @@ fn memory_modules_streams_and_events_are_where_they_were() {
     second.enqueue(0x100, 0, Command::RecordEvent(0x201)).unwrap();
     second.enqueue(0x100, 0, bump()).unwrap();
     wait(&second).unwrap();
-    assert!(second.elapsed(0x200, 0x201).unwrap() > elapsed, "the clock goes on");
+    assert!(second.elapsed(0x200, 0x201).unwrap() > elapsed, "the clock continues after the restore");
     let before = i32::from_le_bytes(counted.try_into().unwrap());
     assert_eq!(bytes(&second, counter, 4), (before + 1).to_le_bytes());
-    assert!(second.release_memory(9).is_err(), "its number was forgotten");
+    assert!(second.release_memory(9).is_err(), "the ID was released before the snapshot");
     second.unmap_memory(places[0], PHYSICAL_GRANULARITY).unwrap();
     second.unmap_memory(places[1], PHYSICAL_GRANULARITY).unwrap();
     wait(&second).unwrap();

@@ -1,6 +1,6 @@
-//! The [`Device`] trait over HIP calls.
+//! Implements the [`Device`] trait with calls into AMD's HIP runtime.
 //!
-//! The runtime orders work by itself; what would wait here waits on a thread of its own, so that the caller never does.
+//! The runtime orders the work. Blocking calls run on separate threads, so the caller never blocks.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -45,12 +45,12 @@ pub(crate) struct Shared {
     modules: Mutex<Modules>,
     pub(crate) notifier: OnceLock<Arc<dyn Notifier>>,
     pub(crate) spans: Spans,
-    /// Holds launches back, if the devices are shared with other sessions.
+    /// Throttles launches, if the devices are shared with other sessions.
     pub(crate) pacer: Option<Pacer>,
-    /// Host functions that have been called back and not yet answered.
+    /// Host functions by token; true once the client has completed them.
     pending: Mutex<HashMap<u64, bool>>,
     answered: Condvar,
-    /// The stream of what is copied beside all others; made when it is first needed.
+    /// Stream for copies that are not ordered with any other stream; created on first use.
     aside: Mutex<Option<usize>>,
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Hip {
 }
 
 impl Hip {
-    /// Loads the runtime and initialises it. No GPU is the runtime's own `hipErrorNoDevice`.
+    /// Loads the runtime and initialises it. Without a GPU this returns the runtime's `hipErrorNoDevice`.
     pub fn open(
         library: Option<&Path>,
         arena: Option<Arena>,
@@ -69,13 +69,13 @@ impl Hip {
     ) -> Result<Hip, DeviceError> {
         let functions = Arc::new(Functions::load(library)?);
         tracing::info!("loaded {functions:?}");
-        // Initialises the runtime too, and is the call that says hipErrorNoDevice in every version of it.
+        // Also initialises the runtime. This call returns hipErrorNoDevice in every version of the runtime.
         let mut count = 0;
         call!(functions, hipGetDeviceCount(&raw mut count))?;
         if count <= 0 {
-            return Err(DeviceError::new(hipErrorNoDevice, "AMD's runtime sees no GPU"));
+            return Err(DeviceError::new(hipErrorNoDevice, "AMD's HIP runtime found no GPU"));
         }
-        // A seat is for as many devices as the worker has found; a runtime that finds more since offers no more.
+        // A seat has slots for the devices the worker found at its start; devices that appeared later are not offered.
         let count = seat.as_ref().map_or(count, |seat| count.min(seat.page().devices() as c_int));
         let mut devices =
             (0..count).map(|device| describe(&functions, device)).collect::<Result<Vec<_>, _>>()?;
@@ -139,7 +139,7 @@ impl Shared {
         call!(self.functions, hipSetDevice(device as c_int))
     }
 
-    /// The stream, with its device made current.
+    /// Looks up a stream and makes its device current.
     fn stream(&self, id: StreamId) -> Result<Stream, DeviceError> {
         let stream = self.streams.lock().get(id, self.count())?;
         self.on(stream.device)?;
@@ -189,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Copies at once, beside all streams: on one of its own that waits for none and that none waits for.
+    /// Copies synchronously on a dedicated non-blocking stream, not ordered with any other stream.
     fn copy_aside(
         &self,
         to: *mut c_void,
@@ -209,7 +209,7 @@ impl Shared {
         call!(self.functions, hipStreamSynchronize(stream))
     }
 
-    /// Copies to a buffer in stream order and hands it over when the stream is there.
+    /// Copies to a host buffer in stream order and passes the buffer to the sink once the copy has completed.
     fn read(self: &Arc<Shared>, stream: Stream, from: Pitched, extent: Extent, sink: ReadSink) {
         let mut buffer = vec![0u8; extent.volume().unwrap_or(0) as usize];
         let to = region::packed(buffer.as_mut_ptr() as u64, &extent);
@@ -257,13 +257,15 @@ impl Shared {
                     1 => call!(functions, hipMemsetD8Async(to, value as u8, count, handle)),
                     2 => call!(functions, hipMemsetD16Async(to, value as u16, count, handle)),
                     4 => call!(functions, hipMemsetD32Async(to, value as c_int, count, handle)),
-                    _ => Err(DeviceError::invalid_value(format!("a fill of width {width}"))),
+                    _ => Err(DeviceError::invalid_value(format!(
+                        "invalid fill width {width}: it must be 1, 2 or 4 bytes"
+                    ))),
                 }
             }
             Command::Write { destination, data } => {
                 memory.check(destination, data.len() as u64)?;
                 let (to, from) = (destination as *mut c_void, data.as_ptr().cast());
-                // From pageable memory, the call returns only when the bytes have been taken.
+                // The source is pageable memory, so the call returns only after the bytes have been copied out of it.
                 call!(functions, hipMemcpyAsync(to, from, data.len(), hipMemcpyHostToDevice, handle))
             }
             Command::WriteRect { destination, pitch, width, height, data } => {
@@ -273,9 +275,11 @@ impl Shared {
             Command::WriteBox { to, extent, data } => {
                 memory.check_box(&to, &extent)?;
                 if Some(data.len() as u64) != extent.volume() {
-                    return Err(DeviceError::invalid_value("the data does not fill the box"));
+                    return Err(DeviceError::invalid_value(
+                        "the size of the data differs from the volume of the box",
+                    ));
                 }
-                // From pageable memory, the call returns only when the bytes have been taken.
+                // The source is pageable memory, so the call returns only after the bytes have been copied out of it.
                 let from = region::packed(data.as_ptr() as u64, &extent);
                 region::copy(functions, &to, &from, &extent, hipMemcpyHostToDevice, handle)
             }
@@ -314,7 +318,7 @@ impl Shared {
                 let call = Box::into_raw(Box::new(HostCall { shared: Arc::clone(self), token }));
                 let queued = call!(functions, hipLaunchHostFunc(handle, Some(host_function), call.cast()));
                 if queued.is_err() {
-                    // SAFETY: the runtime refused the call, so the box is still ours alone.
+                    // SAFETY: the runtime rejected the call, so it holds no pointer and this is the only owner of the box.
                     drop(unsafe { Box::from_raw(call) });
                     self.pending.lock().remove(&token);
                 }
@@ -349,9 +353,9 @@ struct HostCall {
     token: u64,
 }
 
-/// Called by the runtime when a stream reaches a host function; the stream waits until it returns.
+/// Callback that the runtime invokes when a stream reaches a host function. The stream blocks until it returns.
 unsafe extern "C" fn host_function(data: *mut c_void) {
-    // SAFETY: `data` is the box made for this one call.
+    // SAFETY: `data` is the box that was leaked for this call; the runtime calls back once.
     let call = unsafe { Box::from_raw(data.cast::<HostCall>()) };
     let Some(notifier) = call.shared.notifier.get() else { return };
     notifier.host_function(call.token, Ok(()));
@@ -380,9 +384,9 @@ impl Device for Hip {
     }
 
     fn notify(&self, notifier: Arc<dyn Notifier>) {
-        // Set once per session; a second one would be a second session, which has its own process.
+        // Set once: each session has a separate process, so there is no second notifier.
         let is_first = self.shared.notifier.set(notifier).is_ok();
-        // Only a session's process gives its standard output away. A worker that probes its GPUs still has to announce its address there.
+        // Only a session process redirects its standard output. A worker that probes its GPUs still has to print its address there.
         if is_first {
             capture_output(&self.shared);
         }
@@ -397,7 +401,7 @@ impl Device for Hip {
         let device = self.shared.memory.device_of(address);
         let device = device
             .ok_or_else(|| DeviceError::invalid_value(format!("nothing is allocated at {address:#x}")))?;
-        // As hipFree does.
+        // hipFree also waits for the device.
         self.shared.wait(Scope::Device(device))?;
         self.shared.memory.unmap(address)
     }
@@ -432,9 +436,11 @@ impl Device for Hip {
         self.shared.copy_aside(to, from, bytes.len(), hipMemcpyHostToDevice)
     }
 
-    /// The runtime puts memory into ranges it has reserved itself, and nowhere else.
+    /// Not supported: the runtime maps memory only into ranges it has reserved itself.
     fn adopt(&self, _device: u32, address: u64, bytes: u64) -> Result<(), DeviceError> {
-        Err(DeviceError::not_supported(format!("{bytes} bytes at {address:#x}, outside the arena")))
+        Err(DeviceError::not_supported(format!(
+            "AMD's runtime cannot map {bytes} bytes at {address:#x}, outside the arena"
+        )))
     }
 
     fn resident(&self, _address: u64, _bytes: u64) -> Option<NonNull<u8>> {
@@ -564,7 +570,7 @@ impl Device for Hip {
     }
 
     fn unload_module(&self, id: ModuleId) -> Result<(), DeviceError> {
-        // Launches before it look their functions up when their turn comes.
+        // Queued launches may still use the module's functions.
         let device = self.shared.modules.lock().get(id)?.device;
         self.shared.wait(Scope::Device(device))?;
         let module = self.shared.modules.lock().remove(id)?;
@@ -631,7 +637,7 @@ impl Device for Hip {
         self.shared.record_spans(on);
     }
 
-    /// Known where use is measured, which costs two events a command.
+    /// Measured only if launches are throttled, because timing takes two events per command; otherwise 0.
     fn busy_ns(&self, device: u32) -> u64 {
         self.shared.pacer.as_ref().map_or(0, |pacer| pacer.busy_ns(device))
     }
@@ -679,17 +685,17 @@ fn describe(functions: &Functions, device: c_int) -> Result<DeviceInfo, DeviceEr
     })
 }
 
-/// Kernels print through the runtime to standard output: sends that to the client instead.
+/// Redirects standard output, to which the runtime writes kernel `printf` output, to the client.
 fn capture_output(shared: &Arc<Shared>) {
     let mut ends = [0; 2];
-    // SAFETY: a fresh pipe takes the place of standard output, which a session's process uses for nothing else.
+    // SAFETY: a new pipe replaces standard output, which a session process uses for nothing else.
     let ready =
         unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) == 0 && libc::dup2(ends[1], 1) >= 0 };
     if !ready {
-        tracing::warn!("output of kernels cannot be captured: {}", std::io::Error::last_os_error());
+        tracing::warn!("cannot capture kernel printf output: {}", std::io::Error::last_os_error());
         return;
     }
-    // SAFETY: both ends were just made; the write end lives on as descriptor 1.
+    // SAFETY: both descriptors were just created; the write end stays open as descriptor 1.
     let mut pipe = unsafe {
         libc::close(ends[1]);
         std::fs::File::from_raw_fd(ends[0])
@@ -708,10 +714,10 @@ fn capture_output(shared: &Arc<Shared>) {
 
 fn off_thread(body: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().name("hip-wait".to_owned()).spawn(body) {
-        tracing::error!("no thread to wait on: {error}");
+        tracing::error!("cannot start a thread that waits for the GPU: {error}");
     }
 }
 
 fn c_name(name: &str) -> Result<CString, DeviceError> {
-    CString::new(name).map_err(|_| DeviceError::invalid_value("a name with a zero byte in it"))
+    CString::new(name).map_err(|_| DeviceError::invalid_value("the symbol name contains a NUL byte"))
 }

@@ -1,4 +1,4 @@
-//! Status codes of the runtime as errors with its own words.
+//! Converts the runtime's status codes to errors with the runtime's error text.
 
 use std::ffi::CStr;
 
@@ -9,18 +9,18 @@ use hip_api::types::{hipErrorNotSupported, hipErrorSharedObjectInitFailed, hipSu
 use crate::functions::{Functions, LoadError};
 
 impl Functions {
-    /// Turns a status into a result that names the call.
+    /// Converts a status to a result whose error names the call.
     pub(crate) fn check(&self, call: &'static str, status: hipError_t) -> Result<(), DeviceError> {
         if status == hipSuccess {
             return Ok(());
         }
         let words = self.hipGetErrorString.map(|describe| {
-            // SAFETY: returns a static, terminated string for any code.
+            // SAFETY: returns a static NUL-terminated string for any code.
             let text = unsafe { describe(status) };
             if text.is_null() {
                 return String::new();
             }
-            // SAFETY: not null, terminated and static, as above.
+            // SAFETY: not null; static and NUL-terminated, as above.
             unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
         });
         let name = status.name().map_or_else(|| format!("error {}", status.0), str::to_owned);
@@ -49,7 +49,7 @@ macro_rules! call {
     ($functions:expr, $name:ident($($argument:expr),* $(,)?)) => {
         match $functions.$name {
             Some(function) => {
-                // SAFETY: the signature is the table's; pointers passed are valid for the call at every use of this macro,
+                // SAFETY: the signature comes from the function table; pointers passed are valid for the call at every use of this macro,
                 // and handles come from the library itself.
                 let status = unsafe { function($($argument),*) };
                 $functions.check(stringify!($name), status)

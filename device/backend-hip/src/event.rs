@@ -1,4 +1,4 @@
-//! Events of the runtime by minted number.
+//! Maps event IDs to the runtime's event handles.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl Events {
         self.events.get(&id).map(|event| event.handle as hipEvent_t).ok_or_else(|| unknown(id))
     }
 
-    /// The event, or none where a launch names none.
+    /// Looks up an event; ID 0 (none) gives a null handle.
     pub(crate) fn optional(&self, id: EventId) -> Result<hipEvent_t, DeviceError> {
         if id == 0 { Ok(std::ptr::null_mut()) } else { self.get(id) }
     }

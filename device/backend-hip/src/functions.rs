@@ -1,17 +1,17 @@
-//! The functions of a libamdhip64, resolved by name: one field per row of the table.
+//! Function pointers of a libamdhip64, resolved by name: one field per row of the HIP API table.
 
 use std::path::{Path, PathBuf};
 
 use hip_api::types::*;
 
-/// Names tried when no path is given, newest first.
+/// Library names tried when no path is given, newest first.
 const LIBRARIES: &[&str] = &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 const FOLDERS: &[&str] = &["/opt/rocm/lib"];
 
-/// Why no runtime was loaded.
+/// Why the HIP runtime could not be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("AMD's HIP runtime could not be loaded (tried {tried})")]
+    #[error("cannot load AMD's HIP runtime (tried {tried})")]
     Library { tried: String, source: libloading::Error },
     #[error("{library} lacks {function}")]
     Missing { library: String, function: &'static str },
@@ -22,12 +22,12 @@ macro_rules! functions {
         [$number:literal $node:literal ($($soname:literal)*) $class:ident]
         fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;
     )* })*) => {
-        /// What the library exports; a field is `None` where it does not.
+        /// Functions that the library exports; a field is `None` if the library lacks it.
         #[allow(non_snake_case, reason = "vendor names stay exact in vendor places")]
         pub struct Functions {
             $($(pub $name: Option<unsafe extern "C" fn($($ty),*) -> $ret>,)*)*
             path: PathBuf,
-            /// Keeps the code mapped as long as the pointers above.
+            /// Keeps the library loaded as long as the function pointers above exist.
             _library: libloading::Library,
         }
 
@@ -36,7 +36,7 @@ macro_rules! functions {
                 Functions {
                     $($(
                         // SAFETY: the row states the function's C signature, checked against the vendor's header; the
-                        // pointer lives as long as the library beside it.
+                        // pointer is valid as long as the library, which the same struct holds.
                         $name: unsafe {
                             library.get(concat!(stringify!($name), "\0").as_bytes()).ok().map(|symbol| *symbol)
                         },
@@ -46,7 +46,7 @@ macro_rules! functions {
                 }
             }
 
-            /// How many functions of the table the library has.
+            /// Number of functions of the table that the library exports.
             pub fn count(&self) -> usize {
                 let mut count = 0;
                 $($(count += usize::from(self.$name.is_some());)*)*
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// Opens `path`, or AMD's runtime where the system or ROCm keeps it.
+    /// Opens `path`, or searches for AMD's runtime in the loader's search path and in ROCm's folder.
     pub fn load(path: Option<&Path>) -> Result<Functions, LoadError> {
         let candidates: Vec<PathBuf> = match path {
             Some(path) => vec![path.to_owned()],
@@ -79,7 +79,7 @@ impl Functions {
         };
         let mut failure = None;
         for path in &candidates {
-            // SAFETY: runs the library's constructors, which is what loading AMD's runtime means.
+            // SAFETY: runs the library's constructors, as any program linked to AMD's runtime does.
             match unsafe { libloading::Library::new(path) } {
                 Ok(library) => return Ok(Functions::resolve(library, path.clone())),
                 Err(error) => failure = failure.or(Some(error)),
@@ -94,7 +94,7 @@ impl Functions {
         &self.path
     }
 
-    /// The error for a function the library does not have.
+    /// The error for a function that the library lacks.
     pub fn missing(&self, function: &'static str) -> LoadError {
         LoadError::Missing { library: self.path.display().to_string(), function }
     }

@@ -1,4 +1,4 @@
-//! Kernel launches with arguments that are laid out already.
+//! Kernel launches with a packed argument buffer.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use hip_api::types::{hipErrorCooperativeLaunchTooLarge, hipEvent_t, hipFunction_
 use crate::error::call;
 use crate::functions::Functions;
 
-/// Markers of the `extra` array: buffer, its size, end.
+/// Keys of the `extra` array: argument buffer, its size, end.
 const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 const END: usize = 3;
@@ -22,8 +22,8 @@ pub(crate) fn launch(
     stop: hipEvent_t,
 ) -> Result<(), DeviceError> {
     if launch.cooperative {
-        // The runtime takes cooperative arguments one by one only, and their layout is not known here.
-        let text = "cooperative launches are not forwarded to AMD's runtime";
+        // The runtime's cooperative launch takes an array of argument pointers, and the argument layout is not known here.
+        let text = "cooperative launches are not supported on AMD's runtime";
         return Err(DeviceError::new(hipErrorCooperativeLaunchTooLarge, text));
     }
     let mut size = launch.arguments.len();

@@ -1,8 +1,8 @@
-//! Real AMD GPUs, through AMD's own libamdhip64, opened at run time.
+//! Back end for real AMD GPUs, through AMD's libamdhip64, loaded with dlopen.
 //!
-//! Owns the translation of [`backend::Device`] into HIP calls: minted numbers to handles, minted addresses to virtual memory
-//! mapped there. Links to nothing, so that a worker without ROCm starts; refuses runtimes without virtual memory management,
-//! since addresses could not be native on them.
+//! Implements [`backend::Device`] with HIP calls: maps object IDs to runtime handles, and maps memory at the addresses the caller
+//! chooses. Does not link to the runtime, so a worker starts without ROCm. Rejects runtimes without virtual memory management,
+//! because they cannot place memory at given addresses.
 
 mod device;
 mod error;

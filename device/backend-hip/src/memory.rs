@@ -1,4 +1,4 @@
-//! Memory at minted addresses: a reserved range, with physical memory mapped in chunks where allocations are.
+//! Device memory at addresses the caller chooses: a reserved address range into which physical chunks are mapped on demand.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 use crate::error::call;
 use crate::functions::Functions;
 
-/// What an allocation costs is a multiple of this, as clients reckon.
+/// Allocations are charged in multiples of this many bytes, as clients assume.
 const GRANULE: u64 = 4096;
-/// The size asked for when the client offers no range.
+/// Size of the reserved range if the client proposes none.
 const DEFAULT_ARENA_BYTES: u64 = 1 << 40;
 
-/// Memory of a device, as chunks of the arena have it.
+/// Allocation properties of the arena's chunks.
 fn properties(device: u32) -> hipMemAllocationProp {
     hipMemAllocationProp {
         r#type: hipMemAllocationTypePinned,
@@ -26,7 +26,7 @@ fn properties(device: u32) -> hipMemAllocationProp {
     }
 }
 
-/// Memory that can be exported as a file descriptor.
+/// Allocation properties of memory that can be exported as a file descriptor.
 pub(crate) fn shareable(device: u32) -> hipMemAllocationProp {
     hipMemAllocationProp { requestedHandleType: hipMemHandleTypePosixFileDescriptor, ..properties(device) }
 }
@@ -35,7 +35,7 @@ pub(crate) fn shareable(device: u32) -> hipMemAllocationProp {
 struct Allocation {
     bytes: u64,
     device: u32,
-    /// A mapping of physical memory, which has the account.
+    /// A mapping of physical memory. The bytes are charged to the physical memory, not to the mapping.
     mapped: bool,
 }
 
@@ -57,13 +57,13 @@ pub(crate) struct Memory {
     arena: Arena,
     chunk: u64,
     devices: u32,
-    /// What this session shares with others.
+    /// Limits that this session shares with the worker's other sessions.
     seat: Option<Seat>,
     state: Mutex<State>,
 }
 
 impl Memory {
-    /// Reserves the range, at `wanted` if the driver agrees.
+    /// Reserves the address range, at `wanted` if the driver permits.
     pub(crate) fn new(
         functions: &Arc<Functions>,
         devices: u32,
@@ -77,7 +77,7 @@ impl Memory {
         )?;
         if supported == 0 || functions.hipMemAddressReserve.is_none() {
             return Err(DeviceError::not_supported(format!(
-                "{} has no virtual memory management on this GPU, so memory cannot be placed; use a newer ROCm",
+                "{} has no virtual memory management on this GPU, so memory cannot be mapped at given addresses; use a newer ROCm",
                 functions.path().display()
             )));
         }
@@ -147,7 +147,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives an allocation back. All work that may touch it must have ended.
+    /// Frees an allocation. All work that may access it must have ended.
     pub(crate) fn unmap(&self, address: u64) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         let Some(it) = state.allocations.remove(&address) else {
@@ -161,12 +161,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes memory out of what sessions have together.
+    /// Books memory against the worker's limit.
     pub(crate) fn take(&self, device: u32, bytes: u64) -> Result<(), DeviceError> {
         let Some(seat) = &self.seat else { return Ok(()) };
         let asked = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
         seat.take(device, asked).map_err(|left| {
-            DeviceError::out_of_memory(format!("{bytes} bytes asked for, {left} on device {device}"))
+            DeviceError::out_of_memory(format!("cannot allocate {bytes} bytes: {left} on device {device}"))
         })
     }
 
@@ -176,12 +176,12 @@ impl Memory {
         }
     }
 
-    /// What is left of what sessions have together, and how much that is.
+    /// Free bytes under the worker's limit, and that limit; `None` without a limit.
     pub(crate) fn allowance(&self, device: u32) -> Option<(u64, u64)> {
         self.seat.as_ref().and_then(|seat| seat.memory(device))
     }
 
-    /// Books a mapping that `map` makes, where nothing is.
+    /// Registers a mapping that `map` creates, if the address range is free.
     pub(crate) fn book(
         &self,
         device: u32,
@@ -208,7 +208,7 @@ impl Memory {
         self.state.lock().allocations.remove(&address);
     }
 
-    /// The mappings that make up a range, without gaps or rests.
+    /// The mappings that exactly cover a range, without gaps.
     pub(crate) fn mappings(&self, address: u64, bytes: u64) -> Result<Vec<(u64, u64)>, DeviceError> {
         let wrong = || {
             let text = format!("{bytes} bytes at {address:#x} are not whole mappings");
@@ -233,7 +233,8 @@ impl Memory {
         self.state.lock().used.get(&device).copied().unwrap_or(0)
     }
 
-    /// Addresses outside the arena belong to modules, which only the runtime knows.
+    /// Checks that a range is device memory. Addresses outside the arena pass: they may belong to modules, whose addresses only the
+    /// runtime knows.
     pub(crate) fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
         let end = address.checked_add(bytes);
         if end.is_none() || address < 4096 {
@@ -253,7 +254,7 @@ impl Memory {
                 Some((start, it)) if end.is_some_and(|end| end <= start + it.bytes.next_multiple_of(256)) => {
                     return Ok(());
                 }
-                // Mappings that follow one another are one range.
+                // Adjacent mappings count as one range.
                 Some((start, it)) if it.mapped => at = start + it.bytes,
                 _ => {
                     let text = format!("{bytes} bytes at {address:#x} are not device memory");
@@ -263,7 +264,7 @@ impl Memory {
         }
     }
 
-    /// The same for a box.
+    /// Like [`Memory::check`], but for a box.
     pub(crate) fn check_box(&self, at: &Pitched, extent: &Extent) -> Result<(), DeviceError> {
         match at.span(extent)? {
             0 => Ok(()),
@@ -276,7 +277,7 @@ impl Memory {
         (first..address + bytes).step_by(self.chunk as usize)
     }
 
-    /// Puts physical memory of `device` behind a chunk and lets every device use it.
+    /// Maps physical memory of `device` at a chunk and grants every device access.
     fn back(&self, device: u32, chunk: u64) -> Result<usize, DeviceError> {
         let functions = &self.functions;
         let properties = properties(device);
@@ -311,7 +312,7 @@ impl Memory {
         let handle = it.handle as hipMemGenericAllocationHandle_t;
         state.chunks.remove(&chunk);
         let functions = &self.functions;
-        // Failure here leaves memory mapped until the session's process ends, which frees it.
+        // On failure the memory stays mapped until the session process exits.
         let _ = call!(functions, hipMemUnmap(chunk as *mut c_void, self.chunk as usize));
         let _ = call!(functions, hipMemRelease(handle));
     }

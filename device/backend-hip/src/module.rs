@@ -1,4 +1,4 @@
-//! Modules and functions of the runtime by minted number.
+//! Maps module and function IDs to the runtime's handles.
 
 use std::collections::HashMap;
 

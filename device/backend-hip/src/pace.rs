@@ -1,7 +1,7 @@
-//! A share of a GPU's time: launches stand in their streams until their time has come, and what they took is measured by events.
+//! Compute throttling on real GPUs: launches wait in their streams, and their run time is measured with events.
 //!
-//! A host function before each launch waits in the stream's place, so that nobody who queues work does. Use is the time in which
-//! kernels ran; where some ran side by side it counts once.
+//! A host function queued before each launch does the waiting, so the thread that enqueues never blocks. The charge is the time in
+//! which kernels ran; time in which several ran concurrently counts once.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use crate::device::Shared;
 use crate::error::call;
 use crate::stream::Stream;
 
-/// The gate of a session, and how far each device's time has been charged.
+/// Launch gate of a session, and the time up to which each device has been charged.
 pub(crate) struct Pacer {
     gate: Arc<Gate>,
     charged: Mutex<HashMap<u32, Charged>>,
@@ -42,7 +42,7 @@ impl Pacer {
         self.gate.seat()
     }
 
-    /// Puts the gate into a stream, before a launch.
+    /// Queues a wait at the gate in the stream if `command` is a launch.
     pub(crate) fn hold(&self, shared: &Shared, stream: Stream, command: &Command) -> Result<(), DeviceError> {
         if !matches!(command, Command::Launch(_)) {
             return Ok(());
@@ -57,13 +57,13 @@ impl Pacer {
         let queued =
             call!(shared.functions, hipLaunchHostFunc(stream.handle(), Some(wait), waiting.cast::<c_void>()));
         if queued.is_err() {
-            // SAFETY: the runtime refused the call, so the box is still ours alone.
+            // SAFETY: the runtime rejected the call, so it holds no pointer and this is the only owner of the box.
             drop(unsafe { Box::from_raw(waiting) });
         }
         queued
     }
 
-    /// A command has run: charges for what of its time was not charged yet.
+    /// Charges the part of a completed command's time that has not been charged yet.
     pub(crate) fn charge(&self, span: &Span) {
         let mut charged = self.charged.lock();
         let known = charged.entry(span.device).or_insert(Charged { until: span.begin, nanoseconds: 0 });
@@ -77,20 +77,20 @@ impl Pacer {
         self.seat().charge(span.device, limits::now().saturating_sub(ago), spent);
     }
 
-    /// Nanoseconds a device has been busy for this session.
+    /// Nanoseconds that a device has been busy for this session.
     pub(crate) fn busy_ns(&self, device: u32) -> u64 {
         self.charged.lock().get(&device).map_or(0, |charged| charged.nanoseconds)
     }
 
-    /// Launches that wait are not waited for any more.
+    /// Releases all launches that wait at the gate.
     pub(crate) fn give_up(&self) {
         self.gate.throw_open();
     }
 }
 
-/// Called by the runtime when a stream reaches a launch; the stream waits until it returns.
+/// Callback that the runtime invokes when a stream reaches a launch. The stream blocks until it returns.
 unsafe extern "C" fn wait(data: *mut c_void) {
-    // SAFETY: `data` is the box made for this one call.
+    // SAFETY: `data` is the box that was leaked for this call; the runtime calls back once.
     let waiting = unsafe { Box::from_raw(data.cast::<Waiting>()) };
     waiting.gate.pass(waiting.device, waiting.turn);
 }

@@ -1,4 +1,4 @@
-//! Boxes and values through AMD's runtime: one call for one slice, one for a box, a call a row where the runtime has none.
+//! Box copies, box fills and value waits through AMD's runtime: 2D or 3D calls, or one call per row where the runtime has neither.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use hip_api::types::*;
 use crate::error::call;
 use crate::functions::Functions;
 
-/// A box without gaps.
+/// Location of a box without gaps between its rows.
 pub(crate) fn packed(address: u64, extent: &Extent) -> Pitched {
     Pitched { address, pitch: extent.width, rows: extent.height }
 }
@@ -26,7 +26,7 @@ pub(crate) fn copy(
         return Ok(());
     }
     if extent.depth == 1 {
-        // One row needs no pitch here, but the runtime insists on one.
+        // The pitch of a single row may be 0 here, but the runtime rejects a pitch below the width.
         let pitch = |it: &Pitched| it.pitch.max(extent.width) as usize;
         return call!(
             functions,
@@ -65,7 +65,7 @@ pub(crate) fn fill(
     stream: hipStream_t,
 ) -> Result<(), DeviceError> {
     if !extent.width.is_multiple_of(u64::from(width.max(1))) {
-        return Err(DeviceError::invalid_value("a row that ends inside an element"));
+        return Err(DeviceError::invalid_value("the row width is not a multiple of the element width"));
     }
     if extent.is_empty() {
         return Ok(());
@@ -82,11 +82,11 @@ pub(crate) fn fill(
         4 => to.rows_of(*extent).try_for_each(|row| {
             call!(functions, hipMemsetD32Async(row as hipDeviceptr_t, value as c_int, count, stream))
         }),
-        _ => Err(DeviceError::invalid_value(format!("a fill of width {width}"))),
+        _ => Err(DeviceError::invalid_value(format!("invalid fill width {width}"))),
     }
 }
 
-/// Makes a stream wait for a value in memory.
+/// Queues a wait for a value in memory.
 pub(crate) fn wait(functions: &Functions, it: &ValueWait, stream: hipStream_t) -> Result<(), DeviceError> {
     let flags = match it.comparison {
         Comparison::AtLeast => hipStreamWaitValueGte,

@@ -1,7 +1,7 @@
-//! How long commands take, by events around each of them.
+//! Timing of commands with a pair of HIP events around each.
 //!
-//! A thread of its own waits for the events and tells the notifier, so that nothing that queues work waits. What the device
-//! calls a time is made one of this machine by a base: an event whose time on this machine is known.
+//! A dedicated thread waits for the events and calls the notifier, so enqueueing never blocks. Device time is converted to host
+//! time relative to a base: an event whose host time is known.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::device::Shared;
 use crate::error::call;
 use crate::stream::Stream;
 
-/// Commands whose time is not known yet; more go untimed.
+/// Maximum number of commands whose time is still unknown; further commands are not timed.
 const MOST_PENDING: usize = 1 << 12;
-/// The same where use is paid for: clients stop a thread that has queued less than this.
+/// The maximum if launches are throttled: clients block a thread before it has queued this many commands.
 const MOST_PENDING_PAID: usize = 1 << 16;
-/// Times between events are `f32` milliseconds: past this a base is too far away for microseconds.
+/// Age at which a base is replaced. Times between events are `f32` milliseconds, which lose microsecond precision beyond this.
 const BASE_LIFE: Duration = Duration::from_secs(8);
 const BASE_TRIES: usize = 5;
 
@@ -34,10 +34,10 @@ pub(crate) struct Spans {
 #[derive(Default)]
 struct State {
     pending: VecDeque<Pending>,
-    /// The collector has taken one and not told of it yet.
+    /// The collector thread has popped a command and not yet reported it.
     at_work: bool,
     started: bool,
-    /// Events to use again, by device.
+    /// Reusable events, by device.
     spare: HashMap<u32, Vec<usize>>,
 }
 
@@ -51,13 +51,13 @@ struct Pending {
     task: Task,
 }
 
-/// An event that was reached at a known time, and the stream for making the next one.
+/// An event that was reached at a known host time.
 struct Base {
     event: usize,
     at: Instant,
 }
 
-/// A command whose start was marked.
+/// Start event of a command, and when the command was queued.
 pub(crate) struct Begun {
     start: usize,
     queued: Instant,
@@ -69,7 +69,7 @@ impl Spans {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Events of a device that was reset are gone, and so is what they would have told.
+    /// Drops the events and pending commands of a device that was reset.
     pub(crate) fn forget_device(&self, device: u32) {
         let mut state = self.state.lock();
         state.pending.retain(|pending| pending.device != device);
@@ -79,7 +79,7 @@ impl Spans {
 }
 
 impl Shared {
-    /// Times what is queued from now on, or no longer. Turned off, it returns when all that has ended is told.
+    /// Turns timing on or off for commands queued from now on. When turned off, returns after all pending spans are reported.
     pub(crate) fn record_spans(self: &Arc<Shared>, on: bool) {
         let spans = &self.spans;
         spans.on.store(on, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Shared {
         }
     }
 
-    /// Starts the thread that learns how long commands took.
+    /// Starts the collector thread, which measures how long commands took.
     pub(crate) fn time_commands(self: &Arc<Shared>) {
         let spans = &self.spans;
         if !std::mem::replace(&mut spans.state.lock().started, true) {
@@ -104,20 +104,20 @@ impl Shared {
                 }
             };
             if let Err(error) = std::thread::Builder::new().name("hip-spans".to_owned()).spawn(collect) {
-                tracing::warn!("commands are not timed: {error}");
+                tracing::warn!("cannot start the thread that times commands, so they are not timed: {error}");
                 spans.on.store(false, Ordering::Relaxed);
             }
         }
     }
 
-    /// Marks the start of a command that is about to be queued.
+    /// Records the start event of a command that is about to be queued.
     pub(crate) fn begin_span(&self, stream: Stream) -> Option<Begun> {
         let queued = Instant::now();
         let start = self.mark(stream).ok()?;
         Some(Begun { start, queued })
     }
 
-    /// Marks its end.
+    /// Records the end event of a command that was queued.
     pub(crate) fn end_span(&self, stream: Stream, id: StreamId, tag: Tag, task: Task, begun: Option<Begun>) {
         let stop = begun.and_then(|begun| Some((begun, self.mark(stream).ok()?)));
         let most = if self.pacer.is_some() { MOST_PENDING_PAID } else { MOST_PENDING };
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// An event recorded on a stream whose device is current.
+    /// Records an event on a stream. The stream's device must be current.
     fn mark(&self, stream: Stream) -> Result<usize, DeviceError> {
         let spare = self.spans.state.lock().spare.get_mut(&stream.device).and_then(Vec::pop);
         let event = match spare {
@@ -161,7 +161,7 @@ impl Shared {
         Ok(event)
     }
 
-    /// Waits for the next command that was timed and tells of it; returns now and then without.
+    /// Waits for the next timed command and reports it. Returns without one after 200 ms.
     fn collect_span(&self, bases: &mut HashMap<u32, Vec<Base>>) {
         let mut state = self.spans.state.lock();
         let Some(pending) = state.pending.pop_front() else {
@@ -184,7 +184,7 @@ impl Shared {
             }
             (Err(error), _) => {
                 tracing::debug!("a command could not be timed: {error}");
-                // Whatever went wrong, the next base is a fresh one.
+                // The bases may be invalid now: create a new one for the next command.
                 bases.clear();
                 self.span_lost();
             }
@@ -204,7 +204,7 @@ impl Shared {
         if bases.last().is_none_or(|base| base.at.elapsed() > BASE_LIFE) {
             bases.push(self.base()?);
         }
-        // The newest that came before the command; failing that the oldest there is, from which times may be negative.
+        // The newest base before the command, or else the oldest base, relative to which times may be negative.
         let chosen = bases.iter().rposition(|base| base.at <= pending.queued).unwrap_or(0);
         let base = &mut bases[chosen];
         let elapsed = |from: hipEvent_t, to: hipEvent_t| -> Result<f64, DeviceError> {
@@ -218,7 +218,7 @@ impl Shared {
             true => base.at + Duration::from_secs_f64(since),
             false => base.at.checked_sub(Duration::from_secs_f64(-since)).unwrap_or(base.at),
         };
-        // Nothing begins before it was asked for, or ends after it was found to have ended: that makes the base better known.
+        // A command cannot begin before it was queued, or end after its end was observed. Use that to correct the base.
         if let Some(late) = (begin(base) + length).checked_duration_since(ended) {
             base.at = base.at.checked_sub(late).unwrap_or(base.at);
         }
@@ -226,14 +226,14 @@ impl Shared {
             base.at += early;
         }
         let begin = begin(base);
-        // Commands are measured in the order they were queued: older bases are of no use any more.
+        // Commands are measured in queue order, so older bases are no longer needed.
         for old in bases.drain(..chosen) {
             let _ = call!(self.functions, hipEventDestroy(old.event as hipEvent_t));
         }
         Ok((begin, begin + length))
     }
 
-    /// A new base, on a stream that waits for no other: of some tries the one whose time is known best.
+    /// Creates a base on a non-blocking stream: the most precise of several attempts.
     fn base(&self) -> Result<Base, DeviceError> {
         let mut stream = std::ptr::null_mut();
         call!(self.functions, hipStreamCreateWithFlags(&raw mut stream, hipStreamNonBlocking))?;
@@ -246,10 +246,10 @@ impl Shared {
         for worse in tries {
             let _ = call!(self.functions, hipEventDestroy(worse.event as hipEvent_t));
         }
-        best.ok_or_else(|| DeviceError::invalid_handle("no event could be recorded"))
+        best.ok_or_else(|| DeviceError::invalid_handle("cannot record an event for timing"))
     }
 
-    /// A base, and how long the moment took that it stands for.
+    /// Makes one attempt at a base. The duration is the uncertainty of its host time.
     fn try_base(&self, stream: hipStream_t) -> Result<(Duration, Base), DeviceError> {
         let mut event = std::ptr::null_mut();
         call!(self.functions, hipEventCreate(&raw mut event))?;

@@ -1,11 +1,11 @@
-//! Streams of the runtime by minted number.
+//! Maps stream IDs to the runtime's stream handles.
 
 use std::collections::HashMap;
 
 use backend::{DeviceError, StreamId};
 use hip_api::types::hipStream_t;
 
-/// Streams numbered up to this are the null streams of the devices.
+/// IDs up to this are reserved for the null streams of the devices.
 const LAST_NULL_STREAM: StreamId = 0xff;
 
 /// A stream and the device it is on.

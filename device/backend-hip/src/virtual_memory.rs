@@ -1,7 +1,7 @@
 //! Virtual memory management through AMD's runtime.
 //!
-//! Memory that has a number of its own is shared as the runtime shares it, by a file descriptor. Ordinary allocations lie in
-//! chunks that they share with others, so they are not.
+//! Physical memory with an ID is exported as a file descriptor of the runtime. Ordinary allocations cannot be exported, because
+//! they share chunks with other allocations.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -17,16 +17,16 @@ use crate::device::Hip;
 use crate::error::call;
 use crate::memory::shareable;
 
-/// The first runtime that takes a descriptor itself where older ones take its address.
+/// First runtime version whose import call takes the file descriptor by value; older ones take a pointer to it.
 const TAKES_DESCRIPTORS: i32 = 70_000_000;
 
-/// Physical memory of a session, by number.
+/// Physical memory of a session, by ID.
 #[derive(Default)]
 pub(crate) struct Physical {
     memories: HashMap<MemoryId, Piece>,
-    /// What is mapped where.
+    /// Mapped memory by address.
     mapped: HashMap<u64, MemoryId>,
-    /// Released while mapped: the runtime keeps it, and so does the account.
+    /// Memory released while mapped: the runtime keeps it, so it stays charged.
     lingering: HashMap<MemoryId, Piece>,
 }
 
@@ -35,7 +35,7 @@ struct Piece {
     handle: usize,
     bytes: u64,
     device: u32,
-    /// Made by this session, and in its account.
+    /// Created by this session and charged to it; false for imported memory.
     charged: bool,
 }
 
@@ -52,7 +52,7 @@ impl Physical {
         Ok(())
     }
 
-    /// What the account gets back now that `id` was released or unmapped: the memory, if nothing holds it any more.
+    /// The memory whose charge must be released after `id` was released or unmapped: `None` while a mapping still holds it.
     fn freed(&mut self, id: MemoryId) -> Option<Piece> {
         let is_mapped = self.mapped.values().any(|mapped| *mapped == id);
         if is_mapped { None } else { self.lingering.remove(&id).filter(|piece| piece.charged) }
@@ -65,7 +65,7 @@ impl Piece {
     }
 }
 
-/// AMD's runtime takes a wanted address for a hint only, so memory could not be put back where it was.
+/// Not supported: AMD's runtime treats a requested address as a hint, so memory could not be restored at its old address.
 impl Snapshot for Hip {}
 
 impl VirtualMemory for Hip {
@@ -73,7 +73,9 @@ impl VirtualMemory for Hip {
         let shared = self.shared();
         shared.on(device)?;
         if bytes == 0 || !bytes.is_multiple_of(PHYSICAL_GRANULARITY) {
-            return Err(DeviceError::invalid_value(format!("{bytes} bytes of physical memory")));
+            return Err(DeviceError::invalid_value(format!(
+                "physical memory size {bytes} is not a multiple of 2 MiB"
+            )));
         }
         let properties = shareable(device);
         let mut handle: hipMemGenericAllocationHandle_t = std::ptr::null_mut();
@@ -83,7 +85,7 @@ impl VirtualMemory for Hip {
                 .and_then(|()| {
                     let piece = Piece { handle: handle as usize, bytes, device, charged: true };
                     shared.physical.lock().insert(memory, piece).inspect_err(|_| {
-                        // Nobody has heard of it.
+                        // The handle has not been published, so no other code uses it.
                         let _ = call!(shared.functions, hipMemRelease(handle));
                     })
                 });
@@ -108,7 +110,9 @@ impl VirtualMemory for Hip {
         let aligned = [address, bytes].iter().all(|value| value.is_multiple_of(PHYSICAL_GRANULARITY));
         if offset != 0 || bytes == 0 || !aligned || bytes > piece.bytes.next_multiple_of(PHYSICAL_GRANULARITY)
         {
-            return Err(DeviceError::invalid_value(format!("a mapping of {bytes} bytes at {address:#x}")));
+            return Err(DeviceError::invalid_value(format!(
+                "invalid mapping of {bytes} bytes at {address:#x}"
+            )));
         }
         shared.memory.book(piece.device, address, bytes, || {
             call!(shared.functions, hipMemMap(address as *mut c_void, bytes as usize, 0, piece.handle(), 0))
@@ -157,7 +161,7 @@ impl VirtualMemory for Hip {
     fn share(&self, what: Shareable, done: Sharing) {
         let shared = self.shared();
         let Shareable::Memory(id) = what else {
-            let text = "an allocation of AMD's runtime that was not made by hipMemCreate cannot be shared";
+            let text = "AMD's runtime can share only memory allocated with hipMemCreate";
             return done(Err(DeviceError::not_supported(text)));
         };
         let exported = shared.physical.lock().get(id).and_then(|piece| {
@@ -167,7 +171,7 @@ impl VirtualMemory for Hip {
                 shared.functions,
                 hipMemExportToShareableHandle((&raw mut fd).cast(), piece.handle(), kind, 0)
             )?;
-            // SAFETY: the runtime has just made the descriptor for the caller.
+            // SAFETY: the runtime has just created the descriptor, and the caller owns it.
             Ok(SharedMemory { file: unsafe { OwnedFd::from_raw_fd(fd) }, bytes: piece.bytes })
         });
         done(exported);

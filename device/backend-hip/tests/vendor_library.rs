@@ -1,13 +1,13 @@
-//! AMD's own library, as Debian builds it, on a machine that may have no AMD GPU.
+//! Loads AMD's libamdhip64, as packaged by Debian, on a machine that may have no AMD GPU.
 //!
-//! Each load happens in a process of its own: two versions of the runtime must not meet, and one that crashes is one failure.
+//! Each library is loaded in a separate process: two versions of the runtime conflict, and a crash must fail only one case.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const CHILD: &str = "REMORA_TEST_VENDOR_LIBRARY";
 
-/// Every vendor library of this machine: unpacked beside the build, or installed.
+/// Every vendor library of this machine: unpacked in the target folder, or installed.
 fn libraries() -> Vec<PathBuf> {
     let unpacked =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/toolchain/vendor/usr/lib/x86_64-linux-gnu");
@@ -28,14 +28,14 @@ fn run_child(library: &Path) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// Does nothing unless another test of this file started it.
+/// Child process of the other tests in this file; does nothing if run directly.
 #[test]
 fn child_opens_the_library_it_is_told() {
     let Some(library) = std::env::var_os(CHILD) else { return };
     let path = Path::new(&library);
     match backend_hip::Functions::load(Some(path)) {
         Err(error) => {
-            // The library needs others that this system lacks or has too old; the loader says which.
+            // A dependency of the library is missing or too old; the loader's error names it.
             println!("unloadable: {error}: {}", std::error::Error::source(&error).unwrap());
             return;
         }
@@ -60,7 +60,8 @@ fn a_vendor_library_without_a_gpu_reports_its_own_no_device() {
         loaded += 1;
         assert!(succeeded, "{} crashed:\n{text}", library.display());
         let count = text.split("functions: ").nth(1).and_then(|rest| rest.split_whitespace().next());
-        let count: usize = count.and_then(|count| count.parse().ok()).expect("the child counts functions");
+        let count: usize =
+            count.and_then(|count| count.parse().ok()).expect("the child prints the number of functions");
         assert!(count > 250, "{} has only {count} functions of the table", library.display());
         if has_gpu {
             continue;

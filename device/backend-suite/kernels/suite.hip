@@ -1,4 +1,4 @@
-// The kernels of the behaviour suite. `suite.gfx942.co` is this file, compiled with
+// Kernels of the back-end conformance suite. `suite.gfx942.co` is this file, compiled with
 //   clang++-19 -x hip --offload-arch=gfx942 --offload-device-only --no-gpu-bundle-output -O2 -nogpulib -D__HIPCC_RTC__ -include hip/hip_runtime.h
 #define KERNEL extern "C" __global__ void
 
@@ -9,7 +9,7 @@ KERNEL add_one(int *p, int n) {
     if (i < n) p[i] += 1;
 }
 
-// Takes its time, then stores: tells whether what follows has waited.
+// Runs for a while, then stores: shows whether later work has waited for it.
 KERNEL slow_store(volatile int *p, int value, int loops) {
     for (int i = 0; i < loops; i++) p[1] = i;
     p[0] = value;

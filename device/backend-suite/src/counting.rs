@@ -1,4 +1,4 @@
-//! Counting what kernels execute.
+//! Tests of instruction counters.
 
 use hip_api::types::{hipErrorInvalidValue, hipErrorNotSupported};
 
@@ -23,7 +23,7 @@ pub fn what_kernels_execute_is_counted_while_it_is_asked_for_or_refused(rig: Rig
             let kinds = [once.vector, once.scalar, once.matrix, once.vector_memory, once.scalar_memory];
             let more = [once.local_memory, once.branches, once.other];
             assert_eq!(once.instructions, kinds.iter().chain(&more).sum::<u64>());
-            // The same again, and what runs in between is not counted.
+            // Counting is reproducible, and kernels between two counting periods are not counted.
             add_one();
             rig.device.begin_counting(0).unwrap();
             add_one();

@@ -1,7 +1,7 @@
-//! The behaviour every back end must show, written once.
+//! Conformance tests that every back end must pass.
 //!
-//! `backend_suite::device_suite!(make)` turns each function here into a test; `make` opens a fresh device with GPU 0 able to run
-//! the suite's gfx942 kernels. Waits are bounded, so that a back end that never completes fails instead of hanging.
+//! `backend_suite::device_suite!(make)` turns each function here into a test; `make` opens a new device whose GPU 0 can run the
+//! suite's gfx942 kernels. All waits have a timeout, so that a back end that never completes fails instead of hanging.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -34,12 +34,12 @@ pub const KERNELS: &[u8] = include_bytes!("../kernels/suite.gfx942.co");
 const PATIENCE: Duration = Duration::from_secs(60);
 const MODULE: u64 = 0x1000;
 const MIB: u64 = 1 << 20;
-/// Enough loops of `slow_store` to outlast everything that might overtake it.
+/// Number of loops with which `slow_store` runs longer than any command that might wrongly overtake it.
 const SLOW: i32 = 20_000;
-/// The host function that `Rig::hold` leaves open.
+/// Token of the host function with which `Rig::hold` blocks a stream.
 const HELD: u64 = 0x4e1d;
 
-/// Makes a test of every function of the suite.
+/// Generates a test for every function of the suite.
 #[macro_export]
 macro_rules! device_suite {
     ($make:expr) => {
@@ -91,7 +91,7 @@ macro_rules! device_suite {
     )* };
 }
 
-/// What a notifier has heard.
+/// Notification that the device has sent.
 #[derive(Debug, PartialEq, Eq)]
 enum Note {
     Failed(Tag, DeviceError),
@@ -139,7 +139,7 @@ impl Rig {
         for (id, name) in
             ["add_one", "slow_store", "write_through", "forever", "bump_counter"].iter().enumerate()
         {
-            device.define_function(id as u64 + 1, MODULE, name).expect("the kernel is there");
+            device.define_function(id as u64 + 1, MODULE, name).expect("the module has the kernel");
         }
         Rig { device, notes, next: std::cell::Cell::new(base + 16 * MIB) }
     }
@@ -168,14 +168,14 @@ impl Rig {
         self.kernel(stream, 2, 1, arguments(address, &[value, SLOW]));
     }
 
-    /// Keeps the stream busy until `release`, however slowly this thread is scheduled.
+    /// Blocks the stream until `release`, independently of how this thread is scheduled.
     fn hold(&self, stream: StreamId) {
         self.run(stream, Command::HostFunction { token: HELD });
         assert_eq!(self.note(), Note::HostFunction(HELD));
     }
 
     fn release(&self) {
-        self.device.host_function_done(HELD).expect("a stream is held");
+        self.device.host_function_done(HELD).expect("a stream is blocked by `hold`");
     }
 
     fn read(&self, stream: StreamId, source: u64, bytes: u64) -> Result<Vec<u8>, DeviceError> {
@@ -195,11 +195,11 @@ impl Rig {
     fn wait(&self, scope: Scope) -> Result<(), DeviceError> {
         let (sender, receiver) = mpsc::channel();
         self.device.synchronize(scope, Box::new(move |result| drop(sender.send(result))));
-        receiver.recv_timeout(PATIENCE).expect("the wait ends")
+        receiver.recv_timeout(PATIENCE).expect("the wait completes within the timeout")
     }
 
     fn note(&self) -> Note {
-        self.notes.recv_timeout(PATIENCE).expect("a note")
+        self.notes.recv_timeout(PATIENCE).expect("a notification arrives within the timeout")
     }
 }
 
@@ -260,7 +260,7 @@ pub fn the_null_stream_waits_for_blocking_streams_and_they_for_it(rig: Rig) {
     rig.slow_store(stream, a, 3);
     rig.wait(Scope::Stream(0)).unwrap();
     let other = rig.stream(0x101, true);
-    assert_eq!(rig.word(other, a), 3, "waiting for the null stream is waiting for all blocking streams");
+    assert_eq!(rig.word(other, a), 3, "waiting for the null stream includes all blocking streams");
 }
 
 pub fn a_non_blocking_stream_does_not_wait_for_the_null_stream(rig: Rig) {
@@ -302,7 +302,7 @@ pub fn elapsed_time_covers_the_work_between_two_events(rig: Rig) {
     let wall = begin.elapsed().as_secs_f32() * 1000.0;
     let elapsed = rig.device.elapsed(0x200, 0x201).unwrap();
     assert!(elapsed > 0.0 && elapsed < wall * 1.5 + 5.0, "{elapsed} ms by events, {wall} ms by the clock");
-    assert!(rig.device.elapsed(0x201, 0x200).unwrap() < 0.0, "time runs forwards");
+    assert!(rig.device.elapsed(0x201, 0x200).unwrap() < 0.0, "the reverse order gives a negative time");
 }
 
 pub fn elapsed_time_of_unfinished_or_unrecorded_events_is_refused(rig: Rig) {
@@ -328,12 +328,12 @@ pub fn a_freed_range_stays_until_its_work_has_ended(rig: Rig) {
     rig.run(stream, Command::Copy { destination: b, source: a, bytes: 4 });
     rig.device.unmap(a).unwrap();
     let late = rig.device.enqueue(stream, 9, Command::Fill { destination: a, value: 1, width: 4, count: 1 });
-    assert_eq!(late.unwrap_err().code, hipErrorInvalidValue, "freed memory takes no new work");
+    assert_eq!(late.unwrap_err().code, hipErrorInvalidValue, "new work cannot use freed memory");
     assert_eq!(rig.word(stream, b), 8, "queued work still saw the memory");
     rig.wait(Scope::Everything).unwrap();
     let deadline = Instant::now() + PATIENCE;
     while rig.device.memory(0).unwrap().used >= before {
-        assert!(Instant::now() < deadline, "the memory comes back");
+        assert!(Instant::now() < deadline, "the memory is released within the timeout");
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(rig.device.unmap(a).is_err(), "freed twice");
@@ -346,7 +346,7 @@ pub fn an_address_can_be_used_again_after_it_was_freed(rig: Rig) {
         rig.slow_store(stream, a, round);
         rig.device.unmap(a).unwrap();
         rig.device.map(0, MemoryKind::Device, a, 4096).unwrap();
-        // The earlier kernel must not reach into the new allocation.
+        // The earlier kernel must not write to the new allocation.
         rig.run(0, Command::Fill { destination: a, value: 0, width: 4, count: 4 });
         assert_eq!(rig.word(0, a), 0, "round {round}");
     }
@@ -355,20 +355,20 @@ pub fn an_address_can_be_used_again_after_it_was_freed(rig: Rig) {
 pub fn a_wild_write_is_a_sticky_fault_told_once(rig: Rig) {
     let a = rig.alloc(64);
     rig.device.enqueue(0, 0x55, launch(3, 1, arguments(0, &[]))).unwrap();
-    // Queued behind the fault and dropped with it, or refused because it has happened already.
+    // Either queued after the faulting kernel and cancelled, or rejected because the fault has already happened.
     if let Err(error) = rig.device.enqueue(0, 0x56, launch(2, 1, arguments(a, &[1, SLOW]))) {
         assert_eq!(error.code, hipErrorIllegalAddress);
     }
     let error = rig.wait(Scope::Stream(0)).unwrap_err();
     assert_eq!(error.code, hipErrorIllegalAddress);
-    let Note::Failed(tag, told) = rig.note() else { panic!("a failure is told") };
+    let Note::Failed(tag, told) = rig.note() else { panic!("the failure is reported") };
     assert_eq!((tag, told.code), (0x55, hipErrorIllegalAddress));
     assert!(told.text.contains("write_through"), "the text names the kernel: {told}");
     assert_eq!(rig.wait(Scope::Device(0)).unwrap_err().code, hipErrorIllegalAddress);
     assert_eq!(rig.read(0, a, 4).unwrap_err().code, hipErrorIllegalAddress);
     let fill = Command::Fill { destination: a, value: 0, width: 4, count: 1 };
     assert_eq!(rig.device.enqueue(0, 1, fill).unwrap_err().code, hipErrorIllegalAddress);
-    assert!(rig.notes.try_recv().is_err(), "nothing else is told");
+    assert!(rig.notes.try_recv().is_err(), "nothing else is reported");
     rig.device.unmap(a).expect("memory can still be freed");
 }
 
@@ -377,7 +377,7 @@ pub fn reset_forgets_a_fault(rig: Rig) {
     rig.kernel(0, 3, 1, arguments(0, &[]));
     rig.wait(Scope::Device(0)).unwrap_err();
     rig.device.reset(0).unwrap();
-    assert_eq!(rig.device.memory(0).unwrap().used, 0, "memory and modules are gone");
+    assert_eq!(rig.device.memory(0).unwrap().used, 0, "memory and modules are freed");
     rig.device.map(0, MemoryKind::Device, a, 64).unwrap();
     rig.run(0, Command::Fill { destination: a, value: 3, width: 4, count: 1 });
     assert_eq!(rig.word(0, a), 3);
@@ -391,7 +391,7 @@ pub fn a_stream_waits_for_its_host_function(rig: Rig) {
     rig.run(stream, Command::Fill { destination: a, value: 2, width: 4, count: 1 });
     assert_eq!(rig.note(), Note::HostFunction(0xf00d));
     let other = rig.stream(0x101, true);
-    assert_eq!(rig.word(other, a), 1, "the stream has not gone on");
+    assert_eq!(rig.word(other, a), 1, "the stream has not continued");
     assert!(!rig.device.query(Scope::Stream(stream)).unwrap());
     rig.device.host_function_done(0xf00d).unwrap();
     assert_eq!(rig.word(stream, a), 2);
@@ -440,7 +440,7 @@ pub fn a_direct_write_lands_in_stream_order(rig: Rig) {
         true
     });
     if direct.is_none() {
-        assert!(!rig.device.capabilities().direct_writes, "an idle stream takes direct writes");
+        assert!(!rig.device.capabilities().direct_writes, "an idle stream accepts direct writes");
         rig.run(stream, Command::Write { destination: a, data: 21i32.to_le_bytes().to_vec() });
     }
     rig.kernel(stream, 1, 1, arguments(a, &[1]));
@@ -483,10 +483,10 @@ pub fn nonsense_addresses_and_handles_are_refused(rig: Rig) {
     let lost = rig.device.enqueue(0, 1, launch(99, 1, arguments(a, &[1])));
     assert_eq!(lost.unwrap_err().code, hipErrorInvalidHandle, "no such function");
     assert_eq!(rig.wait(Scope::Event(0xdead)).unwrap_err().code, hipErrorInvalidHandle);
-    assert!(rig.device.create_stream(0, 3, false, 0).is_err(), "numbers of null streams are reserved");
+    assert!(rig.device.create_stream(0, 3, false, 0).is_err(), "IDs of null streams are reserved");
     assert!(rig.device.create_stream(9, 0x100, false, 0).is_err(), "no such device");
     assert!(rig.device.load_module(0, 5, arena.base + 8 * MIB, b"not a code object").is_err());
-    assert!(rig.device.map(0, MemoryKind::Device, a, 64).is_err(), "taken");
+    assert!(rig.device.map(0, MemoryKind::Device, a, 64).is_err(), "the range is in use");
     rig.wait(Scope::Device(0)).expect("none of this is a fault");
 }
 
@@ -547,7 +547,7 @@ pub fn a_poke_waits_for_no_stream_and_the_next_kernel_sees_it(rig: Rig) {
     let a = rig.alloc(4096);
     rig.hold(stream);
     rig.kernel(stream, 1, 64, arguments(a, &[64]));
-    rig.device.poke(a + 4, &41i32.to_le_bytes()).expect("a held stream holds nothing up");
+    rig.device.poke(a + 4, &41i32.to_le_bytes()).expect("a poke does not wait for a blocked stream");
     let mut seen = Vec::new();
     rig.device.peek(a, 12, &mut |bytes| seen.extend_from_slice(bytes)).expect("readable");
     assert_eq!(seen, [[0; 4], 41i32.to_le_bytes(), [0; 4]].concat());
@@ -562,7 +562,7 @@ pub fn memory_is_never_put_where_something_lies(rig: Rig) {
     assert!(rig.device.adopt(0, ours.as_ptr() as u64, 10_000).is_err());
     assert!(ours.iter().all(|byte| *byte == 7));
     let a = rig.alloc(4096);
-    assert!(rig.device.adopt(0, a + 8192, 16).is_err(), "the arena is not for this");
+    assert!(rig.device.adopt(0, a + 8192, 16).is_err(), "addresses in the arena cannot be adopted");
     assert!(rig.device.adopt(0, 16, 16).is_err());
     assert!(rig.device.adopt(99, 1 << 40, 16).is_err());
 }

@@ -1,4 +1,4 @@
-//! Boxes of memory.
+//! Tests of box copies and fills.
 
 use std::sync::mpsc;
 
@@ -7,7 +7,7 @@ use hip_api::types::hipErrorInvalidValue;
 use super::{PATIENCE, Rig};
 use backend::{Command, DeviceError, Extent, Pitched};
 
-/// Two slices of three rows of four bytes, in rows of 16 and slices of 5 rows.
+/// Two slices of three rows of four bytes; `roomy` places them with a pitch of 16 bytes and 5 rows per slice.
 const EXTENT: Extent = Extent { width: 4, height: 3, depth: 2 };
 
 fn roomy(address: u64) -> Pitched {
@@ -50,7 +50,7 @@ pub fn boxes_beyond_memory_are_refused(rig: Rig) {
         assert_eq!(rig.device.enqueue(0, 1, command).unwrap_err().code, hipErrorInvalidValue);
     };
     let fill = |to, extent, width| Command::FillBox { to, extent, value: 0, width };
-    // The last row of the last slice ends behind the allocation.
+    // The last row of the last slice ends past the allocation.
     let deep = Extent { width: 16, height: 1, depth: 53 };
     refused(fill(Pitched { address: a, pitch: 16, rows: 5 }, deep, 1));
     refused(fill(roomy(a), Extent { width: 17, ..EXTENT }, 1));

@@ -1,4 +1,4 @@
-//! Telling what a session has, so that it can be put elsewhere.
+//! Tests of snapshots of a session's device state.
 
 use hip_api::types::{hipErrorNotReady, hipErrorNotSupported};
 
@@ -28,7 +28,7 @@ pub fn what_there_is_is_told_while_nothing_runs_or_refused(rig: Rig) {
     assert!(inventory.streams.iter().any(|it| it.stream == 0x100 && it.non_blocking));
     let reached = |event| {
         let found = inventory.events.iter().find(|it| it.event == event);
-        found.expect("the event is there").reached
+        found.expect("the inventory lists the event").reached
     };
     assert!(reached(0x200).is_some_and(|time| time <= inventory.clock) && reached(0x201).is_none());
 

@@ -1,4 +1,4 @@
-//! Times of commands.
+//! Tests of the timing of commands.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ pub fn commands_are_timed_while_someone_wants_to_know(rig: Rig) {
         })
         .collect();
     let tags: Vec<u64> = spans.iter().map(|span| span.tag).collect();
-    assert_eq!(tags, [2, 3, 5, 6], "what was queued meanwhile, and nothing that only orders");
+    assert_eq!(tags, [2, 3, 5, 6], "only commands that were queued while timing was on and do work");
     assert_eq!(spans[0].task, Task::Fill { bytes: 4096 });
     assert!(matches!(spans[1].task, Task::Kernel { function: 1, work_items: 64 }));
     assert_eq!(spans[2].task, Task::Copy { bytes: 4096 });

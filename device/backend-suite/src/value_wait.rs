@@ -1,4 +1,4 @@
-//! Streams that wait for values in memory.
+//! Tests of streams that wait for a value in memory.
 
 use hip_api::types::hipErrorInvalidValue;
 
@@ -13,9 +13,9 @@ pub fn a_stream_waits_for_a_value_that_another_writes(rig: Rig) {
     rig.run(waiting, Command::WaitValue(wait));
     rig.kernel(waiting, 1, 1, arguments(a, &[1]));
     assert!(!rig.device.query(Scope::Stream(waiting)).unwrap());
-    // A kernel of another stream counts up to the value.
+    // A kernel on another stream increments the flag up to the value.
     for turn in 1..=3 {
-        assert_eq!(rig.word(writing, a), 0, "the stream went on at {}", turn - 1);
+        assert_eq!(rig.word(writing, a), 0, "the stream continued at {}", turn - 1);
         rig.kernel(writing, 1, 1, arguments(flag, &[1]));
         rig.wait(Scope::Stream(writing)).unwrap();
     }
@@ -27,7 +27,7 @@ pub fn waits_for_values_compare_as_asked(rig: Rig) {
     let flag = rig.alloc(64);
     rig.run(0, Command::Write { destination: flag, data: 0xf0f0_0000_0000_1234u64.to_le_bytes().to_vec() });
     let wait = |wide, value, mask, comparison| ValueWait { address: flag, wide, value, mask, comparison };
-    // All of these are met already; one that is not would never end.
+    // All of these conditions are already met; an unmet one would block the stream forever.
     for met in [
         wait(false, 0x1234, u64::MAX, Comparison::Equal),
         wait(false, 0x34, 0xff, Comparison::Equal),

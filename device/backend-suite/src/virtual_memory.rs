@@ -1,4 +1,4 @@
-//! Physical memory and its mappings.
+//! Tests of physical memory and its mappings.
 
 use std::sync::mpsc;
 
@@ -13,13 +13,13 @@ use backend::{
 
 const MEMORY: u64 = 0x6000;
 
-/// A place for mappings, far from what `Rig::alloc` hands out.
+/// An address for mappings, far from the allocations of `Rig::alloc`.
 fn place(rig: &Rig) -> u64 {
     rig.device.arena().base + (1 << 30)
 }
 
 impl Rig {
-    /// Memory of one grain at an address.
+    /// Maps new memory of one granule at an address.
     fn mapped(&self, memory: u64, address: u64, access: MemoryAccess) {
         self.device.create_memory(0, memory, GRAIN).unwrap();
         self.device.map_memory(memory, 0, address, GRAIN).unwrap();
@@ -29,7 +29,7 @@ impl Rig {
     fn shared(&self, what: Shareable) -> Result<SharedMemory, DeviceError> {
         let (sender, shared) = mpsc::channel();
         self.device.share(what, Box::new(move |it| drop(sender.send(it))));
-        shared.recv_timeout(PATIENCE).expect("sharing ends")
+        shared.recv_timeout(PATIENCE).expect("sharing completes within the timeout")
     }
 }
 
@@ -56,7 +56,7 @@ pub fn neighbouring_mappings_are_one_range_for_copies(rig: Rig) {
     assert_eq!(rig.read(0, edge, 16).unwrap(), (1..=16).collect::<Vec<u8>>());
     rig.device.unmap_memory(a, 2 * GRAIN).unwrap();
     assert_eq!(rig.read(0, edge, 4).unwrap_err().code, hipErrorInvalidValue);
-    // The memory itself is still there, and can be put elsewhere.
+    // The physical memory still exists and can be mapped elsewhere.
     let b = a + 8 * GRAIN;
     rig.device.map_memory(MEMORY + 1, 0, b, GRAIN).unwrap();
     rig.device.set_access(0, b, GRAIN, MemoryAccess::Read).unwrap();
@@ -104,7 +104,7 @@ pub fn nonsense_mappings_are_refused(rig: Rig) {
     assert_eq!(huge.code, hipErrorOutOfMemory);
     assert!(device.create_memory(0, MEMORY, 4096).is_err(), "not a multiple of the granularity");
     device.create_memory(0, MEMORY, GRAIN).unwrap();
-    assert!(device.create_memory(0, MEMORY, GRAIN).is_err(), "numbers are used once");
+    assert!(device.create_memory(0, MEMORY, GRAIN).is_err(), "an ID in use is rejected");
     for (offset, address, bytes) in [
         (0, a + 4096, GRAIN),
         (0, a, 2 * GRAIN),
@@ -114,7 +114,7 @@ pub fn nonsense_mappings_are_refused(rig: Rig) {
         (0, taken / GRAIN * GRAIN, GRAIN),
     ] {
         let refused = device.map_memory(MEMORY, offset, address, bytes);
-        assert!(refused.is_err(), "{bytes} bytes at {address:#x} from {offset:#x} on");
+        assert!(refused.is_err(), "{bytes} bytes at {address:#x} from offset {offset:#x}");
     }
     device.map_memory(MEMORY, 0, a, GRAIN).unwrap();
     assert!(device.map_memory(MEMORY, 0, a, GRAIN).is_err(), "taken");

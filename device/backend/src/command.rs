@@ -1,21 +1,21 @@
-//! Work for a stream.
+//! Commands that a stream executes: kernel launches, copies, fills, waits, events and host functions.
 
 use std::fmt;
 
 use crate::{DeviceError, Extent, Pitched};
 
-/// A stream. Numbers up to 0xff are reserved: the null stream of device `d` is `d`.
+/// Identifies a stream. Numbers up to 0xff are reserved: the null stream of device `d` is `d`.
 pub type StreamId = u64;
 pub type EventId = u64;
 pub type ModuleId = u64;
 pub type FunctionId = u64;
 
-/// Where a command comes from, for telling of its failure later. Opaque to the device.
+/// Identifies the origin of a command, so that a later failure can be attributed to it. Opaque to the device.
 pub type Tag = u64;
 
-/// Receives the bytes of a read, in stream order, or why there are none.
+/// Callback that receives the bytes of a read, in stream order, or the error that prevented the read.
 ///
-/// The slice may be device memory itself; it is valid during the call, and the stream goes on when the call returns.
+/// The slice may be device memory itself. It is valid only during the call, and the stream continues when the call returns.
 pub type ReadSink = Box<dyn FnOnce(Result<&[u8], DeviceError>) + Send>;
 
 /// A kernel launch.
@@ -24,39 +24,39 @@ pub struct Launch {
     pub function: FunctionId,
     /// Work-items in each dimension.
     pub grid: [u32; 3],
-    /// Work-items of a workgroup in each dimension.
+    /// Work-items per workgroup in each dimension.
     pub block: [u32; 3],
-    /// Dynamic local memory.
+    /// Bytes of dynamic local memory (LDS).
     pub shared_bytes: u32,
-    /// All workgroups must be resident together.
+    /// Cooperative launch: all workgroups must be resident at the same time.
     pub cooperative: bool,
-    /// Recorded when the kernel starts; 0 for none.
+    /// Event recorded when the kernel starts; 0 for none.
     pub start_event: EventId,
-    /// Recorded when the kernel ends; 0 for none.
+    /// Event recorded when the kernel ends; 0 for none.
     pub stop_event: EventId,
-    /// Explicit kernel arguments, laid out.
+    /// Explicit kernel arguments in their kernarg segment layout.
     pub arguments: Vec<u8>,
 }
 
-/// What a stream waits for in memory.
+/// Condition on a value in memory that a stream waits for (`hipStreamWaitValue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueWait {
     pub address: u64,
-    /// Eight bytes, not four.
+    /// The value has eight bytes instead of four.
     pub wide: bool,
     pub value: u64,
     pub mask: u64,
     pub comparison: Comparison,
 }
 
-/// How the value in memory, masked, compares to the one wanted.
+/// Comparison between the masked value in memory and the expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     AtLeast,
     Equal,
-    /// They have a bit in common.
+    /// `memory & value` is not zero.
     And,
-    /// A bit is in neither.
+    /// `!(memory | value)` is not zero.
     Nor,
 }
 
@@ -65,7 +65,7 @@ impl ValueWait {
         if self.wide { 8 } else { 4 }
     }
 
-    /// Whether this value in memory ends the wait.
+    /// Whether the value `found` in memory ends the wait.
     pub fn is_met_by(&self, found: u64) -> bool {
         let found = found & self.mask;
         match self.comparison {
@@ -78,7 +78,7 @@ impl ValueWait {
     }
 }
 
-/// One piece of work, executed in the order of its stream.
+/// One command of a stream, executed in stream order.
 pub enum Command {
     Launch(Launch),
     Copy {
@@ -86,7 +86,7 @@ pub enum Command {
         source: u64,
         bytes: u64,
     },
-    /// `count` times the low `width` bytes (1, 2 or 4) of `value`.
+    /// Writes the low `width` bytes (1, 2 or 4) of `value`, `count` times.
     Fill {
         destination: u64,
         value: u32,
@@ -102,7 +102,7 @@ pub enum Command {
         bytes: u64,
         sink: ReadSink,
     },
-    /// Rows of `width` bytes, packed in `data`, to rows `pitch` apart.
+    /// Writes rows of `width` bytes, packed in `data`, to rows that are `pitch` bytes apart.
     WriteRect {
         destination: u64,
         pitch: u64,
@@ -110,7 +110,7 @@ pub enum Command {
         height: u64,
         data: Vec<u8>,
     },
-    /// The opposite: the sink gets packed rows.
+    /// Reads rows that are `pitch` bytes apart; the sink gets them packed.
     ReadRect {
         source: u64,
         pitch: u64,
@@ -134,13 +134,13 @@ pub enum Command {
         width: u64,
         height: u64,
     },
-    /// A box, packed in `data`.
+    /// Writes a box whose bytes are packed in `data`.
     WriteBox {
         to: Pitched,
         extent: Extent,
         data: Vec<u8>,
     },
-    /// The opposite: the sink gets the packed box.
+    /// Reads a box; the sink gets its bytes packed.
     ReadBox {
         from: Pitched,
         extent: Extent,
@@ -151,19 +151,19 @@ pub enum Command {
         from: Pitched,
         extent: Extent,
     },
-    /// Fills a box with the low `width` bytes (1, 2 or 4) of `value`; rows hold whole elements.
+    /// Fills a box with the low `width` bytes (1, 2 or 4) of `value`. The width of a row is a multiple of `width`.
     FillBox {
         to: Pitched,
         extent: Extent,
         value: u32,
         width: u32,
     },
-    /// The stream goes on when the value in memory is as wanted.
+    /// Blocks the stream until the value in memory meets the condition.
     WaitValue(ValueWait),
     RecordEvent(EventId),
-    /// Later work of the stream waits for the event's latest record.
+    /// Later commands of the stream wait for the event's latest record.
     WaitEvent(EventId),
-    /// The stream pauses until [`Device::host_function_done`](crate::Device::host_function_done) with this token.
+    /// Blocks the stream until [`Device::host_function_done`](crate::Device::host_function_done) is called with this token.
     HostFunction {
         token: u64,
     },
@@ -192,7 +192,7 @@ impl Command {
         }
     }
 
-    /// Bytes the command holds while it is queued.
+    /// Bytes of host memory the command holds while it is queued.
     pub fn held_bytes(&self) -> u64 {
         match self {
             Command::Launch(launch) => launch.arguments.len() as u64,

@@ -1,11 +1,11 @@
-//! What kernels executed, where a device counts it.
+//! Performance counters: what kernels executed, on devices that count it.
 
-/// Exact numbers, of all launches since counting began. Instructions are counted by wave.
+/// Exact counts over all launches since counting began. Instructions are counted per wave, not per lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub launches: u64,
     pub waves: u64,
-    /// All of the following kinds together.
+    /// Sum of the instruction kinds that follow.
     pub instructions: u64,
     pub vector: u64,
     pub scalar: u64,
@@ -14,17 +14,17 @@ pub struct Counters {
     pub scalar_memory: u64,
     pub local_memory: u64,
     pub branches: u64,
-    /// Barriers, and whatever else a device counts.
+    /// Barriers, and all other instructions that the device counts.
     pub other: u64,
-    /// Of global memory, as lanes asked for them, before any cache. Atomics do both.
+    /// Bytes of global memory that lanes accessed, before any cache. Atomics count as a read and a write.
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Cycles of local memory lost to bank conflicts.
+    /// Local memory (LDS) cycles lost to bank conflicts.
     pub bank_conflicts: u64,
 }
 
 impl Counters {
-    /// In the order of the fields, for those who pass them on.
+    /// Returns the counters in the order of the fields, for serialization.
     pub fn numbers(&self) -> Vec<u64> {
         vec![
             self.launches,

@@ -1,4 +1,4 @@
-//! The contract between a worker and the GPUs of one session.
+//! The [`Device`] trait: the contract between a worker and the GPUs of one session.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::{
     VirtualMemory,
 };
 
-/// A range of addresses that a session owns. Device addresses are native: a pointer means the same to every kernel, copy and
-/// argument, wherever it is stored.
+/// The address range that a session owns. Device addresses are native: a pointer has the same value in kernels, copies,
+/// arguments and memory, so it is never translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
     pub base: u64,
@@ -23,23 +23,23 @@ impl Arena {
     }
 }
 
-/// Who chooses addresses.
+/// Which side chooses device addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The caller, anywhere in the arena, at multiples of the granularity.
+    /// The caller chooses, anywhere in the arena, at multiples of the granularity.
     Caller { granularity: u64 },
 }
 
-/// What a back end can do beyond the minimum.
+/// Optional features of a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Modules are loaded at the base the caller names, so that addresses of symbols are known before the load.
+    /// Modules are loaded at the base address the caller passes, so symbol addresses are known before the load.
     pub placed_modules: bool,
-    /// The bytes a [`Device::direct`] write lands in are device memory itself.
+    /// The buffer that [`Device::direct`] passes to its caller is device memory itself, not a staging buffer.
     pub direct_writes: bool,
 }
 
-/// What a piece of memory is for.
+/// Kind of a memory allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryKind {
     Device,
@@ -47,7 +47,7 @@ pub enum MemoryKind {
     PinnedHost,
 }
 
-/// Bytes of a device, as its session sees them.
+/// Memory of a device in bytes, as its session sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MemoryUse {
     pub free: u64,
@@ -55,7 +55,7 @@ pub struct MemoryUse {
     pub used: u64,
 }
 
-/// What to wait for.
+/// Set of work that [`Device::synchronize`] and [`Device::query`] cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Stream(StreamId),
@@ -64,66 +64,67 @@ pub enum Scope {
     Everything,
 }
 
-/// Called once, when something has completed: inline when it already has, else on a thread of the device.
+/// Callback for a completed operation. Called once: inline if the operation has already completed, else on a device thread.
 pub type Completion = Box<dyn FnOnce(Result<(), DeviceError>) + Send>;
 
-/// Hears what happens on the device's own threads.
+/// Receiver of events that occur on the device's own threads.
 pub trait Notifier: Send + Sync {
-    /// The command enqueued with `tag` failed. Faults are told once; the commands they take with them are not.
+    /// The command enqueued with `tag` failed. A fault is reported once; the commands that are cancelled because of it are not
+    /// reported.
     fn failed(&self, tag: Tag, error: &DeviceError);
-    /// The stream has reached host function `token` and waits for it.
+    /// A stream has reached host function `token` and waits for its completion.
     fn host_function(&self, token: u64, status: Result<(), DeviceError>);
-    /// A kernel printed.
+    /// A kernel printed text (device `printf`).
     fn output(&self, text: &[u8]);
-    /// A kernel complained, such as of an assertion that does not hold.
+    /// A kernel wrote an error message, such as a failed device assertion.
     fn error_output(&self, text: &[u8]) {
         self.output(text);
     }
-    /// A stream has worked, while [`Device::record_spans`] is on. Told before anybody hears that the work has ended, where the
-    /// back end knows in time; later at the latest when recording is turned off.
+    /// A stream has executed a command while [`Device::record_spans`] is on. Called before the completion of that command is
+    /// reported, if the back end has the times by then; otherwise later, at the latest when recording is turned off.
     fn spent(&self, span: &Span) {
         let _ = span;
     }
-    /// A piece of work could not be timed.
+    /// A command could not be timed.
     fn span_lost(&self) {}
 }
 
 /// The device side of one session: every GPU it sees, behind one address space.
 ///
-/// Work of a stream runs in the order of `enqueue`. Work on the null stream of a device waits for all earlier work of the
-/// device's blocking streams, and they wait for it. Nothing here waits for work, except `map` for a range whose `unmap` has
-/// not happened yet and `enqueue` when too much is queued. After a fault every method that runs or waits for work returns
-/// the fault, until [`Device::reset`].
+/// Commands of a stream run in the order of `enqueue`. A command on the null stream of a device waits for all earlier work of
+/// the device's blocking streams, and their later work waits for it. No method blocks on queued work, with two exceptions:
+/// `map` waits if an earlier `unmap` of the range is still pending, and `enqueue` waits if too much is queued. After a fault
+/// every method that runs or waits for work returns the fault, until [`Device::reset`].
 pub trait Device: VirtualMemory + Snapshot + Send + Sync {
     /// The GPUs, by ordinal.
     fn info(&self) -> &[DeviceInfo];
     fn capabilities(&self) -> Capabilities;
     fn placement(&self) -> Placement;
-    /// The addresses of the session.
+    /// The address range of the session.
     fn arena(&self) -> Arena;
-    /// Who hears of failures, output and host functions. Set before the first command.
+    /// Sets the receiver of failures, output and host functions. Must be called before the first command.
     fn notify(&self, notifier: Arc<dyn Notifier>);
 
-    /// Makes `bytes` at `address` usable.
+    /// Allocates `bytes` of memory and maps them at `address`.
     fn map(&self, device: u32, kind: MemoryKind, address: u64, bytes: u64) -> Result<(), DeviceError>;
-    /// Gives back what was mapped at `address`, once all earlier work of its device has ended.
+    /// Frees the mapping at `address` once all earlier work of its device has ended.
     fn unmap(&self, address: u64) -> Result<(), DeviceError>;
     fn memory(&self, device: u32) -> Result<MemoryUse, DeviceError>;
-    /// Fails unless all of a range is memory of the session, in one piece.
+    /// Fails unless the whole range lies in one allocation of the session.
     fn check(&self, address: u64, bytes: u64) -> Result<(), DeviceError>;
-    /// Shows the bytes of a range as they are now, in no order with any stream.
+    /// Passes the current bytes of a range to `show`. Not ordered with any stream.
     fn peek(&self, address: u64, bytes: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), DeviceError>;
-    /// Writes bytes at once, in no order with any stream: what the host does to memory that both see.
+    /// Writes bytes immediately, not ordered with any stream: a host store to memory that host and device share.
     fn poke(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
-    /// Makes `bytes` at an address outside the arena usable, if nothing of this process lies there. The address is the host's own,
-    /// aligned to nothing, and several such ranges may share a page. `unmap` gives it back.
+    /// Maps `bytes` at an address outside the arena, if this process has nothing mapped there. The address is one of the client's
+    /// host pointers: it has no alignment, and several such ranges may share a page. `unmap` frees the range.
     fn adopt(&self, device: u32, address: u64, bytes: u64) -> Result<(), DeviceError>;
-    /// Where the bytes of a mapped range lie in this process, if they do: readable until the range is unmapped.
+    /// Returns a pointer to a mapped range if its bytes lie in this process. It is readable until the range is unmapped.
     fn resident(&self, address: u64, bytes: u64) -> Option<NonNull<u8>>;
-    /// Opens a window for writing straight into device memory, in stream order, if the stream is idle.
+    /// Writes straight into device memory, in stream order, if the stream is idle.
     ///
-    /// `fill` gets the bytes and is called at once or never; what it returns is passed on. `None`: enqueue a
-    /// [`Command::Write`] instead, which also reports a bad address.
+    /// `fill` gets the destination buffer. It is called before this returns, or not at all, and its result is returned. On `None`
+    /// the caller must enqueue a [`Command::Write`] instead, which also reports an invalid address.
     fn direct(
         &self,
         stream: StreamId,
@@ -139,49 +140,50 @@ pub trait Device: VirtualMemory + Snapshot + Send + Sync {
         non_blocking: bool,
         priority: i32,
     ) -> Result<(), DeviceError>;
-    /// Work already queued still runs.
+    /// Destroys a stream. Work that is already queued still runs.
     fn destroy_stream(&self, stream: StreamId) -> Result<(), DeviceError>;
-    /// Queues a command. An error is the command's own, found before it ran; later ones go to the notifier.
+    /// Queues a command. Returns errors found before the command ran; later errors go to the notifier.
     fn enqueue(&self, stream: StreamId, tag: Tag, command: Command) -> Result<(), DeviceError>;
-    /// The host function that a stream waits for has returned.
+    /// Reports that the host function a stream waits for has returned.
     fn host_function_done(&self, token: u64) -> Result<(), DeviceError>;
-    /// Calls `done` when all work enqueued before in `scope` has ended.
+    /// Calls `done` when all work in `scope` that was enqueued before this call has ended.
     fn synchronize(&self, scope: Scope, done: Completion);
-    /// Whether all work enqueued before in `scope` has ended.
+    /// Whether all work in `scope` that was enqueued before this call has ended.
     fn query(&self, scope: Scope) -> Result<bool, DeviceError>;
 
     fn create_event(&self, event: EventId, device: u32, flags: u32) -> Result<(), DeviceError>;
     fn destroy_event(&self, event: EventId) -> Result<(), DeviceError>;
-    /// Milliseconds between two records.
+    /// Milliseconds between the records of two events.
     fn elapsed(&self, start: EventId, stop: EventId) -> Result<f32, DeviceError>;
 
-    /// Loads a code object. `base` is where its first segment goes, if modules are placed.
+    /// Loads a code object. `base` is the load address of its first segment, if the back end supports placed modules.
     fn load_module(&self, device: u32, module: ModuleId, base: u64, image: &[u8]) -> Result<(), DeviceError>;
-    /// Gives a module back, once all earlier work of its device has ended.
+    /// Unloads a module once all earlier work of its device has ended.
     fn unload_module(&self, module: ModuleId) -> Result<(), DeviceError>;
-    /// Address and size of a variable of a module.
+    /// Address and size of a module's global variable.
     fn global(&self, module: ModuleId, name: &str) -> Result<(u64, u64), DeviceError>;
     fn define_function(&self, function: FunctionId, module: ModuleId, name: &str) -> Result<(), DeviceError>;
 
-    /// Sets a `hipLimit_t`; returns the value in force.
+    /// Sets a `hipLimit_t` and returns the value now in effect.
     fn set_limit(&self, device: u32, limit: i32, value: u64) -> Result<u64, DeviceError>;
-    /// Ends all work, frees all memory and objects of a device, and forgets its fault.
+    /// Cancels all work, frees all memory and objects of a device, and clears its fault.
     fn reset(&self, device: u32) -> Result<(), DeviceError>;
-    /// How two devices are connected: the kind of link, in HSA's numbers, and the hops.
+    /// Link between two devices: its HSA link type and the number of hops.
     fn link(&self, from: u32, to: u32) -> Result<(u32, u32), DeviceError>;
-    /// Times the commands that are queued from now on, for [`Notifier::spent`], or no longer. Turned off, it returns when all
-    /// that has ended was told. Writes through [`Device::direct`] are the caller's to time.
+    /// Turns timing on or off for commands queued from now on; the times go to [`Notifier::spent`]. When turned off, returns
+    /// after the spans of all completed commands have been reported. The caller must time writes through [`Device::direct`] itself.
     fn record_spans(&self, on: bool);
-    /// Counts what kernels execute that run from now on, which makes them slower.
+    /// Starts counting the instructions and accesses of kernels that run from now on. Counting makes kernels slower.
     fn begin_counting(&self, _device: u32) -> Result<(), DeviceError> {
-        Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "this device counts no instructions"))
+        Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "this device has no instruction counters"))
     }
-    /// Ends that, and tells. Kernels that still run are not in it.
+    /// Stops counting and returns the counters. Kernels that are still running are not included.
     fn end_counting(&self, _device: u32) -> Result<Counters, DeviceError> {
-        Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "this device counts no instructions"))
+        Err(DeviceError::new(hip_api::types::hipErrorNotSupported, "this device has no instruction counters"))
     }
-    /// Nanoseconds a device has been busy so far.
+    /// Nanoseconds that a device has been busy since the session started.
     fn busy_ns(&self, device: u32) -> u64;
-    /// The session is over: what there is to tell about it is told before this returns. May be called more than once.
+    /// Ends the session. Everything that is still to be reported about it is reported before this returns. May be called more
+    /// than once.
     fn close(&self) {}
 }

@@ -1,4 +1,4 @@
-//! The one error of the device side: a HIP status and a sentence.
+//! The error type of the device side: a HIP status code and a message.
 
 use hip_api::hipError_t;
 use hip_api::types::{
@@ -7,13 +7,13 @@ use hip_api::types::{
     hipErrorOutOfMemory,
 };
 
-/// Why the device refused or failed.
+/// Error of a device operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DeviceError {
-    /// What the caller of HIP is told.
+    /// HIP status returned to the program.
     pub code: hipError_t,
-    /// What a person is told.
+    /// Message for logs and people.
     pub text: String,
 }
 
@@ -31,7 +31,7 @@ impl DeviceError {
     }
 
     pub fn invalid_device(ordinal: u32) -> DeviceError {
-        DeviceError::new(hipErrorInvalidDevice, format!("there is no device {ordinal}"))
+        DeviceError::new(hipErrorInvalidDevice, format!("device {ordinal} does not exist"))
     }
 
     pub fn out_of_memory(text: impl Into<String>) -> DeviceError {
@@ -46,7 +46,7 @@ impl DeviceError {
         DeviceError::new(hipErrorNotSupported, text)
     }
 
-    /// Whether this is a fault of a running kernel, after which the session's device state is lost.
+    /// Whether this is a kernel fault, after which the session's device state is lost.
     pub fn is_fault(&self) -> bool {
         [hipErrorIllegalAddress, hipErrorLaunchFailure, hipErrorLaunchTimeOut].contains(&self.code)
             || self.code.name() == Some("hipErrorIllegalState")

@@ -1,22 +1,22 @@
-//! What a program may ask about a GPU without running anything on it.
+//! Static description of a GPU: properties, attributes and limits that a program can query without running anything on it.
 
 use hip_api::types::hipDeviceProp_tR0600;
 
-/// A GPU, described once.
+/// Description of one GPU.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
-    /// Name as the vendor prints it.
+    /// Marketing name, as the vendor's runtime returns it.
     pub name: String,
-    /// Target with its features: `gfx942:sramecc+:xnack-`.
+    /// Target ID with its features, such as `gfx942:sramecc+:xnack-`.
     pub isa: String,
     pub properties: Box<hipDeviceProp_tR0600>,
-    /// `hipDeviceAttribute_t` and its value.
+    /// Pairs of `hipDeviceAttribute_t` and value.
     pub attributes: Vec<(i32, i32)>,
-    /// `hipLimit_t` and its initial value.
+    /// Pairs of `hipLimit_t` and initial value.
     pub limits: Vec<(i32, u64)>,
-    /// Bytes of the device.
+    /// Bytes of memory that the device has.
     pub total_memory: u64,
-    /// Bytes a session may use of them.
+    /// Bytes of it that a session may use.
     pub quota: u64,
     pub least_priority: i32,
     pub greatest_priority: i32,
@@ -34,7 +34,7 @@ impl DeviceInfo {
     }
 }
 
-// SAFETY: the raw pointers inside the properties are numbers of the device's, never followed here.
+// SAFETY: the raw pointers inside the properties are opaque values of the device and are never dereferenced here.
 unsafe impl Send for DeviceInfo {}
-// SAFETY: as above; the description is never changed once made.
+// SAFETY: as above; the description is immutable after construction.
 unsafe impl Sync for DeviceInfo {}

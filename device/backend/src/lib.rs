@@ -1,7 +1,7 @@
-//! What a worker asks of the GPUs behind it: one narrow trait, [`Device`], and the values that cross it.
+//! The back-end interface: the [`Device`] trait through which a worker uses GPUs, and the types in its signatures.
 //!
-//! Owns the contract: order of work, null-stream rules, sticky faults. The tests that every back end must pass are in
-//! `backend-suite`. Refuses to know of frames, sockets and HIP handles: objects are named by numbers minted elsewhere.
+//! Defines the contract: order of work, null-stream rules, sticky faults. The tests that every back end must pass are in
+//! `backend-suite`. Does not depend on frames, sockets or HIP handles: the caller assigns the IDs of all objects.
 
 mod command;
 mod counters;

@@ -1,21 +1,20 @@
-//! Boxes of memory: rows of bytes, `pitch` apart, in slices of so many rows.
+//! Address arithmetic of pitched boxes in memory: rows of bytes `pitch` apart, grouped into slices.
 //!
-//! Owns the arithmetic of such boxes, written once for the worker and for every back end. Refuses boxes that overlap
-//! themselves or wrap around the address space.
+//! Shared by the worker and every back end. Rejects boxes that overlap themselves or wrap around the address space.
 
 use crate::DeviceError;
 
-/// Where a box lies.
+/// Address and pitches of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pitched {
     pub address: u64,
-    /// Bytes from row to row.
+    /// Bytes from the start of one row to the next.
     pub pitch: u64,
-    /// Rows from slice to slice.
+    /// Rows from the start of one slice to the next.
     pub rows: u64,
 }
 
-/// How large a box is: bytes of a row, rows of a slice, slices.
+/// Size of a box: bytes per row, rows per slice, slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     pub width: u64,
@@ -24,7 +23,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// One slice.
+    /// Extent of a single slice.
     pub fn flat(width: u64, height: u64) -> Extent {
         Extent { width, height, depth: 1 }
     }
@@ -33,7 +32,7 @@ impl Extent {
         self.width == 0 || self.height == 0 || self.depth == 0
     }
 
-    /// Bytes of the box without gaps; `None` if they are beyond all counting.
+    /// Bytes of the box without gaps; `None` on overflow.
     pub fn volume(&self) -> Option<u64> {
         if self.is_empty() {
             return Some(0);
@@ -43,12 +42,12 @@ impl Extent {
 }
 
 impl Pitched {
-    /// Where one slice lies.
+    /// Location of a single slice.
     pub fn flat(address: u64, pitch: u64) -> Pitched {
         Pitched { address, pitch, rows: 0 }
     }
 
-    /// Bytes from the first to the last of a box here.
+    /// Distance in bytes from the first byte of a box at this location to the end of its last row.
     pub fn span(&self, extent: &Extent) -> Result<u64, DeviceError> {
         if extent.is_empty() {
             return Ok(0);
@@ -65,11 +64,13 @@ impl Pitched {
             slices.checked_add(rows)?.checked_add(extent.width)
         };
         sensible.then(span).flatten().ok_or_else(|| {
-            DeviceError::invalid_value(format!("a box of {extent:?} at {self:?} makes no sense"))
+            DeviceError::invalid_value(format!(
+                "invalid box {extent:?} at {self:?}: it overlaps itself or exceeds the address space"
+            ))
         })
     }
 
-    /// The address of every row of a box here, slice after slice. The span must have been checked.
+    /// Iterates over the row addresses of a box at this location, slice by slice. The caller must have checked the span.
     pub fn rows_of(self, extent: Extent) -> impl Iterator<Item = u64> {
         let (depth, height) = if extent.is_empty() { (0, 0) } else { (extent.depth, extent.height) };
         let slice = self.pitch.wrapping_mul(self.rows);
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn a_span_ends_with_the_last_byte_of_the_last_row() {
         assert_eq!(span(16, 4, 10, 3, 2), Some(16 * 4 + 2 * 16 + 10));
-        assert_eq!(span(16, 0, 10, 3, 1), Some(42), "one slice needs no distance to the next");
+        assert_eq!(span(16, 0, 10, 3, 1), Some(42), "one slice needs no slice pitch");
         assert_eq!(span(0, 0, 10, 1, 1), Some(10), "one row needs no pitch");
         assert_eq!(span(u64::MAX, u64::MAX, 0, u64::MAX, u64::MAX), Some(0));
     }

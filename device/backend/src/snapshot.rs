@@ -1,7 +1,7 @@
-//! What a session has on its devices, so that it can be put back on others: told and taken as plain data.
+//! Snapshot of a session's device state as plain data, so that it can be restored on other devices.
 //!
-//! Nothing runs meanwhile. Bytes travel beside the inventory, by holding, and what is zero is left out. A back end that cannot
-//! put memory back at its old addresses refuses.
+//! No work may run during capture or restore. Memory contents are transferred separately from the inventory, per [`Holding`],
+//! and zero bytes are left out. A back end that cannot restore memory at its old addresses returns an error.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DeviceError, EventId, FunctionId, MemoryAccess, MemoryId, MemoryKind, ModuleId, StreamId};
 
-/// Everything a session has on its devices, but for the bytes.
+/// Everything a session has on its devices, except the memory contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     pub allocations: Vec<AllocationRecord>,
-    /// Physical memory, and where it is mapped.
+    /// Physical memory; `mappings` has the addresses at which it is mapped.
     pub memories: Vec<MemoryRecord>,
     pub mappings: Vec<MappingRecord>,
     pub access: Vec<AccessRecord>,
     pub modules: Vec<ModuleRecord>,
-    /// Code objects of modules; they travel apart from the rest.
+    /// Code objects of the modules; transferred separately.
     #[serde(skip)]
     pub images: Vec<Arc<[u8]>>,
     pub functions: Vec<FunctionRecord>,
-    /// But the null streams, which are always there.
+    /// All streams except the null streams, which always exist.
     pub streams: Vec<StreamRecord>,
     pub events: Vec<EventRecord>,
-    /// The device's clock, in nanoseconds: that of the times of events.
+    /// The device clock in nanoseconds, which event times refer to.
     pub clock: u64,
-    /// What kernels have allocated.
+    /// Heaps of device-side `malloc`.
     pub heaps: Vec<HeapRecord>,
-    /// Device, `hipLimit_t` and value, where a program has set one.
+    /// Tuples of device, `hipLimit_t` and value, for limits that the program has set.
     pub limits: Vec<(u32, i32, u64)>,
 }
 
-/// What [`Device::map`](crate::Device::map) or [`Device::adopt`](crate::Device::adopt) has put somewhere.
+/// An allocation made by [`Device::map`](crate::Device::map) or [`Device::adopt`](crate::Device::adopt).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationRecord {
     pub device: u32,
@@ -48,7 +48,7 @@ pub struct MemoryRecord {
     pub device: u32,
     pub memory: MemoryId,
     pub bytes: u64,
-    /// Its number is forgotten; only mappings keep it.
+    /// The handle has been released; only mappings keep the memory alive.
     pub released: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct MappingRecord {
     pub bytes: u64,
 }
 
-/// What a device may do with the mapping that starts here.
+/// Access rights of a device to the mapping that starts at `address`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRecord {
     pub device: u32,
@@ -74,9 +74,9 @@ pub struct ModuleRecord {
     pub device: u32,
     pub module: ModuleId,
     pub base: u64,
-    /// Of memory, from the base on.
+    /// Size in memory, starting at the base.
     pub bytes: u64,
-    /// Its place in [`Inventory::images`].
+    /// Index into [`Inventory::images`].
     pub image: usize,
 }
 
@@ -100,17 +100,17 @@ pub struct EventRecord {
     pub event: EventId,
     pub device: u32,
     pub flags: u32,
-    /// When its last record was reached, if it was ever recorded.
+    /// Device clock at which the last record was reached; `None` if the event was never recorded.
     pub reached: Option<u64>,
 }
 
-/// The heap of one device: addresses of its own, and the pieces that are given out of them.
+/// The device-side `malloc` heap of one device: its address range, and the allocations in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeapRecord {
     pub device: u32,
     pub base: u64,
     pub bytes: u64,
-    /// The piece with the heap's own books; 0 for none yet.
+    /// Address of the piece that holds the heap's metadata; 0 if it does not exist yet.
     pub block: u64,
     pub pieces: Vec<PieceRecord>,
 }
@@ -119,20 +119,20 @@ pub struct HeapRecord {
 pub struct PieceRecord {
     pub address: u64,
     pub bytes: u64,
-    /// The module it goes with.
+    /// The module that owns it; the piece is freed with the module.
     pub owner: Option<ModuleId>,
 }
 
-/// Something that has bytes.
+/// Identifies an object that has memory contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Holding {
-    /// An allocation, a module or a piece of a heap, by where it starts.
+    /// An allocation, a module or a heap piece, identified by its start address.
     At(u64),
     Memory(MemoryId),
 }
 
 impl Inventory {
-    /// Everything with bytes, and how many.
+    /// Iterates over all objects with memory contents and their sizes.
     pub fn holdings(&self) -> impl Iterator<Item = (Holding, u64)> + '_ {
         let allocations = self.allocations.iter().map(|it| (Holding::At(it.address), it.bytes));
         let modules = self.modules.iter().map(|it| (Holding::At(it.base), it.bytes));
@@ -143,33 +143,34 @@ impl Inventory {
     }
 }
 
-/// Taking a session off its devices, and putting one on. No work is queued or runs while any of this is called.
+/// Saves a session's device state and restores it. No work may be queued or running during any of these calls.
 pub trait Snapshot {
-    /// Everything there is. Refused if some of it cannot be put back elsewhere, and while there is work.
+    /// Returns the inventory. Fails if part of it cannot be restored elsewhere, or if work is pending.
     fn capture(&self) -> Result<Inventory, DeviceError> {
         Err(unsupported())
     }
-    /// Shows the bytes of a holding with their offsets, in order; what is not shown is zero. Ends when `show` says false.
+    /// Passes the bytes of a holding with their offsets to `show`, in order. Ranges that are not passed are zero. Stops when
+    /// `show` returns false.
     fn show(&self, holding: Holding, show: &mut dyn FnMut(u64, &[u8]) -> bool) -> Result<(), DeviceError> {
         let _ = (holding, show);
         Err(unsupported())
     }
-    /// Puts everything back, with zeros for bytes, on devices that have nothing yet and the same arena.
+    /// Recreates everything in the inventory with zeroed memory. The devices must be empty and have the same arena.
     fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
         let _ = inventory;
         Err(unsupported())
     }
-    /// Puts bytes back, after [`Snapshot::restore`].
+    /// Writes memory contents back, after [`Snapshot::restore`].
     fn fill(&self, holding: Holding, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let _ = (holding, offset, bytes);
         Err(unsupported())
     }
-    /// Whether work has stopped until the caller does something: brings a host function's answer, or changes memory.
+    /// Whether work is blocked until the caller acts: completes a host function, or changes memory that a stream waits on.
     fn waits_for_host(&self) -> bool {
         false
     }
 }
 
 fn unsupported() -> DeviceError {
-    DeviceError::not_supported("sessions of this device cannot be moved")
+    DeviceError::not_supported("this back end supports no snapshots: its sessions cannot be moved")
 }

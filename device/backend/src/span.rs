@@ -1,10 +1,10 @@
-//! When a stream worked on what: for people who want to see where time goes.
+//! Timing spans of commands on streams, for tracing and profiling.
 
 use std::time::Instant;
 
 use crate::{Command, FunctionId, StreamId, Tag};
 
-/// What a stream did.
+/// Kind and size of the work that a span covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     Kernel {
@@ -27,12 +27,12 @@ pub enum Task {
     },
 }
 
-/// The time one command took on its stream. Spans of a stream do not overlap.
+/// Start and end time of one command on its stream. Spans of a stream do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub stream: StreamId,
     pub device: u32,
-    /// Of the command.
+    /// Tag of the command.
     pub tag: Tag,
     pub task: Task,
     pub begin: Instant,
@@ -40,7 +40,7 @@ pub struct Span {
 }
 
 impl Command {
-    /// What a stream does when it comes to this; nothing for commands that only order others.
+    /// The work this command does; `None` for commands that only order others.
     pub fn task(&self) -> Option<Task> {
         let flat = |width: u64, height: u64| width.saturating_mul(height);
         Some(match self {

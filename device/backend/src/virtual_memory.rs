@@ -1,16 +1,17 @@
-//! Physical memory apart from addresses: made, mapped where the caller wants it, shared with other sessions.
+//! Virtual memory management (`hipMem*`): physical memory is allocated, mapped at addresses the caller chooses, and shared with
+//! other sessions.
 
 use std::os::fd::OwnedFd;
 
 use crate::DeviceError;
 
-/// Physical memory, by a number the caller mints.
+/// Identifies physical memory; the caller assigns the number.
 pub type MemoryId = u64;
 
-/// Sizes and places of physical memory are multiples of this, on every back end.
+/// Sizes, offsets and addresses of physical memory are multiples of this, on every back end.
 pub const PHYSICAL_GRANULARITY: u64 = 2 << 20;
 
-/// What a device may do with a mapping.
+/// Access rights of a device to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryAccess {
     None,
@@ -18,7 +19,7 @@ pub enum MemoryAccess {
     ReadWrite,
 }
 
-/// What of a session another one may be given.
+/// Memory of a session that can be shared with another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shareable {
     /// Physical memory.
@@ -27,30 +28,30 @@ pub enum Shareable {
     Allocation(u64),
 }
 
-/// Memory on its way to another session of the same worker.
+/// Memory exported to another session of the same worker.
 #[derive(Debug)]
 pub struct SharedMemory {
-    /// What the other back end opens.
+    /// File descriptor that the importing back end opens.
     pub file: OwnedFd,
-    /// Bytes that may be used; what is mapped is more, up to the granularity.
+    /// Usable bytes; the mapping is rounded up to the granularity.
     pub bytes: u64,
 }
 
-/// Called once with what is shared, on any thread.
+/// Callback that receives the exported memory. Called once, on any thread.
 pub type Sharing = Box<dyn FnOnce(Result<SharedMemory, DeviceError>) + Send>;
 
-/// Virtual memory management. Mapped memory has no access until some is given, and keeps its bytes for as long as it is mapped
-/// or not released, in any session.
+/// Virtual memory management. A new mapping has no access rights until [`VirtualMemory::set_access`] grants them. Memory keeps
+/// its contents as long as it is mapped or unreleased in any session.
 pub trait VirtualMemory {
-    /// Makes `bytes` of a device's memory, zero, mapped nowhere.
+    /// Allocates `bytes` of zeroed device memory without mapping them.
     fn create_memory(&self, device: u32, memory: MemoryId, bytes: u64) -> Result<(), DeviceError>;
-    /// Forgets the number. The memory itself goes with its last mapping.
+    /// Releases the handle. The memory is freed with its last mapping.
     fn release_memory(&self, memory: MemoryId) -> Result<(), DeviceError>;
-    /// Puts memory, from `offset` on, at an address of the arena where nothing is.
+    /// Maps memory, starting at `offset`, at a free address of the arena.
     fn map_memory(&self, memory: MemoryId, offset: u64, address: u64, bytes: u64) -> Result<(), DeviceError>;
-    /// Takes whole mappings away, once all earlier work has ended.
+    /// Removes whole mappings once all earlier work has ended.
     fn unmap_memory(&self, address: u64, bytes: u64) -> Result<(), DeviceError>;
-    /// Says what kernels of a device may do with whole mappings, from the next command on.
+    /// Sets the access rights of a device's kernels to whole mappings, starting with the next command.
     fn set_access(
         &self,
         device: u32,
@@ -58,8 +59,8 @@ pub trait VirtualMemory {
         bytes: u64,
         access: MemoryAccess,
     ) -> Result<(), DeviceError>;
-    /// Makes memory open to others. The sessions see the same bytes from then on.
+    /// Exports memory for other sessions. All sessions see the same bytes from then on.
     fn share(&self, what: Shareable, done: Sharing);
-    /// Gives memory of another session a number here.
+    /// Imports memory of another session under the ID `memory`.
     fn open_memory(&self, device: u32, memory: MemoryId, shared: SharedMemory) -> Result<(), DeviceError>;
 }

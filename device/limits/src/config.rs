@@ -1,14 +1,14 @@
-//! The limits of a worker as its operator writes them.
+//! Resource limits of a worker, as its operator configures them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::machine::machine_memory;
 
-/// Host memory that a worker may use beyond what it may have of its devices: code objects, compilers and small buffers need it
-/// however small the share of a GPU is.
+/// Host memory that a worker may use in addition to its device memory limit. Code objects, compilers and small buffers need it,
+/// however small the GPU share is.
 pub const HOST_ALLOWANCE: u64 = 512 << 20;
 
-/// What is promised to whom, from the least to the most.
+/// Quality-of-service class, from the lowest to the highest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Qos {
@@ -29,7 +29,7 @@ impl Qos {
         }
     }
 
-    /// Steps of niceness that the class costs, a quarter of the weight each.
+    /// Niceness steps that the class adds. Each step divides the scheduler weight by 1.25.
     fn steps(self) -> i32 {
         match self {
             Qos::Critical | Qos::High => 0,
@@ -39,41 +39,43 @@ impl Qos {
     }
 }
 
-/// Why limits are refused.
+/// Why a limit configuration is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LimitError {
-    #[error("a compute limit of {0} %: it is more than 0 and at most 100")]
+    #[error("invalid compute limit of {0} %: it must be more than 0 and at most 100")]
     Compute(f64),
-    #[error("a compute request of {request} % is more than its limit of {limit} %, or not more than 0")]
+    #[error(
+        "invalid compute request of {request} %: it must be more than 0 and at most the limit of {limit} %"
+    )]
     Request { request: f64, limit: f64 },
-    #[error("a memory limit of {0} bytes: at least one page of 4096 is needed")]
+    #[error("invalid memory limit of {0} bytes: it must be at least one page (4096 bytes)")]
     Memory(u64),
-    #[error("a memory request of {request} bytes is more than its limit of {limit} bytes")]
+    #[error("the memory request of {request} bytes exceeds the memory limit of {limit} bytes")]
     MemoryRequest { request: u64, limit: u64 },
 }
 
-/// What a worker may use of each of its devices.
+/// Limits of a worker, per device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitConfig {
-    /// Bytes, by all sessions together.
+    /// Bytes of device memory for all sessions together.
     pub memory: Option<u64>,
-    /// Bytes that are wanted even when others want the device's memory too; the limit by default.
+    /// Bytes of device memory that are reserved even if other workers need memory; the limit by default.
     #[serde(default)]
     pub memory_request: Option<u64>,
-    /// Bytes of host memory, by all sessions together.
+    /// Bytes of host memory for all sessions together.
     #[serde(default)]
     pub host_memory: Option<u64>,
-    /// Percent of a device's time, by all sessions together.
+    /// Percent of a device's time for all sessions together.
     pub compute: Option<f64>,
-    /// Percent that is wanted even when others want the device too; the limit by default.
+    /// Percent of a device's time that is reserved even if other workers need the device; the limit by default.
     pub request: Option<f64>,
     #[serde(default)]
     pub qos: Qos,
 }
 
 impl LimitConfig {
-    /// Bytes of host memory for all sessions together: by default as much as they may have of the devices and [`HOST_ALLOWANCE`]
-    /// more, and never more than the machine has.
+    /// Bytes of host memory for all sessions together. The default is the sum of the device memory limits plus
+    /// [`HOST_ALLOWANCE`]; it never exceeds the machine's memory.
     pub fn host_limit(&self, devices: u32) -> u64 {
         let usual = |memory: u64| memory.saturating_mul(devices.into()).saturating_add(HOST_ALLOWANCE);
         let limit = self.host_memory.or(self.memory.map(usual)).unwrap_or(u64::MAX);
@@ -101,14 +103,14 @@ impl LimitConfig {
         }
     }
 
-    /// The weight of a worker among those that want the processors at the same time: the percent that it requested, reduced by its
-    /// class. Two firm shares of 25 % and 75 % weigh 1 to 3.
+    /// CPU scheduler weight of a worker relative to others that are runnable: the requested percentage, reduced by its QoS class.
+    /// Two fixed shares of 25 % and 75 % have the weights 1 to 3.
     fn weight(&self) -> f64 {
         let request = self.request.or(self.compute).unwrap_or(100.0).clamp(0.1, 100.0);
         request * 1.25f64.powi(-self.qos.steps())
     }
 
-    /// The niceness with that weight. A step of niceness is worth a quarter.
+    /// The niceness that corresponds to the weight. One step changes the weight by a factor of 1.25.
     pub fn niceness(&self) -> i32 {
         let steps = (100.0 / self.weight()).ln() / 1.25f64.ln();
         (steps.round() as i32).clamp(0, 19)
@@ -144,7 +146,7 @@ mod tests {
             let ratio = weight(nice(more, Qos::High)) / weight(nice(less, Qos::High));
             assert!((ratio / (more / less) - 1.0).abs() < 0.15, "{more} to {less}: {ratio}");
         }
-        // Firm shares as well, which may not use more than they request.
+        // The same holds for fixed shares, whose limit equals their request.
         let ratio = weight(firm(75.0).niceness()) / weight(firm(25.0).niceness());
         assert!((ratio / 3.0 - 1.0).abs() < 0.1, "{ratio}");
         assert_eq!(firm(75.0).weight() / firm(25.0).weight(), 3.0);

@@ -1,4 +1,4 @@
-//! Where launches wait for their time to come.
+//! Launch throttling: kernel launches block here until the session's compute share allows them.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::page::Seat;
 
-/// The gate of one session.
+/// Launch gate of one session.
 #[derive(Debug)]
 pub struct Gate {
     seat: Seat,
-    /// How often it was thrown open.
+    /// How many times [`Gate::throw_open`] was called.
     opened: Mutex<u64>,
     changed: Condvar,
 }
@@ -29,19 +29,19 @@ impl Gate {
         self.due(device).is_some()
     }
 
-    /// What [`Gate::throw_open`] ends.
+    /// Current generation of the gate. [`Gate::throw_open`] starts a new one, which releases waiters of this one.
     pub fn turn(&self) -> u64 {
         *self.opened.lock()
     }
 
-    /// Waits until a device may be used again, or until the gate has been thrown open since `turn`.
+    /// Waits until the device's compute debt is paid, or until [`Gate::throw_open`] was called after `turn` was read.
     pub fn pass(&self, device: u32, turn: u64) {
         if !self.is_closed(device) {
             return;
         }
         let began = Instant::now();
         let mut opened = self.opened.lock();
-        // Others may have used the device meanwhile: then there is more to wait for.
+        // Other sessions may have used the device meanwhile, which extends the wait.
         while *opened == turn
             && let Some(wait) = self.due(device)
         {
@@ -51,7 +51,7 @@ impl Gate {
         self.seat.count_wait(device, began.elapsed().as_nanos() as u64);
     }
 
-    /// Lets everyone through who waits now: their work will not be done.
+    /// Releases all current waiters without payment, because their work is cancelled.
     pub fn throw_open(&self) {
         *self.opened.lock() += 1;
         self.changed.notify_all();
@@ -79,7 +79,7 @@ mod tests {
         let gate = gate();
         gate.pass(0, gate.turn());
         assert_eq!(gate.seat().page().account(0).waits, 0);
-        // 3 ms of one hundredth of a device: 300 ms, of which a burst is forgiven.
+        // 3 ms at a share of one hundredth cost 300 ms, less the burst allowance.
         gate.seat().charge(0, crate::now(), 3_000_000);
         let paid = gate.seat().paid_until(0);
         gate.pass(0, gate.turn());

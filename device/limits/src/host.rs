@@ -1,6 +1,7 @@
-//! Host memory that a session makes its process use: mirrors and their twins, graphs, code objects, compilers.
+//! Accounting of the host memory that a session uses: mirrors and their twins, graphs, code objects, compilers.
 //!
-//! Counted against one budget of the worker. Booked with the page in steps, so that small things need no lock on its file.
+//! Counted against one budget of the worker. Memory is booked in the shared page in large steps, so that small charges need no
+//! file lock.
 
 use std::sync::Arc;
 
@@ -10,14 +11,14 @@ use crate::machine::machine_memory;
 use crate::memory::Exhausted;
 use crate::page::Seat;
 
-/// Booked ahead, and kept when things are given back.
+/// Bytes booked ahead of use, and kept booked when memory is freed.
 const STEP: u64 = 4 << 20;
 
-/// The host memory of one session.
+/// Host memory account of one session.
 #[derive(Debug)]
 pub struct HostMemory {
     seat: Option<Seat>,
-    /// Where there is no seat.
+    /// Limit in bytes if there is no seat; `u64::MAX` otherwise.
     limit: u64,
     state: Mutex<State>,
 }
@@ -25,11 +26,11 @@ pub struct HostMemory {
 #[derive(Debug, Default)]
 struct State {
     used: u64,
-    /// With the page; never less than what is used.
+    /// Bytes booked in the shared page; never less than `used`.
     booked: u64,
 }
 
-/// Bytes that are counted until this is dropped.
+/// Charge for some bytes of host memory, released on drop.
 #[derive(Debug)]
 pub struct HostCharge {
     host: Arc<HostMemory>,
@@ -37,7 +38,7 @@ pub struct HostCharge {
 }
 
 impl HostMemory {
-    /// Without a seat a session may use what the machine has.
+    /// Opens the account. Without a seat the limit is the machine's memory.
     pub fn new(seat: Option<Seat>) -> Arc<HostMemory> {
         let limit = if seat.is_some() { u64::MAX } else { machine_memory() };
         Arc::new(HostMemory { seat, limit, state: Mutex::default() })
@@ -48,7 +49,7 @@ impl HostMemory {
         Ok(HostCharge { host: Arc::clone(self), bytes })
     }
 
-    /// Bytes that the worker may use together, and that this session uses.
+    /// Bytes of host memory that all sessions of the worker may use together.
     pub fn limit(&self) -> u64 {
         self.seat.as_ref().map_or(self.limit, |seat| seat.page().host_limit())
     }
@@ -66,7 +67,7 @@ impl HostMemory {
         {
             let missing = wanted - state.booked;
             let ahead = missing.saturating_add(STEP);
-            // Near the limit there is no room ahead.
+            // Near the limit booking ahead may fail although the missing bytes are free.
             let booked = seat.take_host(ahead).map(|()| ahead);
             let booked = booked.or_else(|_| seat.take_host(missing).map(|()| missing));
             state.booked += booked?;
@@ -93,7 +94,7 @@ impl HostCharge {
         self.bytes
     }
 
-    /// Counts more or less from now on.
+    /// Changes the charge to `bytes`.
     pub fn resize(&mut self, bytes: u64) -> Result<(), Exhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.host.take(more)?,
@@ -126,7 +127,7 @@ mod tests {
         let held = ours.charge(60 * MIB).unwrap();
         let refused = theirs.charge(41 * MIB).unwrap_err();
         assert_eq!(refused.limit, 100 * MIB);
-        // What was booked ahead is all that one session keeps from another.
+        // Only the step booked ahead is unavailable to the other session.
         let mut other = theirs.charge(30 * MIB).unwrap();
         assert!(other.resize(41 * MIB).is_err());
         assert_eq!((other.bytes(), theirs.used()), (30 * MIB, 30 * MIB));

@@ -1,8 +1,8 @@
-//! One ledger of a GPU's memory for all workers of a machine, in a file.
+//! Ledger of a GPU's memory: a file shared by all workers of a machine.
 //!
-//! Each worker has a row: what it requested, which stays available to it whatever others use, and what it was granted, which it may
-//! use now. All rows together, each with the larger of the two, fit the GPU. An agent makes the file and the rows; the supervisors of
-//! workers grow and shrink their own. Processes of sessions never see the file, so that a hostile one cannot harm other workers.
+//! Each worker has a row with its request, which stays reserved for it, and its grant, which it may use now. The sum over all rows of
+//! the larger of the two never exceeds the GPU's memory. The agent creates the file and the rows; the supervisors of workers grow and
+//! shrink their own rows. Session processes cannot access the file, so a hostile session cannot harm other workers.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,14 +14,16 @@ use std::path::{Path, PathBuf};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-/// Why memory of a GPU cannot be had.
+/// Why GPU memory cannot be reserved or granted.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    #[error("{asked} bytes requested; {free} of {total} are neither requested nor used by others")]
+    #[error(
+        "{asked} bytes requested, but only {free} of {total} bytes are neither reserved nor used by other workers"
+    )]
     Short { asked: u64, free: u64, total: u64 },
-    #[error("the ledger has no row for {owner}")]
+    #[error("the memory ledger has no row for worker {owner}")]
     Unknown { owner: String },
-    #[error("the ledger {path} cannot be used")]
+    #[error("cannot access the memory ledger {path}")]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -50,14 +52,14 @@ impl Book {
     }
 }
 
-/// The ledger of one GPU.
+/// Memory ledger of one GPU.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
 }
 
-/// The ledger while nobody else may change it.
+/// The ledger under its file lock; no other process or thread can change it.
 struct Held<'a> {
     path: &'a Path,
     file: MutexGuard<'a, File>,
@@ -65,7 +67,7 @@ struct Held<'a> {
 }
 
 impl Ledger {
-    /// Opens or makes the ledger of a GPU with `total` bytes.
+    /// Opens or creates the ledger of a GPU with `total` bytes.
     pub fn create(path: &Path, total: u64) -> Result<Ledger, LedgerError> {
         let failed = |source| LedgerError::Io { path: path.to_owned(), source };
         let mut options = OpenOptions::new();
@@ -78,14 +80,14 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Opens a ledger that an agent has made.
+    /// Opens a ledger that an agent has created.
     pub fn open(path: &Path) -> Result<Ledger, LedgerError> {
         let opened = OpenOptions::new().read(true).write(true).open(path);
         let file = opened.map_err(|source| LedgerError::Io { path: path.to_owned(), source })?;
         Ok(Ledger { path: path.to_owned(), file: Mutex::new(file) })
     }
 
-    /// Sets memory aside for a worker. What others use beyond their requests is not taken from them: then it is refused.
+    /// Reserves memory for a worker. Fails if it is not free: memory that others use beyond their requests is not taken from them.
     pub fn reserve(&self, owner: &str, request: u64) -> Result<(), LedgerError> {
         let mut held = self.hold()?;
         held.room_for(owner, request)?;
@@ -98,19 +100,19 @@ impl Ledger {
         Ok(self.hold()?.book.rows.contains_key(owner))
     }
 
-    /// Gives up all that a worker had.
+    /// Removes the row of a worker.
     pub fn release(&self, owner: &str) -> Result<(), LedgerError> {
         self.retain(|name| name != owner)
     }
 
-    /// Gives up what workers had that exist no more.
+    /// Removes the rows of workers that no longer exist.
     pub fn retain(&self, exists: impl Fn(&str) -> bool) -> Result<(), LedgerError> {
         let mut held = self.hold()?;
         held.book.rows.retain(|name, _| exists(name));
         held.write()
     }
 
-    /// Lets a worker use so many bytes, if they are free. Returns what that could become at most.
+    /// Sets the grant of a worker to `bytes`, if they are free. Returns the maximum to which the grant could grow.
     pub fn grow(&self, owner: &str, bytes: u64) -> Result<u64, LedgerError> {
         let mut held = self.hold()?;
         let within_reach = held.room_for(owner, bytes)?;
@@ -119,7 +121,7 @@ impl Ledger {
         Ok(within_reach)
     }
 
-    /// Gives back what a worker does not use any more; it keeps its request. Returns what it could have at most.
+    /// Reduces the grant of a worker to `bytes`, but not below its request. Returns the maximum to which the grant could grow.
     pub fn shrink(&self, owner: &str, bytes: u64) -> Result<u64, LedgerError> {
         let mut held = self.hold()?;
         let row = held.row(owner)?;
@@ -128,12 +130,12 @@ impl Ledger {
         held.room_for(owner, 0)
     }
 
-    /// What a worker could have at most.
+    /// The maximum to which the grant of a worker could grow.
     pub fn within_reach(&self, owner: &str) -> Result<u64, LedgerError> {
         self.hold()?.room_for(owner, 0)
     }
 
-    /// Bytes that are requested or used.
+    /// Sum over all workers of the larger of request and grant, in bytes.
     pub fn taken(&self) -> Result<u64, LedgerError> {
         Ok(self.hold()?.book.taken_but_by(""))
     }
@@ -141,8 +143,8 @@ impl Ledger {
     fn hold(&self) -> Result<Held<'_>, LedgerError> {
         let failed = |source| LedgerError::Io { path: self.path.clone(), source };
         let mut file = self.file.lock();
-        // Ends with the process that holds it, and with this descriptor.
-        // SAFETY: takes numbers; the descriptor is open.
+        // The kernel releases the lock when the process exits or this descriptor is closed.
+        // SAFETY: no pointers are passed; the descriptor is open.
         while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
@@ -151,7 +153,7 @@ impl Ledger {
         }
         let mut text = String::new();
         let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-        // Of a writer that was killed there may be a rest behind the value; a ledger that makes no sense is made anew by the agent.
+        // A writer that was killed may leave garbage after the JSON value. An unreadable ledger counts as empty; the agent rebuilds it.
         let book = serde_json::Deserializer::from_str(&text).into_iter().next().and_then(Result::ok);
         let held = Held { path: &self.path, file, book: book.unwrap_or_default() };
         read.map_err(failed).map(|_| held)
@@ -159,7 +161,7 @@ impl Ledger {
 }
 
 impl Held<'_> {
-    /// What a worker could have, if that is at least so much.
+    /// Returns the free bytes for a worker if there are at least `asked`.
     fn room_for(&self, owner: &str, asked: u64) -> Result<u64, LedgerError> {
         let total = self.book.total;
         let free = total.saturating_sub(self.book.taken_but_by(owner));
@@ -183,7 +185,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // SAFETY: takes numbers; the descriptor is open.
+        // SAFETY: no pointers are passed; the descriptor is open.
         unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) };
     }
 }
@@ -221,7 +223,7 @@ mod tests {
         a.grow("a", 7).unwrap();
         assert!(matches!(b.grow("b", 6), Err(LedgerError::Short { asked: 6, free: 5, total: 16 })));
         b.grow("b", 5).unwrap();
-        // The third has used nothing, and finds all it requested.
+        // The third worker has used nothing yet and still gets all it requested.
         c.grow("c", 4).unwrap();
         assert!(c.grow("c", 5).is_err());
         assert_eq!(agent.taken().unwrap(), 16);

@@ -1,8 +1,8 @@
-//! What the sessions of one worker may use together of each of its devices: memory, and a share of the time.
+//! Resource limits of a worker: device memory, host memory and compute time that its sessions share.
 //!
-//! A worker is one allocation, its sessions are processes of their own. They meet in one page of shared memory ([`Page`]), which the
-//! supervisor makes and every session's process maps. Owns the booking of memory across processes, the rate of launches
-//! ([`Pace`]) and the accounts; refuses to know what a device, a kernel or a frame is. docs/limits.md says what users may rely on.
+//! A worker is one allocation; each session is a separate process. They share one memory page ([`Page`]), which the supervisor
+//! creates and every session process maps. This crate implements memory accounting across processes, the launch rate ([`Pace`]) and
+//! the usage counters. It does not depend on devices, kernels or frames. docs/limits.md describes the guarantees for users.
 
 mod config;
 mod gate;
@@ -22,19 +22,19 @@ pub use memory::Exhausted;
 pub use pace::{BURST, Pace};
 pub use page::{Account, Page, Seat};
 
-/// Nanoseconds of the machine's monotonic clock, which is the same for every process.
+/// Nanoseconds of the monotonic clock, which all processes of the machine share.
 pub fn now() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds of processor time that the calling thread has used.
+/// CPU time of the calling thread in nanoseconds.
 pub fn thread_time() -> u64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 fn clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the struct given; both clocks exist on every Linux.
+    // SAFETY: writes only to the struct; both clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

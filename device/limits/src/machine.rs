@@ -1,17 +1,17 @@
-//! What the machine has for this process: its memory, less what control groups withhold, and whether the kernel ran out of it.
+//! Memory available to this process, considering cgroup limits, and detection of out-of-memory kills.
 //!
-//! Reads both generations of control groups, also nested and mounted from within a container.
+//! Reads cgroup v1 and v2, also nested and mounted inside a container.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Bytes of memory that this process and its children may use at most. Looked up once: a process that is confined later must ask
-/// before.
+/// Maximum bytes of memory that this process and its children may use. The value is cached: a process that enters a sandbox must
+/// call this before.
 pub fn machine_memory() -> u64 {
     static FOUND: OnceLock<u64> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        // SAFETY: plain queries.
+        // SAFETY: sysconf takes a number and has no side effects.
         let (pages, size) =
             unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
         let installed = if pages <= 0 || size <= 0 { u64::MAX } else { pages as u64 * size as u64 };
@@ -19,8 +19,8 @@ pub fn machine_memory() -> u64 {
     })
 }
 
-/// How many processes the kernel has killed for want of memory: in the control group of this process and below it where that is
-/// counted, and on the whole machine.
+/// Counts of processes that the kernel's OOM killer ended: in this process's cgroup and below it, where the kernel counts that, and
+/// on the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutOfMemoryKills {
     group: Option<u64>,
@@ -38,14 +38,14 @@ impl OutOfMemoryKills {
         OutOfMemoryKills { group, machine: machine.unwrap_or(0) }
     }
 
-    /// Whether a process was killed since. A limit of a group further up and a machine without memory count too, but only by the
-    /// machine's counter.
+    /// Whether a process was OOM-killed since `before`. Kills due to the limit of a parent cgroup, or because the machine ran out of
+    /// memory, show up only in the machine-wide counter.
     pub fn rose_since(&self, before: &OutOfMemoryKills) -> bool {
         self.group > before.group || self.machine > before.machine
     }
 }
 
-/// A control group that bounds memory.
+/// A cgroup with the memory controller.
 #[derive(Debug)]
 struct Group {
     folder: PathBuf,
@@ -53,7 +53,7 @@ struct Group {
 }
 
 impl Group {
-    /// Bytes; `None` for no limit.
+    /// Memory limit in bytes; `None` for no limit.
     fn limit(&self) -> Option<u64> {
         let name = if self.unified { "memory.max" } else { "memory.limit_in_bytes" };
         read_to_string(self.folder.join(name)).ok()?.trim().parse().ok()
@@ -65,12 +65,12 @@ impl Group {
     }
 }
 
-/// The number behind a name at the beginning of a line.
+/// Parses the number after `name` at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The groups this process is in, the innermost first, with all that are above them and visible.
+/// The cgroups this process is in, innermost first, with all visible ancestors.
 fn memory_groups(root: &Path) -> Vec<Group> {
     let read = |name: &str| read_to_string(root.join("proc/self").join(name)).unwrap_or_default();
     let (own, mounts) = (read("cgroup"), read("mountinfo"));
@@ -86,13 +86,13 @@ fn memory_groups(root: &Path) -> Vec<Group> {
         }
         for (inside, mount) in mounts.lines().filter_map(|line| hierarchy(line, unified)) {
             let mount = root.join(mount.trim_start_matches('/'));
-            // What is mounted may be a group far down, as in a container.
+            // The mount may be a nested cgroup, as in a container.
             let below = Path::new(path).strip_prefix(inside).unwrap_or(Path::new("")).to_owned();
             let visible = if mount.join(&below).is_dir() { below } else { PathBuf::new() };
             groups.extend(visible.ancestors().map(|at| Group { folder: mount.join(at), unified }));
         }
     }
-    // A group of the unified hierarchy without the controller has no such files.
+    // A cgroup v2 group without the memory controller lacks these files.
     groups.retain(|group| {
         let name = if group.unified { "memory.events" } else { "memory.limit_in_bytes" };
         group.folder.join(name).exists()
@@ -100,7 +100,7 @@ fn memory_groups(root: &Path) -> Vec<Group> {
     groups
 }
 
-/// Which group is mounted where, of a line of mountinfo.
+/// Parses a line of mountinfo: the cgroup that is mounted, and its mount point.
 fn hierarchy(line: &str, unified: bool) -> Option<(&str, &str)> {
     let (head, tail) = line.split_once(" - ")?;
     let mut tail = tail.split(' ');

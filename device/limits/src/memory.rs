@@ -1,14 +1,14 @@
-//! Memory that several processes take from one allowance.
+//! Memory accounting across the session processes of a worker.
 //!
-//! Each session's share is one number; what is free is the limit less the sum of all. Whoever takes looks at the sum under a lock on
-//! the page's file, which the kernel lets go of with the process that held it, so that a process may be killed anywhere.
+//! Each session's usage is one number; the free memory is the limit minus the sum of all. A session that allocates reads the sum under
+//! a lock on the page's file. The kernel releases that lock when its process exits, so a process may be killed at any point.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::page::{Page, Seat};
 
-/// There is not that much left.
+/// Not enough free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{free} of {limit} bytes are free")]
 pub struct Exhausted {
@@ -27,7 +27,7 @@ impl Page {
         (0..self.seats()).map(|seat| self.seat_host(seat).load(Ordering::Relaxed)).sum()
     }
 
-    /// Adds to a session's share what is free of a limit.
+    /// Adds `bytes` to a session's usage if they are free under the limit.
     fn book(
         &self,
         mine: &AtomicU64,
@@ -46,7 +46,7 @@ impl Page {
         if bytes <= free { Ok(()) } else { Err(Exhausted { free, limit }) }
     }
 
-    /// Takes back what was granted of a device beyond a request and is not used. Returns what stays granted.
+    /// Revokes the unused part of a device's grant beyond the request. Returns the bytes that stay granted.
     pub fn shrink_grant(&self, device: u32, request: u64) -> u64 {
         let row = self.device(device);
         let _ours = self.booking.lock();
@@ -65,7 +65,7 @@ impl Page {
             l_len: 0,
             l_pid: 0,
         };
-        // A signal may interrupt the wait. No other error is possible on a file of our own.
+        // A signal may interrupt the wait. No other error is possible: the file is a private memfd.
         // SAFETY: the descriptor is open and the struct lives through the call.
         while unsafe { libc::fcntl(self.file().as_raw_fd(), libc::F_SETLKW, &lock) } != 0
             && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
@@ -74,7 +74,7 @@ impl Page {
 }
 
 impl Seat {
-    /// Takes memory of a device, if that much is free.
+    /// Books device memory, if enough is free; asks the supervisor for a larger grant if necessary.
     pub fn take(&self, device: u32, bytes: u64) -> Result<(), Exhausted> {
         let page = self.page();
         let row = page.device(device);
@@ -99,26 +99,26 @@ impl Seat {
         })
     }
 
-    /// Gives memory back.
+    /// Releases booked device memory.
     pub fn give(&self, device: u32, bytes: u64) {
         self.page().seat_row(self.number(), device).memory.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// What is left of the allowance, and how much it is; `None` where there is no limit.
+    /// Free bytes and limit of a device; `None` if there is no limit.
     pub fn memory(&self, device: u32) -> Option<(u64, u64)> {
         let account = self.page().account(device);
         let within_reach = self.page().device(device).within_reach.load(Ordering::Relaxed);
         account.memory_limit.map(|limit| (limit.min(within_reach).saturating_sub(account.memory), limit))
     }
 
-    /// Whether others take from the same memory, so that only taking it says whether it can be had.
+    /// Whether other sessions or workers use the same memory, so that free memory may vanish before it is booked.
     pub fn shares_memory(&self) -> bool {
         let row = self.page().device(0);
         let limit = row.memory_limit.load(Ordering::Relaxed);
         limit != u64::MAX && (self.page().seats() > 1 || row.request.load(Ordering::Relaxed) < limit)
     }
 
-    /// Takes host memory, if that much is free.
+    /// Books host memory, if enough is free.
     pub(crate) fn take_host(&self, bytes: u64) -> Result<(), Exhausted> {
         let page = self.page();
         page.book(page.seat_host(self.number()), bytes, || page.host_limit(), || page.host_used())
@@ -198,12 +198,12 @@ mod tests {
         let page = page(Some(1000 << 12));
         let mut children = Vec::new();
         for number in 0..4 {
-            // SAFETY: the child only touches the shared page and leaves by _exit; its one lock is free, since nobody else uses the page.
+            // SAFETY: the child only touches the shared page and leaves by _exit; no other thread uses the page, so its lock is free.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let seat = Seat::new(Arc::clone(&page), number).unwrap();
                 while seat.take(0, 1 << 12).is_ok() {}
-                // SAFETY: ends the child at once, without the test's destructors; what it took stays taken.
+                // SAFETY: ends the child at once, without the test's destructors; the memory stays booked.
                 unsafe { libc::_exit(0) };
             }
             children.push(child);

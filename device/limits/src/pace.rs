@@ -1,16 +1,16 @@
-//! How fast work may be done: a bucket of time that may go into debt, kept as one number.
+//! Rate limiter for compute time: a token bucket that may go into debt, stored as one timestamp.
 //!
-//! The number is the moment until which all use so far is paid for. Use moves it on by its cost at the allowed rate; work may begin
-//! once the moment has come. A number that lies in the past is credit for lateness, up to [`BURST`]. One number means that processes
-//! share it without a lock, and that one that dies in the middle of anything leaves nothing behind.
+//! The timestamp `paid_until` is the time until which all use so far is paid for. Each use advances it by its cost at the allowed rate;
+//! new work may begin once that time has passed. A timestamp in the past is credit, up to [`BURST`]. Because the state is one number,
+//! processes share it without a lock, and a process that is killed leaves it consistent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time that may be made up for: what was lost to late wake-ups, or not wanted, for so long is not lost.
+/// Maximum credit: time lost to late wake-ups or idleness can be made up for, up to this much.
 pub const BURST: Duration = Duration::from_millis(250);
 const BURST_NS: u64 = BURST.as_nanos() as u64;
-/// The whole of a device.
+/// Share that stands for the whole device, in millionths.
 pub(crate) const WHOLE: u64 = 1_000_000;
 
 /// A share of a device's time.
@@ -21,7 +21,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A share in percent; at most all of it, and never none.
+    /// A share in percent, clamped to at least one millionth and at most the whole device.
     pub fn percent(percent: f64) -> Pace {
         Pace::millionths((percent * WHOLE as f64 / 100.0).round().max(0.0) as u64)
     }
@@ -34,12 +34,12 @@ impl Pace {
         self.share
     }
 
-    /// Whether there is anything to keep to.
+    /// Whether the share is the whole device, so that nothing is throttled.
     pub fn is_whole(self) -> bool {
         self.share == WHOLE
     }
 
-    /// How long work has to wait that wants to begin now.
+    /// How long work that is ready at `now` has to wait; `None` if it may begin.
     pub fn wait(self, paid_until: u64, now: u64) -> Option<Duration> {
         if self.is_whole() {
             return None;
@@ -47,17 +47,17 @@ impl Pace {
         paid_until.checked_sub(now).filter(|wait| *wait > 0).map(Duration::from_nanos)
     }
 
-    /// The moment until which everything is paid, after work that began at `begun` has used `spent` nanoseconds of the device.
+    /// The new `paid_until` after work that began at `begun` has used `spent` nanoseconds of the device.
     pub fn paid_until(self, paid_until: u64, begun: u64, spent: u64) -> u64 {
         let cost = u128::from(spent) * u128::from(WHOLE) / u128::from(self.share);
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
         paid_until.max(begun.saturating_sub(BURST_NS)).saturating_add(cost)
     }
 
-    /// The same for a number that others change too.
+    /// Like [`Pace::paid_until`], but updates a number that other processes change concurrently.
     pub(crate) fn charge(self, paid_until: &AtomicU64, begun: u64, spent: u64) {
         let next = |paid: u64| Some(self.paid_until(paid, begun, spent));
-        // Never refuses.
+        // The closure never returns `None`, so the update cannot fail.
         let _ = paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 }
@@ -69,8 +69,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const START: u64 = 3_600_000 * MS;
 
-    /// Runs kernels back to back for `length`, each of which uses `kernel(n)` nanoseconds of the device in `slow` times as long, and wakes
-    /// up `late(n)` after its time. Returns the share of the time that was used, in percent.
+    /// Simulates back-to-back kernels for `length`. Kernel `n` uses `kernel(n)` nanoseconds of the device, takes `slow` times as long, and
+    /// wakes up `late(n)` nanoseconds late. Returns the used share of the time in percent.
     fn run(
         pace: Pace,
         length: u64,
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_device_that_others_slow_down_is_charged_for_what_it_used_only() {
-        // Of processors that others want too it gets a fifth: it may have a quarter, so that it never waits.
+        // Contention leaves it a fifth of the CPU time. That is below its share of a quarter, so it never waits.
         let used = run(Pace::percent(25.0), 60_000 * MS, 5, |_| 10 * MS, |_| 0);
         assert!((used - 20.0).abs() < 0.1, "{used}");
         let used = run(Pace::percent(25.0), 60_000 * MS, 2, |_| 10 * MS, |_| 0);

@@ -1,4 +1,4 @@
-//! The page that the processes of one worker share: limits, debts and accounts, all of them atomic numbers.
+//! Shared-memory page of one worker's processes: limits, compute debt and usage counters, all of them atomic numbers.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::config::LimitConfig;
 use crate::pace::{Pace, WHOLE};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"REMLIM02");
-/// More than any machine has.
+/// Upper bounds; no machine has that many devices.
 const MAX_DEVICES: u64 = 256;
 const MAX_SEATS: u64 = 1 << 16;
 
@@ -26,43 +26,44 @@ struct Head {
     host_limit: AtomicU64,
 }
 
-/// What all sessions together have of a device.
+/// Limits and usage of one device, over all sessions.
 #[repr(C)]
 pub(crate) struct DeviceRow {
     /// Bytes; `u64::MAX` for no limit.
     pub(crate) memory_limit: AtomicU64,
-    /// Bytes that sessions may take without asking the supervisor for more, and what that could become at most.
+    /// Bytes that sessions may book without asking the supervisor for a larger grant.
     pub(crate) granted: AtomicU64,
-    /// Bytes that stay granted.
+    /// Bytes that are always granted.
     pub(crate) request: AtomicU64,
+    /// Maximum to which the grant could grow.
     pub(crate) within_reach: AtomicU64,
-    /// Millionths of the time.
+    /// Compute share in millionths of the device's time.
     pub(crate) share: AtomicU64,
     pub(crate) paid_until: AtomicU64,
-    /// Nanoseconds of the device that were used.
+    /// Nanoseconds of device time used.
     pub(crate) spent: AtomicU64,
     pub(crate) launches: AtomicU64,
-    /// Launches that had to wait, and for how many nanoseconds.
+    /// Throttled launches, and the nanoseconds they waited.
     pub(crate) waits: AtomicU64,
     pub(crate) waited: AtomicU64,
-    /// Allocations that were refused.
+    /// Allocations refused because of the limit.
     pub(crate) refused: AtomicU64,
 }
 
-/// What one session has of a device.
+/// Usage of one device by one session.
 #[repr(C)]
 pub(crate) struct SeatRow {
     pub(crate) memory: AtomicU64,
     pub(crate) spent: AtomicU64,
 }
 
-/// What has been used of a device.
+/// Usage of a device since the worker started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub memory: u64,
-    /// `None` where memory is not limited.
+    /// `None` if memory is not limited.
     pub memory_limit: Option<u64>,
-    /// Nanoseconds of the device's time, since the worker began.
+    /// Nanoseconds of device time used.
     pub spent: u64,
     pub launches: u64,
     pub waits: u64,
@@ -78,11 +79,11 @@ pub struct Page {
     bytes: usize,
     devices: u32,
     seats: u32,
-    /// Held together with the lock on the file, which is the process's and not the thread's.
+    /// Held together with the file lock, which excludes other processes but not other threads of this one.
     pub(crate) booking: Mutex<()>,
 }
 
-// SAFETY: the mapping lives as long as the page, and all that is in it is atomic.
+// SAFETY: the mapping lives as long as the page, and all fields in it are atomic.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
@@ -95,11 +96,11 @@ fn bytes_of(devices: u64, seats: u64) -> u64 {
 }
 
 impl Page {
-    /// A new page for so many devices and sessions.
+    /// Creates a page for the given numbers of devices and sessions.
     pub fn create(limits: &LimitConfig, devices: u32, seats: u32) -> io::Result<Page> {
         let (devices, seats) =
             (u64::from(devices).clamp(1, MAX_DEVICES), u64::from(seats).clamp(1, MAX_SEATS));
-        // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+        // SAFETY: the name is NUL-terminated; the new descriptor is owned by the file only.
         let file = unsafe {
             let fd =
                 libc::memfd_create(c"remora-limits".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
@@ -109,9 +110,9 @@ impl Page {
             File::from(OwnedFd::from_raw_fd(fd))
         };
         file.set_len(bytes_of(devices, seats))?;
-        // A session that cut the file short would end every other process that looks at the page.
+        // Without seals a session could truncate the file, and every other process would get SIGBUS when it reads the page.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: takes numbers; the descriptor is open.
+        // SAFETY: no pointers are passed; the descriptor is open.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -135,9 +136,9 @@ impl Page {
         Ok(page)
     }
 
-    /// The page that another process made.
+    /// Maps a page that another process created.
     pub fn open(fd: OwnedFd) -> io::Result<Page> {
-        let wrong = || io::Error::other("the page of limits makes no sense");
+        let wrong = || io::Error::other("invalid limits page: wrong size or header");
         let file = File::from(fd);
         let bytes = file.metadata()?.len();
         if bytes < bytes_of(1, 1) || bytes > bytes_of(MAX_DEVICES, MAX_SEATS) {
@@ -155,7 +156,7 @@ impl Page {
     }
 
     fn map(file: File, bytes: u64, devices: u32, seats: u32) -> io::Result<Page> {
-        // SAFETY: a fresh shared mapping of a file that was just measured or sized, at an address of the kernel's choice.
+        // SAFETY: a new shared mapping, at an address that the kernel chooses, of a file whose size was just checked or set.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -174,7 +175,7 @@ impl Page {
         }
     }
 
-    /// What other processes open the page with.
+    /// The memfd with which other processes map the page.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -195,7 +196,7 @@ impl Page {
     pub(crate) fn device(&self, device: u32) -> &DeviceRow {
         assert!(device < self.devices, "device {device} of {}", self.devices);
         let offset = size_of::<Head>() + device as usize * size_of::<DeviceRow>();
-        // SAFETY: within the mapping, by the check above and its size; rows are eight-byte numbers at multiples of eight.
+        // SAFETY: within the mapping by the check above and the mapping's size; rows consist of 8-byte numbers at multiples of 8.
         unsafe { self.at.add(offset).cast::<DeviceRow>().as_ref() }
     }
 
@@ -207,13 +208,13 @@ impl Page {
         unsafe { self.at.add(before + row * size_of::<SeatRow>()).cast::<SeatRow>().as_ref() }
     }
 
-    /// Host memory that the session at a place has booked.
+    /// Bytes of host memory that the session at `seat` has booked.
     pub(crate) fn seat_host(&self, seat: u32) -> &AtomicU64 {
         assert!(seat < self.seats, "seat {seat}");
         let rows = self.devices as usize * size_of::<DeviceRow>()
             + self.seats as usize * self.devices as usize * size_of::<SeatRow>();
         let offset = size_of::<Head>() + rows + seat as usize * size_of::<AtomicU64>();
-        // SAFETY: as above; these numbers follow the rows of seats.
+        // SAFETY: as above; these numbers follow the seat rows.
         unsafe { self.at.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
@@ -222,14 +223,14 @@ impl Page {
         self.head().host_limit.load(Ordering::Relaxed)
     }
 
-    /// Lets sessions take so much of a device, up to the limit, and says what that could become at most.
+    /// Sets the grant of a device in bytes, and the maximum to which it could grow.
     pub fn grant(&self, device: u32, bytes: u64, within_reach: u64) {
         let row = self.device(device);
         row.granted.store(bytes, Ordering::Relaxed);
         row.within_reach.store(within_reach.max(bytes), Ordering::Relaxed);
     }
 
-    /// What all sessions together have used of a device.
+    /// Usage of a device by all sessions together.
     pub fn account(&self, device: u32) -> Account {
         let row = self.device(device);
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
@@ -244,12 +245,12 @@ impl Page {
         }
     }
 
-    /// Nanoseconds of a device that one session has used.
+    /// Nanoseconds of device time that one session has used.
     pub fn spent_by(&self, seat: u32, device: u32) -> u64 {
         self.seat_row(seat, device).spent.load(Ordering::Relaxed)
     }
 
-    /// The process that sat here has ended: what it held is free.
+    /// Releases everything that the session at `seat` had booked, after its process has ended.
     pub fn vacate(&self, seat: u32) {
         for device in 0..self.devices {
             let row = self.seat_row(seat, device);
@@ -266,12 +267,12 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: mapped by this page, and nobody has references into it any more.
+        // SAFETY: mapped by this page; all references into the mapping borrow from the page, so none are left.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// One session's place on the page.
+/// One session's slot in the page.
 #[derive(Clone, Debug)]
 pub struct Seat {
     page: Arc<Page>,
@@ -279,7 +280,7 @@ pub struct Seat {
     grow: Option<Grow>,
 }
 
-/// Asks for so many bytes more of a device than are granted; says whether that is worth another try.
+/// Requests more bytes of a device from the supervisor; returns whether the caller should retry.
 #[derive(Clone)]
 struct Grow(Arc<dyn Fn(u32, u64) -> bool + Send + Sync>);
 
@@ -290,12 +291,12 @@ impl std::fmt::Debug for Grow {
 }
 
 impl Seat {
-    /// `None` if the page has no such place.
+    /// Returns `None` if the page has no such slot.
     pub fn new(page: Arc<Page>, seat: u32) -> Option<Seat> {
         (seat < page.seats).then_some(Seat { page, seat, grow: None })
     }
 
-    /// Asks for more where the limit would allow what is not granted.
+    /// Sets the callback that requests a larger grant if an allocation fits the limit but not the grant.
     pub fn growing(self, ask: impl Fn(u32, u64) -> bool + Send + Sync + 'static) -> Seat {
         Seat { grow: Some(Grow(Arc::new(ask))), ..self }
     }
@@ -312,17 +313,17 @@ impl Seat {
         self.seat
     }
 
-    /// Whether launches are held back at all.
+    /// Whether launches are throttled at all.
     pub fn is_paced(&self, device: u32) -> bool {
         self.page.device(device).share.load(Ordering::Relaxed) < WHOLE
     }
 
-    /// The moment until which the device's use is paid.
+    /// The time until which the device's use is paid for.
     pub(crate) fn paid_until(&self, device: u32) -> u64 {
         self.page.device(device).paid_until.load(Ordering::Relaxed)
     }
 
-    /// Work that began at `begun` has used `spent` nanoseconds of a device.
+    /// Charges `spent` nanoseconds of device time for work that began at `begun`.
     pub fn charge(&self, device: u32, begun: u64, spent: u64) {
         let row = self.page.device(device);
         self.page.pace(device).charge(&row.paid_until, begun, spent);
@@ -334,7 +335,7 @@ impl Seat {
         self.page.device(device).launches.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A launch was held back for so long.
+    /// Counts a throttled launch and the time it waited.
     pub(crate) fn count_wait(&self, device: u32, nanoseconds: u64) {
         let row = self.page.device(device);
         row.waits.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What to run, what it sees, and how much of everything it gets.
+//! Description of a command: what to run, what it can see, and its limits.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use crate::level::Apartness;
 
-/// How much of everything a command gets.
+/// Resource limits of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub wall: Duration,
-    /// Processor time of each process.
+    /// CPU time of each process.
     pub cpu: Duration,
-    /// Bytes in memory, of all processes together; also what one process may map for writing.
+    /// Resident memory of all processes together, in bytes; also the limit on the writable private memory (RLIMIT_DATA) of one
+    /// process.
     pub memory: u64,
     /// Bytes it may print, both streams together.
     pub output: u64,
-    /// Bytes of one file.
+    /// Size limit of one file in bytes.
     pub file: u64,
-    /// Bytes of all files in its private folder.
+    /// Total size limit of the files in its private folder, in bytes.
     pub folder: u64,
     pub processes: u64,
 }
@@ -38,28 +39,28 @@ impl Default for Limits {
     }
 }
 
-/// A file or folder of the machine that the command sees, under its own name, and cannot change.
+/// A file or folder of the machine that the command sees, under the same path, read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visible {
     pub path: PathBuf,
-    /// A socket, which one connects to by writing to it.
+    /// A unix socket; connecting needs write access.
     pub socket: bool,
 }
 
-/// What a command prints on.
+/// Output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stream {
     Output,
     Error,
 }
 
-/// Told of everything the command prints, while it runs.
+/// Callback for the command's output while it runs.
 pub(crate) type Listener = Box<dyn FnMut(Stream, &[u8]) + Send>;
 
-/// Receives the processor time that the command used since the last call, while it runs and once after its end.
+/// Callback for the CPU time used since the last call, called while the command runs and once after its end.
 pub(crate) type Meter = Box<dyn FnMut(Duration) + Send>;
 
-/// A command that is not trusted. Its environment is empty but for what it is given here.
+/// An untrusted command. Its environment contains only what is set here.
 pub struct Command {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
@@ -89,7 +90,7 @@ impl std::fmt::Debug for Command {
 }
 
 impl Command {
-    /// A program by its absolute path. It is visible to itself; nothing else is.
+    /// A program by its absolute path. Only the program itself is visible.
     pub fn new(program: impl Into<PathBuf>) -> Command {
         let program = program.into();
         Command {
@@ -120,39 +121,39 @@ impl Command {
         self
     }
 
-    /// Shows it a file or folder of the machine, read-only. What is not there is not shown.
+    /// Makes a file or folder of the machine visible, read-only. Skipped if it does not exist.
     pub fn visible(mut self, path: impl AsRef<Path>) -> Command {
         self.visible.push(Visible { path: path.as_ref().to_owned(), socket: false });
         self
     }
 
-    /// Lets it connect to a unix socket of the machine. Without this it cannot make sockets at all.
+    /// Allows connecting to a unix socket of the machine. Without this the command cannot create sockets at all.
     pub fn socket(mut self, path: impl AsRef<Path>) -> Command {
         self.visible.push(Visible { path: path.as_ref().to_owned(), socket: true });
         self.sockets = true;
         self
     }
 
-    /// Puts a file into its private folder, which is where it starts. The name is a relative path without `..`; folders on the
-    /// way are created.
+    /// Puts a file into its private folder, which is its working directory. The name is a relative path without `..`; parent
+    /// folders are created.
     pub fn file(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Command {
         self.files.push((name.into(), content.into()));
         self
     }
 
-    /// Gives back a file of its private folder when it has ended.
+    /// Returns a file of its private folder in the result.
     pub fn collect(mut self, name: impl Into<String>) -> Command {
         self.collected.push(name.into());
         self
     }
 
-    /// What it reads on standard input, up to 64 KiB; nothing by default.
+    /// Sets the standard input, up to 64 KiB; empty by default.
     pub fn input(mut self, input: impl Into<Vec<u8>>) -> Command {
         self.input = input.into();
         self
     }
 
-    /// Hands it a descriptor under a number from 3 to 99.
+    /// Passes a file descriptor to the command under a number from 3 to 99.
     pub fn descriptor(mut self, descriptor: OwnedFd, number: i32) -> Command {
         self.descriptors.push((descriptor, number));
         self
@@ -163,7 +164,7 @@ impl Command {
         self
     }
 
-    /// How far apart it must be, and may be.
+    /// Sets the acceptable levels of isolation.
     pub fn apartness(mut self, apartness: Apartness) -> Command {
         self.apartness = apartness;
         self
@@ -175,13 +176,13 @@ impl Command {
         self
     }
 
-    /// Receives the processor time of all processes of the command, as increments, from another thread.
+    /// Sets a callback that receives the CPU time of all the command's processes, in increments, on another thread.
     pub fn meter(mut self, meter: impl FnMut(Duration) + Send + 'static) -> Command {
         self.meter = Some(Box::new(meter));
         self
     }
 
-    /// Is told of what it prints while it runs, from another thread.
+    /// Sets a callback that receives output while the command runs, on another thread.
     pub fn listener(mut self, listener: impl FnMut(Stream, &[u8]) + Send + 'static) -> Command {
         self.listener = Some(Box::new(listener));
         self

@@ -1,7 +1,7 @@
-//! System calls that a command has no business with.
+//! Seccomp filter of commands: a denylist of system calls that a command does not need.
 //!
-//! A list of what is refused, not of what is granted: compilers and language run times change what they call. What a command could
-//! do harm with is refused as if it lacked the privilege, so that it can go on; calls that only exist to find faults in kernels end like that too.
+//! A denylist, because the calls of compilers and language run times change over time. Denied calls fail with EPERM, as if the
+//! privilege were missing, so that the command can continue. This includes calls that are mostly useful for attacking the kernel.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-/// Refused whatever their arguments.
+/// Denied whatever their arguments.
 const REFUSED: &[libc::c_long] = &[
     // other processes
     libc::SYS_ptrace,
@@ -72,20 +72,20 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ioperm,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_modify_ldt,
-    // memory that no limit of a process counts
+    // memory that no process limit counts
     libc::SYS_shmget,
     libc::SYS_msgget,
     libc::SYS_semget,
     libc::SYS_mq_open,
 ];
 
-/// Refused to those that need no sockets, which is to say no device: memory that is not counted as anybody's.
+/// Denied to commands without sockets, which use no device: memory that is charged to no process.
 const FILES_OF_MEMORY: &[libc::c_long] = &[libc::SYS_memfd_create, libc::SYS_memfd_secret];
 
-/// Refused where processes have no numbers of their own: leaving the group that is ended as a whole.
+/// Denied without a separate process id namespace: leaving the process group that is killed as a whole.
 const GROUPS: &[libc::c_long] = &[libc::SYS_setsid, libc::SYS_setpgid];
 
-/// Kinds of new namespaces, as flags of clone.
+/// Flags of clone that create namespaces.
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -94,7 +94,7 @@ const NEW_NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP) as u64;
 
-/// The filter for a command: with unix sockets or without any, in process numbers of its own or not.
+/// Builds the filter for a command: with unix sockets or none at all, with a separate process id namespace or not.
 pub(crate) fn program(sockets: bool, own_processes: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for &call in REFUSED {
@@ -127,15 +127,15 @@ pub(crate) fn program(sockets: bool, own_processes: bool) -> Result<BpfProgram, 
     Ok(program)
 }
 
-/// Decided before everything else. Numbers of x32 are another way to make the same calls: no program of ours does. The flags of
-/// clone3 are behind a pointer, where no filter looks; without it the C library uses clone.
+/// Checked before everything else. x32 numbers are a second set of numbers for the same calls, which none of our programs uses.
+/// The flags of clone3 are behind a pointer, which seccomp cannot inspect; without clone3 the C library uses clone.
 const PRELUDE: [sock_filter; 5] = [
-    // load the number of the call
+    // load the system call number
     sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 },
-    // at least the first of x32: end the process
+    // first x32 number or higher: kill the process
     sock_filter { code: 0x35, jt: 0, jf: 1, k: 0x4000_0000 },
     sock_filter { code: 0x06, jt: 0, jf: 0, k: libc::SECCOMP_RET_KILL_PROCESS },
-    // clone3: there is no such call
+    // clone3: fails with ENOSYS
     sock_filter { code: 0x15, jt: 0, jf: 1, k: libc::SYS_clone3 as u32 },
     sock_filter { code: 0x06, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32 },
 ];

@@ -1,8 +1,8 @@
-//! The processes of a sandbox, from the fork to the command.
+//! The processes of a sandbox, from the fork to the exec of the command.
 //!
-//! Three of them. The *warden* makes the namespaces and the file system and collects what is left at the end; the *first* is process 1
-//! of the sandbox, and with its end everything in there ends; the third becomes the command. All of this runs after a fork of a process that may have
-//! threads: system calls only, no allocation, no locks, no unwinding.
+//! There are three. The *warden* creates the namespaces and the file system, and collects the results at the end. The *first* is
+//! process 1 of the sandbox; when it exits, everything inside ends. The third becomes the command. All code here runs
+//! after a fork of a process that may have threads: system calls only, no allocation, no locks, no unwinding.
 
 use std::ffi::CStr;
 use std::io;
@@ -12,26 +12,26 @@ use crate::level::Level;
 use crate::plan::{Plan, ROOTS, Step};
 use crate::report::{Record, Stage};
 
-/// The ends of pipes that the warden gets.
+/// Pipe ends that the warden gets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub input: i32,
     pub output: i32,
     pub error: i32,
-    /// What is told to the caller.
+    /// Pipe for records to the caller.
     pub report: i32,
     /// Closed by the caller to end everything.
     pub leash: i32,
-    /// Landlock's rules; negative where there are none.
+    /// Landlock ruleset; negative if there is none.
     pub rules: i32,
 }
 
 type Staged<T> = Result<T, (Stage, i32)>;
 
-/// The most descriptors a warden keeps track of.
+/// Limit on the descriptors that a warden handles.
 const MOST: usize = 64;
 
-/// Space for pointers to arguments and variables, made before the fork.
+/// Pointer arrays for arguments and environment, built before the fork.
 #[derive(Debug)]
 pub(crate) struct Pointers {
     pub arguments: Vec<*const libc::c_char>,
@@ -39,7 +39,7 @@ pub(crate) struct Pointers {
     pub chunk: Vec<u8>,
 }
 
-/// The warden. Never returns.
+/// Runs the warden. Never returns.
 pub(crate) fn warden(plan: &Plan, mut ends: Ends, pointers: &mut Pointers) -> ! {
     if let Err((stage, error)) = guard(plan, &mut ends, pointers) {
         let _ = write_all(ends.report, &Record::Failed(stage, error).bytes());
@@ -48,7 +48,7 @@ pub(crate) fn warden(plan: &Plan, mut ends: Ends, pointers: &mut Pointers) -> ! 
 }
 
 fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
-    // SAFETY: signals of the caller's terminal and mask are none of the command's.
+    // SAFETY: only changes this process. The command must not inherit the caller's signal mask and handlers, nor its session.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -67,7 +67,7 @@ fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
         namespaces(plan)?;
         mounts(plan)?;
     } else {
-        // SAFETY: a path that ends in zero.
+        // SAFETY: a NUL-terminated path.
         check(unsafe { libc::chdir(plan.work.as_ptr()) }).map_err(|error| at(Stage::Files, &error))?;
     }
     put_files(plan)?;
@@ -76,10 +76,11 @@ fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
     if first == 0 {
         self::first(plan, *ends, given, pointers);
     }
-    // SAFETY: of this process alone; the command was forked before. A caller that is gone must not keep the rest from being done.
+    // SAFETY: changes only this process; the command is forked already. If the caller is gone, writes must fail instead of
+    // killing the warden before the cleanup.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let ended = wait_on_leash(ends.leash, first);
-    // SAFETY: a process group that our child made, if it came so far.
+    // SAFETY: a process group that our child created, if it got that far.
     unsafe { libc::kill(-first, libc::SIGKILL) };
     reap();
     let _ = write_all(ends.report, &used().bytes());
@@ -87,15 +88,15 @@ fn guard(plan: &Plan, ends: &mut Ends, pointers: &mut Pointers) -> Staged<()> {
         collect(plan, ends.report, &mut pointers.chunk);
     }
     if plan.removes_work {
-        // By this process, because the caller may be gone: a caller that was killed removes nothing.
+        // Done by the warden: a caller that was killed removes nothing.
         remove_work(plan);
     }
     Ok(())
 }
 
-/// When the machine has no memory left, a command that is not trusted ends before anything else. May be denied.
+/// Makes the OOM killer pick the untrusted command first. May be denied.
 fn be_first_to_go() {
-    // SAFETY: a path that ends in zero.
+    // SAFETY: a NUL-terminated path.
     let file = unsafe { libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
     if file >= 0 {
         let _ = write_all(file, b"800");
@@ -104,7 +105,7 @@ fn be_first_to_go() {
     }
 }
 
-/// Keeps what is needed, under numbers that the command's cannot collide with, and closes all else.
+/// Moves the needed descriptors to numbers that cannot collide with the command's, and closes all others.
 fn arrange<'a>(plan: &Plan, ends: &mut Ends, given: &'a mut [(i32, i32); MOST]) -> Staged<&'a [(i32, i32)]> {
     let failed = |error: &io::Error| at(Stage::Descriptors, error);
     let too_many = (Stage::Descriptors, libc::EMFILE);
@@ -137,10 +138,10 @@ fn arrange<'a>(plan: &Plan, ends: &mut Ends, given: &'a mut [(i32, i32); MOST]) 
 
 fn namespaces(plan: &Plan) -> Staged<()> {
     if plan.user.is_none() {
-        // SAFETY: only this process, which has one thread, changes its namespaces.
+        // SAFETY: only this single-threaded process changes its namespaces.
         check(unsafe { libc::unshare(libc::CLONE_NEWUSER) }).map_err(|error| at(Stage::Users, &error))?;
         let map = |file: &CStr, text: &str| -> io::Result<()> {
-            // SAFETY: a path that ends in zero.
+            // SAFETY: a NUL-terminated path.
             let descriptor = check(unsafe { libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) })?;
             let written = write_all(descriptor, text.as_bytes());
             // SAFETY: opened above.
@@ -161,12 +162,12 @@ fn namespaces(plan: &Plan) -> Staged<()> {
     // SAFETY: as above.
     check(unsafe { libc::unshare(kinds) }).map_err(|error| at(Stage::Namespaces, &error))?;
     let name = c"sandbox";
-    // SAFETY: the name of our own namespace.
+    // SAFETY: sets the host name of our own namespace only.
     unsafe { libc::sethostname(name.as_ptr(), 7) };
     Ok(())
 }
 
-/// As the kernel wants it for mount_setattr.
+/// Argument of mount_setattr, in the kernel's layout.
 #[repr(C)]
 #[derive(Default)]
 struct MountAttributes {
@@ -186,12 +187,12 @@ fn mounts(plan: &Plan) -> Staged<()> {
 
 fn make_mounts(plan: &Plan) -> io::Result<()> {
     let null = std::ptr::null();
-    // SAFETY: constants that end in zero; changes only the namespace made above.
+    // SAFETY: NUL-terminated constants; changes only the namespace created above.
     check(unsafe { libc::mount(null, c"/".as_ptr(), null, libc::MS_REC | libc::MS_PRIVATE, null.cast()) })
         .map(drop)
-        // A root that chroot made is not mounted and cannot be told so; then nothing may be shared already.
+        // After chroot the root is not a mount point, and its propagation cannot be changed; then no mount may be shared already.
         .or_else(|error| if nothing_is_shared()? { Ok(()) } else { Err(error) })?;
-    // Taken before a root is mounted over the folder some of them may be in.
+    // Opened before a root is mounted over a folder that some of them may be in.
     let mut taken = [-1; 128];
     let mut shown = taken.iter_mut();
     for step in &plan.steps {
@@ -203,7 +204,7 @@ fn make_mounts(plan: &Plan) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV;
     let mut rooted = Err(io::Error::from_raw_os_error(libc::ENOENT));
     for place in ROOTS {
-        // SAFETY: constants that end in zero.
+        // SAFETY: NUL-terminated constants.
         rooted = check(unsafe {
             libc::mount(
                 c"root".as_ptr(),
@@ -223,7 +224,7 @@ fn make_mounts(plan: &Plan) -> io::Result<()> {
     let mut taken = taken.iter();
     for step in &plan.steps {
         match step {
-            // SAFETY: paths that end in zero, in a root that is ours.
+            // SAFETY: NUL-terminated paths, in a root that is ours.
             Step::Folder { target } => check(unsafe { libc::mkdir(target.as_ptr(), 0o755) }).map(drop)?,
             Step::Link { target, to } => {
                 // SAFETY: as above.
@@ -233,7 +234,7 @@ fn make_mounts(plan: &Plan) -> io::Result<()> {
         }
     }
     let work = &plan.work.to_bytes_with_nul()[1..];
-    // SAFETY: the path of the private folder without its first slash, and options that end in zero.
+    // SAFETY: the private folder's path without its leading slash, and options, both NUL-terminated.
     check(unsafe {
         libc::mount(
             c"work".as_ptr(),
@@ -245,20 +246,20 @@ fn make_mounts(plan: &Plan) -> io::Result<()> {
     })?;
     enter_root()?;
     set_attributes(c"/", READ_ONLY | NO_SUID | NO_DEVICES, 0)?;
-    // SAFETY: a path that ends in zero.
+    // SAFETY: a NUL-terminated path.
     check(unsafe { libc::chdir(plan.work.as_ptr()) }).map(drop)
 }
 
-/// Whether no mount of this namespace is seen in others.
+/// Whether no mount of this namespace is shared with others.
 fn nothing_is_shared() -> io::Result<bool> {
     const WORD: &[u8] = b" shared:";
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: a path that ends in zero.
+    // SAFETY: a NUL-terminated path.
     let file = check(unsafe { libc::open(c"/proc/self/mountinfo".as_ptr(), flags) })?;
     let mut text = [0; 4096];
     let mut kept = 0;
     let shared = loop {
-        // SAFETY: the rest of the array, as long as it is said to be.
+        // SAFETY: the rest of the array, with its exact length.
         let read = unsafe { libc::read(file, text[kept..].as_mut_ptr().cast(), text.len() - kept) };
         let Ok(read) = usize::try_from(read) else { break Err(io::Error::last_os_error()) };
         if read == 0 {
@@ -268,30 +269,30 @@ fn nothing_is_shared() -> io::Result<bool> {
         if text[..end].windows(WORD.len()).any(|part| part == WORD) {
             break Ok(true);
         }
-        // The word may lie across two reads.
+        // The word may span two reads.
         kept = end.min(WORD.len() - 1);
         text.copy_within(end - kept..end, 0);
     };
-    // SAFETY: opened above, and used no more.
+    // SAFETY: opened above, and not used any more.
     unsafe { libc::close(file) };
     shared.map(|shared| !shared)
 }
 
-/// Makes the folder that this process is in, which is mounted, its root.
+/// Makes the current folder, a mount point, the root of this process.
 fn enter_root() -> io::Result<()> {
     let here = c".".as_ptr();
-    // SAFETY: the old root is put under the new one, at the same place, and then let go.
+    // SAFETY: the old root is stacked below the new one at the same path, and then unmounted.
     match check_long(unsafe { libc::syscall(libc::SYS_pivot_root, here, here) }) {
         // SAFETY: as above.
         Ok(_) => check(unsafe { libc::umount2(here, libc::MNT_DETACH) }).map(drop),
-        // A root that is not mounted, as after chroot, cannot change its place. The new one is put over it instead: no path
-        // leads below it, and the filter refuses the command to call chroot.
+        // pivot_root fails if the old root is not a mount point, as after chroot. The new root is moved over it instead: no path
+        // leads below it, and the seccomp filter denies chroot to the command.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            // SAFETY: paths that end in zero; a move takes neither type nor data.
+            // SAFETY: NUL-terminated paths; a move takes neither type nor data.
             check(unsafe {
                 libc::mount(here, c"/".as_ptr(), std::ptr::null(), libc::MS_MOVE, std::ptr::null())
             })?;
-            // SAFETY: a path that ends in zero.
+            // SAFETY: a NUL-terminated path.
             check(unsafe { libc::chroot(here) }).map(drop)
         }
         Err(error) => Err(error),
@@ -301,16 +302,16 @@ fn enter_root() -> io::Result<()> {
 fn open_tree(source: &CStr) -> io::Result<i32> {
     const CLONE: libc::c_int = 1;
     let flags = CLONE | libc::O_CLOEXEC | libc::AT_RECURSIVE;
-    // SAFETY: a path that ends in zero.
+    // SAFETY: a NUL-terminated path.
     check_long(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags) })
 }
 
-/// Puts a tree taken earlier at its place, read-only.
+/// Mounts a tree that was opened earlier at its target, read-only.
 fn show(tree: i32, target: &CStr, folder: bool) -> io::Result<()> {
     if folder {
-        // SAFETY: a path that ends in zero.
+        // SAFETY: a NUL-terminated path.
         let made = check(unsafe { libc::mkdir(target.as_ptr(), 0o755) });
-        // There already, for something in it: that is in what is put there now too.
+        // It exists already if something inside it was shown; the tree mounted now contains that too.
         made.map(drop).or_else(|error| match error.raw_os_error() {
             Some(libc::EEXIST) => Ok(()),
             _ => Err(error),
@@ -323,13 +324,13 @@ fn show(tree: i32, target: &CStr, folder: bool) -> io::Result<()> {
         unsafe { libc::close(file) };
     }
     const EMPTY_PATH: libc::c_uint = 4;
-    // SAFETY: the tree is open, and both paths end in zero.
+    // SAFETY: the tree is open, and both paths are NUL-terminated.
     check_long(unsafe {
         libc::syscall(libc::SYS_move_mount, tree, c"".as_ptr(), libc::AT_FDCWD, target.as_ptr(), EMPTY_PATH)
     })?;
     // SAFETY: not used any more.
     unsafe { libc::close(tree) };
-    // A device could not be opened where devices are ignored; a null device harms nobody.
+    // A device cannot be opened on a nodev mount. The devices shown (null, zero, random) are harmless.
     let device = target.to_bytes().starts_with(b"dev/");
     let flags = if device { NO_SUID } else { READ_ONLY | NO_SUID | NO_DEVICES };
     set_attributes(target, flags, libc::AT_RECURSIVE)
@@ -337,7 +338,7 @@ fn show(tree: i32, target: &CStr, folder: bool) -> io::Result<()> {
 
 fn set_attributes(target: &CStr, set: u64, flags: libc::c_int) -> io::Result<()> {
     let attributes = MountAttributes { set, ..MountAttributes::default() };
-    // SAFETY: the path ends in zero, the attributes are as long as said.
+    // SAFETY: the path is NUL-terminated, and the size is that of the attributes.
     check_long(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -351,15 +352,15 @@ fn set_attributes(target: &CStr, set: u64, flags: libc::c_int) -> io::Result<()>
     .map(drop)
 }
 
-/// Writes the files the command is given, in the private folder, which is where this process is.
+/// Writes the command's files into the private folder, which is the current directory.
 fn put_files(plan: &Plan) -> Staged<()> {
     for folder in &plan.folders {
-        // SAFETY: a relative path that ends in zero; each folder comes after the one it is in.
+        // SAFETY: a relative NUL-terminated path; parents come before their subfolders.
         check(unsafe { libc::mkdir(folder.as_ptr(), 0o755) }).map_err(|error| at(Stage::Files, &error))?;
     }
     for file in &plan.files {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
-        // SAFETY: a name that ends in zero.
+        // SAFETY: a NUL-terminated name.
         let opened = check(unsafe { libc::open(file.name.as_ptr(), flags, 0o755) });
         let written = opened.and_then(|descriptor| {
             let written = write_all(descriptor, &file.content);
@@ -372,7 +373,8 @@ fn put_files(plan: &Plan) -> Staged<()> {
     Ok(())
 }
 
-/// Waits for a process, or for the caller to let go; whether it was the process. Lets nothing outlive the caller.
+/// Waits until a process exits, or the caller closes the leash, and then kills the process. Returns whether the process exited by
+/// itself. Nothing may outlive the caller.
 fn wait_on_leash(leash: i32, first: libc::pid_t) -> bool {
     // SAFETY: our own child, not yet waited for.
     let ending = unsafe { libc::syscall(libc::SYS_pidfd_open, first, 0) } as i32;
@@ -381,7 +383,7 @@ fn wait_on_leash(leash: i32, first: libc::pid_t) -> bool {
         libc::pollfd { fd: ending, events: libc::POLLIN, revents: 0 },
     ];
     loop {
-        // SAFETY: two entries, as said.
+        // SAFETY: the array has two entries.
         let ready = unsafe { libc::poll(watched.as_mut_ptr(), 2, -1) };
         if ready < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
             continue;
@@ -395,7 +397,7 @@ fn wait_on_leash(leash: i32, first: libc::pid_t) -> bool {
     }
 }
 
-/// Waits for every child, those that were left to us too.
+/// Waits for every child, including orphans that were reparented to us.
 fn reap() {
     // SAFETY: waits for our children.
     while unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0
@@ -403,30 +405,30 @@ fn reap() {
     {}
 }
 
-/// Processor time of everything that was waited for.
+/// CPU time of all processes that were waited for.
 fn used() -> Record {
     // SAFETY: filled in by the call below; all zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: writes the struct given.
+    // SAFETY: writes the given struct.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     let micros = usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
     let seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + micros / 1_000_000;
     Record::Used(i32::try_from(seconds).unwrap_or(i32::MAX), (micros % 1_000_000) as i32)
 }
 
-/// Deeper folders than this are left; nothing a compiler makes is.
+/// Folders nested deeper than this are left behind; no compiler creates such.
 const DEEPEST: usize = 32;
 
-/// Removes the private folder. Nobody writes to it any more.
+/// Removes the private folder. No process writes to it any more.
 fn remove_work(plan: &Plan) {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a path that ends in zero.
+    // SAFETY: a NUL-terminated path.
     let folder = unsafe { libc::open(plan.work.as_ptr(), flags) };
     if folder < 0 {
         return;
     }
     empty(folder, DEEPEST);
-    // SAFETY: opened above; the path ends in zero.
+    // SAFETY: opened above; the paths are NUL-terminated.
     unsafe {
         libc::close(folder);
         libc::chdir(c"/".as_ptr());
@@ -434,7 +436,7 @@ fn remove_work(plan: &Plan) {
     }
 }
 
-/// Removes everything in an open folder, without following links.
+/// Removes everything in an open folder, without following symbolic links.
 fn empty(folder: i32, depth: usize) {
     #[repr(C, align(8))]
     struct Entries([u8; 2048]);
@@ -458,7 +460,7 @@ fn empty(folder: i32, depth: usize) {
             }
             if kind == libc::DT_DIR && depth > 0 {
                 let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-                // SAFETY: a name that ends in zero, in an open folder.
+                // SAFETY: a NUL-terminated name, in an open folder.
                 let inner = unsafe { libc::openat(folder, name.as_ptr(), flags) };
                 if inner >= 0 {
                     empty(inner, depth - 1);
@@ -467,7 +469,7 @@ fn empty(folder: i32, depth: usize) {
                 }
             }
             let flags = if kind == libc::DT_DIR { libc::AT_REMOVEDIR } else { 0 };
-            // SAFETY: a name that ends in zero, in an open folder.
+            // SAFETY: a NUL-terminated name, in an open folder.
             removed |= unsafe { libc::unlinkat(folder, name.as_ptr(), flags) } == 0;
         }
         if !removed {
@@ -479,13 +481,13 @@ fn empty(folder: i32, depth: usize) {
     }
 }
 
-/// Sends what the command left in files it was asked for. Nobody writes to them any more.
+/// Sends the files to be collected to the caller. No process writes to them any more.
 fn collect(plan: &Plan, report: i32, chunk: &mut [u8]) {
     for name in &plan.collected {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        // SAFETY: a name that ends in zero.
+        // SAFETY: a NUL-terminated name.
         let file = unsafe { libc::open(name.as_ptr(), flags) };
-        // SAFETY: filled in by fstat, which is asked whether it did.
+        // SAFETY: fstat fills in the struct, and its result is checked.
         let length = unsafe {
             let mut data: libc::stat = std::mem::zeroed();
             let regular = file >= 0
@@ -512,9 +514,10 @@ fn collect(plan: &Plan, report: i32, chunk: &mut [u8]) {
     }
 }
 
-/// Process 1 of the sandbox: starts the command, takes in what is orphaned, and ends when the command does.
+/// Runs process 1 of the sandbox: starts the command, reaps orphans, and exits when the command does.
 fn first(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &mut Pointers) -> ! {
-    // SAFETY: our own process group, so that it can be ended as a whole, and an end with the warden's.
+    // SAFETY: only changes this process: a separate process group, so that it can be killed as a whole, and death together with
+    // the warden.
     unsafe {
         libc::setsid();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
@@ -536,7 +539,7 @@ fn first(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &mut Pointers)
     close_others(&[ends.report]);
     let mut status = 0;
     loop {
-        // SAFETY: waits for our children, among them those that were left to us.
+        // SAFETY: waits for our children, including reparented orphans.
         let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
         if ended == command {
             break;
@@ -554,18 +557,18 @@ enum Never {}
 fn become_command(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &Pointers) -> Staged<Never> {
     let descriptors = [(ends.input, 0), (ends.output, 1), (ends.error, 2)];
     for (from, to) in descriptors.iter().chain(given) {
-        // SAFETY: our own descriptors; the numbers below a hundred are the command's.
+        // SAFETY: our own descriptors are above; numbers below 100 are the command's.
         check(unsafe { libc::dup2(*from, *to) }).map_err(|error| at(Stage::Descriptors, &error))?;
     }
     if let Some(folder) = &plan.start_folder {
-        // SAFETY: a relative path that ends in zero.
+        // SAFETY: a relative NUL-terminated path.
         check(unsafe { libc::chdir(folder.as_ptr()) }).map_err(|error| at(Stage::Files, &error))?;
     }
     drop_privileges(plan).map_err(|error| at(Stage::Credentials, &error))?;
-    // SAFETY: as for the first process; it was forgotten with the credentials.
+    // SAFETY: as for the first process; changing credentials has cleared the setting.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
     for (which, limit) in &plan.limits {
-        // SAFETY: a limit that lives as long as the plan.
+        // SAFETY: the limit lives as long as the plan.
         check(unsafe { libc::setrlimit(*which, limit) }).map_err(|error| at(Stage::Limits, &error))?;
     }
     if ends.rules >= 0 {
@@ -575,7 +578,7 @@ fn become_command(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &Poin
     }
     seccompiler::apply_filter(&plan.filter).map_err(|_| at(Stage::Filter, &io::Error::last_os_error()))?;
     write_all(ends.report, &Record::Started.bytes()).map_err(|error| at(Stage::Execute, &error))?;
-    // SAFETY: lists that end in null, of strings that end in zero, all kept by the plan.
+    // SAFETY: null-terminated lists of NUL-terminated strings, all owned by the plan.
     unsafe {
         libc::execve(plan.program.as_ptr(), pointers.arguments.as_ptr(), pointers.environment.as_ptr())
     };
@@ -584,19 +587,19 @@ fn become_command(plan: &Plan, ends: Ends, given: &[(i32, i32)], pointers: &Poin
 
 fn drop_privileges(plan: &Plan) -> io::Result<()> {
     if let Some(user) = plan.user {
-        // By number: the C library's functions would tell other threads, which are none of this process's.
+        // Raw system calls: the C library's functions would signal the other threads, which do not exist in this process.
         let user = libc::c_long::from(user);
         // SAFETY: only this process is changed.
         unsafe {
             check_long(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()))?;
             check_long(libc::syscall(libc::SYS_setresgid, user, user, user))?;
             check_long(libc::syscall(libc::SYS_setresuid, user, user, user))?;
-            // A user namespace of its own, with nobody in it: processes are counted there. Where it is denied they are counted with
-            // everything else of this user.
+            // A new user namespace without mappings, where the command's processes are counted separately. If it is denied, they
+            // count with all other processes of this user.
             libc::unshare(libc::CLONE_NEWUSER);
         }
     }
-    // SAFETY: asks for less.
+    // SAFETY: only drops privileges.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0_u32; 6];
@@ -610,6 +613,6 @@ fn at(stage: Stage, error: &io::Error) -> (Stage, i32) {
 }
 
 fn exit(code: i32) -> ! {
-    // SAFETY: ends this process alone, without running anything of the caller's.
+    // SAFETY: ends this process alone, without running any of the caller's exit handlers.
     unsafe { libc::_exit(code) }
 }

@@ -1,19 +1,20 @@
-//! How far a command is kept apart, and what the machine grants.
+//! Levels of isolation, depending on what the machine supports.
 
-/// How far a command is kept apart. More is greater.
+/// Level of isolation of a command; higher is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Limits alone. It reads what its user reads and reaches the network.
+    /// Resource limits only. The command can read what its user can read, and can use the network.
     Limited,
-    /// Where namespaces are denied, as in plain containers: the machine's files through Landlock, which grants only what is visible;
-    /// no sockets; no signals to others where Landlock knows them. It sees the machine's processes if it is shown `/proc`, which it is not.
+    /// For machines that deny namespaces, such as plain containers. Landlock grants access only to visible files; there are no
+    /// sockets, and no signals to other processes if Landlock supports that. `/proc` is not visible, so other processes are
+    /// hidden.
     Restricted,
-    /// A file system, process numbers, network, users and everything else that can be had of its own; and Landlock where there is some.
+    /// Separate file system, process ids, network, users and all other namespaces, plus Landlock if available.
     Namespaces,
 }
 
 impl Level {
-    /// In a word, for people.
+    /// Short description for display.
     pub fn name(self) -> &'static str {
         match self {
             Level::Limited => "limits alone",
@@ -23,12 +24,12 @@ impl Level {
     }
 }
 
-/// Which levels will do.
+/// Range of acceptable levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apartness {
-    /// A command that would be less apart is refused.
+    /// Minimum: a command that would be isolated less is refused.
     pub least: Level,
-    /// More is not tried.
+    /// Maximum: higher levels are not tried.
     pub most: Level,
 }
 

@@ -1,7 +1,7 @@
-//! Runs a command that is not trusted: apart from the network, from other processes and from the files of the machine, within limits.
+//! Sandbox: runs an untrusted command isolated from the network, other processes and the machine's files, within resource limits.
 //!
-//! Knows nothing of what the command is. Nothing goes through a shell. How far it is apart depends on what the machine
-//! grants ([`Level`]), is told, and where nothing is granted the command is refused unless the caller asks for that.
+//! It is independent of what the command is, and no shell is involved. The level of isolation ([`Level`]) depends on what the
+//! machine supports, and is reported. If the machine supports none, the command is refused unless the caller accepts that.
 
 mod command;
 mod descriptor;
@@ -19,14 +19,14 @@ pub use level::{Apartness, Level};
 pub use report::{SandboxError, Stage};
 pub use watch::{Ended, Running, Stop};
 
-/// The user that commands run as, and its group, wherever that can be chosen.
+/// User and group id that commands run as, where that can be chosen.
 pub const NOBODY: u32 = 65534;
-/// Where the users begin that commands are given, one each, where root may choose: no system hands these out.
+/// First of the user ids assigned to commands, one each, if the caller is root. No system allocates ids in this range.
 pub const USERS: u32 = 0x6000_0000;
-/// Where the users of sessions' processes begin: each has this plus its process number, which has at most 22 bits.
+/// First of the user ids of session processes: each is this plus its process id, which has at most 22 bits.
 pub const SESSION_USERS: u32 = 0x7000_0000;
-/// Where the groups begin that sessions of one tenant share, for the files they keep; 27 bits follow.
+/// First of the group ids shared by sessions of one tenant, for their cached files; 27 bits follow.
 pub const TENANT_GROUPS: u32 = 0x7800_0000;
 
-/// The folder that a command may write to, where it has a file system of its own.
+/// The writable folder of a command that has a separate file system.
 pub const WORK: &str = "/box";

@@ -1,7 +1,8 @@
-//! Confines the calling process: a user of its own, resource limits, Landlock, and a filter that allows only listed system calls.
+//! Self-confinement: confines the calling process with a dedicated user, resource limits, Landlock, and a seccomp filter that
+//! allows only listed system calls.
 //!
-//! For a process of ours that is about to read what strangers send. It opens what it needs first, then calls
-//! [`Confinement::apply`] while it has one thread; threads started later inherit everything. There is no way back.
+//! For a process of ours that is about to read untrusted input. It opens what it needs first, then calls [`Confinement::apply`]
+//! while it is single-threaded; threads started later inherit everything. This cannot be undone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,21 +18,21 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-/// The newest Landlock rights that this was written for; the kernel applies those that it has.
+/// Newest Landlock ABI this was written for; the kernel applies what it supports of it.
 const NEWEST: ABI = ABI::V6;
 
-/// The first system call that is newer than the tables of our callers (cachestat is the last older one). It gets ENOSYS: a C
-/// library that tries a new call first then falls back to the old one.
+/// The first system call that is newer than our callers' tables (cachestat is the last older one). It gets ENOSYS, so that a C
+/// library that tries a new call first falls back to the old one.
 const FIRST_UNKNOWN_CALL: u32 = 452;
 
-/// A system call that is allowed, and with which arguments.
+/// An allowed system call, with a condition on its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub number: libc::c_long,
     pub when: When,
 }
 
-/// A condition on the arguments of a system call, of which the lower 32 bits are compared.
+/// Condition on an argument of a system call. Compares the lower 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
     Always,
@@ -41,25 +42,25 @@ pub enum When {
     NoneOf(u8, &'static [u32]),
     /// Argument `.0` has all these bits set.
     Has(u8, u32),
-    /// Argument `.0` is the number of the calling process.
+    /// Argument `.0` is the id of the calling process.
     Own(u8),
-    /// Argument `.0` is the number of the calling process, or 0, which stands for it.
+    /// Argument `.0` is the id of the calling process, or 0, which means the same.
     OwnOrZero(u8),
 }
 
-/// What a process may do with a file, or with everything in a folder.
+/// Access to a file, or to everything in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     Read,
-    /// Read, and map as code.
+    /// Read, and map as executable.
     Load,
-    /// Read and write what exists, such as a device.
+    /// Read and write existing files, such as devices.
     Use,
     /// Read, write, create and remove files in a folder.
     Keep,
 }
 
-/// The user and groups of a confined process.
+/// User and groups of a confined process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub user: u32,
@@ -70,25 +71,25 @@ pub struct Identity {
 /// How to confine the calling process.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
-    /// Only root can change it. Skipped where the user namespace has no such user.
+    /// Needs root. Skipped if the user namespace does not map the user.
     pub identity: Option<Identity>,
     pub calls: Vec<Call>,
-    /// Every other path is refused. Skipped where the kernel has no Landlock.
+    /// Access to all other paths is denied. Skipped if the kernel has no Landlock.
     pub files: Vec<(PathBuf, Grant)>,
-    /// Resources as in `setrlimit`; a limit is only lowered.
+    /// Resource limits as in `setrlimit`; only ever lowered.
     pub limits: Vec<(u32, u64)>,
-    /// Threads and processes of the user of `identity`.
+    /// Limit on threads and processes of the user of `identity`.
     pub threads: Option<u64>,
 }
 
-/// What of a confinement is in effect.
+/// Which parts of a confinement are in effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
     pub user: bool,
     pub landlock: bool,
 }
 
-/// Why a process is not confined. It must not go on.
+/// Error while confining the process, which must not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnError {
     #[error("the system call filter could not be built")]
@@ -100,10 +101,10 @@ pub enum OwnError {
 }
 
 impl Confinement {
-    /// Confines the calling process, which must have one thread.
+    /// Confines the calling process, which must be single-threaded.
     pub fn apply(&self) -> Result<Applied, OwnError> {
         let filter = self.filter().map_err(OwnError::Filter)?;
-        // Paths are opened here, while the process may.
+        // Opens the paths here, while the process still may.
         let rules = self.rules().map_err(OwnError::Rules)?;
         for &(resource, limit) in &self.limits {
             lower_limit(resource, limit).map_err(refused("a resource limit"))?;
@@ -112,12 +113,12 @@ impl Confinement {
             Some(identity) => become_user(identity)?,
             None => false,
         };
-        // The kernel counts all processes of a user: only a user of its own can have a limit that concerns nobody else.
+        // The kernel counts all processes of a user, so the limit is set only with a dedicated user.
         if let Some(threads) = self.threads.filter(|_| user) {
             lower_limit(libc::RLIMIT_NPROC, threads).map_err(refused("a resource limit"))?;
         }
         drop_capabilities().map_err(refused("to drop capabilities"))?;
-        // SAFETY: these requests take numbers.
+        // SAFETY: these requests pass integers.
         check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })
             .map_err(refused("to make the process non-dumpable"))?;
         // SAFETY: as above.
@@ -140,12 +141,12 @@ impl Confinement {
                 of_call.push(SeccompRule::new(conditions)?);
             }
         }
-        // No rule means that every argument is allowed.
+        // An empty rule list allows every argument.
         for call in self.calls.iter().filter(|call| matches!(call.when, When::Always)) {
             rules.insert(call.number, Vec::new());
         }
         let arch = if cfg!(target_arch = "x86_64") { TargetArch::x86_64 } else { TargetArch::aarch64 };
-        // An error and not the end of the process: a library that tries something optional goes on without it.
+        // An error instead of killing the process: a library that tries something optional continues without it.
         let refuse = SeccompAction::Errno(libc::EPERM as u32);
         let listed: BpfProgram = SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch)?.try_into()?;
         let mut program = PRELUDE.to_vec();
@@ -161,7 +162,7 @@ impl Confinement {
             .scope(Scope::from_all(NEWEST))?
             .create()?;
         for (path, grant) in &self.files {
-            // A path that does not exist cannot be granted, nor used.
+            // A missing path can neither be granted nor used.
             let Ok(opened) = PathFd::new(path) else { continue };
             let access = rights(*grant);
             let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
@@ -171,7 +172,7 @@ impl Confinement {
     }
 }
 
-/// What this machine lacks for a full confinement, in words for a log.
+/// Lists what this machine lacks for full confinement, for the log.
 pub fn missing() -> Vec<&'static str> {
     let mut missing = Vec::new();
     if !has_landlock() {
@@ -180,7 +181,7 @@ pub fn missing() -> Vec<&'static str> {
     // SAFETY: returns a number and cannot fail.
     if unsafe { libc::geteuid() } == 0 && !can_change_user() {
         missing.push(
-            "a user per session (root needs CAP_SETUID and CAP_SETGID, and a user namespace that maps their numbers)",
+            "a user per session (root needs CAP_SETUID and CAP_SETGID, and a user namespace that maps their ids)",
         );
     }
     missing
@@ -195,7 +196,8 @@ pub fn has_landlock() -> bool {
     ruleset.ok().and_then(Option::<OwnedFd>::from).is_some()
 }
 
-/// Whether this process may take the users and groups of sessions: it has the privilege, and the user namespace has their numbers.
+/// Whether this process can switch to the users and groups of sessions: it has the capabilities, and the user namespace maps the
+/// ids.
 pub fn can_change_user() -> bool {
     const CAP_SETGID: u32 = 6;
     const CAP_SETUID: u32 = 7;
@@ -219,12 +221,13 @@ pub fn can_change_user() -> bool {
     covers("/proc/self/uid_map") && covers("/proc/self/gid_map")
 }
 
-/// Checked before the table. x32 numbers are a second way to make every call, which no program of ours uses: only hostile code does, so it
-/// ends the process. The flags of clone3 are behind a pointer, where no filter looks; without it the C library uses clone.
+/// Checked before the table. x32 numbers are a second set of numbers for every call. None of our programs uses them, only hostile
+/// code would, so they kill the process. The flags of clone3 are behind a pointer, which seccomp cannot inspect; without clone3
+/// the C library uses clone.
 const PRELUDE: [sock_filter; 6] = [
-    // load the number of the call
+    // load the system call number
     sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 },
-    // the first x32 number or higher: end the process
+    // first x32 number or higher: kill the process
     sock_filter { code: 0x35, jt: 0, jf: 1, k: 0x4000_0000 },
     sock_filter { code: 0x06, jt: 0, jf: 0, k: libc::SECCOMP_RET_KILL_PROCESS },
     // clone3, or newer than the tables: ENOSYS
@@ -233,7 +236,7 @@ const PRELUDE: [sock_filter; 6] = [
     sock_filter { code: 0x06, jt: 0, jf: 0, k: libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32 },
 ];
 
-/// Alternatives, each a list of conditions that all have to hold.
+/// Returns alternatives, each a list of conditions that must all hold.
 fn conditions(when: When) -> Result<Vec<Vec<SeccompCondition>>, seccompiler::BackendError> {
     let compare = |argument: u8, operator: SeccompCmpOp, value: u32| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
@@ -268,22 +271,22 @@ fn rights(grant: Grant) -> BitFlags<AccessFs> {
     }
 }
 
-/// Lowers both values of a limit, never raises one.
+/// Lowers the soft and hard limit, never raises them.
 fn lower_limit(resource: u32, limit: u64) -> io::Result<()> {
     let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure takes the values.
+    // SAFETY: the structure receives the values.
     check(unsafe { libc::getrlimit(resource, &mut now) })?;
     let lower = libc::rlimit { rlim_cur: now.rlim_cur.min(limit), rlim_max: now.rlim_max.min(limit) };
     // SAFETY: the structure lives until the call returns.
     check(unsafe { libc::setrlimit(resource, &lower) }).map(drop)
 }
 
-/// Takes another user and its groups. False where this process may not, or the user namespace has none such.
+/// Switches to another user and its groups. Returns false if this process may not, or the user namespace does not map them.
 fn become_user(identity: &Identity) -> Result<bool, OwnError> {
     let Some(&group) = identity.groups.first() else { return Ok(false) };
     let (user, groups) = (identity.user, &identity.groups);
-    // Groups first: afterwards the process may not change them any more.
-    // SAFETY: the list lives until the call returns, the rest are numbers.
+    // Groups first: after the user change the process can no longer change them.
+    // SAFETY: the list outlives the call; the rest are integers.
     let done = unsafe {
         libc::setgroups(groups.len(), groups.as_ptr()) == 0
             && libc::setresgid(group, group, group) == 0
@@ -296,7 +299,7 @@ fn become_user(identity: &Identity) -> Result<bool, OwnError> {
         };
     }
     // Files are shared with the group, never with others.
-    // SAFETY: takes a number.
+    // SAFETY: passes an integer.
     unsafe { libc::umask(0o007) };
     Ok(true)
 }
@@ -311,10 +314,10 @@ fn drop_capabilities() -> io::Result<()> {
 fn install(program: &[sock_filter]) -> io::Result<()> {
     let length = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
     let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
-    // Kernels before 5.16 would otherwise switch speculative store bypass off for the whole process, which slows kernels of a software GPU;
-    // it protects memory of the same process only, and everything in this one belongs to one session.
+    // Without this flag, kernels before 5.16 disable speculative store bypass for the process, which slows kernels of a software
+    // GPU. The mitigation protects only memory within one process, and this process serves a single session.
     for flags in [libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0] {
-        // SAFETY: the program lives until the call returns, and sock_filter has the layout the kernel wants.
+        // SAFETY: the program outlives the call, and sock_filter has the kernel's layout.
         let done = unsafe {
             libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
         };

@@ -1,4 +1,4 @@
-//! Everything the processes of a sandbox need, made ready beforehand: after the fork nothing is allocated.
+//! Everything that the processes of a sandbox need, prepared before the fork: nothing is allocated afterwards.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr, OsString};
@@ -18,10 +18,10 @@ use crate::{NOBODY, USERS, WORK};
 /// Devices that every program expects.
 pub(crate) const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"];
 
-/// Folders on which a root can be mounted, in a mount namespace of our own; one of them is everywhere.
+/// Folders on which a root can be mounted, in a private mount namespace; every system has one of them.
 pub(crate) const ROOTS: [&std::ffi::CStr; 3] = [c"/tmp", c"/var", c"/usr"];
 
-/// A step in making the file system. Targets are relative to the new root.
+/// A step of building the file system. Targets are relative to the new root.
 #[derive(Debug)]
 pub(crate) enum Step {
     Folder {
@@ -31,7 +31,7 @@ pub(crate) enum Step {
         target: CString,
         to: CString,
     },
-    /// Shows a file or folder of the machine.
+    /// Mounts a file or folder of the machine.
     Show {
         source: CString,
         target: CString,
@@ -49,26 +49,26 @@ pub(crate) struct Given {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub level: Level,
-    /// We are root, and become this user; else only a user namespace makes us another.
+    /// User id to switch to, if we are root; otherwise only a user namespace changes the user.
     pub user: Option<u32>,
-    /// Contents for the maps of users and groups.
+    /// Contents of uid_map and gid_map.
     pub uid_map: String,
     pub gid_map: String,
     pub steps: Vec<Step>,
-    /// Options of the private folder's file system, and where it is.
+    /// Mount options and path of the private folder.
     pub work_options: CString,
     pub work: CString,
     /// Folders for these files, parents first.
     pub folders: Vec<CString>,
     pub files: Vec<Given>,
-    /// Where the command starts, below the private folder.
+    /// Folder below the private folder where the command starts.
     pub start_folder: Option<CString>,
-    /// The private folder is on the machine's file system and has to be removed at the end.
+    /// Whether the private folder is on the machine's file system and must be removed at the end.
     pub removes_work: bool,
     pub collected: Vec<CString>,
     pub largest_file: u64,
     pub program: CString,
-    /// Pointers into these are made before the fork; the strings live as long as the plan.
+    /// Pointers into these are built before the fork; the strings live as long as the plan.
     pub arguments: Vec<CString>,
     pub environment: Vec<CString>,
     pub descriptors: Vec<(i32, i32)>,
@@ -78,14 +78,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// `folder` is the private folder on the machine's file system, where the level has no file system of its own.
+    /// `folder` is the private folder on the machine's file system, for levels without a separate file system.
     pub fn new(
         command: &Command,
         level: Level,
         folder: Option<&Path>,
         user: Option<u32>,
     ) -> Result<Plan, SandboxError> {
-        // SAFETY: asks for a number.
+        // SAFETY: only queries numbers.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         let owner = user.unwrap_or(NOBODY);
         let work = folder.unwrap_or_else(|| Path::new(WORK));
@@ -93,7 +93,7 @@ impl Plan {
             Level::Namespaces => crate::rules::border().unwrap_or_default(),
             Level::Restricted => {
                 crate::rules::files(&command.visible, work).map_err(|error| SandboxError::Io {
-                    what: "Landlock's rules could not be made",
+                    what: "cannot build the Landlock ruleset",
                     source: std::io::Error::other(error),
                 })?
             }
@@ -106,7 +106,7 @@ impl Plan {
         let filter =
             crate::filter::program(command.sockets, level == Level::Namespaces).map_err(|error| {
                 SandboxError::Io {
-                    what: "the filter of system calls could not be made",
+                    what: "cannot build the system call filter",
                     source: std::io::Error::other(error),
                 }
             })?;
@@ -123,7 +123,7 @@ impl Plan {
         let mut environment: Vec<CString> =
             command.environment.iter().map(variable).collect::<Result<_, _>>()?;
         if !command.environment.iter().any(|(name, _)| name == "TMPDIR") {
-            // The only folder that can be written. Its name is not known to the caller.
+            // The only writable folder. The caller does not know its path.
             environment.push(variable(&("TMPDIR".into(), work.as_os_str().to_owned()))?);
         }
         Ok(Plan {
@@ -153,25 +153,25 @@ impl Plan {
     }
 }
 
-/// A user of its own for a command, if we are root. Processes are counted by user where a user namespace is denied: with one user for all, a
-/// command that forks without end would keep the others from forking at all.
+/// Returns a dedicated user id for a command, if we are root. Without a user namespace, processes are counted per user: with one
+/// user for all commands, a fork bomb in one would keep the others from forking.
 pub(crate) fn own_user() -> Option<u32> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // SAFETY: asks for a number.
+    // SAFETY: only queries a number.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
         return None;
     }
-    // Process numbers have at most 22 bits, so that no two processes give the same one; one process gives it again after 64 others.
+    // Process ids have at most 22 bits, so no two processes assign the same id; one process reuses it after 64 commands.
     let own = USERS + 64 * std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) % 64;
-    // The root of a rootless container has few users to choose from.
+    // Root in a rootless container has few user ids available.
     let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(std::fs::read_to_string);
     let is_mapped = |user: u32| maps.iter().all(|map| map.as_ref().map_or(true, |map| maps_to(map, user)));
     [own, NOBODY].into_iter().find(|user| is_mapped(*user))
 }
 
-/// Whether a user or group has a number outside of this process's user namespace. Each line of a map is a range: first number
-/// inside, first number outside, count.
+/// Whether a user or group id is mapped in this process's user namespace. Each line of a map is a range: first id inside, first
+/// id outside, count.
 fn maps_to(map: &str, user: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().unwrap_or(0));
@@ -181,12 +181,12 @@ fn maps_to(map: &str, user: u32) -> bool {
     })
 }
 
-/// Source and target of each descriptor handed over.
+/// Source descriptor and target number of each descriptor that is passed on.
 fn descriptors(command: &Command) -> Result<Vec<(i32, i32)>, SandboxError> {
     let mut pairs = Vec::new();
     for (descriptor, number) in &command.descriptors {
         if !(3..FIRST_OWN).contains(number) || pairs.iter().any(|(_, taken)| taken == number) {
-            return Err(SandboxError::Name(format!("descriptor {number}")));
+            return Err(SandboxError::Name(format!("descriptor number {number}")));
         }
         pairs.push((descriptor.as_raw_fd(), *number));
     }
@@ -198,27 +198,27 @@ fn limits(command: &Command, level: Level, user: Option<u32>) -> Vec<(u32, libc:
     let both = |value: u64| libc::rlimit { rlim_cur: value, rlim_max: value };
     let seconds = limits.cpu.as_secs() + u64::from(limits.cpu.subsec_nanos() > 0);
     let mut list = vec![
-        // The second signal, if the first is not heeded, cannot be.
+        // The soft limit sends SIGXCPU, which can be ignored; the hard limit sends SIGKILL.
         (libc::RLIMIT_CPU, libc::rlimit { rlim_cur: seconds.max(1), rlim_max: seconds.max(1) + 1 }),
-        // Not what is mapped: programs reserve addresses by the terabyte.
+        // Not the address space: programs reserve terabytes of addresses.
         (libc::RLIMIT_DATA, both(limits.memory)),
         (libc::RLIMIT_FSIZE, both(limits.file)),
         (libc::RLIMIT_NOFILE, both(256)),
         (libc::RLIMIT_CORE, both(0)),
         (libc::RLIMIT_MSGQUEUE, both(0)),
         (libc::RLIMIT_MEMLOCK, both(64 << 10)),
-        // Deep recursion is a fault of the program, not of the machine.
+        // Deep recursion must fault in the program, not exhaust the machine.
         (libc::RLIMIT_STACK, both(64 << 20)),
     ];
-    // The number counts all processes of a user on the machine, unless the command has a user of its own: an ordinary
-    // user would be counted with everything else that user runs.
+    // RLIMIT_NPROC counts all processes of a user on the machine. So it is set only if the command has a dedicated user or user
+    // namespace: otherwise it would count everything else that the user runs.
     if level == Level::Namespaces || user.is_some() {
         list.push((libc::RLIMIT_NPROC, both(limits.processes)));
     }
     list
 }
 
-/// The steps that make what the command sees, folders before what is in them.
+/// Returns the steps that build the command's file system, folders before their contents.
 fn steps(command: &Command) -> Result<Vec<Step>, SandboxError> {
     let mut tree = Tree { made: vec![PathBuf::from("/")], steps: Vec::new() };
     tree.folder(Path::new(WORK))?;
@@ -231,14 +231,14 @@ fn steps(command: &Command) -> Result<Vec<Step>, SandboxError> {
     Ok(tree.steps)
 }
 
-/// The new root as far as it is planned.
+/// The new root as planned so far.
 struct Tree {
     made: Vec<PathBuf>,
     steps: Vec<Step>,
 }
 
 impl Tree {
-    /// Shows what is at a path, and whatever links lead to it. What is not there, or is in sight already, is left out.
+    /// Shows the file or folder at a path, and the symbolic links on the path. Skips what does not exist or is visible already.
     fn show(&mut self, path: &Path, depth: usize) -> Result<(), SandboxError> {
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(SandboxError::Name(path.display().to_string()));
@@ -246,7 +246,7 @@ impl Tree {
         if depth > 16 {
             return Ok(());
         }
-        // A link on the way is made as it is, and what it leads to is shown instead.
+        // A symbolic link on the path is recreated, and its target is shown instead.
         let mut so_far = PathBuf::from("/");
         let parts: Vec<Component> = path.components().skip(1).collect();
         for (index, part) in parts.iter().enumerate() {
@@ -283,7 +283,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a folder that is shown as a whole holds this.
+    /// Whether this is inside a folder that is shown as a whole.
     fn is_inside_shown(&self, path: &Path) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Show { source, folder: true, .. } => {
@@ -312,7 +312,7 @@ impl Tree {
     }
 }
 
-/// A path without `.` and `..`, taken literally.
+/// Removes `.` and `..` lexically.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -332,7 +332,7 @@ fn relative(path: &Path) -> Result<CString, SandboxError> {
     text(rest.as_os_str().as_bytes())
 }
 
-/// The folders that the command's files are in, parents first.
+/// Returns the folders of the command's files, parents first.
 fn folders_of(command: &Command) -> Result<Vec<CString>, SandboxError> {
     let mut folders = BTreeSet::new();
     let names = command.files.iter().map(|(name, _)| name.as_str());
@@ -343,11 +343,11 @@ fn folders_of(command: &Command) -> Result<Vec<CString>, SandboxError> {
             parent = folder.parent();
         }
     }
-    // A path sorts after the folders it is in.
+    // A path sorts after its parent folders.
     Ok(folders.into_iter().collect())
 }
 
-/// A relative path that stays below where it starts.
+/// Converts a relative path that stays below its starting folder; refuses any other.
 fn inside(name: &str) -> Result<CString, SandboxError> {
     let normal = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if !normal || name.is_empty() || name.ends_with('/') {
@@ -356,7 +356,7 @@ fn inside(name: &str) -> Result<CString, SandboxError> {
     text(name.as_bytes())
 }
 
-/// A name that stays in its folder.
+/// Converts a plain file name; refuses a path.
 fn single(name: &str) -> Result<CString, SandboxError> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

@@ -1,13 +1,13 @@
-//! What the processes of the sandbox tell the one that asked for it, through a pipe: fixed records, then collected files.
+//! Report pipe from the processes of the sandbox to the caller: fixed-size records, then collected files.
 
 use std::io;
 
 use crate::level::Level;
 
-/// Bytes of a record: kind, value, error number, as three 32-bit words.
+/// Size of a record: kind, value and error number, as three 32-bit words.
 pub(crate) const RECORD: usize = 12;
 
-/// A step on the way to the command.
+/// Stage of setting up the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Stage {
@@ -45,47 +45,47 @@ impl Stage {
 
     fn what(self) -> &'static str {
         match self {
-            Stage::Descriptors => "its descriptors could not be arranged",
-            Stage::Users => "no user namespace could be made",
-            Stage::Namespaces => "no namespaces could be made",
-            Stage::Mounts => "its file system could not be made",
-            Stage::Files => "its files could not be written",
-            Stage::Processes => "no process could be made",
-            Stage::Credentials => "its privileges could not be dropped",
-            Stage::Limits => "its limits could not be set",
-            Stage::Landlock => "Landlock could not be applied",
-            Stage::Filter => "its system calls could not be filtered",
-            Stage::Execute => "the program could not be executed",
+            Stage::Descriptors => "cannot set up the sandbox's file descriptors",
+            Stage::Users => "cannot create a user namespace",
+            Stage::Namespaces => "cannot create namespaces",
+            Stage::Mounts => "cannot build the sandbox's file system",
+            Stage::Files => "cannot write the command's files",
+            Stage::Processes => "cannot fork the sandbox's processes",
+            Stage::Credentials => "cannot drop the command's privileges",
+            Stage::Limits => "cannot set the command's resource limits",
+            Stage::Landlock => "cannot apply Landlock",
+            Stage::Filter => "cannot install the system call filter",
+            Stage::Execute => "cannot execute the program",
         }
     }
 }
 
-/// Why a command was not run.
+/// Error that kept a command from running.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    #[error("{0:?} is not a name that a sandbox can be given")]
+    #[error("{0:?} is not a valid name or value for a sandbox")]
     Name(String),
     #[error("{what}")]
     Io { what: &'static str, source: io::Error },
     #[error("{}", stage.what())]
     Setup { stage: Stage, source: io::Error },
-    #[error("commands cannot be kept apart here: {found} is all this machine grants, {least} is needed ({why})", found = found.name(), least = least.name())]
+    #[error("commands cannot be isolated: this machine has only {found}, not {least} ({why})", found = found.name(), least = least.name())]
     TooWeak { found: Level, least: Level, why: String },
-    #[error("the processes of the sandbox ended without a word")]
+    #[error("the sandbox's processes exited without a report")]
     Silent,
 }
 
-/// What a record says.
+/// A record of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Failed(Stage, i32),
-    /// All is set up; the command is about to be executed.
+    /// The setup is done; the command is about to be executed.
     Started,
-    /// The command ended, with this wait status.
+    /// The command ended with this wait status.
     Ended(i32),
-    /// Processor time of all processes of the command: seconds and microseconds.
+    /// CPU time of all the command's processes: seconds and microseconds.
     Used(i32, i32),
-    /// A collected file follows, of this many bytes; -1 where there is none or it is too large.
+    /// A collected file of this many bytes follows; -1 if it is missing or too large.
     File(i32),
 }
 

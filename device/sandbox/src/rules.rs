@@ -1,4 +1,4 @@
-//! What Landlock grants a command: a ruleset made beforehand, so that the command's process only has to apply it.
+//! Landlock rulesets of commands, built beforehand, so that the command's process only has to apply them.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -10,10 +10,10 @@ use landlock::{
 
 use crate::command::Visible;
 
-/// The newest set of rights this was written for; the kernel gives what it has of them.
+/// Newest Landlock ABI this was written for; the kernel applies what it supports of it.
 const NEWEST: ABI = ABI::V6;
 
-/// For a command with a file system of its own: no TCP, no signals and no abstract sockets across its border.
+/// Ruleset for a command with a separate file system: no TCP, and no signals or abstract unix sockets across the boundary.
 pub(crate) fn border() -> Result<Option<OwnedFd>, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -23,7 +23,7 @@ pub(crate) fn border() -> Result<Option<OwnedFd>, RulesetError> {
     Ok(ruleset.into())
 }
 
-/// For a command on the machine's file system: what is visible can be read and executed, its folder written.
+/// Ruleset for a command on the machine's file system: visible files can be read and executed, its folder written.
 pub(crate) fn files(visible: &[Visible], folder: &Path) -> Result<Option<OwnedFd>, RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
@@ -48,7 +48,7 @@ fn allow(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<landlock::RulesetCreated, RulesetError> {
-    // What is not there cannot be granted, nor used.
+    // A missing path can neither be granted nor used.
     let Ok(opened) = PathFd::new(path) else { return Ok(ruleset) };
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
     ruleset.add_rule(PathBeneath::new(opened, access))

@@ -1,4 +1,4 @@
-//! The caller's side: starts a command, reads what it prints and tells, and ends it when it has had enough of anything.
+//! The caller's side: starts a command, reads its output and its records, and kills it when it exceeds a limit.
 
 use std::fs;
 use std::io::{self, Read};
@@ -14,10 +14,10 @@ use crate::level::Level;
 use crate::plan::{Plan, own_user};
 use crate::report::{RECORD, Record, SandboxError, Stage};
 
-/// How often memory and files are looked at.
+/// Interval for checking memory and files.
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Standard input has to fit into a pipe.
+/// Limit on standard input, which must fit into a pipe.
 const MOST_INPUT: usize = 64 << 10;
 
 /// How a command ended.
@@ -25,31 +25,31 @@ const MOST_INPUT: usize = 64 << 10;
 pub enum Stop {
     Exited(i32),
     Signalled(i32),
-    /// It took too long, or too much processor time.
+    /// It exceeded the wall-clock or CPU time limit.
     Time,
     Memory,
     Output,
-    /// Its files took too much room.
+    /// Its files exceeded the size limit.
     Folder,
-    /// The caller had enough.
+    /// The caller cancelled it.
     Cancelled,
 }
 
-/// What is left of a command.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub stop: Stop,
     pub output: Vec<u8>,
     pub error: Vec<u8>,
-    /// The files asked for, in that order; `None` where there was none, or too large a one.
+    /// The collected files in the requested order; `None` for one that is missing or too large.
     pub collected: Vec<Option<Vec<u8>>>,
-    /// How far apart it was.
+    /// Level of isolation it ran at.
     pub level: Level,
-    /// From the start to the end.
+    /// Wall-clock time from start to end.
     pub wall: Duration,
-    /// The most bytes in memory that were seen.
+    /// Peak resident memory that was observed, in bytes.
     pub peak_memory: u64,
-    /// Processor time of all its processes.
+    /// CPU time of all its processes.
     pub cpu: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Ended {
     }
 }
 
-/// A command that runs. Dropping it ends it.
+/// A running command. Dropping it kills it.
 #[derive(Debug)]
 pub struct Running {
     watcher: Option<JoinHandle<Result<Ended, SandboxError>>>,
@@ -67,7 +67,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits for its end.
+    /// Waits until it ends.
     pub fn wait(mut self) -> Result<Ended, SandboxError> {
         let watcher = self.watcher.take().ok_or(SandboxError::Silent)?;
         let ended = watcher.join().unwrap_or(Err(SandboxError::Silent));
@@ -75,7 +75,7 @@ impl Running {
         ended
     }
 
-    /// Ends it.
+    /// Kills it.
     pub fn stop(mut self) -> Result<Ended, SandboxError> {
         self.cancel = None;
         self.wait()
@@ -97,15 +97,15 @@ impl Drop for Running {
 }
 
 impl Command {
-    /// Runs it to its end.
+    /// Runs the command to its end.
     pub fn run(self) -> Result<Ended, SandboxError> {
         self.start()?.wait()
     }
 
-    /// Starts it, as far apart as this machine allows and the caller wants.
+    /// Starts the command at the highest level of isolation that this machine and the caller allow.
     pub fn start(mut self) -> Result<Running, SandboxError> {
         if self.input.len() > MOST_INPUT {
-            return Err(SandboxError::Name("an input of more than 64 KiB".to_owned()));
+            return Err(SandboxError::Name("standard input of more than 64 KiB".to_owned()));
         }
         let apartness = self.apartness;
         let mut why = String::new();
@@ -113,13 +113,13 @@ impl Command {
         for level in levels.into_iter().filter(|level| (apartness.least..=apartness.most).contains(level)) {
             match Started::new(&self, level) {
                 Ok(started) => {
-                    let (release, cancel) = pipe().map_err(io_error("no pipe"))?;
+                    let (release, cancel) = pipe().map_err(io_error("cannot create a pipe"))?;
                     let (listener, meter) = (self.listener.take(), self.meter.take());
                     let limits = self.limits.clone();
                     let watcher = std::thread::Builder::new()
                         .name("sandbox".to_owned())
                         .spawn(move || Watch::new(started, limits, listener, meter, release).run())
-                        .map_err(io_error("no thread to watch a command"))?;
+                        .map_err(io_error("cannot start a thread to watch the command"))?;
                     return Ok(Running { watcher: Some(watcher), cancel: Some(cancel) });
                 }
                 Err(error) if is_denied(&error) => why = chain(&error),
@@ -130,7 +130,7 @@ impl Command {
     }
 }
 
-/// Whether a machine refused what a level needs, so that a lower one may do.
+/// Whether the machine denied what a level needs, so that a lower level may work.
 fn is_denied(error: &SandboxError) -> bool {
     match error {
         SandboxError::TooWeak { .. } => true,
@@ -148,17 +148,17 @@ fn chain(error: &SandboxError) -> String {
     }
 }
 
-/// Processes on their way to the command.
+/// The processes of a sandbox, up to the exec of the command and beyond.
 struct Started {
     warden: libc::pid_t,
-    /// Let go of to end everything.
+    /// Closing it ends everything.
     leash: Option<OwnedFd>,
     report: OwnedFd,
     output: OwnedFd,
     error: OwnedFd,
     level: Level,
     collected: usize,
-    /// The private folder, where the machine's file system holds it.
+    /// The private folder, if it is on the machine's file system.
     folder: Option<tempfile::TempDir>,
     begun: Instant,
 }
@@ -179,9 +179,10 @@ impl Started {
             environment: terminated(&plan.environment),
             chunk: vec![0; 64 << 10],
         };
-        let pipe = || pipe().map_err(io_error("no pipe"));
+        let pipe = || pipe().map_err(io_error("cannot create a pipe"));
         let (input, give) = pipe()?;
-        crate::descriptor::write_all(give.as_raw_fd(), &command.input).map_err(io_error("no input"))?;
+        crate::descriptor::write_all(give.as_raw_fd(), &command.input)
+            .map_err(io_error("cannot write the standard input"))?;
         drop(give);
         let (output, output_end) = pipe()?;
         let (error, error_end) = pipe()?;
@@ -196,13 +197,13 @@ impl Started {
             rules: plan.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
         };
         let begun = Instant::now();
-        // SAFETY: the child makes system calls only and never returns; all it reads was made above.
+        // SAFETY: the child only makes system calls and never returns; all it reads was created above.
         let warden = unsafe { libc::fork() };
         match warden {
             0 => jail::warden(&plan, ends, &mut pointers),
             number if number < 0 => {
                 return Err(SandboxError::Io {
-                    what: "no process for a sandbox",
+                    what: "cannot fork a process for the sandbox",
                     source: io::Error::last_os_error(),
                 });
             }
@@ -211,19 +212,19 @@ impl Started {
         let collected = command.collected.len();
         let started =
             Started { warden, leash: Some(leash), report, output, error, level, collected, folder, begun };
-        // Only the sandbox's processes hold these now, so that their end is seen.
+        // From here on only the sandbox's processes hold these, so that their exit closes the pipes.
         drop((input, output_end, error_end, report_end, leash_end));
         started.await_start()?;
         for descriptor in [&started.output, &started.error, &started.report] {
-            set_nonblocking(descriptor).map_err(io_error("no pipe"))?;
+            set_nonblocking(descriptor).map_err(io_error("cannot make a pipe non-blocking"))?;
         }
         Ok(started)
     }
 
-    /// Waits until the command is about to run, or could not be.
+    /// Waits until the command is about to be executed, or the setup has failed.
     fn await_start(&self) -> Result<(), SandboxError> {
         let mut bytes = [0; RECORD];
-        let mut file = fs::File::from(self.report.try_clone().map_err(io_error("no pipe"))?);
+        let mut file = fs::File::from(self.report.try_clone().map_err(io_error("cannot duplicate a pipe"))?);
         file.read_exact(&mut bytes).map_err(|_| SandboxError::Silent)?;
         match Record::of(&bytes) {
             Some(Record::Started) => Ok(()),
@@ -237,22 +238,22 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // The warden ends everything when its leash is let go; it is our own code and does not tarry.
+        // The warden ends everything when its leash closes. It is our own code, so the wait is short.
         self.leash = None;
         // SAFETY: our child, not waited for before.
         unsafe { libc::waitpid(self.warden, std::ptr::null_mut(), 0) };
     }
 }
 
-/// A folder that only the command's user can look into.
+/// Creates a folder that only the command's user can access.
 fn private_folder(user: Option<u32>) -> Result<tempfile::TempDir, SandboxError> {
     let folder = tempfile::Builder::new()
         .prefix("sandbox-")
         .tempdir()
-        .map_err(io_error("no private folder for a command"))?;
+        .map_err(io_error("cannot create the command's private folder"))?;
     if user.is_some() {
         std::os::unix::fs::chown(folder.path(), user, user)
-            .map_err(io_error("no private folder for a command"))?;
+            .map_err(io_error("cannot create the command's private folder"))?;
     }
     Ok(folder)
 }
@@ -267,15 +268,15 @@ struct Watch {
     limits: Limits,
     listener: Option<Listener>,
     meter: Option<Meter>,
-    /// Processor time that the meter was given.
+    /// CPU time already reported to the meter.
     metered: Duration,
-    /// Hangs up when the caller has had enough.
+    /// Hangs up when the caller cancels.
     release: OwnedFd,
     output: Vec<u8>,
     error: Vec<u8>,
     report: Vec<u8>,
     peak_memory: u64,
-    /// Why it was ended, if it was.
+    /// Why the command was killed, if it was.
     ended_for: Option<Stop>,
 }
 
@@ -306,7 +307,7 @@ impl Watch {
         let deadline = self.started.begun + self.limits.wall;
         let mut next_round = Instant::now() + ROUND;
         let mut open = [true; 3];
-        // The report closes with the warden, which is the last to end.
+        // The report pipe closes when the warden exits, which is the last process to do so.
         while open[2] {
             let now = Instant::now();
             if now >= deadline {
@@ -332,7 +333,7 @@ impl Watch {
                 let fd = if wanted { descriptor(index) } else { -1 };
                 libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
             });
-            // SAFETY: four entries, as said.
+            // SAFETY: the array has four entries.
             unsafe { libc::poll(watched.as_mut_ptr(), 4, timeout) };
             for (index, is_open) in open.iter_mut().enumerate() {
                 if watched[index].revents != 0 {
@@ -348,16 +349,16 @@ impl Watch {
         self.finish()
     }
 
-    /// Whether nothing more is to be had from a stream now.
+    /// Whether a stream has no more bytes at the moment.
     fn drained(&self, index: usize) -> bool {
         let fd = if index == 0 { self.started.output.as_raw_fd() } else { self.started.error.as_raw_fd() };
         let mut watched = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry, as said.
+        // SAFETY: a single entry.
         unsafe { libc::poll(&mut watched, 1, 0) };
         watched.revents & libc::POLLIN == 0
     }
 
-    /// Reads what is there; whether there may be more.
+    /// Reads available bytes; returns whether there may be more.
     fn read(&mut self, index: usize) -> bool {
         let mut chunk = [0; 64 << 10];
         let fd = match index {
@@ -390,7 +391,7 @@ impl Watch {
         count > 0
     }
 
-    /// Lets go of the leash.
+    /// Ends the command by closing its leash.
     fn end_for(&mut self, stop: Stop) {
         if self.ended_for.is_none() {
             self.ended_for = Some(stop);
@@ -398,7 +399,7 @@ impl Watch {
         }
     }
 
-    /// Looks at memory, and at files where the machine's file system has them.
+    /// Checks memory, and the size of files if they are on the machine's file system.
     fn look(&mut self) {
         let (memory, cpu) = use_of_tree(self.started.warden);
         self.measure(cpu);
@@ -413,7 +414,7 @@ impl Watch {
         }
     }
 
-    /// Passes on processor time that the meter has not been given yet.
+    /// Reports the CPU time used since the last report to the meter.
     fn measure(&mut self, cpu: Duration) {
         if let Some(meter) = &mut self.meter
             && cpu > self.metered
@@ -459,7 +460,7 @@ impl Watch {
                 libc::SIGXFSZ => Stop::Folder,
                 signal => Stop::Signalled(signal),
             },
-            // The first process itself ended: only the machine does that, when it has no memory left.
+            // The sandbox's first process was killed: only the kernel does that, when memory runs out.
             (None, None) => Stop::Memory,
         };
         Ok(Ended {
@@ -475,9 +476,9 @@ impl Watch {
     }
 }
 
-/// Bytes in memory of all descendants of a process, and their processor time with that of those they waited for.
+/// Resident memory of all descendants of a process, and their CPU time, including that of children they waited for.
 fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
-    // SAFETY: asks for numbers.
+    // SAFETY: only queries numbers.
     let (page, ticks) = unsafe {
         (libc::sysconf(libc::_SC_PAGESIZE).max(4096) as u64, libc::sysconf(libc::_SC_CLK_TCK).max(1) as u64)
     };
@@ -492,11 +493,12 @@ fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
             let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
             bytes += pages * page;
             let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            // After the name, which may hold anything: user and system time are the 12th and 13th field, those of children follow.
+            // The process name may contain anything, so fields are counted after it: user and system time are the 12th and 13th,
+            // those of children follow.
             let fields = text.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(4);
             used += fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
         }
-        // Children belong to threads.
+        // Children are listed per thread.
         let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
         for thread in threads.flatten() {
             let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
@@ -506,14 +508,14 @@ fn use_of_tree(root: libc::pid_t) -> (u64, Duration) {
     (bytes, Duration::from_millis(used * 1000 / ticks))
 }
 
-/// Bytes of the files below a folder, as far as it takes to know that they are too many.
+/// Total size of the files below a folder; stops counting once it exceeds `enough`.
 fn size_of_folder(folder: PathBuf, enough: u64) -> u64 {
     let mut bytes = 0;
     let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(data) = entry.metadata() else { continue };
-            // An empty file takes room too.
+            // An empty file takes space too.
             bytes += data.len().max(4096);
             if data.is_dir() {
                 folders.push(entry.path());

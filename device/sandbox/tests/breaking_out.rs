@@ -1,6 +1,6 @@
-//! Programs that try to get out of the sandbox, or to take more than they are given.
+//! Programs that try to escape from the sandbox, or to exceed their limits.
 //!
-//! Everything is tried with namespaces and without them; as root if the tests are run as root, and then as an ordinary user too.
+//! Every test runs with and without namespaces. If the tests run as root, all of them run again as an ordinary user.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use sandbox::{Apartness, Command, Ended, Level, Limits, NOBODY, SandboxError, St
 
 const LEVELS: [Level; 2] = [Level::Namespaces, Level::Restricted];
 
-/// The compiled intruder, in a folder everybody can reach.
+/// The compiled intruder, in a folder that every user can access.
 fn intruder() -> &'static Path {
     static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = BUILT.get_or_init(|| {
@@ -49,7 +49,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Asserts that the intruder got nothing, at any level.
+/// Asserts that the intruder achieves nothing at any level.
 fn gets_nothing(how: &[&str]) {
     for level in LEVELS {
         let ended = run(how, level);
@@ -76,7 +76,7 @@ fn nothing_outside_the_private_folder_can_be_written() {
     for path in ["/file", "/usr/lib/file", "/dev/shm/file", "/lib64/file", file.to_str().unwrap()] {
         gets_nothing(&["write", path]);
     }
-    // Not even where everybody may, and it is shown.
+    // Not even where everyone may write and the folder is visible.
     for level in LEVELS {
         let ended = command(&["write", file.to_str().unwrap()], level).visible(open.path()).run().unwrap();
         assert_eq!(ended.stop, Stop::Exited(1), "{ended:?}");
@@ -109,7 +109,7 @@ fn unix_sockets_are_reached_only_if_they_were_granted() {
     };
     assert_eq!(granting(&granted, Level::Namespaces), Stop::Exited(0));
     assert_eq!(granting(&granted, Level::Restricted), Stop::Exited(0));
-    // Landlock has no say over sockets in the file system; only a file system of its own hides them.
+    // Landlock does not cover unix sockets in the file system; only a separate file system hides them.
     assert_eq!(granting(&other, Level::Namespaces), Stop::Exited(1));
 }
 
@@ -143,7 +143,7 @@ fn the_command_is_nobody_in_a_folder_of_its_own() {
     let said = text(&ended.output);
     let (user, rest) = said.split_once(' ').unwrap();
     let user: u32 = user.parse().unwrap();
-    // Where user namespaces are denied, its number is seen.
+    // If user namespaces are denied, the real user id is visible.
     assert!(user == NOBODY || user >= USERS, "{said}");
     assert_eq!(rest, format!("{user} 2 /box\n"));
 }
@@ -173,7 +173,7 @@ fn memory_is_limited() {
     let limits = Limits { memory: 128 << 20, ..Limits::default() };
     for level in LEVELS {
         let ended = command(&["memory"], level).limits(limits.clone()).run().unwrap();
-        // It is refused, or ended, whichever is noticed first.
+        // The allocation fails or the command is killed, whichever comes first.
         assert!(matches!(ended.stop, Stop::Exited(1) | Stop::Memory), "{ended:?}");
         let ended = command(&["shared-memory"], level).limits(limits.clone()).run().unwrap();
         assert_eq!(ended.stop, Stop::Memory);
@@ -215,11 +215,11 @@ fn time_is_limited_whether_it_is_slept_or_burnt() {
 #[test]
 fn a_daemon_ends_with_the_command() {
     for level in LEVELS {
-        // A mark that no other process has among its arguments.
+        // A mark that no other process has in its arguments.
         let mark = format!("{}", 1_000_000_000 + std::process::id() * 10 + level as u32);
         let ended = run(&["daemon", &mark], level);
         assert_eq!(ended.stop, Stop::Exited(0));
-        // The end of the command is told after the end of all its processes.
+        // The end of the command is reported after all its processes have exited.
         assert_eq!(processes_with(&mark), Vec::<String>::new(), "{level:?}");
     }
 }
@@ -290,8 +290,8 @@ fn processor_time_is_measured_while_it_is_used_and_at_the_end() {
             .unwrap();
         let (times, metered) = *metered.lock().unwrap();
         assert!(ended.cpu > Duration::from_millis(900), "{level:?}: {ended:?}");
-        assert!(times > 2, "{level:?}: told {times} times");
-        // The kernel's coarse clock may have been ahead of the exact one.
+        assert!(times > 2, "{level:?}: called {times} times");
+        // The kernel's coarse clock may be ahead of the exact one.
         assert!(metered >= ended.cpu && metered < ended.cpu + Duration::from_millis(100), "{metered:?}");
     }
 }
@@ -369,10 +369,10 @@ fn a_program_that_is_not_there_is_an_error() {
     assert!(matches!(error, SandboxError::Setup { .. }), "{error:?}");
 }
 
-/// Run by the next test as another user.
+/// Runs all tests of this file again as another user.
 #[test]
 fn the_same_holds_for_an_ordinary_user() {
-    // SAFETY: asks for a number.
+    // SAFETY: only queries a number.
     if unsafe { libc::geteuid() } != 0 {
         return;
     }
@@ -384,12 +384,12 @@ fn the_same_holds_for_an_ordinary_user() {
     for path in [&own, &source] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // Another than nobody, so that the mapping is seen to be made.
+    // Not nobody's id, so that the test sees whether the mapping is made.
     const USER: u32 = 54_321;
-    // The kernel lets no ordinary user make a namespace after chroot. What then holds is tested as denied namespaces are.
+    // The kernel lets no ordinary user create a namespace after chroot; the tests of denied namespaces cover that case.
     let mut probe = std::process::Command::new("unshare");
     if !probe.args(["--user", "true"]).uid(USER).gid(USER).current_dir("/").status().unwrap().success() {
-        eprintln!("not tried: this machine denies ordinary users namespaces");
+        eprintln!("skipped: this machine denies namespaces to ordinary users");
         return;
     }
     let mut again = std::process::Command::new(&own);
@@ -398,7 +398,7 @@ fn the_same_holds_for_an_ordinary_user() {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
-/// What a container often denies, as a filter that its processes inherit.
+/// A seccomp filter for what containers often deny; child processes inherit it.
 fn deny(calls: &[libc::c_long]) -> seccompiler::BpfProgram {
     use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
     let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
@@ -407,12 +407,12 @@ fn deny(calls: &[libc::c_long]) -> seccompiler::BpfProgram {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).unwrap().try_into().unwrap()
 }
 
-/// Runs one test of this file again, where some calls are denied.
+/// Runs one test of this file again with some system calls denied.
 fn again_without(test: &str, calls: &[libc::c_long]) {
     let filter = deny(calls);
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", test, "--nocapture"]).env("DENIED", test);
-    // SAFETY: between fork and exec only the filter is applied, which was made before.
+    // SAFETY: between fork and exec only the filter is applied, which was built before.
     unsafe { again.pre_exec(move || seccompiler::apply_filter(&filter).map_err(std::io::Error::other)) };
     let output = again.output().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
@@ -440,6 +440,6 @@ fn where_nothing_is_granted_a_command_is_refused_unless_that_is_asked_for() {
     };
     let error = command(Level::Restricted).run().unwrap_err();
     assert!(matches!(error, SandboxError::TooWeak { .. }), "{error:?}");
-    assert!(error.to_string().contains("cannot be kept apart"), "{error}");
+    assert!(error.to_string().contains("cannot be isolated"), "{error}");
     assert_eq!(command(Level::Limited).run().unwrap().level, Level::Limited);
 }

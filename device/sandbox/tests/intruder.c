@@ -1,4 +1,5 @@
-// A program that tries to get out of the sandbox. The first argument says how; it prints what it got, and exits with 0 if it got something.
+// A program that tries to escape from the sandbox. The first argument says how. It prints what it achieved, and exits with 0 if it
+// achieved anything.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -56,7 +57,7 @@ static int local(const char *path) {
     return connect(made, (void *)&address, sizeof address) ? refused("connect") : 0;
 }
 
-// How many other processes can be seen or signalled.
+// Counts the other processes that can be seen or signalled.
 static int others(const char *parent) {
     int seen = 0;
     for (int process = 2; process < 70000; ++process)
@@ -110,7 +111,7 @@ static int fill_folder(void) {
 }
 
 static int daemon_left(const char *seconds) {
-    // The mark is an argument, so that the test can look for it.
+    // The mark is an argument, so that the test can find the process.
     if (fork() == 0) {
         setsid();
         if (fork() == 0) {

@@ -1,10 +1,10 @@
-//! The parts a compiler of kernels needs, and where they are: clang with the AMDGPU target, HIP headers, device libraries.
+//! Locates the kernel compiler toolchain: clang with the AMDGPU target, HIP headers and device libraries.
 //!
-//! Runs none of them, and says which files they read, so that they can be run without the rest of the machine.
+//! Runs none of them. Also lists the files they read, so that they can run in a sandbox.
 
 use std::path::{Path, PathBuf};
 
-/// Where LLVM's own packages put a compiler that reads the device libraries, newest first.
+/// Paths of clang in LLVM's packages, in order of preference; these versions can read the device libraries.
 const CLANGS: &[&str] = &[
     "/usr/lib/llvm-19/bin/clang++",
     "/usr/bin/clang++-19",
@@ -14,33 +14,33 @@ const CLANGS: &[&str] = &[
 ];
 const ROCM: &str = "/opt/rocm";
 
-/// A compiler with everything it needs.
+/// Paths of a complete toolchain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
     pub clang: PathBuf,
-    /// The directory with `include/hip/hip_runtime.h`.
+    /// The directory that contains `include/hip/hip_runtime.h`.
     pub hip: PathBuf,
-    /// The directory with `ocml.bc` and its like.
+    /// The directory that contains `ocml.bc` and the other bitcode libraries.
     pub device_libs: PathBuf,
 }
 
-/// What is missing for a compiler, and where it was looked for.
+/// Missing part of the toolchain, and the paths that were searched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolchainProblem {
-    #[error("no clang++ with the AMDGPU target was found (looked at {0})")]
+    #[error("clang++ with the AMDGPU target not found (searched {0})")]
     Clang(String),
-    #[error("the HIP headers were not found (looked at {0})")]
+    #[error("HIP headers not found (searched {0})")]
     Headers(String),
-    #[error("the device libraries (ocml.bc) were not found (looked at {0})")]
+    #[error("device libraries (ocml.bc) not found (searched {0})")]
     DeviceLibs(String),
 }
 
 impl Toolchain {
-    /// Looks in `root` if one is named, else beside the program, then where ROCm installs itself.
+    /// Searches `root` if given, else the folders `toolchain` next to and above the program, then `/opt/rocm`.
     pub fn find(root: Option<&Path>) -> Result<Toolchain, ToolchainProblem> {
         let mut roots: Vec<PathBuf> = Vec::new();
         match root {
-            // Without `..`, which a sandbox does not take.
+            // Resolves `..`, which the sandbox rejects in paths.
             Some(root) => roots.push(root.canonicalize().unwrap_or_else(|_| root.to_owned())),
             None => {
                 if let Ok(program) = std::env::current_exe() {
@@ -68,11 +68,11 @@ impl Toolchain {
 }
 
 impl Toolchain {
-    /// Every file and folder that a compiler or linker of this toolchain reads, and nothing else of the machine: itself, the
-    /// system's libraries and headers, HIP's headers, the device libraries. What does not exist is left out.
+    /// All files and folders that the toolchain's compiler and linker read: their own files, the system's libraries and headers,
+    /// the HIP headers and the device libraries. Paths that do not exist are left out.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = vec![self.clang.clone(), self.device_libs.clone()];
-        // The folder itself may hold all of a system, when HIP is installed as a package of it.
+        // Not the folder itself: it is `/usr` if HIP is installed as a system package.
         files.extend(["include", "share/hip", "bin/.hipVersion"].map(|path| self.hip.join(path)));
         files.extend(own_files(&self.clang));
         files.extend(["/lib64", "/usr/lib64", "/usr/lib/gcc", "/usr/include"].map(PathBuf::from));
@@ -88,7 +88,7 @@ impl Toolchain {
     }
 }
 
-/// The folder a compiler is installed in, or its parts where that folder holds all of a system.
+/// The installation folder of a compiler, or only the compiler's files if that folder is a system root such as `/usr`.
 fn own_files(clang: &Path) -> Vec<PathBuf> {
     let Ok(clang) = clang.canonicalize() else { return Vec::new() };
     let Some(root) = clang.parent().and_then(Path::parent) else { return Vec::new() };
@@ -102,7 +102,7 @@ fn own_files(clang: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Debian's folders of libraries: one for each kind of machine.
+/// Debian's multiarch library folders, one per architecture.
 fn multiarch(lib: &str) -> Vec<PathBuf> {
     let mut folders = list(Path::new(lib));
     folders.retain(|path| path.to_string_lossy().ends_with("-linux-gnu"));
@@ -128,7 +128,7 @@ fn list(dir: &Path) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// The first path that will do, or all that were tried.
+/// Returns the first path that satisfies `good`; the error lists all paths tried.
 fn first(paths: impl Iterator<Item = PathBuf>, good: impl Fn(&Path) -> bool) -> Result<PathBuf, String> {
     let mut tried = Vec::new();
     for path in paths {

@@ -1,7 +1,7 @@
-//! Sessions that were here: where their clients find them, or that they have to wait.
+//! Former sessions: where their clients find them now, or that they have to wait.
 //!
-//! Told only to clients that prove the session's secret. Bounded: the oldest is forgotten first, and a client that asks for it then
-//! hears that its session is gone.
+//! Reported only to clients that prove the session's secret. Bounded: the oldest is forgotten first, and its client is then told
+//! that the session is gone.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 const MOST: usize = 4096;
-/// How long a session that is just leaving may take to have left.
+/// How long [`Absent::redirect`] waits for a session that is just leaving.
 const LEAVING: Duration = Duration::from_secs(3);
-/// A client that waits asks more often than this.
+/// A client is considered waiting if it asked within this time; a waiting client asks more often.
 const ASKING: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Absence {
-    /// Whose it is.
+    /// Tenant that owns the session.
     pub(crate) tenant: String,
     pub(crate) secret: [u8; 32],
-    /// Where it is; nowhere if it is suspended.
+    /// Current endpoint; `None` if the session is suspended.
     pub(crate) endpoint: Option<String>,
     /// When its client last asked for it.
     pub(crate) asked: Instant,
-    /// It is nowhere: its process was ended for want of memory.
+    /// Whether its process was killed for lack of memory, so that the session no longer exists.
     pub(crate) killed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Absence {
 
 #[derive(Default)]
 pub(crate) struct Absent {
-    /// With the order in which they left.
+    /// With a sequence number: the order in which they left.
     sessions: Mutex<HashMap<u64, (u64, Absence)>>,
     changed: Condvar,
 }
@@ -61,7 +61,7 @@ impl Absent {
         self.sessions.lock().get(&id).map(|(_, absence)| absence.clone())
     }
 
-    /// The same for the session's client.
+    /// Like [`Absent::find`], but records that the session's client asked.
     pub(crate) fn ask(&self, id: u64) -> Option<Absence> {
         let mut sessions = self.sessions.lock();
         let (_, absence) = sessions.get_mut(&id)?;
@@ -69,12 +69,12 @@ impl Absent {
         Some(absence.clone())
     }
 
-    /// It is here again.
+    /// Forgets a session that has come back.
     pub(crate) fn remove(&self, id: u64) {
         self.sessions.lock().remove(&id);
     }
 
-    /// Says where a session that has left, or is just leaving, is to be found. False if there is no such session.
+    /// Sets the new endpoint of a session that has left or is just leaving. Returns false if there is none.
     pub(crate) fn redirect(&self, id: u64, endpoint: String) -> bool {
         let deadline = Instant::now() + LEAVING;
         let mut sessions = self.sessions.lock();

@@ -1,8 +1,7 @@
-//! Taking a session from a worker and giving it to another, as seen from outside both: what `remora migrate` does, and whoever
-//! manages workers.
+//! Administration client: takes a session from a worker and gives it to another, as `remora migrate` and worker managers do.
 //!
-//! A worker lets go of a session only when it is told to, after the other side has said that it has it: whatever breaks in
-//! between, the session is in one place, and its client finds it there.
+//! A worker gives up a session only when told to, after the receiving worker has confirmed that it has it. So whatever fails in
+//! between, the session is in exactly one place, and its client finds it there.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -13,40 +12,40 @@ use wire::{Decide, MAX_HANDSHAKE_BYTES, Operation, Purpose, RejectCode, WireErro
 use crate::pieces::{PieceReader, PieceWriter};
 use crate::place::Place;
 
-/// How long a worker may take for each step beyond what it was allowed for the session's work.
+/// Timeout for each step of a worker, beyond the time allowed for the session's work.
 const PATIENCE: Duration = Duration::from_secs(90);
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Why a session was not taken or given.
+/// Error while taking or giving a session.
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     #[error("the worker at {endpoint}: {text}")]
     Worker { endpoint: String, text: String },
-    #[error("the session cannot be read or written")]
+    #[error("cannot read or write the session's snapshot")]
     File(#[source] io::Error),
 }
 
-/// A session that was taken from its worker, which holds it until it is said what becomes of it. Dropped without a word, the
-/// session goes on where it is.
+/// A session that was taken from its worker, which keeps it stopped until a decision arrives. If this is dropped without one, the
+/// session continues where it is.
 #[derive(Debug)]
-#[must_use = "the session stands still until it is said what becomes of it"]
+#[must_use = "the session is stopped until it gets a decision"]
 pub struct Taken {
     place: Place,
     link: Link,
 }
 
 impl Taken {
-    /// It goes on where it is.
+    /// Lets the session continue where it is.
     pub fn stay(self) -> Result<(), MoveError> {
         self.decide(decision::STAY, String::new())
     }
 
-    /// It ends there; its client waits until it is resumed and, unless that is at the same worker, [`redirect`]ed.
+    /// Ends the session there. Its client waits until it is resumed and, unless that is at the same worker, [`redirect`]ed.
     pub fn suspend(self) -> Result<(), MoveError> {
         self.decide(decision::SUSPEND, String::new())
     }
 
-    /// It ends there, and its client is sent to `endpoint`, where it must have been resumed.
+    /// Ends the session there and redirects its client to `endpoint`, where it must have been resumed.
     pub fn move_to(self, endpoint: &Endpoint) -> Result<(), MoveError> {
         self.decide(decision::MOVE, endpoint.to_string())
     }
@@ -61,8 +60,8 @@ impl Taken {
     }
 }
 
-/// Takes a session from a worker and writes it to `out`. Its work may take `patience` to end; if it does not, or if the session
-/// has something that cannot be carried, it goes on and this is an error that says why.
+/// Takes a session from a worker and writes it to `out`. Its work may take `patience` to finish. If it takes longer, or the
+/// session has state that cannot be migrated, the session continues and the error says why.
 pub fn snapshot(
     from: &Place,
     session: u64,
@@ -85,7 +84,7 @@ pub fn snapshot(
 fn ask_to_resume(to: &Place, tenant: Option<&str>) -> Result<Link, MoveError> {
     match tenant {
         Some(tenant) => to.ask(&wire::ResumeFor { tenant: tenant.to_owned() }),
-        // Older workers know this one.
+        // Older workers support only this request.
         None => to.ask(&wire::Resume {}),
     }
 }
@@ -97,12 +96,12 @@ fn begin(from: &Place, session: u64, patience: Duration) -> Result<Link, MoveErr
     Ok(link)
 }
 
-/// Gives a session that was taken to a worker with one tenant, which goes on with it. Returns its number.
+/// Gives a snapshot to a worker with one tenant, which continues the session. Returns the session's id.
 pub fn resume(to: &Place, file: &mut dyn Read) -> Result<u64, MoveError> {
     resume_for(to, None, file)
 }
 
-/// The same for a tenant of a worker that has several.
+/// Like [`resume`], but for a named tenant of a worker that has several.
 pub fn resume_for(to: &Place, tenant: Option<&str>, file: &mut dyn Read) -> Result<u64, MoveError> {
     let link = ask_to_resume(to, tenant)?;
     link.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
@@ -120,7 +119,7 @@ pub fn resume_for(to: &Place, tenant: Option<&str>, file: &mut dyn Read) -> Resu
     finish_resuming(to, &link, sent)
 }
 
-/// Says to the worker that a session was taken from where it is now.
+/// Reports the new endpoint of a session to the worker that it was taken from.
 pub fn redirect(from: &Place, session: u64, endpoint: &Endpoint) -> Result<(), MoveError> {
     let link = from.ask(&wire::Redirect { session, endpoint: endpoint.to_string() })?;
     link.set_read_timeout(Some(PATIENCE)).map_err(from.failed())?;
@@ -128,8 +127,8 @@ pub fn redirect(from: &Place, session: u64, endpoint: &Endpoint) -> Result<(), M
     Ok(())
 }
 
-/// Moves a session from a worker to another while its program runs. `tenant` is whose it is there, if that worker has several;
-/// `seen_at` is where the program finds the new worker, if that is not where it is found from here.
+/// Moves a session from one worker to another while its program runs. `tenant` names its tenant there, if that worker has
+/// several; `seen_at` is the new worker's address as seen by the program, if that differs from the address used here.
 pub fn migrate(
     from: &Place,
     to: &Place,
@@ -141,7 +140,7 @@ pub fn migrate(
     let link = begin(from, session, patience)?;
     let mut taken = PieceReader::new(&link);
     let mut buffer = vec![0; BUFFER_BYTES];
-    // The other worker is asked when there is something to give.
+    // Contacts the other worker only once there is data to send.
     let mut bytes = taken.read(&mut buffer).map_err(from.failed())?;
     let there = ask_to_resume(to, tenant)?;
     there.set_write_timeout(Some(PATIENCE)).map_err(to.failed())?;
@@ -159,7 +158,7 @@ pub fn migrate(
     Taken { place: from.clone(), link }.move_to(seen_at.unwrap_or(&to.endpoint))
 }
 
-/// Hears what became of a session that was sent; a worker that stopped reading has said why.
+/// Reads the receiving worker's verdict. A worker that stopped reading has sent the reason.
 fn finish_resuming(to: &Place, link: &Link, sent: io::Result<()>) -> Result<u64, MoveError> {
     link.set_read_timeout(Some(PATIENCE)).map_err(to.failed())?;
     match (greet::expect::<wire::Done>(link, MAX_HANDSHAKE_BYTES), sent) {
@@ -171,7 +170,7 @@ fn finish_resuming(to: &Place, link: &Link, sent: io::Result<()>) -> Result<u64,
 }
 
 impl Place {
-    /// Connects, proves itself and asks.
+    /// Connects, authenticates and sends a request.
     fn ask(&self, question: &impl Operation) -> Result<Link, MoveError> {
         self.try_ask(question).map_err(self.said())
     }
@@ -187,7 +186,7 @@ impl Place {
         let endpoint = self.endpoint.to_string();
         move |error| {
             let text = match &error {
-                // What the worker says in its own words needs no other.
+                // The worker's own message needs no additional text.
                 TransportError::Wire(WireError::Rejected { code: RejectCode::Failed, text }) => text.clone(),
                 other => other.line(),
             };

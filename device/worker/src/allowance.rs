@@ -1,4 +1,4 @@
-//! The worker's side of limits: the page that its sessions share, who sits where on it, and how much of late was used.
+//! The worker's side of limits: the shared limits page of its sessions, the assignment of seats on it, and recent usage.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,18 +14,18 @@ use crate::growth::{Growth, LedgerConfig, Ledgers};
 use crate::status::DeviceLimits;
 use crate::tenants::Tenants;
 
-/// Between two looks at what was used.
+/// Interval between two usage samples.
 const LOOK: Duration = Duration::from_secs(1);
-/// Looks that are remembered.
+/// Number of samples kept.
 const LOOKS: usize = 60;
 
-/// What the sessions of a worker may use together.
+/// Limits shared by the sessions of a worker or of a tenant.
 pub(crate) struct Allowance {
     limits: LimitConfig,
     page: Arc<Page>,
     ledgers: Option<Ledgers>,
     free: Arc<Mutex<Vec<u32>>>,
-    /// When it was looked, and what each device had been used for by then.
+    /// Usage samples: time, and the device time used until then, by device.
     looks: Mutex<VecDeque<(Instant, Vec<u64>)>>,
 }
 
@@ -37,24 +37,24 @@ impl Allowance {
         Ok(Allowance { limits, page, ledgers: None, free, looks })
     }
 
-    /// Takes no more of each GPU than its ledger grants.
+    /// Additionally limits memory to what each GPU's ledger grants.
     pub(crate) fn within(mut self, config: &LedgerConfig) -> Result<Allowance, WorkerError> {
         self.ledgers = Some(Ledgers::open(config, &self.limits, &self.page)?);
         Ok(self)
     }
 
-    /// Grants sessions so many bytes more of a device, if they can be had.
+    /// Grants sessions `bytes` more of a device, if they are available.
     pub(crate) fn grow(&self, device: u32, bytes: u64) -> bool {
         self.ledgers.as_ref().is_some_and(|ledgers| ledgers.grow(&self.page, device, bytes))
     }
 
-    /// A place for a new session.
+    /// Assigns a seat to a new session.
     pub(crate) fn take_seat(&self) -> io::Result<Taken> {
         let seat = self.free.lock().pop().ok_or_else(|| io::Error::other("too many sessions"))?;
         Ok(Taken { page: Arc::clone(&self.page), free: Arc::clone(&self.free), seat })
     }
 
-    /// What the session at a place has used of each device.
+    /// Returns the device time used by the session in a seat, by device.
     pub(crate) fn spent_by(&self, seat: u32) -> Vec<u64> {
         (0..self.page.devices()).map(|device| self.page.spent_by(seat, device)).collect()
     }
@@ -99,7 +99,7 @@ impl Allowance {
     }
 }
 
-/// Looks once a second at what sessions have used, where that is limited.
+/// Starts a thread that samples usage once a second, if there are limits.
 pub(crate) fn measure(tenants: Arc<Tenants>) -> io::Result<()> {
     if !tenants.are_limited() {
         return Ok(());
@@ -113,7 +113,7 @@ pub(crate) fn measure(tenants: Arc<Tenants>) -> io::Result<()> {
     std::thread::Builder::new().name("measure".to_owned()).spawn(look).map(drop)
 }
 
-/// Gives back what was granted beyond requests and is not used, where a GPU has a ledger.
+/// Starts a thread that returns unused memory beyond the request to the ledger, if the GPU has one.
 pub(crate) fn trim(tenants: Arc<Tenants>) -> io::Result<()> {
     if tenants.shared().is_none_or(|allowance| allowance.ledgers.is_none()) {
         return Ok(());
@@ -128,7 +128,7 @@ pub(crate) fn trim(tenants: Arc<Tenants>) -> io::Result<()> {
     std::thread::Builder::new().name("trim".to_owned()).spawn(trim).map(drop)
 }
 
-/// A place that somebody has. Dropped when their process has ended, which frees what it held.
+/// An assigned seat. Dropped when its process has exited, which frees what the process held.
 pub(crate) struct Taken {
     page: Arc<Page>,
     free: Arc<Mutex<Vec<u32>>>,
@@ -152,20 +152,20 @@ impl Drop for Taken {
     }
 }
 
-/// The session's process takes its place, and steps back behind processes whose workers were promised more.
+/// Occupies the seat of the session's process, and lowers the process's priority according to the limits.
 pub(crate) fn sit_down(
     limits: &LimitConfig,
     page: Option<OwnedFd>,
     seat: u32,
     growth: &Arc<Growth>,
 ) -> Result<Seat, WorkerError> {
-    let nonsense = |why: &str| WorkerError::Control(format!("the page of limits: {why}"));
+    let nonsense = |why: &str| WorkerError::Control(format!("invalid limits page: {why}"));
     let page = page.ok_or_else(|| nonsense("missing"))?;
     let page = Page::open(page).map_err(|error| nonsense(&error.to_string()))?;
-    // Before any other thread of this process exists, so that all inherit it. May fail, and then nothing is promised anyway.
-    // SAFETY: takes numbers and touches no memory.
+    // Before this process starts other threads, so that all inherit it. Failure is ignored: the priority is best effort.
+    // SAFETY: passes integers and touches no memory.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, limits.niceness()) };
-    let seat = Seat::new(Arc::new(page), seat).ok_or_else(|| nonsense("no such place"))?;
+    let seat = Seat::new(Arc::new(page), seat).ok_or_else(|| nonsense("no such seat"))?;
     let growth = Arc::clone(growth);
     Ok(seat.growing(move |device, bytes| growth.ask(device, bytes)))
 }
@@ -198,7 +198,7 @@ mod tests {
         let start = Instant::now();
         let mut looks = VecDeque::new();
         for second in 0..=90u64 {
-            // Idle for a while, then half of the time.
+            // Idle at first, then half of the time.
             let spent = second.saturating_sub(60) * 500_000_000;
             looks.push_back((start + Duration::from_secs(second), vec![spent]));
             if looks.len() > LOOKS + 1 {

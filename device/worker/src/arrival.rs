@@ -1,6 +1,6 @@
-//! A session comes to its process: read, checked, and put in place under the addresses and numbers it had.
+//! Migration, receiving side: reads a session, checks it, and restores it with its original addresses and ids.
 //!
-//! What is read may come from anywhere. It is refused unless every part of it fits, and nobody is served before.
+//! The input is untrusted. It is refused unless every part of it is valid, and no client is served before.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use crate::dispatch::Dispatcher;
 use crate::manifest::{self, Manifest};
 use crate::snapshot::{Kind, MEMORY_HEAD_BYTES, Reader, SnapshotError};
 
-/// Why a session cannot go on here.
+/// Reason why a session cannot be restored here.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(transparent)]
     File(#[from] SnapshotError),
     #[error("{0}")]
     Device(String),
-    #[error("the session's addresses are taken in its new process")]
+    #[error("the session's address range is not free in its new process")]
     Arena,
-    #[error("the session does not fit here")]
+    #[error("the session cannot be restored on this worker")]
     Place(#[from] DeviceError),
 }
 
-/// A session whose devices are still to be opened.
+/// A session whose manifest has been read and whose devices are not open yet.
 pub(crate) struct Arriving<R> {
     file: Reader<R>,
     pub(crate) manifest: Manifest,
 }
 
 impl<R: Read> Arriving<R> {
-    /// Reads what the session says of itself.
+    /// Reads the manifest.
     pub(crate) fn begin(from: R) -> Result<Arriving<R>, SnapshotError> {
         let mut file = Reader::new(from)?;
         let (kind, text) = file.next()?;
         if kind != Kind::Manifest {
-            return Err(SnapshotError::damaged("it does not begin with its manifest"));
+            return Err(SnapshotError::damaged("the manifest is not its first section"));
         }
         let manifest = serde_json::from_slice(&text)
-            .map_err(|error| SnapshotError::damaged(format!("its manifest is not understood: {error}")))?;
+            .map_err(|error| SnapshotError::damaged(format!("its manifest is invalid: {error}")))?;
         Ok(Arriving { file, manifest })
     }
 
-    /// Whether the session can go on on these devices.
+    /// Checks that the session can run on these devices.
     pub(crate) fn fits(&self, device: &dyn Device) -> Result<(), Refusal> {
         if let Some(text) = manifest::difference(&self.manifest.devices, &manifest::describe(device)) {
             return Err(Refusal::Device(text));
@@ -54,7 +54,7 @@ impl<R: Read> Arriving<R> {
         Ok(())
     }
 
-    /// Puts everything in place. The dispatcher is new.
+    /// Restores everything into a new dispatcher.
     pub(crate) fn settle(mut self, dispatcher: &mut Dispatcher) -> Result<Manifest, Refusal> {
         let (device, outbox) = (Arc::clone(&dispatcher.device), Arc::clone(&dispatcher.outbox));
         let age = self.manifest.age_ns();
@@ -64,7 +64,7 @@ impl<R: Read> Arriving<R> {
             inventory.images.push(Arc::clone(&image));
             dispatcher.restore_image(image)?;
         }
-        // Time has passed for events and spans as well.
+        // Advances the clocks of events and spans by the time since the snapshot.
         inventory.clock = inventory.clock.saturating_add(age);
         outbox.spans().turn(self.manifest.spans);
         outbox.spans().resume_clock(self.manifest.span_clock.saturating_add(age));
@@ -88,7 +88,7 @@ impl<R: Read> Arriving<R> {
             match self.file.next()? {
                 (Kind::Memory, payload) => fill(&*device, &payload)?,
                 (Kind::End, _) => break,
-                (kind, _) => return Err(SnapshotError::damaged(format!("{kind:?} out of turn")).into()),
+                (kind, _) => return Err(SnapshotError::damaged(format!("unexpected {kind:?}")).into()),
             }
         }
         outbox.mirrors().restore(&*device, self.manifest.changes_taken, &self.manifest.mirrors)?;
@@ -100,12 +100,12 @@ impl<R: Read> Arriving<R> {
 fn expect(file: &mut Reader<impl Read>, wanted: Kind) -> Result<Vec<u8>, SnapshotError> {
     match file.next()? {
         (kind, payload) if kind == wanted => Ok(payload),
-        (kind, _) => Err(SnapshotError::damaged(format!("{kind:?} where {wanted:?} was due"))),
+        (kind, _) => Err(SnapshotError::damaged(format!("found {kind:?}, expected {wanted:?}"))),
     }
 }
 
 fn fill(device: &dyn Device, payload: &[u8]) -> Result<(), Refusal> {
-    let short = || SnapshotError::damaged("memory without its place");
+    let short = || SnapshotError::damaged("a memory section has no address");
     let (head, bytes) = payload.split_first_chunk::<MEMORY_HEAD_BYTES>().ok_or_else(short)?;
     let mut fields = wire::Reader::new(&head[1..]);
     let mut number = || <u64 as wire::Field>::take(&mut fields).map_err(|_| short());
@@ -113,7 +113,7 @@ fn fill(device: &dyn Device, payload: &[u8]) -> Result<(), Refusal> {
     let holding = match head[0] {
         0 => Holding::At(number),
         1 => Holding::Memory(number),
-        tag => return Err(SnapshotError::damaged(format!("memory of kind {tag}")).into()),
+        tag => return Err(SnapshotError::damaged(format!("unknown memory kind {tag}")).into()),
     };
     Ok(device.fill(holding, offset, bytes)?)
 }
@@ -129,12 +129,12 @@ mod tests {
     use crate::departure::Leaving;
     use crate::rehearsal::stage;
 
-    /// Addresses that nobody else in this process comes to have in between.
+    /// An address range that nothing else in this process uses in the meantime.
     fn arena(place: u64) -> Arena {
         Arena { base: 0x1500_0000_0000 + (place << 40), bytes: 1 << 36 }
     }
 
-    /// A session with something of every kind that this crate keeps itself, as a file.
+    /// A snapshot of a session with one object of every kind that this crate keeps itself.
     fn session(arena: Arena) -> Vec<u8> {
         let mut dispatcher = stage(Some(arena)).unwrap();
         let device = Arc::clone(&dispatcher.device);
@@ -187,17 +187,17 @@ mod tests {
     fn a_session_that_arrived_is_the_one_that_left() {
         let arena = arena(0);
         let file = session(arena);
-        assert!(file.len() < 64 << 10, "{} bytes for little", file.len());
+        assert!(file.len() < 64 << 10, "{} bytes for a small session", file.len());
         let mut dispatcher = settle(&file, arena).unwrap();
         let outbox = Arc::clone(&dispatcher.outbox);
         let mut seen = Vec::new();
         dispatcher.device.peek(arena.base + 5000, 100, &mut |bytes| seen.extend_from_slice(bytes)).unwrap();
         assert_eq!(seen, [9; 100]);
         assert_eq!(outbox.received(), 12);
-        // What was printed, and what changed in the mirror.
+        // The printed output, and the change in the mirror.
         assert_eq!(outbox.progress(), (0, 2));
         assert!(dispatcher.graphs.was_called_off(99) && dispatcher.graphs.define(7).is_err());
-        // Nothing is told twice: both sides hold the same.
+        // Nothing is sent twice: both sides hold the same bytes.
         outbox.mirrors().worked();
         outbox.tell_changes();
         assert_eq!(outbox.progress(), (0, 2));

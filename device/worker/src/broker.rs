@@ -1,8 +1,8 @@
-//! Sharing between sessions: the supervisor keeps what one session offers until another asks for it by its token.
+//! Memory sharing between sessions: the supervisor keeps the memory that one session offers until another requests it by token.
 //!
-//! A token is 32 random bytes that only the offering client receives, so a client that knows it was given it. It opens nothing for
-//! another tenant of the worker, and another worker knows nothing of it. What a session offers can be asked for until the session takes
-//! it back or ends; what was handed out before stays with whom has it.
+//! A token is 32 random bytes that only the offering client receives, so another client has it only if it was passed on. It is
+//! valid only for the same tenant of the same worker. An offer lasts until the session withdraws it or ends; sessions that have
+//! opened it keep the memory.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::control::{Answer, Control, Order};
 
-/// What a session may offer at the same time.
+/// Limit on the offers of one session.
 const MAX_OFFERS: usize = 4096;
 
 pub(crate) type Token = [u8; 32];
@@ -33,7 +33,7 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// Does what a session asks; what is no business of the broker is handed back.
+    /// Serves a session's request; returns messages that are not for the broker.
     pub(crate) fn serve(
         &self,
         session: u64,
@@ -58,7 +58,7 @@ impl Broker {
                         send(control, &order, Some(it.file.as_raw_fd()));
                     }
                     None => {
-                        let text = "nothing is shared under that handle, or no longer".to_owned();
+                        let text = "no memory is shared under that handle, or it was withdrawn".to_owned();
                         send(control, &Order::Refused { ticket, text }, None);
                     }
                 }
@@ -74,17 +74,17 @@ impl Broker {
         None
     }
 
-    /// A session has ended.
+    /// Removes the offers of a session that has ended.
     pub(crate) fn forget(&self, session: u64) {
         self.offers.lock().retain(|_, it| it.session != session);
     }
 
     fn offer(&self, session: u64, tenant: &str, file: OwnedFd, bytes: u64) -> Result<Token, String> {
         let mut token = [0; 32];
-        getrandom::fill(&mut token).map_err(|error| format!("no randomness: {error}"))?;
+        getrandom::fill(&mut token).map_err(|error| format!("cannot get random bytes: {error}"))?;
         let mut offers = self.offers.lock();
         if offers.values().filter(|it| it.session == session).count() >= MAX_OFFERS {
-            return Err(format!("{MAX_OFFERS} pieces of memory are shared already"));
+            return Err(format!("the session already shares {MAX_OFFERS} allocations"));
         }
         offers.insert(token, Offer { session, tenant: tenant.to_owned(), file, bytes });
         Ok(token)
@@ -93,11 +93,11 @@ impl Broker {
 
 fn send(control: &Control, order: &Order, attached: Option<RawFd>) {
     if let Err(error) = control.send(order, attached) {
-        tracing::warn!("a session was not told of shared memory: {error}");
+        tracing::warn!("cannot reply to a session about shared memory: {error}");
     }
 }
 
-/// Called with what the broker said.
+/// Callback for the broker's reply.
 type Reply<T> = Box<dyn FnOnce(Result<T, DeviceError>) + Send>;
 
 enum Pending {
@@ -105,20 +105,20 @@ enum Pending {
     Ask(Reply<SharedMemory>),
 }
 
-/// The session's side: asks the broker, and hears the answers on the control thread.
+/// The session's side: sends requests to the broker, and receives the replies on the control thread.
 #[derive(Default)]
 pub(crate) struct Exchange {
     control: Option<std::sync::Arc<Control>>,
     tickets: AtomicU64,
     pending: Mutex<HashMap<u64, Pending>>,
-    /// Something was offered or asked for, ever.
+    /// Whether anything was ever offered or requested.
     used: AtomicBool,
-    /// Tokens of shared allocations, so that they are withdrawn when those are freed.
+    /// Tokens of shared allocations by address, so that an offer is withdrawn when its allocation is freed.
     allocations: Mutex<HashMap<u64, Token>>,
 }
 
 impl Exchange {
-    /// Without a control socket, as in tests, nobody can be asked and everything is refused.
+    /// Without a control socket, as in tests, every request is refused.
     pub(crate) fn new(control: Option<std::sync::Arc<Control>>) -> Exchange {
         Exchange { control, ..Exchange::default() }
     }
@@ -129,7 +129,7 @@ impl Exchange {
         self.ask(answer, Some(shared.file.as_raw_fd()), Pending::Offer(reply));
     }
 
-    /// Asks for memory of another session.
+    /// Requests memory of another session.
     pub(crate) fn open(&self, token: Token, reply: Reply<SharedMemory>) {
         self.ask(|ticket| Answer::Ask { ticket, token }, None, Pending::Ask(reply));
     }
@@ -139,7 +139,7 @@ impl Exchange {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The token under which an allocation was offered before.
+    /// Returns the token under which an allocation was offered before.
     pub(crate) fn token_of(&self, address: u64) -> Option<Token> {
         self.allocations.lock().get(&address).copied()
     }
@@ -148,7 +148,7 @@ impl Exchange {
         self.allocations.lock().insert(address, token);
     }
 
-    /// An allocation is freed: it is no longer on offer.
+    /// Withdraws the offer of an allocation that is freed.
     pub(crate) fn withdraw(&self, address: u64) {
         let token = self.allocations.lock().remove(&address);
         if let (Some(token), Some(control)) = (token, &self.control) {
@@ -156,13 +156,13 @@ impl Exchange {
         }
     }
 
-    /// Allocations went without being freed one by one: none is on offer any more.
+    /// Withdraws all offers, when a reset frees all allocations at once.
     pub(crate) fn withdraw_all(&self) {
         let addresses: Vec<u64> = self.allocations.lock().keys().copied().collect();
         addresses.into_iter().for_each(|address| self.withdraw(address));
     }
 
-    /// Takes an order that answers a question; any other is handed back.
+    /// Handles an order that is a reply to a request; returns any other.
     pub(crate) fn hear(&self, order: Order, attached: Option<OwnedFd>) -> Option<Order> {
         let ticket = match &order {
             Order::Offered { ticket, .. } | Order::Granted { ticket, .. } | Order::Refused { ticket, .. } => {
@@ -175,7 +175,7 @@ impl Exchange {
             (Order::Offered { token, .. }, Some(Pending::Offer(reply))) => reply(Ok(token)),
             (Order::Granted { bytes, .. }, Some(Pending::Ask(reply))) => reply(match attached {
                 Some(file) => Ok(SharedMemory { file, bytes }),
-                None => Err(refused("the shared memory did not come along")),
+                None => Err(refused("the reply has no file descriptor for the shared memory")),
             }),
             (Order::Refused { text, .. }, Some(pending)) => refuse(pending, &text),
             _ => {}
@@ -184,7 +184,7 @@ impl Exchange {
     }
 
     fn ask(&self, answer: impl FnOnce(u64) -> Answer, attached: Option<RawFd>, pending: Pending) {
-        let Some(control) = &self.control else { return refuse(pending, "nobody is there to share with") };
+        let Some(control) = &self.control else { return refuse(pending, "there is no supervisor") };
         self.used.store(true, Ordering::Relaxed);
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         self.pending.lock().insert(ticket, pending);
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// A session's end of a broker: asks, lets the broker serve, hears.
+    /// A session of a broker: sends requests, lets the broker serve them, receives replies.
     struct Session {
         id: u64,
         tenant: &'static str,
@@ -235,7 +235,7 @@ mod tests {
             Session { id, tenant, exchange: Exchange::new(Some(Arc::clone(&near))), near, far }
         }
 
-        /// What the session asked for reaches the broker, and the answer the session.
+        /// Passes the session's request to the broker, and the reply back to the session.
         fn step(&self, broker: &Broker) {
             let (answer, attached) = self.far.receive::<Answer>().unwrap().unwrap();
             let quiet = matches!(answer, Answer::Withdraw { .. });

@@ -1,6 +1,6 @@
-//! Requests that bring bytes: copies to the device and code objects, read from the connection by themselves.
+//! Bulk requests: copies to the device and code objects, whose bodies are read from the connection separately.
 //!
-//! A frame is always read to its end, whatever is wrong with it, so that the next one is found.
+//! A frame is always read to its end, even if it is invalid, so that the start of the next one is found.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,12 +15,12 @@ use crate::inbox::{Broken, Inbox};
 use crate::packed::{self, Unpacked};
 use crate::region::WriteRegion;
 
-/// Images a session may hold, so that a hash can stand for one later.
+/// Limit on the code objects a session may hold, so that later requests can refer to them by hash.
 const MAX_IMAGES_BYTES: u64 = 4 << 30;
 const MAX_IMAGE_BYTES: u64 = 2 << 30;
 
 impl Dispatcher {
-    /// Bulk to the device: straight from the socket into its memory if nothing is before it, else through a buffer.
+    /// Writes to the device: straight from the socket into its memory if the stream is idle, else through a buffer.
     pub(crate) fn write(
         &mut self,
         header: &Header,
@@ -60,7 +60,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// A write whose content is kept. The link is slower than the copy this makes, or the client would not have asked.
+    /// Writes to the device and to the upload cache. This makes another copy; clients request it only if the network is slower
+    /// than the copy.
     pub(crate) fn write_kept(
         &mut self,
         header: &Header,
@@ -83,7 +84,7 @@ impl Dispatcher {
         self.enqueue::<wire::WriteKept>(header, it.stream, command);
     }
 
-    /// An operation whose body was packed for a slow link.
+    /// Handles an operation whose body was compressed for a slow link.
     pub(crate) fn packed(
         &mut self,
         header: &Header,
@@ -114,7 +115,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Packed rows to the device.
+    /// Writes tightly packed rows to a rectangle or box on the device.
     pub(crate) fn write_region<O: WriteRegion>(
         &mut self,
         header: &Header,
@@ -165,7 +166,7 @@ impl Dispatcher {
         self.device.load_module(it.device, it.module, it.base, &image)
     }
 
-    /// The image with this hash: the one just sent, or one sent before.
+    /// Returns the image with this hash: the one just sent, or one sent before.
     fn image(&mut self, hash: [u8; 32], sent: Vec<u8>) -> Result<Arc<[u8]>, DeviceError> {
         if let Some(image) = self.images.get(&hash) {
             return Ok(Arc::clone(image));
@@ -182,7 +183,7 @@ impl Dispatcher {
         if *blake3::hash(&sent).as_bytes() != hash {
             return Err(DeviceError::new(
                 hipErrorInvalidImage,
-                "the code object does not have the hash it came with",
+                "the code object does not match the hash sent with it",
             ));
         }
         let image: Arc<[u8]> = sent.into();
@@ -192,7 +193,7 @@ impl Dispatcher {
         self.keep_image(hash, image)
     }
 
-    /// Keeps the code object of a session that is resumed.
+    /// Restores a code object of a migrated session.
     pub(crate) fn restore_image(&mut self, image: Arc<[u8]>) -> Result<(), DeviceError> {
         self.keep_image(*blake3::hash(&image).as_bytes(), image).map(drop)
     }
@@ -204,14 +205,15 @@ impl Dispatcher {
         Ok(image)
     }
 
-    /// Counts host memory that the client makes this process use.
+    /// Charges host memory that this process allocates for the client.
     pub(crate) fn count_host(&self, bytes: u64) -> Result<HostCharge, DeviceError> {
         self.host.charge(bytes).map_err(|left| {
             DeviceError::out_of_memory(format!("{bytes} bytes of the worker's host memory: {left}"))
         })
     }
 
-    /// The fields in front of the bytes, and how many those are. `None`: they are malformed, and that was answered.
+    /// Reads the fields that precede the body, and returns them with the body's size. Returns `None` if they are malformed; the
+    /// error has been sent.
     fn head<O: Operation>(
         &self,
         header: &Header,
@@ -228,7 +230,7 @@ impl Dispatcher {
         }
     }
 
-    /// The bytes themselves. `None`: they were refused for the reason given, and that was answered.
+    /// Reads the body. Returns `None` if `checked` is an error, which has been sent.
     fn body(
         &self,
         header: &Header,
@@ -261,5 +263,5 @@ impl Dispatcher {
 }
 
 fn too_large(bytes: u64) -> DeviceError {
-    DeviceError::new(hipErrorOutOfMemory, format!("a code object of {bytes} bytes"))
+    DeviceError::new(hipErrorOutOfMemory, format!("a code object of {bytes} bytes exceeds the limit"))
 }

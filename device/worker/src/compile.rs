@@ -1,9 +1,9 @@
-//! Run-time compilation: HIP source in, code object out, through a clang on this machine.
+//! Run-time compilation: compiles HIP source to a code object with a clang on this machine.
 //!
-//! The compiler reads what a client wrote, so it runs in a sandbox: it sees the submitted sources, HIP's headers, the device
-//! libraries and itself, all read-only, has no network, and is limited in time, memory, processes and files. Successes are kept
-//! on disk by the hash of everything that went in. Runs in the compiler service of a session (`compile_service.rs`), never in
-//! the process that serves the session.
+//! The compiler reads untrusted source, so it runs in a sandbox. It sees the submitted sources, HIP's headers, the device
+//! libraries and itself, all read-only; it has no network; its time, memory, processes and files are limited. Successful results
+//! are cached on disk by the hash of all inputs. Runs in the compiler service of a session (`compile_service.rs`), never in the
+//! session's own process.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -25,13 +25,13 @@ use crate::name_expression;
 use crate::prelude;
 
 const MAX_CODE_BYTES: u64 = 12 << 20;
-/// The file in the private folder that a compiler or linker writes.
+/// Output file of the compiler or linker, in the private folder.
 pub(crate) const OUTPUT: &str = "program.out";
-/// The folder in the private folder that holds the sources.
+/// Folder of the sources, in the private folder.
 const SOURCES: &str = "sources";
 const PROGRAM: &str = "program.hip";
 
-/// What one compiler or linker may use. Its processor time is limited by process; that of a session by its compute limit.
+/// Limits of one compiler or linker. The CPU time of each process is limited here; that of a session by its compute limit.
 fn limits() -> Limits {
     Limits {
         wall: Duration::from_secs(300),
@@ -44,33 +44,33 @@ fn limits() -> Limits {
     }
 }
 
-/// How a worker's run-time compiler is set up.
+/// Configuration of a worker's run-time compiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompilerConfig {
-    /// Where its parts are, if not in the usual places.
+    /// Path of the toolchain; `None` searches the usual paths.
     pub toolchain: Option<PathBuf>,
-    /// Where results are kept; `None` keeps none.
+    /// Cache folder; `None` disables the cache.
     pub cache: Option<PathBuf>,
-    /// Runs it even where the machine grants no confinement.
+    /// Runs the compiler even if the machine offers no confinement.
     #[serde(default)]
     pub unconfined: bool,
 }
 
-/// What a program asks to be compiled.
+/// A compilation request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Target of the device, used unless the options name one.
+    /// ISA of the device, used unless the options name a target.
     pub isa: String,
     pub name: String,
     pub source: String,
-    /// Name and content of headers the source may include.
+    /// Names and contents of headers that the source may include.
     pub headers: Vec<(String, String)>,
     pub options: Vec<String>,
-    /// Names whose symbols are wanted.
+    /// Name expressions whose lowered symbol names are requested.
     pub expressions: Vec<String>,
 }
 
-/// What came of it.
+/// Result of a compilation.
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: hiprtcResult,
@@ -80,7 +80,7 @@ pub struct Response {
     pub bitcode: Vec<u8>,
 }
 
-/// Why nothing was compiled.
+/// Error that kept the compiler from producing a result.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     #[error("the worker has no run-time compiler: {0}")]
@@ -103,11 +103,11 @@ pub enum CompileError {
     TooMuchMemory(u64),
     #[error("the compiler wrote more than {0} bytes of files")]
     TooManyFiles(u64),
-    #[error("the compiler was ended by signal {0}")]
+    #[error("the compiler was killed by signal {0}")]
     Signalled(i32),
     #[error("the compilation was cancelled")]
     Cancelled,
-    #[error("the compiler reported success and left no result")]
+    #[error("the compiler reported success but wrote no result")]
     NoResult,
     #[error("the result has {0} bytes, the limit is {MAX_CODE_BYTES}")]
     TooLarge(u64),
@@ -164,17 +164,17 @@ impl Compiler {
         }
     }
 
-    /// Confines the compiler to levels other than the default. For tests of each level.
+    /// Overrides the levels of confinement. For tests of each level.
     pub fn with_apartness(self, apartness: Apartness) -> Compiler {
         Compiler { apartness, ..self }
     }
 
-    /// Limits the compiler to less than the default. For tests of each limit.
+    /// Overrides the limits. For tests of each limit.
     pub fn with_limits(self, limits: Limits) -> Compiler {
         Compiler { limits, ..self }
     }
 
-    /// Charges the compiler's processor time to a session's compute limit.
+    /// Charges the compiler's CPU time to a session's compute limit.
     pub(crate) fn with_budget(self, budget: Option<CompileBudget>) -> Compiler {
         Compiler { budget, ..self }
     }
@@ -183,14 +183,14 @@ impl Compiler {
         Ok(self.toolchain.as_ref().map_err(Clone::clone)?)
     }
 
-    /// How this machine confines the compiler, or why it cannot.
+    /// Returns how this machine confines the compiler, or why it cannot.
     pub fn confinement(&self) -> Result<&'static str, CompileError> {
         let command = confined(self.toolchain()?).arguments(["--version"]);
         let ended = command.limits(self.limits.clone()).apartness(self.apartness).run()?;
         Ok(ended.level.name())
     }
 
-    /// Compiles, or finds what an equal request gave before.
+    /// Compiles, or returns the cached result of an equal request.
     pub fn compile(&self, request: &Request) -> Response {
         self.try_compile(request)
             .unwrap_or_else(|error| finished(error.status(), crate::supervisor::line(&error)))
@@ -219,8 +219,8 @@ impl Compiler {
         options: &Options,
         key: &str,
     ) -> Result<Response, CompileError> {
-        // Symbols are named by an id of the source, which clang otherwise makes of its path. In the sandbox all paths are the
-        // same, and programs that are linked together would define the same symbol.
+        // Clang derives a unique id for internal symbols from the source's path. In the sandbox all paths are equal, and programs
+        // that are linked together would define the same symbol, so the id is set explicitly.
         let id = format!("-cuid={}", &key[..16]);
         let result = self.run(command(toolchain, request, options)?.arguments([id]))?;
         let (code, log) = match result {
@@ -252,7 +252,7 @@ impl Compiler {
         let log = String::from_utf8_lossy(&[ended.output, ended.error].concat()).into_owned();
         match ended.stop {
             Stop::Exited(0) => {}
-            // Diagnostics beyond the limit are cut off; what there is of them is worth reading.
+            // Diagnostics beyond the limit are cut off; the rest is still returned.
             Stop::Exited(_) | Stop::Output => return Ok(Ran { code: None, log }),
             Stop::Time => return Err(CompileError::TooSlow(self.limits.wall)),
             Stop::Memory => return Err(CompileError::TooMuchMemory(self.limits.memory)),
@@ -268,13 +268,13 @@ impl Compiler {
     }
 }
 
-/// What a compiler or linker left; no code if it failed.
+/// Output of a compiler or linker; no code if it failed.
 pub(crate) struct Ran {
     pub code: Option<Vec<u8>>,
     pub log: String,
 }
 
-/// A compiler or linker that sees the toolchain.
+/// Builds a sandboxed compiler or linker command that can read the toolchain.
 pub(crate) fn confined(toolchain: &Toolchain) -> sandbox::Command {
     let mut command = sandbox::Command::new(&toolchain.clang);
     for path in toolchain.files() {
@@ -283,19 +283,19 @@ pub(crate) fn confined(toolchain: &Toolchain) -> sandbox::Command {
     command
 }
 
-/// A response without code.
+/// Builds a response without code.
 pub(crate) fn finished(status: hiprtcResult, log: String) -> Response {
     Response { status, log, lowered: vec![], code: vec![], bitcode: vec![] }
 }
 
-/// The compiler with the sources of a request.
+/// Builds the compiler command with the sources of a request.
 fn command(
     toolchain: &Toolchain,
     request: &Request,
     options: &Options,
 ) -> Result<sandbox::Command, CompileError> {
     let mut command = confined(toolchain).start_folder(SOURCES);
-    // Of headers with the same name the last counts; none takes the place of the program.
+    // If headers share a name, the last one wins; none may replace the program itself.
     let mut headers = BTreeMap::new();
     for (name, text) in &request.headers {
         let path = relative(name).ok_or_else(|| CompileError::HeaderName(name.clone()))?;

@@ -1,16 +1,16 @@
-//! Processor time of compilers, charged to the compute limit of the session that asked.
+//! Compile budget: charges the CPU time of compilers to the compute limit of the session that requested them.
 //!
-//! A compiler is charged like a kernel of a software GPU: its processor time over all processors of the machine is use of the
-//! first device. It goes into debt while it runs, and what comes after it, a kernel or a compiler, waits until that is paid.
+//! A compiler is charged like a kernel of a software GPU: its CPU time, divided by the number of CPUs, is usage of the first
+//! device. It goes into debt while it runs, and the next kernel or compiler waits until the debt is paid.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use limits::{Gate, LimitConfig, Seat};
 
-/// The device that compilers are charged to. A worker with several devices has the same limit on each.
+/// Device that compilers are charged to. A worker with several devices has the same limit on each.
 const DEVICE: u32 = 0;
-/// Compilers of one session that run at the same time at most.
+/// Limit on compilers of one session that run at the same time.
 const MOST_AT_ONCE: usize = 8;
 
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl CompileBudget {
         self.gate.pass(DEVICE, self.gate.turn());
     }
 
-    /// Charges processor time that is used from now on.
+    /// Returns a callback that charges CPU time used from now on.
     pub(crate) fn meter(&self) -> impl FnMut(Duration) + Send + 'static {
         let (budget, begun) = (self.clone(), limits::now());
         move |used: Duration| {
@@ -39,7 +39,7 @@ impl CompileBudget {
     }
 }
 
-/// Compilers of one session that may run at the same time: not more than its share of the processors could feed.
+/// Returns how many compilers of one session may run at the same time: no more than its share of the CPUs can keep busy.
 pub(crate) fn at_once(limits: Option<&LimitConfig>) -> usize {
     let share = limits.and_then(|limits| limits.compute).unwrap_or(100.0) / 100.0;
     ((processors() as f64 * share) as usize).clamp(1, MOST_AT_ONCE)
@@ -66,7 +66,7 @@ mod tests {
         let mut meter = budget.meter();
         let second = Duration::from_secs(1);
         meter(second / 2);
-        assert!(budget.gate.is_closed(DEVICE), "debt is booked while it runs");
+        assert!(budget.gate.is_closed(DEVICE), "debt is charged while it runs");
         meter(second / 2);
         assert_eq!(page.account(DEVICE).spent, second.as_nanos() as u64 / budget.processors);
     }

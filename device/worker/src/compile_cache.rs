@@ -1,7 +1,7 @@
-//! Results of run-time compilation on disk, by the hash of everything that went in.
+//! Compile cache: results of run-time compilation on disk, keyed by the hash of all inputs.
 //!
-//! Each tenant has a folder that only the worker's user can open, and only compiler services write to it, so that no tenant
-//! can read, probe or replace what another one compiled.
+//! Each tenant has a folder that only the worker's user can open, and only compiler services write to it. So no tenant can read,
+//! probe or replace what another one compiled.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,11 +16,11 @@ use wire::{Field, Reader};
 use crate::compile::{Request, Response};
 use crate::prelude;
 
-/// When the kept results of one tenant exceed this, the oldest go.
+/// Limit on the cached results of one tenant; beyond it the oldest are removed.
 const MAX_TENANT_BYTES: u64 = 256 << 20;
-/// When those of all tenants exceed this, the oldest of all go.
+/// Limit on the cached results of all tenants; beyond it the oldest of all are removed.
 const MAX_BYTES: u64 = 1 << 30;
-/// Part of every hash: results of an older layout are not found.
+/// Cache format version, part of every key: results of older formats are not found.
 const VERSION: &str = "3";
 
 /// The cache of one tenant.
@@ -34,15 +34,15 @@ impl CompileCache {
         CompileCache { folder }
     }
 
-    /// The folder of one tenant below that of all.
+    /// Returns the folder of a tenant below the root folder of all tenants.
     pub(crate) fn of_tenant(all: &Path, token: Option<&[u8]>) -> PathBuf {
         all.join(crate::store::tenant("remora 2026 tenant of a compile cache", token))
     }
 
-    /// The hash of everything that can change the result.
+    /// Computes the cache key: a hash of everything that can change the result.
     pub(crate) fn key(toolchain: &Toolchain, request: &Request) -> String {
         let mut fixed = vec![VERSION.to_owned(), prelude::text()];
-        // An update of the compiler, the headers or the libraries changes these.
+        // Updating the compiler, the headers or the libraries changes these.
         for path in [&toolchain.clang, &toolchain.hip.join("include/hip"), &toolchain.device_libs] {
             let path = path.canonicalize().unwrap_or_else(|_| path.clone());
             fixed.push(path.display().to_string());
@@ -77,7 +77,7 @@ impl CompileCache {
         })
     }
 
-    /// Keeps a result. That it cannot be kept is no failure of the compilation.
+    /// Stores a result. A failure to store does not fail the compilation.
     pub(crate) fn keep(&self, key: &str, response: &Response) {
         let kept = wire::reply::Compile {
             status: 0,
@@ -89,7 +89,7 @@ impl CompileCache {
         let mut bytes = Vec::new();
         kept.put(&mut bytes);
         if let Err(error) = self.write(key, &bytes) {
-            tracing::warn!("a compiled program was not kept in {}: {error}", self.folder.display());
+            tracing::warn!("cannot store a compiled program in the cache {}: {error}", self.folder.display());
         }
     }
 
@@ -106,7 +106,7 @@ impl CompileCache {
 
 fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.flatten();
-    // A folder whose name is not one of ours may hold anything.
+    // Skips folders that do not have a tenant's name; they may hold anything.
     let is_tenant = |entry: &fs::DirEntry| {
         entry.file_type().is_ok_and(|kind| kind.is_dir())
             && entry.file_name().to_str().is_some_and(crate::store::is_tenant)
@@ -114,11 +114,11 @@ fn folders_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries.filter(is_tenant).map(|entry| entry.path()).collect())
 }
 
-/// Drops the oldest results in some folders until the rest fits.
+/// Removes the oldest results in some folders until the rest fits.
 fn prune(folders: Vec<PathBuf>, most: u64) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in folders.iter().flat_map(fs::read_dir).flatten().flatten() {
-        // Another session may have dropped it since.
+        // Another session may have removed it meanwhile.
         let Ok(data) = entry.metadata() else { continue };
         files.push((data.modified()?, data.len(), entry.path()));
     }

@@ -1,13 +1,14 @@
-//! The socket between a session's process and its compiler service: tickets and tasks one way, tickets and results the other.
+//! The socket protocol between a session's process and its compiler service: tasks in one direction, results in the other,
+//! matched by ticket number.
 //!
-//! Results come in any order. Neither side trusts the other with more memory than [`MAX_MESSAGE`].
+//! Results come in any order. Neither side allocates more than [`MAX_MESSAGE`] on behalf of the other.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use wire::{Field, Reader};
 
-/// Bytes of one task or result.
+/// Limit on one task or result, in bytes.
 pub(crate) const MAX_MESSAGE: u64 = 256 << 20;
 /// Ticket, kind, length.
 const HEADER: usize = 8 + 1 + 8;
@@ -16,14 +17,14 @@ const COMPILE: u8 = 1;
 const LINK: u8 = 2;
 const RESULT: u8 = 3;
 
-/// What the service is asked for.
+/// A task for the compiler service.
 #[derive(Debug)]
 pub(crate) enum Task {
     Compile(wire::Compile),
     Link(wire::Link),
 }
 
-/// Writes a task. `InvalidInput` if it is too large to be sent; then nothing was written.
+/// Sends a task. Fails with `InvalidInput`, having written nothing, if it is too large.
 pub(crate) fn send_task(stream: &UnixStream, ticket: u64, task: &Task) -> io::Result<()> {
     match task {
         Task::Compile(request) => send(stream, ticket, COMPILE, request),
@@ -31,7 +32,7 @@ pub(crate) fn send_task(stream: &UnixStream, ticket: u64, task: &Task) -> io::Re
     }
 }
 
-/// Waits for a task; `None` when the other side is gone.
+/// Waits for a task; returns `None` when the peer has closed the socket.
 pub(crate) fn receive_task(stream: &UnixStream) -> io::Result<Option<(u64, Task)>> {
     let Some((ticket, kind, bytes)) = receive(stream)? else { return Ok(None) };
     let task = match kind {
@@ -46,7 +47,7 @@ pub(crate) fn send_result(stream: &UnixStream, ticket: u64, result: &wire::reply
     send(stream, ticket, RESULT, result)
 }
 
-/// Waits for a result; `None` when the other side is gone.
+/// Waits for a result; returns `None` when the peer has closed the socket.
 pub(crate) fn receive_result(stream: &UnixStream) -> io::Result<Option<(u64, wire::reply::Compile)>> {
     let Some((ticket, kind, bytes)) = receive(stream)? else { return Ok(None) };
     if kind != RESULT {
@@ -58,7 +59,7 @@ pub(crate) fn receive_result(stream: &UnixStream) -> io::Result<Option<(u64, wir
 fn send(mut stream: &UnixStream, ticket: u64, kind: u8, message: &impl Field) -> io::Result<()> {
     let length = message.size() as u64;
     if length > MAX_MESSAGE {
-        let text = format!("a message of {length} bytes; {MAX_MESSAGE} are the limit");
+        let text = format!("a message of {length} bytes exceeds the limit of {MAX_MESSAGE}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let mut bytes = Vec::with_capacity(HEADER + message.size());
@@ -85,10 +86,12 @@ fn receive(mut stream: &UnixStream) -> io::Result<Option<(u64, u8, Vec<u8>)>> {
         |at: usize| header[at..at + 8].iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
     let length = number(9);
     if length > MAX_MESSAGE {
-        return Err(io::Error::other(format!("a message of {length} bytes; {MAX_MESSAGE} are the limit")));
+        return Err(io::Error::other(format!(
+            "a message of {length} bytes exceeds the limit of {MAX_MESSAGE}"
+        )));
     }
     let mut bytes = Vec::new();
-    // Grows with what comes, not with what was announced.
+    // Grows with the bytes received, not with the announced length.
     if stream.take(length).read_to_end(&mut bytes)? as u64 != length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

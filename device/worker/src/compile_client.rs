@@ -1,6 +1,7 @@
-//! The session's side of its compiler service: asks the supervisor for one when the first task comes, sends tasks, waits for results.
+//! The session's client of its compiler service: requests a service from the supervisor with the first task, sends tasks and
+//! waits for results.
 //!
-//! Starts nothing and opens nothing: the socket arrives over the control socket, so a confined process can use it.
+//! Starts and opens nothing: the service's socket arrives over the control socket, so a confined process can use it.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,13 +17,13 @@ use parking_lot::{Condvar, Mutex};
 use crate::compile_channel::{Task, receive_result, send_task};
 use crate::control::{Answer, Control};
 
-/// How long the supervisor may take to start a service.
+/// Timeout for the supervisor to start a service.
 const START: Duration = Duration::from_secs(60);
 
-/// The compiler service of this session.
+/// Client of this session's compiler service.
 #[derive(Debug, Default)]
 pub(crate) struct CompileClient {
-    /// `None` where there is nobody to ask.
+    /// `None` if there is no supervisor, as in tests.
     control: Option<Arc<Control>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -32,7 +33,7 @@ pub(crate) struct CompileClient {
 #[derive(Debug, Default)]
 struct State {
     stream: Option<Arc<UnixStream>>,
-    /// A service was asked for and has not been answered.
+    /// A service was requested and the supervisor has not replied yet.
     asked: bool,
     refused: Option<String>,
     waiting: HashMap<u64, Sender<wire::reply::Compile>>,
@@ -44,7 +45,7 @@ impl CompileClient {
         CompileClient { control: Some(control), ..CompileClient::default() }
     }
 
-    /// Has a task done. Waits for its result.
+    /// Performs a task and waits for its result.
     pub(crate) fn perform(&self, task: &Task) -> wire::reply::Compile {
         self.try_perform(task).unwrap_or_else(|error| wire::reply::Compile {
             status: HIPRTC_ERROR_INTERNAL_ERROR.0 as i32,
@@ -68,11 +69,11 @@ impl CompileClient {
             self.state.lock().waiting.remove(&ticket);
             return Err(error);
         }
-        // A service that ends drops every sender.
-        result.recv().map_err(|_| io::Error::other("it ended before the result was there"))
+        // When the service exits, every sender is dropped.
+        result.recv().map_err(|_| io::Error::other("it ended before it sent the result"))
     }
 
-    /// The socket to the service; asks for a service if there is none.
+    /// Returns the socket to the service; requests a service if there is none.
     fn connected(&self) -> io::Result<Arc<UnixStream>> {
         let deadline = Instant::now() + START;
         let mut state = self.state.lock();
@@ -84,22 +85,25 @@ impl CompileClient {
                 return Err(io::Error::other(text));
             }
             if !state.asked {
-                let control = self.control.as_ref().ok_or_else(|| io::Error::other("there is none"))?;
+                let control = self
+                    .control
+                    .as_ref()
+                    .ok_or_else(|| io::Error::other("there is no supervisor to start it"))?;
                 control.send(&Answer::Compiler {}, None)?;
                 state.asked = true;
             }
             if self.changed.wait_until(&mut state, deadline).timed_out() {
-                return Err(io::Error::other(format!("the supervisor started none within {START:?}")));
+                return Err(io::Error::other(format!("the supervisor did not start it within {START:?}")));
             }
         }
     }
 
-    /// The supervisor's answer: a socket, or why there is none.
+    /// Handles the supervisor's reply: a socket, or the reason why there is none.
     pub(crate) fn hear(self: &Arc<CompileClient>, refused: Option<String>, socket: Option<OwnedFd>) {
         let mut state = self.state.lock();
         state.asked = false;
         match socket {
-            None => state.refused = Some(refused.unwrap_or_else(|| "it has no socket".to_owned())),
+            None => state.refused = Some(refused.unwrap_or_else(|| "no socket was sent".to_owned())),
             Some(socket) => {
                 let stream = Arc::new(UnixStream::from(socket));
                 state.stream = Some(Arc::clone(&stream));
@@ -107,7 +111,7 @@ impl CompileClient {
                 let read = move || client.read(&stream);
                 if let Err(error) = std::thread::Builder::new().name("compiler".to_owned()).spawn(read) {
                     state.stream = None;
-                    state.refused = Some(format!("there is no thread for its results: {error}"));
+                    state.refused = Some(format!("cannot start a thread for its results: {error}"));
                 }
             }
         }
@@ -115,7 +119,7 @@ impl CompileClient {
         self.changed.notify_all();
     }
 
-    /// Hands out results until the service is gone.
+    /// Dispatches results to the waiting threads until the service has exited.
     fn read(&self, stream: &Arc<UnixStream>) {
         while let Ok(Some((ticket, result))) = receive_result(stream) {
             if let Some(sender) = self.state.lock().waiting.remove(&ticket) {
@@ -124,7 +128,7 @@ impl CompileClient {
         }
         let _ = stream.shutdown(std::net::Shutdown::Both);
         let mut state = self.state.lock();
-        // The next task asks for another service.
+        // The next task requests another service.
         state.stream = None;
         state.waiting.clear();
     }
@@ -136,7 +140,7 @@ mod tests {
     use crate::compile_channel::{receive_task, send_result};
     use crate::control::Order;
 
-    /// A supervisor that hands out sockets, and a service that answers the first task of each and is gone.
+    /// A supervisor that hands out sockets, with services that answer their first task and then exit.
     fn serve(control: &Control) {
         while let Ok(Some((Answer::Compiler {}, _))) = control.receive() {
             let (service, session) = UnixStream::pair().unwrap();
@@ -146,7 +150,7 @@ mod tests {
             let (ticket, _) = receive_task(&service).unwrap().unwrap();
             let result = wire::reply::Compile { status: 42, ..wire::reply::Compile::default() };
             send_result(&service, ticket, &result).unwrap();
-            // The second is left without an answer.
+            // The second task gets no answer.
             let _ = receive_task(&service);
         }
     }
@@ -171,7 +175,7 @@ mod tests {
         let end = || unsafe { libc::shutdown(ours.raw_fd(), libc::SHUT_RDWR) };
         assert_eq!(client.perform(&task).status, 42);
         end();
-        // The service is waiting for a task; its end of the socket closes with this.
+        // The service waits for a task; this closes its socket.
         if let Some(stream) = &client.state.lock().stream {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
@@ -182,7 +186,7 @@ mod tests {
     #[test]
     fn a_refusal_is_reported_and_does_not_last() {
         let client = Arc::new(CompileClient::default());
-        assert!(client.perform(&Task::Link(wire::Link::default())).log.contains("there is none"));
+        assert!(client.perform(&Task::Link(wire::Link::default())).log.contains("there is no supervisor"));
         client.hear(Some("no processes".to_owned()), None);
         assert!(client.perform(&Task::Link(wire::Link::default())).log.contains("no processes"));
     }

@@ -1,25 +1,25 @@
-//! Options of run-time compilation: a known list, because hiprtc's options are those of several compilers.
+//! Options of run-time compilation: an allowlist, because hiprtc's options are those of several compilers.
 //!
-//! The list does not protect files of this machine; the sandbox that the compiler runs in does. The list keeps programs from
-//! relying on options that mean nothing here, and reports a bad option as what it is.
+//! The list does not protect this machine's files; the sandbox does. It keeps programs from relying on options that have no
+//! effect here, and lets a bad option be reported as such.
 
 use std::path::{Component, Path};
 
 use crate::compile::CompileError;
 
-/// A program compiled with this macro defined uses none of HIP's headers, which take ten times as long to read as a small kernel. Other
-/// compilers of hiprtc programs see a macro that means nothing.
+/// A program compiled with this macro defined gets none of HIP's headers, which take ten times as long to parse as a small
+/// kernel. Other hiprtc implementations ignore the macro.
 const NO_HEADERS: &str = "__REMORA_NO_HEADERS__";
 
-/// The options of a request, sorted into what the compiler gets.
+/// The options of a request, sorted by what the compiler does with them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub target: String,
     pub standard: Option<String>,
     pub passed: Vec<String>,
-    /// `-fgpu-rdc`: the result is bitcode for a linker, not code.
+    /// `-fgpu-rdc`: the result is bitcode for a linker, not a code object.
     pub relocatable: bool,
-    /// The program brings everything it uses, and is spared the headers.
+    /// The program includes everything it uses itself, so HIP's headers are not included.
     pub alone: bool,
 }
 
@@ -78,7 +78,7 @@ impl Options {
                     }
                     "--fmad=true" => it.passed.push("-ffp-contract=fast".to_owned()),
                     "--fmad=false" => it.passed.push("-ffp-contract=off".to_owned()),
-                    // Meant for other compilers, or what this one does anyway.
+                    // Meant for other compilers, or the default here.
                     "-default-device"
                     | "--device-c"
                     | "-dc"
@@ -104,7 +104,8 @@ impl Options {
         Ok(it)
     }
 
-    /// Include paths name folders of the client's machine; only those among the headers sent mean something here.
+    /// Include paths name folders of the client's machine. Only relative ones are passed on: they can match headers of the
+    /// request.
     fn include(&mut self, path: &str) {
         if let Some(path) = relative(path) {
             self.passed.push(format!("-I{}", path.display()));
@@ -112,7 +113,7 @@ impl Options {
     }
 }
 
-/// Options that change code generation or diagnostics and touch no file.
+/// Whether an option only changes code generation or diagnostics and names no file.
 fn is_harmless(option: &str) -> bool {
     const PREFIXES: &[&str] = &["-D", "-U", "-O", "-W", "-f", "-m", "-g", "-pedantic", "-ansi", "-Rpass"];
     const REFUSED: &[&str] = &[
@@ -162,7 +163,7 @@ fn is_harmless(option: &str) -> bool {
         || option.starts_with("-D")
 }
 
-/// A path that stays below where it starts.
+/// Returns a path that stays below its starting folder, or `None`.
 pub(crate) fn relative(path: &str) -> Option<&Path> {
     let path = Path::new(path);
     let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

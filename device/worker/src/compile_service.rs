@@ -1,8 +1,8 @@
-//! The compiler service of one session: a process beside the session's own, because that one is confined and may start nothing.
+//! The compiler service of one session: a separate process, because the session's own is confined and cannot start processes.
 //!
-//! The supervisor starts it when the session first compiles. It takes tasks from a socket that leads to the session's process,
-//! runs compilers in sandboxes and returns results. When the session's process ends, the socket closes, and this process ends
-//! and with it every compiler it started. It trusts the session's process with nothing but the right to compile.
+//! The supervisor starts it when the session first compiles. It reads tasks from a socket to the session's process, runs
+//! compilers in sandboxes and returns results. When the session's process exits, the socket closes, and the service exits
+//! together with every compiler it started. It trusts the session's process with nothing but the right to compile.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ use crate::compile_channel::{Task, receive_task, send_result};
 use crate::config::WorkerError;
 use crate::control::{CONTROL_FD, Control, Order};
 
-/// The compiler service of a session, as the supervisor holds it. Ends when dropped.
+/// Handle of a session's compiler service in the supervisor. Kills the service when dropped.
 #[derive(Debug)]
 pub(crate) struct CompilerProcess {
     child: Child,
@@ -55,7 +55,7 @@ impl CompilerProcess {
 
 impl Drop for CompilerProcess {
     fn drop(&mut self) {
-        // Its compilers notice that it is gone, and end.
+        // Its compilers detect that it is gone, and exit.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -63,8 +63,8 @@ impl Drop for CompilerProcess {
 
 fn spawn(mut command: Command, control: &Control) -> std::io::Result<Child> {
     let fd = control.raw_fd();
-    // SAFETY: only async-signal-safe calls between fork and exec: the control socket moves to its place, the supervisor's
-    // blocked signals are unblocked, and this process ends with the thread that follows the session.
+    // SAFETY: only async-signal-safe calls between fork and exec. They move the control socket to its descriptor number, unblock
+    // the signals that the supervisor blocks, and make this process die with the thread that supervises the session.
     unsafe {
         command.pre_exec(move || {
             let placed = match fd == CONTROL_FD {
@@ -84,9 +84,10 @@ fn spawn(mut command: Command, control: &Control) -> std::io::Result<Child> {
     command.spawn()
 }
 
-/// The process of a compiler service. Returns when its session has ended.
+/// Main function of the compiler service's process. Returns when its session has ended.
 pub fn serve_compiler() -> Result<(), WorkerError> {
-    // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
+    // SAFETY: the supervisor starts this process with its end of the control socket as this descriptor; nothing else in the
+    // process uses it.
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     control.close_on_exec().map_err(failed)?;
@@ -98,12 +99,12 @@ pub fn serve_compiler() -> Result<(), WorkerError> {
         first = control.receive().map_err(failed)?;
     }
     let Some((Order::Serve { config }, Some(fd))) = first else {
-        return Err(WorkerError::Control("the first order is not to serve".to_owned()));
+        return Err(WorkerError::Control("the first order must be Serve".to_owned()));
     };
     let stream = UnixStream::from(fd);
     let compiler = Compiler::new(&config).with_budget(budget);
     Service::new(stream, compiler, compile_budget::at_once(limited.as_ref())).serve();
-    // Destructors are skipped: compilers that still run end with this process.
+    // Destructors are skipped: compilers that still run exit with this process.
     // SAFETY: ends the process.
     unsafe { libc::_exit(0) }
 }
@@ -112,7 +113,7 @@ struct Service {
     stream: UnixStream,
     compiler: Compiler,
     writing: Mutex<()>,
-    /// How many more tasks may begin.
+    /// How many more tasks may start.
     free: Mutex<usize>,
     freed: Condvar,
 }
@@ -128,8 +129,8 @@ impl Service {
         })
     }
 
-    /// Takes tasks until the session's process is gone. Tasks beyond the limit wait in the socket, but the end of the session is
-    /// noticed by the supervisor as well, which ends this process.
+    /// Handles tasks until the session's process has exited. Tasks beyond the limit wait in the socket. The end of the session
+    /// then goes unnoticed here, but the supervisor notices it too and kills this process.
     fn serve(self: Arc<Service>) {
         loop {
             let (ticket, task) = match receive_task(&self.stream) {
@@ -149,16 +150,16 @@ impl Service {
             let service = Arc::clone(&self);
             let work = move || service.work(ticket, task);
             if let Err(error) = std::thread::Builder::new().name("compile".to_owned()).spawn(work) {
-                let text = format!("the compiler service has no thread: {error}");
+                let text = format!("the compiler service cannot start a thread: {error}");
                 self.answer(ticket, finished(HIPRTC_ERROR_INTERNAL_ERROR, text));
             }
         }
     }
 
     fn work(&self, ticket: u64, task: Task) {
-        // A session that waits for ever would be worse than a lost stack.
+        // Reports a panic as a failure: otherwise the session would wait forever.
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.perform(task)));
-        let failed = || finished(HIPRTC_ERROR_INTERNAL_ERROR, "the compiler service failed".to_owned());
+        let failed = || finished(HIPRTC_ERROR_INTERNAL_ERROR, "the compiler service panicked".to_owned());
         self.answer(ticket, done.unwrap_or_else(|_| failed()));
     }
 
@@ -176,7 +177,7 @@ impl Service {
         }
     }
 
-    /// Sends a result and makes room for another task.
+    /// Sends a result and frees a slot for another task.
     fn answer(&self, ticket: u64, response: Response) {
         let result = wire::reply::Compile {
             status: response.status.0 as i32,
@@ -186,7 +187,7 @@ impl Service {
             bitcode: wire::Bytes(response.bitcode),
         };
         let writing = self.writing.lock();
-        // The session's process may be gone; the reader notices.
+        // The session's process may have exited, which the reader detects.
         let _ = send_result(&self.stream, ticket, &result);
         drop(writing);
         *self.free.lock() += 1;

@@ -1,4 +1,4 @@
-//! What a worker is told at its start, and why it may refuse to start.
+//! Configuration of a worker and of its sessions, and the errors that keep a worker from starting.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use crate::growth::LedgerConfig;
 use crate::store::UploadConfig;
 use crate::tenants::{TokenConfig, TokensError};
 
-/// One emulated GPU.
+/// Configuration of one emulated GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceConfig {
     /// `mi300x`, `mi210`, ...
     pub model: String,
-    /// Bytes of memory, if not the model's own.
+    /// Memory in bytes; `None` uses the model's size.
     pub memory: Option<u64>,
 }
 
-/// What stands behind the worker.
+/// The back end of the worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendConfig {
     /// Software GPUs on this machine's CPU.
     Emulator { devices: Vec<DeviceConfig>, observe: Option<ObserveConfig> },
-    /// AMD's own runtime; `None` searches the usual places.
+    /// AMD's HIP runtime; `None` searches the usual paths for the library.
     Hip { library: Option<PathBuf> },
 }
 
@@ -42,24 +42,24 @@ impl BackendConfig {
     }
 }
 
-/// What every session's process is told.
+/// Configuration sent to every session's process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
     pub backend: BackendConfig,
-    /// A kernel that runs longer is aborted; `None` lets it run.
+    /// Time limit for a kernel, after which it is aborted; `None` for no limit.
     pub watchdog: Option<Duration>,
-    /// How long a session is kept after its client closed the connection without saying goodbye.
+    /// Grace period of a session whose client closed the connection without a goodbye.
     pub grace_closed: Duration,
-    /// How long it is kept after the connection was lost.
+    /// Grace period of a session whose connection was lost.
     pub grace_lost: Duration,
-    /// The run-time compiler. Its cache is one folder for all tenants here; each session gets that of its tenant.
+    /// The run-time compiler. Its cache folder here is the root for all tenants; each session gets its tenant's subfolder.
     pub compiler: CompilerConfig,
-    /// Where uploads are kept for the next run; `None` keeps none.
+    /// The upload cache, kept across sessions; `None` disables it.
     pub uploads: Option<UploadConfig>,
-    /// What all sessions together may use of each device; `None` neither limits nor measures.
+    /// Limits on what all sessions together may use of each device; `None` neither limits nor measures.
     #[serde(default)]
     pub limits: Option<LimitConfig>,
-    /// Sessions' processes are not confined, for debugging.
+    /// Runs session processes without confinement, for debugging.
     #[serde(default)]
     pub unconfined: bool,
 }
@@ -71,37 +71,37 @@ impl SessionConfig {
     }
 }
 
-/// What the supervisor is told.
+/// Configuration of the supervisor.
 #[derive(Debug)]
 pub struct WorkerConfig {
     pub listen: Vec<Endpoint>,
-    /// Asked of clients; at least one is required for addresses that other machines can reach. Without any, only processes of the
-    /// worker's own user and of root are served.
+    /// Tokens that clients must prove; at least one is required for addresses that other machines can reach. Without any, only
+    /// processes of the worker's own user and of root are served.
     pub tokens: Vec<TokenConfig>,
-    /// More tokens, read at the start and again on SIGHUP.
+    /// File with more tokens, read at startup and again on SIGHUP.
     pub tokens_file: Option<PathBuf>,
-    /// Where a worker without tokens leaves one for its own user: the first of these that can be written.
+    /// Folders where a worker without tokens writes one for its own user: the first writable one is used.
     pub local_tokens: Vec<PathBuf>,
     pub tls: Option<tls::Identity>,
     pub max_sessions: usize,
-    /// A connection that has not proved itself after this long is closed.
+    /// Handshake timeout: a connection that has not authenticated by then is closed.
     pub handshake_timeout: Duration,
-    /// The program and its arguments that run a session with the control socket as descriptor 3.
+    /// Program and arguments of the executor, which gets the control socket as file descriptor 3.
     pub executor: Vec<PathBuf>,
-    /// All variables it gets: those of the worker may hold its token.
+    /// Complete environment of the executor. The worker's own is not inherited: it may hold its token.
     pub executor_environment: Vec<(OsString, OsString)>,
-    /// The same for the compiler service of a session.
+    /// Program and arguments of a session's compiler service, likewise.
     pub compiler: Vec<PathBuf>,
     pub session: SessionConfig,
     /// Print `listening on ADDRESS` to standard output.
     pub announce: bool,
-    /// The ledgers of GPUs that are shared with other workers; only with limits.
+    /// Ledgers of GPUs that are shared with other workers; requires limits.
     pub ledgers: Option<LedgerConfig>,
-    /// End after so long without a session; `None` waits for ever.
+    /// Exit after this long without a session; `None` runs until stopped.
     pub exit_when_idle: Option<Duration>,
 }
 
-/// Why a worker does not start or go on.
+/// Error that keeps a worker from starting or continuing.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
     #[error(
@@ -109,11 +109,11 @@ pub enum WorkerError {
          listen on 127.0.0.1"
     )]
     TokenRequired { endpoint: String },
-    #[error("there is no device model \"{model}\"; known are {known}")]
+    #[error("unknown device model \"{model}\"; known models: {known}")]
     UnknownModel { model: String, known: String },
-    #[error("{endpoint} asks for TLS: give --tls-cert and --tls-key, or --tls-self-signed")]
+    #[error("{endpoint} needs a TLS certificate: give --tls-cert and --tls-key, or --tls-self-signed")]
     NoCertificate { endpoint: String },
-    #[error("--admin-token-file needs a token for tenants, too: give --token-file or --tokens")]
+    #[error("--admin-token-file also needs a token for tenants: give --token-file or --tokens")]
     OnlyAdmin,
     #[error(transparent)]
     Tokens(#[from] TokensError),
@@ -123,10 +123,10 @@ pub enum WorkerError {
     Io { what: &'static str, source: std::io::Error },
     #[error(transparent)]
     Transport(#[from] TransportError),
-    #[error("the session's process was told nonsense: {0}")]
+    #[error("invalid message on the session's control socket: {0}")]
     Control(String),
     #[error(
-        "the session's process could not be confined; a worker with --unconfined-executors serves without, at its own risk"
+        "cannot confine the session's process; to run without confinement at your own risk, start the worker with --unconfined-executors"
     )]
     Unconfined(#[source] sandbox::own::OwnError),
     #[error("the device could not be opened")]

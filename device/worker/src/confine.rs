@@ -1,7 +1,8 @@
-//! Confines the process of a session before it reads anything that a client sent.
+//! Confines a session's process before it reads anything that a client sent.
 //!
-//! Hostile code in an executor is assumed. It keeps the session's own connections, memory and upload folder; files, processes, sockets
-//! and sessions of others are out of its reach. What an executor needs of the machine is opened here first, and passed on in [`Ground`].
+//! The executor is assumed to run hostile code. It keeps the session's own connections, memory and upload folder; files,
+//! processes, sockets and other sessions are out of reach. Resources of the machine that an executor needs are opened here first,
+//! and passed on in [`Ground`].
 
 mod calls;
 
@@ -19,40 +20,40 @@ use sandbox::{SESSION_USERS, own};
 use crate::config::{BackendConfig, SessionConfig, WorkerError};
 use crate::store::{self, UploadConfig};
 
-/// Threads of one session at most.
+/// Limit on the threads of one session.
 const MOST_THREADS: u64 = 1 << 14;
-/// Descriptors of one session at most.
+/// Limit on the file descriptors of one session.
 const MOST_DESCRIPTORS: u64 = 1 << 16;
 
-/// Where AMD's runtime has its libraries and data.
+/// Folders of the libraries and data of AMD's runtime.
 const HIP_LIBRARIES: &[&str] = &["/opt", "/usr", "/lib", "/lib64", "/etc/ld.so.cache"];
-/// What it reads of the machine. Landlock hides memory, environment and descriptors of the processes in /proc all the same.
+/// Folders that AMD's runtime reads. Landlock still hides the memory, environment and descriptors of other processes in /proc.
 const HIP_READ: &[&str] = &["/sys", "/proc"];
 const HIP_DEVICES: &[&str] =
     &["/dev/kfd", "/dev/dri", "/dev/shm", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
-/// `/proc/self/pagemap` of a confined process, which cannot open it.
+/// `/proc/self/pagemap`, opened before confinement, after which it cannot be opened.
 static PAGES: OnceLock<Arc<File>> = OnceLock::new();
 
-/// What a session's process has to stand on.
+/// Resources that a session's process opened before it was confined.
 #[derive(Debug, Default)]
 pub(crate) struct Ground {
     pub(crate) host: Option<Host>,
     pub(crate) observe_files: Option<Arc<ObserveFiles>>,
-    /// The upload folder, under a name that can still be opened.
+    /// The upload folder, under a path that the confined process can open.
     pub(crate) uploads: Option<UploadConfig>,
-    /// The user that the worker runs as.
+    /// User id that the worker runs as.
     pub(crate) owner: u32,
 }
 
 impl Ground {
-    /// A process without confinement.
+    /// Resources of a process without confinement.
     fn open(config: &SessionConfig, owner: u32) -> Ground {
         Ground { uploads: config.uploads.clone(), owner, ..Ground::default() }
     }
 }
 
-/// Opens what the session needs and confines this process, which has one thread.
+/// Opens what the session needs and confines this process, which must be single-threaded.
 pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
     // SAFETY: returns a number and cannot fail.
     let owner = unsafe { libc::geteuid() };
@@ -101,14 +102,14 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
             }
         }
     }
-    // Without Landlock the folder cannot be granted without granting all else.
+    // Without Landlock, access to this folder alone cannot be granted.
     if let Some(uploads) = config.uploads.as_ref().filter(|_| has_landlock) {
         match open_uploads(uploads, own_user.then_some(&mut identity)) {
             Ok(opened) => {
                 ground.uploads = Some(opened);
                 confinement.files.push((uploads.folder.clone(), Grant::Keep));
             }
-            Err(error) => tracing::warn!("uploads are not kept: {}: {error}", uploads.folder.display()),
+            Err(error) => tracing::warn!("upload cache disabled: {}: {error}", uploads.folder.display()),
         }
     }
     confinement.identity = own_user.then_some(identity);
@@ -116,11 +117,11 @@ pub(crate) fn confine(config: &SessionConfig) -> Result<Ground, WorkerError> {
     Ok(ground)
 }
 
-/// Logs what sessions of this worker will lack of their confinement, once.
+/// Logs once which parts of the confinement sessions of this worker will lack.
 pub(crate) fn announce(config: &SessionConfig) {
     if config.unconfined {
         tracing::warn!(
-            "--unconfined-executors: a client that breaks out of a session gets everything this worker's user has; only for debugging"
+            "--unconfined-executors: a client that breaks out of a session gets all rights of this worker's user; use only for debugging"
         );
         return;
     }
@@ -129,11 +130,11 @@ pub(crate) fn announce(config: &SessionConfig) {
         tracing::warn!("sessions are confined without {}", missing.join(", and without "));
     }
     if config.uploads.is_some() && !own::has_landlock() {
-        tracing::warn!("uploads are not kept: without Landlock a session's process gets no files at all");
+        tracing::warn!("upload cache disabled: without Landlock a session's process cannot access files");
     }
 }
 
-/// Tells written pages apart, as far as the kernel does.
+/// Opens a tracker of written pages, if the kernel supports it.
 pub(crate) fn open_tracker() -> Option<Tracker> {
     match PAGES.get() {
         Some(pages) => Tracker::with_pages(pages.try_clone().ok()?).ok(),
@@ -141,8 +142,8 @@ pub(crate) fn open_tracker() -> Option<Tracker> {
     }
 }
 
-/// Makes the upload folder the working directory, and adds its group to a process that gets a user of its own. The result is named
-/// relative to it: that user may not enter the folders on the way, and a process that is not dumpable cannot open `/proc/self/fd`.
+/// Makes the upload folder the working directory, and adds the folder's group to a process that gets a dedicated user. Returns a
+/// relative path: that user may not enter the parent folders, and a non-dumpable process cannot open `/proc/self/fd`.
 fn open_uploads(uploads: &UploadConfig, identity: Option<&mut Identity>) -> std::io::Result<UploadConfig> {
     let folder = match identity {
         None => store::open_folder(&uploads.folder, None)?,
@@ -152,7 +153,7 @@ fn open_uploads(uploads: &UploadConfig, identity: Option<&mut Identity>) -> std:
             store::open_folder(&uploads.folder, Some(group))?
         }
     };
-    // SAFETY: takes the number of an open descriptor and touches no memory.
+    // SAFETY: passes the number of an open descriptor and touches no memory.
     if unsafe { libc::fchdir(folder.as_raw_fd()) } < 0 {
         return Err(std::io::Error::last_os_error());
     }
@@ -166,7 +167,7 @@ fn hip_files(library: Option<&Path>) -> Vec<(PathBuf, Grant)> {
     let mut files = each(HIP_LIBRARIES, Grant::Load);
     files.extend(each(HIP_READ, Grant::Read));
     files.extend(each(HIP_DEVICES, Grant::Use));
-    // Its neighbours are the libraries it loads.
+    // Its folder also holds the libraries it loads.
     if let Some(folder) =
         library.and_then(|library| library.canonicalize().ok()?.parent().map(Path::to_owned))
     {
@@ -175,7 +176,7 @@ fn hip_files(library: Option<&Path>) -> Vec<(PathBuf, Grant)> {
     files
 }
 
-/// The groups that open AMD's devices. None if another user than root cannot open them.
+/// Returns the groups that may open AMD's devices, or `None` if only root can open them.
 fn hip_groups() -> Option<Vec<u32>> {
     let nodes = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten().map(|entry| entry.path());
     let render = nodes.filter(|path| path.to_string_lossy().contains("render"));

@@ -1,4 +1,4 @@
-//! The socket between the supervisor and a session's process: JSON datagrams, some with a connection attached.
+//! The control socket between the supervisor and a session's process: JSON datagrams, some with a file descriptor attached.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,16 +11,16 @@ use crate::config::SessionConfig;
 use crate::status::SessionReport;
 
 const MAX_DATAGRAM: usize = 64 << 10;
-/// Where a session's process finds its end.
+/// File descriptor of the session process's end.
 pub(crate) const CONTROL_FD: RawFd = 3;
 
-/// Supervisor to session.
+/// Messages from the supervisor to a session.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// Before the first order, where devices are shared: the page of limits (attached), and the session's place on it.
+    /// Sent before the first order if devices are shared: the limits page (attached) and the session's seat on it.
     Sit { limits: LimitConfig, seat: u32 },
-    /// The first order: what to be.
+    /// First order for a new session.
     Start {
         config: Box<SessionConfig>,
         session_id: u64,
@@ -28,33 +28,33 @@ pub(crate) enum Order {
         worker: String,
         has_compiler: bool,
     },
-    /// The first order otherwise: go on with the session that comes over the link (attached).
+    /// First order for a migrated session: restore the session that arrives over the link (attached).
     Resume { config: Box<SessionConfig>, worker: String, has_compiler: bool },
-    /// The session that was resumed belongs to this worker now.
+    /// This worker has accepted the resumed session.
     Adopted,
-    /// Whoever is at the other end of the link (attached) takes the session away, if its work ends in time.
+    /// Hand the session over to the peer of the link (attached), if its work finishes in time.
     Depart { patience_ms: u32 },
-    /// A connection (attached) has proved that it belongs to this session.
+    /// A connection (attached) that has authenticated for this session.
     Attach { hello: Vec<u8>, version: u16 },
-    /// A link (attached) has proved that it belongs to this session's connection.
+    /// An additional link (attached) that has authenticated for this session's connection.
     Join { place: u16 },
-    /// Answer with a report.
+    /// Requests an [`Answer::Report`].
     Report { ticket: u64 },
-    /// What the session offered can be asked for with this token.
+    /// The token with which other sessions can request the memory that this session offered.
     Offered { ticket: u64, token: [u8; 32] },
-    /// The memory (attached) that the session asked for.
+    /// The memory (attached) that the session requested.
     Granted { ticket: u64, bytes: u64 },
     /// Whether more memory of a device was granted.
     Grown { ticket: u64, granted: bool },
-    /// An offer or a question came to nothing.
+    /// An offer or a request was refused.
     Refused { ticket: u64, text: String },
-    /// The compiler service that the session asked for: its socket (attached), or why there is none.
+    /// The compiler service that the session requested: its socket (attached), or the reason why there is none.
     Compiler { refused: Option<String> },
-    /// To a compiler service: take tasks from the socket (attached).
+    /// To a compiler service: accept tasks from the socket (attached).
     Serve { config: CompilerConfig },
 }
 
-/// Session to supervisor.
+/// Messages from a session to the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -62,42 +62,42 @@ pub(crate) enum Answer {
         ticket: u64,
         report: SessionReport,
     },
-    /// A session was resumed and can be served.
+    /// A resumed session is restored and ready to be served.
     Arrived {
         session_id: u64,
         secret: [u8; 32],
         client: String,
         pid: u32,
     },
-    /// The session is elsewhere now: there, or in a file. Its process ends.
+    /// The session has moved to `endpoint`, or to a file if there is none. Its process exits.
     Left {
         endpoint: Option<String>,
     },
-    /// Memory (attached) that other sessions may have.
+    /// Offers memory (attached) to other sessions.
     Offer {
         ticket: u64,
         bytes: u64,
     },
-    /// Memory of another session is wanted.
+    /// Requests memory that another session offered.
     Ask {
         ticket: u64,
         token: [u8; 32],
     },
-    /// So many bytes more of a device are wanted than were granted.
+    /// Requests `bytes` of a device beyond what was granted.
     Grow {
         ticket: u64,
         device: u32,
         bytes: u64,
     },
-    /// An offer ends.
+    /// Withdraws an offer.
     Withdraw {
         token: [u8; 32],
     },
-    /// A compiler service is wanted.
+    /// Requests a compiler service.
     Compiler {},
 }
 
-/// One end of the socket.
+/// One end of the control socket.
 #[derive(Debug)]
 pub(crate) struct Control {
     fd: OwnedFd,
@@ -106,21 +106,21 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn pair() -> io::Result<(Control, Control)> {
         let mut fds = [0; 2];
-        // SAFETY: the array takes the two descriptors.
+        // SAFETY: the array has room for the two descriptors.
         let failed = unsafe {
             libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())
         };
         if failed != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: both were just created and belong to nobody else.
+        // SAFETY: both were just created and have no other owner.
         Ok(unsafe { (Control::from_raw(fds[0]), Control::from_raw(fds[1])) })
     }
 
     /// # Safety
-    /// `fd` must be an open socket that nobody else owns.
+    /// `fd` must be an open socket that nothing else owns.
     pub(crate) unsafe fn from_raw(fd: RawFd) -> Control {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller guarantees ownership.
         Control { fd: unsafe { OwnedFd::from_raw_fd(fd) } }
     }
 
@@ -128,7 +128,7 @@ impl Control {
         self.fd.as_raw_fd()
     }
 
-    /// Keeps programs that this process starts from inheriting the socket.
+    /// Sets close-on-exec, so that programs started by this process do not inherit the socket.
     pub(crate) fn close_on_exec(&self) -> io::Result<()> {
         // SAFETY: changes a flag of an open descriptor.
         match unsafe { libc::fcntl(self.raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } {
@@ -137,7 +137,7 @@ impl Control {
         }
     }
 
-    /// Sends one message, with a descriptor if there is one.
+    /// Sends one message, with an optional file descriptor attached.
     pub(crate) fn send(&self, message: &impl Serialize, attached: Option<RawFd>) -> io::Result<()> {
         let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
         let mut iov =
@@ -165,7 +165,7 @@ impl Control {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits for one message; `None` when the other end is gone.
+    /// Waits for one message; returns `None` when the peer has closed its end.
     pub(crate) fn receive<T: for<'de> Deserialize<'de>>(&self) -> io::Result<Option<(T, Option<OwnedFd>)>> {
         let mut bytes = vec![0u8; MAX_DATAGRAM];
         let mut iov =
@@ -197,8 +197,8 @@ impl Control {
             let mut entry = libc::CMSG_FIRSTHDR(&header);
             while !entry.is_null() {
                 if (*entry).cmsg_level == libc::SOL_SOCKET && (*entry).cmsg_type == libc::SCM_RIGHTS {
-                    // All of them belong to this process now. One is expected; a hostile session that sends more must not use up
-                    // the supervisor's descriptors, so the others are closed.
+                    // All received descriptors belong to this process now. One is expected. The others are closed, so that a
+                    // hostile session cannot exhaust the supervisor's descriptors.
                     let bytes = (*entry).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
                     let descriptors = libc::CMSG_DATA(entry).cast::<RawFd>();
                     for at in 0..bytes / size_of::<RawFd>() {

@@ -1,7 +1,8 @@
-//! A session leaves its process: stopped between two requests, with no work left and every answer given, and written out.
+//! Migration, sending side: stops a session between two requests, waits until its work is done and every reply is sent, and
+//! writes it out.
 //!
-//! Nothing is written before all of that holds. What cannot be carried is refused with the reason, and the session goes on as if
-//! nobody had asked: its client has lost a connection, which it replaces.
+//! Nothing is written before that. State that cannot be migrated is refused with the reason, and the session continues: its
+//! client has only lost a connection, and reconnects.
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
@@ -19,43 +20,43 @@ use crate::manifest::{self, Manifest};
 use crate::pieces::PieceWriter;
 use crate::snapshot::{Kind, MEMORY_BYTES, SnapshotError, Writer};
 
-/// How often a session that does not rest yet is looked at.
+/// Poll interval while waiting for the session to become idle.
 const LOOK: Duration = Duration::from_millis(2);
-/// Who takes a session has this long for each piece.
+/// Write timeout for each piece.
 const PIECE_PATIENCE: Duration = Duration::from_secs(60);
-/// And this long to say what becomes of it, which may mean to put it in place elsewhere.
+/// Timeout for the decision of the receiver, who may first restore the session elsewhere.
 const DECISION_PATIENCE: Duration = Duration::from_secs(600);
-/// Code objects that the client may ask for by their hashes, because it was told that the worker has them.
+/// Limit on code objects that are migrated only because the client was told that the worker has them: it may refer to them by hash.
 const TOLD_IMAGES_BYTES: u64 = 256 << 20;
 const PAGE: usize = 4096;
 
-/// Somebody wants the session.
+/// A request to hand the session over.
 pub(crate) struct Departure {
     pub(crate) link: Link,
     pub(crate) deadline: Instant,
 }
 
-/// Why the session stays.
+/// Reason why the session stays.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stay {
     #[error("{0}")]
     Refused(String),
-    /// A stream waits for the program, which has to be let go on.
+    /// A stream waits for the program, which must be allowed to continue first.
     #[error("a stream waits for the program: for a host function to return, or for a value in memory")]
     WaitsForProgram,
-    #[error("its work did not end in time{0}")]
+    #[error("its work did not finish in time{0}")]
     TooLong(&'static str),
-    #[error("what it has cannot be carried")]
+    #[error("its state cannot be migrated")]
     Device(#[from] DeviceError),
-    #[error("it could not be written")]
+    #[error("the snapshot could not be written")]
     Write(#[from] SnapshotError),
-    #[error("it could not be handed over")]
+    #[error("the session could not be handed over")]
     Link(#[from] TransportError),
-    #[error("it was decided that it goes on here")]
+    #[error("the requester decided that the session stays")]
     Decided,
 }
 
-/// A session as it stands between two requests.
+/// A session stopped between two requests.
 pub(crate) struct Leaving<'a> {
     pub(crate) device: &'a dyn Device,
     pub(crate) dispatcher: &'a Dispatcher,
@@ -65,14 +66,14 @@ pub(crate) struct Leaving<'a> {
     pub(crate) client: &'a str,
     pub(crate) pid: u32,
     pub(crate) worker: &'a str,
-    /// Requests that have arrived.
+    /// Number of requests that have arrived.
     pub(crate) received: u64,
-    /// Its client may move bytes to and from device memory by itself, at any time.
+    /// Whether its client accesses device memory directly, at any time.
     pub(crate) is_reached_into: bool,
 }
 
 impl Leaving<'_> {
-    /// Hands the session over. `Ok` says where it is to be found from now on, if that is known: the session must end here.
+    /// Hands the session over. `Ok` means that the session must end here, and holds its new endpoint if that is known.
     pub(crate) fn leave(&self, departure: &Departure) -> Result<Option<String>, Stay> {
         let link = &departure.link;
         self.rest(departure.deadline)?;
@@ -90,10 +91,10 @@ impl Leaving<'_> {
         }
     }
 
-    /// Waits until no work is left and every answer is given.
+    /// Waits until no work is left and every reply is sent.
     fn rest(&self, deadline: Instant) -> Result<(), Stay> {
         if self.is_reached_into {
-            let text = "its client is on this machine and copies to and from device memory by itself";
+            let text = "its client is on this machine and accesses device memory directly";
             return Err(Stay::Refused(text.to_owned()));
         }
         if self.exchange.is_used() {
@@ -109,18 +110,18 @@ impl Leaving<'_> {
             }
             if Instant::now() >= deadline {
                 return Err(Stay::TooLong(match idle {
-                    true => ": a compilation still runs",
-                    false => ": a kernel still runs",
+                    true => ": a compilation is still running",
+                    false => ": a kernel is still running",
                 }));
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    /// Writes everything. The session rests.
+    /// Writes the snapshot. The session must be idle.
     pub(crate) fn write(&self, to: impl Write) -> Result<(), Stay> {
         let outbox = &self.dispatcher.outbox;
-        // Both sides hold the same in mirrors from here on, so that no twin has to be carried.
+        // Synchronizes mirrors, so that both sides hold the same bytes and no twin has to be carried.
         outbox.mirrors().worked();
         outbox.tell_changes();
         let mut inventory = self.device.capture()?;
@@ -135,7 +136,7 @@ impl Leaving<'_> {
             graphs += 1;
             Ok::<(), SnapshotError>(())
         })?;
-        // Those of modules first, since modules know them by their places.
+        // Modules' images come first, since modules refer to them by index.
         let mut images: Vec<Arc<[u8]>> = inventory.images.drain(..).collect();
         let hash = |image: &Arc<[u8]>| *blake3::hash(image).as_bytes();
         let mut known: HashSet<[u8; 32]> = images.iter().map(hash).collect();
@@ -185,7 +186,7 @@ impl Leaving<'_> {
     }
 }
 
-/// Writes what is not zero, page by page.
+/// Writes memory without its all-zero pages.
 fn write_memory(
     file: &mut Writer<impl Write>,
     holding: Holding,

@@ -1,7 +1,7 @@
-//! One request after another: operation to device call, result to reply.
+//! Request dispatch: decodes each operation, calls the device and sends the reply.
 //!
-//! Runs on the thread that reads the connection, so nothing here waits for device work: what takes time is queued, and the
-//! thread that completes it answers.
+//! Runs on the thread that reads the connection, so nothing here waits for device work: slow operations are queued, and the
+//! thread that completes them replies.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,24 +25,24 @@ use crate::region;
 use crate::store::Store;
 use crate::watches::Watches;
 
-/// No kernel has more arguments than this.
+/// Limit on the kernel arguments of one launch; no kernel has more.
 const MAX_ARGUMENTS_BYTES: u64 = 64 << 10;
-/// Clients send changes of mirrors in pieces far smaller than this.
+/// Limit on one MirrorWrite; clients send far smaller pieces.
 const MAX_CHANGES_BYTES: u64 = 4 << 20;
-/// Compilations of one session that run or wait at the same time; more are refused.
+/// Limit on compilations of one session that run or wait at the same time; more are refused.
 const MAX_COMPILATIONS: usize = 64;
-/// Host memory that a compilation is counted as: what clang takes for a program of middling size.
+/// Host memory charged for one compilation: what clang takes for a program of average size.
 const COMPILER_BYTES: u64 = 128 << 20;
 
-/// Whether the session goes on.
+/// Whether the session continues after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     GoOn,
-    /// The client has said goodbye and been answered, or will be when its work is done.
+    /// The client has said goodbye. Its reply is sent, or will be when its work has finished.
     End,
 }
 
-/// The operations of a session.
+/// Executes the operations of one session.
 pub(crate) struct Dispatcher {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) outbox: Arc<Outbox>,
@@ -54,14 +54,14 @@ pub(crate) struct Dispatcher {
     pub(crate) images: HashMap<[u8; 32], Arc<[u8]>>,
     pub(crate) images_bytes: u64,
     pub(crate) image_charges: Vec<HostCharge>,
-    /// What the client makes this process use is counted here.
+    /// Host memory charged for what the client makes this process allocate.
     pub(crate) host: Arc<HostMemory>,
     pub(crate) graphs: Graphs,
     farewell: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Dispatcher {
-    /// `farewell` is called when a goodbye has been answered.
+    /// `farewell` is called once a goodbye has been answered.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         outbox: Arc<Outbox>,
@@ -89,20 +89,20 @@ impl Dispatcher {
         }
     }
 
-    /// Counts what the client makes this process use against the worker's host memory.
+    /// Charges memory that this process allocates for the client to the worker's host memory.
     pub(crate) fn count_against(&mut self, host: Arc<HostMemory>) {
         self.outbox.mirrors().count_against(&host);
         self.graphs.count_against(&host);
         self.host = host;
     }
 
-    /// Whether every request was answered and everything was told. Says nothing of work.
+    /// Whether every reply and every completion notification has been sent. Device work may still be running.
     pub(crate) fn is_quiet(&self) -> bool {
         self.outbox.owes_nothing() && self.watches.are_told()
     }
 
-    /// Handles one request whose header was read; its payload is still in the inbox. `counted` is called once the last
-    /// byte of the payload has been read.
+    /// Handles one request whose header has been read; its payload is still in the inbox. Calls `counted` once the last byte of
+    /// the payload has been read.
     pub(crate) fn request(
         &mut self,
         number: u64,
@@ -140,19 +140,21 @@ impl Dispatcher {
             Opcode::Launch if header.payload_len > MAX_ARGUMENTS_BYTES => {
                 inbox.skip(header.payload_len)?;
                 counted();
-                let text = format!("{} bytes of kernel arguments", header.payload_len);
+                let text = format!("{} bytes of kernel arguments exceed the limit", header.payload_len);
                 self.outbox.fail(header, &DeviceError::invalid_value(text));
             }
             Opcode::AddGraphNodes | Opcode::UpdateGraphNodes if header.payload_len > MAX_GRAPH_PIECE => {
                 inbox.skip(header.payload_len)?;
                 counted();
-                let text = format!("{} bytes of a graph in one piece", header.payload_len);
+                let text =
+                    format!("{} bytes of graph nodes in one request exceed the limit", header.payload_len);
                 self.outbox.fail(header, &DeviceError::invalid_value(text));
             }
             Opcode::MirrorWrite if header.payload_len > MAX_CHANGES_BYTES => {
                 inbox.skip(header.payload_len)?;
                 counted();
-                let text = format!("{} bytes of changes at once", header.payload_len);
+                let text =
+                    format!("{} bytes of mirror changes in one request exceed the limit", header.payload_len);
                 self.outbox.fail(header, &DeviceError::invalid_value(text));
             }
             _ if header.payload_len as usize <= BUFFER_BYTES => {
@@ -176,7 +178,7 @@ impl Dispatcher {
         Ok(Next::GoOn)
     }
 
-    /// Operations without bulk.
+    /// Executes operations whose whole payload is in memory.
     fn small(&mut self, opcode: Opcode, header: &Header, payload: &[u8]) -> Next {
         let device = &*self.device;
         match opcode {
@@ -198,7 +200,7 @@ impl Dispatcher {
                     0 => MemoryKind::Device,
                     1 => MemoryKind::Managed,
                     2 => MemoryKind::PinnedHost,
-                    kind => return Err(DeviceError::invalid_value(format!("memory of kind {kind}"))),
+                    kind => return Err(DeviceError::invalid_value(format!("unknown memory kind {kind}"))),
                 };
                 device.map(it.device, kind, it.address, it.bytes)?;
                 if kind != MemoryKind::Device {
@@ -224,7 +226,10 @@ impl Dispatcher {
             }),
             Opcode::Read => self.queued::<wire::Read>(header, payload, |it, _| {
                 if it.bytes > MAX_BODY_BYTES {
-                    return Err(DeviceError::invalid_value(format!("a read of {} bytes", it.bytes)));
+                    return Err(DeviceError::invalid_value(format!(
+                        "a read of {} bytes is too large",
+                        it.bytes
+                    )));
                 }
                 let (outbox, header, watches) =
                     (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
@@ -244,7 +249,7 @@ impl Dispatcher {
             Opcode::ReadRect => self.queued::<wire::ReadRect>(header, payload, |it, _| {
                 let bytes = it.width.checked_mul(it.height).filter(|bytes| *bytes <= MAX_BODY_BYTES);
                 if bytes.is_none() {
-                    let text = format!("a read of {} rows of {} bytes", it.height, it.width);
+                    let text = format!("a read of {} rows of {} bytes is too large", it.height, it.width);
                     return Err(DeviceError::invalid_value(text));
                 }
                 let (source, pitch, width, height) = (it.source, it.pitch, it.width, it.height);
@@ -254,7 +259,7 @@ impl Dispatcher {
             Opcode::ReadBox => self.queued::<wire::ReadBox>(header, payload, |it, _| {
                 let (from, extent) = region::source(&it);
                 if extent.volume().is_none_or(|bytes| bytes > MAX_BODY_BYTES) {
-                    return Err(DeviceError::invalid_value(format!("a read of {extent:?}")));
+                    return Err(DeviceError::invalid_value(format!("a read of {extent:?} is too large")));
                 }
                 Ok((it.stream, Command::ReadBox { from, extent, sink: self.reply_sink(header) }))
             }),
@@ -302,7 +307,7 @@ impl Dispatcher {
                 self.queued::<wire::FillBox>(header, payload, |it, _| Ok((it.stream, region::fill(&it))))
             }
             Opcode::WaitValue => self.now::<wire::WaitValue>(header, payload, |it, _| {
-                // Answered at once even as a call: what ends the wait may be the client's next request.
+                // Answered at once even as a call: the client's next request may be what ends the wait.
                 device.enqueue(it.stream, tag(header), Command::WaitValue(region::wait(&it)?))?;
                 Ok(Default::default())
             }),
@@ -361,8 +366,8 @@ impl Dispatcher {
                 device.destroy_event(it.event)?;
                 Ok(Default::default())
             }),
-            // Answered at once even when asked for as calls: they take no time in their own right, and a program may
-            // record or wait long before the stream gets there.
+            // Answered at once even as calls: they take no time themselves, and a program may record or wait long before the
+            // stream gets there.
             Opcode::RecordEvent => self.now::<wire::RecordEvent>(header, payload, |it, _| {
                 device.enqueue(it.stream, tag(header), Command::RecordEvent(it.event))?;
                 Ok(Default::default())
@@ -376,7 +381,7 @@ impl Dispatcher {
             }),
             Opcode::Reach => self.queued::<wire::Reach>(header, payload, |it, _| {
                 device.check(it.address, it.bytes)?;
-                // Nothing in itself, but it stands in line as a copy would.
+                // An empty copy: it only takes its turn in the stream, as a real copy would.
                 let (destination, source) = (it.address, it.address);
                 Ok((it.stream, Command::Copy { destination, source, bytes: 0 }))
             }),
@@ -479,14 +484,14 @@ impl Dispatcher {
             | Opcode::DestroyGraph
             | Opcode::LaunchGraph => self.graph(opcode, header, payload),
             other => {
-                let text = format!("{} is not a request of a session", other.name());
+                let text = format!("{} is not a request that a session handles", other.name());
                 self.outbox.fail(header, &DeviceError::not_supported(text));
             }
         }
         Next::GoOn
     }
 
-    /// Graphs. A launch is answered once it is queued, even as a call: it may wait for the program itself.
+    /// Executes graph operations. A launch is answered once it is queued, even as a call: it may wait for the program itself.
     fn graph(&mut self, opcode: Opcode, header: &Header, payload: &[u8]) {
         let (device, outbox, watches, graphs) =
             (&*self.device, &self.outbox, &self.watches, &mut self.graphs);
@@ -514,7 +519,7 @@ impl Dispatcher {
         }
     }
 
-    /// An operation whose answer is known at once.
+    /// Executes an operation whose result is available immediately.
     pub(crate) fn now<O: Operation>(
         &self,
         header: &Header,
@@ -524,7 +529,7 @@ impl Dispatcher {
         now(&self.outbox, &self.watches, header, payload, act);
     }
 
-    /// An operation that waits for work.
+    /// Executes an operation that waits for device work.
     fn wait<O: Operation>(&self, header: &Header, payload: &[u8], scope: impl FnOnce(O) -> Scope) {
         match decode::<O>(payload) {
             Ok((fields, _)) => self.device.synchronize(scope(fields), self.completion::<O>(header)),
@@ -532,7 +537,7 @@ impl Dispatcher {
         }
     }
 
-    /// An operation that queues work. As a call it is answered when the work has ended, by the sink if it is a read.
+    /// Executes an operation that queues work. As a call it is answered when the work has ended; a read is answered by its sink.
     fn queued<O: Operation>(
         &self,
         header: &Header,
@@ -546,7 +551,7 @@ impl Dispatcher {
     }
 
     pub(crate) fn enqueue<O: Operation>(&self, header: &Header, stream: StreamId, command: Command) {
-        // The sink of a Read answers; a ReadLater that is a call is answered when its snapshot has been taken.
+        // The sink of a Read sends the reply. A ReadLater that is a call is answered when its snapshot has been taken.
         let answers = matches!(O::OPCODE, Opcode::Read | Opcode::ReadRect | Opcode::ReadBox);
         let reads =
             matches!(command, Command::Read { .. } | Command::ReadRect { .. } | Command::ReadBox { .. });
@@ -572,7 +577,7 @@ impl Dispatcher {
         })
     }
 
-    /// Whether work has ended; if it has, the client gets what it changed before it gets to know.
+    /// Whether work has ended. If it has, sends the client the memory it changed before the reply reports completion.
     fn is_done(&self, scope: Scope) -> Result<bool, DeviceError> {
         let done = self.device.query(scope)?;
         if done {
@@ -581,16 +586,15 @@ impl Dispatcher {
         Ok(done)
     }
 
-    /// Memory that was just mapped is the client's as well.
+    /// Registers newly mapped memory as mirrored on the client. Unmaps it if that fails.
     fn mirror(&self, owner: Option<u32>, address: u64, bytes: u64) -> Result<(), DeviceError> {
         let shared = self.outbox.mirrors().insert(&*self.device, owner, address, bytes);
         shared.inspect_err(|_| {
-            // What was just mapped can be unmapped.
             let _ = self.device.unmap(address);
         })
     }
 
-    /// Answers with the bytes of a read.
+    /// Returns a sink that replies with the bytes of a read.
     fn reply_sink(&self, header: &Header) -> ReadSink {
         let (outbox, header, watches) = (Arc::clone(&self.outbox), *header, Arc::clone(&self.watches));
         Box::new(move |result| {
@@ -605,7 +609,7 @@ impl Dispatcher {
         })
     }
 
-    /// Compiles on a thread of its own, so that no other call is held up.
+    /// Compiles on a separate thread, so that no other call is blocked.
     fn compile(&self, header: &Header, payload: &[u8]) {
         let request = match decode::<wire::Compile>(payload) {
             Ok((request, _)) => request,
@@ -614,7 +618,7 @@ impl Dispatcher {
         self.on_compiler::<wire::Compile>(header, Task::Compile(request), |result| result);
     }
 
-    /// Links in the same way.
+    /// Links on a separate thread, like [`Self::compile`].
     fn link(&self, header: &Header, payload: &[u8]) {
         let request = match decode::<wire::Link>(payload) {
             Ok((request, _)) => request,
@@ -627,7 +631,7 @@ impl Dispatcher {
         });
     }
 
-    /// Answers with what the session's compiler service makes of a task, if not too many wait for it.
+    /// Sends a task to the session's compiler service and replies with the result. Refuses the task if too many are pending.
     fn on_compiler<O: Operation>(
         &self,
         header: &Header,
@@ -636,7 +640,7 @@ impl Dispatcher {
     ) {
         if self.compilations.fetch_add(1, Ordering::Relaxed) >= MAX_COMPILATIONS {
             self.compilations.fetch_sub(1, Ordering::Relaxed);
-            let text = format!("{MAX_COMPILATIONS} compilations are running already");
+            let text = format!("{MAX_COMPILATIONS} compilations are already running or waiting");
             return self.outbox.fail(header, &DeviceError::new(hipErrorOutOfMemory, text));
         }
         let charge = match self.count_host(COMPILER_BYTES) {
@@ -662,7 +666,7 @@ impl Dispatcher {
     }
 }
 
-/// Tells the client what happens on the device's threads. Holds the outbox weakly, since that holds the device.
+/// Forwards events from the device's threads to the client. Holds the outbox weakly, because the outbox holds the device.
 struct Voice {
     outbox: Weak<Outbox>,
     watches: Weak<Watches>,
@@ -682,7 +686,7 @@ impl Notifier for Voice {
         }
         let status = status.err().map_or(0, |error| error.code.0 as i32);
         if let Some(outbox) = self.outbox.upgrade() {
-            // The function may look at what the work before it did.
+            // The host function may read memory that earlier work changed.
             outbox.tell_changes();
             outbox.push(&wire::Callback { token, status }, &[]);
         }
@@ -733,7 +737,7 @@ fn now<O: Operation>(
     outbox.finish::<O>(header, result);
 }
 
-/// Sends a snapshot in pieces; an empty one as one empty piece.
+/// Sends a snapshot in pieces. An empty one is sent as one empty piece.
 pub(crate) fn deliver(outbox: &Outbox, token: u64, bytes: &[u8]) {
     let mut offset = 0;
     loop {
@@ -746,7 +750,7 @@ pub(crate) fn deliver(outbox: &Outbox, token: u64, bytes: &[u8]) {
     }
 }
 
-/// Who to blame later: the request and the HIP function behind it.
+/// Tag for late errors: the request and the HIP function that caused it.
 pub(crate) fn tag(header: &Header) -> Tag {
     u64::from(header.request_id) | u64::from(header.function) << 32
 }

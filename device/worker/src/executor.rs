@@ -1,7 +1,7 @@
-//! The process of one session: opens the device, serves the client's connections one after another, and ends.
+//! The executor: the process of one session. Opens the device, serves the client's connections one after another, and exits.
 //!
-//! The main thread reads requests. A control thread hears the supervisor, a housekeeper acknowledges and measures. Whatever
-//! ends the session ends the process, and with it everything the session had.
+//! The main thread reads requests. A control thread receives orders from the supervisor, a housekeeping thread sends
+//! acknowledgements and measures load. Whatever ends the session ends the process, and the kernel frees all its resources.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -35,31 +35,32 @@ use crate::status::SessionReport;
 use crate::store::Store;
 use crate::supervisor::line;
 
-/// How often the housekeeper looks around.
+/// Period of the housekeeping thread.
 const TICK: Duration = Duration::from_millis(50);
-/// Ticks between two measurements of the load.
+/// Ticks between two load measurements.
 const LOAD_TICKS: u32 = 20;
-/// Ticks between two beats of a worker that is busy with one frame of its client.
+/// Ticks between two heartbeats while the worker is busy with one frame.
 const BEAT_TICKS: u32 = 3;
-/// How long a log that is not read may hold up the end of a session.
+/// Timeout for the last log line when a session ends: a log pipe that nobody reads must not block the exit.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long the end of a session may take to write what was uploaded.
+/// Timeout for writing pending uploads to the store when a session ends.
 const LAST_UPLOADS: Duration = Duration::from_secs(10);
-/// A session that comes over a link may take this long from piece to piece, and one that is refused as long to end.
+/// Read timeout between two pieces of a migrating session, and how long a refused one is drained.
 const PIECES_PATIENCE: Duration = Duration::from_secs(60);
 const LAST_PIECES: Duration = Duration::from_secs(10);
-/// A program that must do something before its session can be taken away gets this long at a time.
+/// How long a program that must run before its session can migrate gets between two attempts.
 const PROGRAMS_TURN: Duration = Duration::from_millis(100);
-/// After a goodbye the client gets this long for its queued work.
+/// Time limit for the queued work of a client that has said goodbye.
 const FAREWELL: Duration = Duration::from_secs(30);
 
-/// Serves one session over the control socket inherited as descriptor 3. Returns only if the session cannot begin.
+/// Serves one session over the control socket inherited as file descriptor 3. Returns only if the session cannot start.
 pub fn execute() -> Result<(), WorkerError> {
-    // SAFETY: the supervisor starts this process with its end of the control socket there; nobody else uses it.
+    // SAFETY: the supervisor starts this process with its end of the control socket as this descriptor; nothing else in the
+    // process uses it.
     let control = unsafe { Control::from_raw(CONTROL_FD) };
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     control.close_on_exec().map_err(failed)?;
-    // Before anything confines this process, which may not look at the machine then.
+    // Caches the value before confinement, after which the process cannot read it from the system.
     limits::machine_memory();
     let mut first = control.receive().map_err(failed)?;
     let mut seat = None;
@@ -78,7 +79,7 @@ pub fn execute() -> Result<(), WorkerError> {
         Some((Order::Resume { config, worker, has_compiler }, Some(fd))) => {
             resume(control, &config, (worker, has_compiler), &Link::from_fd(fd), seat, growth)
         }
-        _ => Err(WorkerError::Control("the first order is not a start".to_owned())),
+        _ => Err(WorkerError::Control("the first order must be Start or Resume".to_owned())),
     }
 }
 
@@ -91,7 +92,7 @@ fn begin(
 ) -> Result<(), WorkerError> {
     let failed = |source| WorkerError::Io { what: "the control socket failed", source };
     let Some((Order::Attach { hello, version }, Some(fd))) = control.receive().map_err(failed)? else {
-        return Err(WorkerError::Control("the second order is not a connection".to_owned()));
+        return Err(WorkerError::Control("the second order must be Attach with a connection".to_owned()));
     };
     let link = Link::from_fd(fd);
     let refuse = |text: String| {
@@ -115,7 +116,7 @@ fn begin(
     shared.serve(config, dispatcher, ReceiveCounter::new(), Duration::ZERO)
 }
 
-/// Goes on with a session that comes over a link, once all of it is in place.
+/// Continues a session that arrives over a link, once all of its state is restored.
 fn resume(
     control: Control,
     config: &SessionConfig,
@@ -125,9 +126,9 @@ fn resume(
     growth: Arc<Growth>,
 ) -> Result<(), WorkerError> {
     let refuse = |text: String| {
-        tracing::warn!("a session is not resumed: {text}");
+        tracing::warn!("session not resumed: {text}");
         let _ = greet::send(link, &RejectCode::Failed.reject(text.clone()));
-        // What is still on its way has to be taken, or the reason may be lost with it.
+        // Drains what the sender is still writing: closing with unread bytes resets the connection, and the reason could be lost.
         let _ = link.set_read_timeout(Some(LAST_PIECES));
         let deadline = Instant::now() + LAST_PIECES;
         let mut rest = vec![0; 64 << 10];
@@ -168,13 +169,13 @@ fn resume(
     match shared.verdicts.1.lock().recv() {
         Ok(Ok(())) => {}
         Ok(Err(text)) => return refuse(text),
-        Err(_) => return refuse("the worker ends".to_owned()),
+        Err(_) => return refuse("the worker is shutting down".to_owned()),
     }
     let _ = greet::send(link, &wire::Done { session: session_id });
     shared.serve(config, dispatcher, ReceiveCounter::resumed(manifest.received), config.grace_lost)
 }
 
-/// Who a session is.
+/// Identity of a session and the resources its process was started with.
 struct Identity {
     session_id: u64,
     secret: [u8; 32],
@@ -185,7 +186,7 @@ struct Identity {
     growth: Arc<Growth>,
 }
 
-/// Everything that serves a session, and its threads but this one, which will read.
+/// Builds the state shared by the session's threads and starts all threads except the reader, which is the calling thread.
 fn equip(
     control: Arc<Control>,
     config: &SessionConfig,
@@ -199,7 +200,7 @@ fn equip(
     let compiler = Arc::new(CompileClient::new(Arc::clone(&control)));
     let store = ground.uploads.as_ref().and_then(|uploads| {
         let opened = Store::open(uploads);
-        opened.inspect_err(|error| tracing::warn!("uploads are not kept: {error}")).ok()
+        opened.inspect_err(|error| tracing::warn!("upload cache disabled: {error}")).ok()
     });
     let observed = matches!(&config.backend, BackendConfig::Emulator { observe: Some(_), .. });
     let exchange = Arc::new(Exchange::new(Some(Arc::clone(&control))));
@@ -286,14 +287,14 @@ pub(crate) fn open_device(
     })
 }
 
-/// A connection that belongs to this session.
+/// A client connection of this session.
 struct Attachment {
     link: Link,
     hello: Hello,
     version: u16,
 }
 
-/// What the main thread is to see to next. A departure comes before any connection.
+/// Next work for the main thread. A departure takes precedence over a connection.
 #[derive(Default)]
 struct Door {
     attachment: Option<Attachment>,
@@ -317,14 +318,15 @@ type Verdict = Result<(), String>;
 struct Shared {
     exchange: Arc<Exchange>,
     store: Option<Arc<Store>>,
-    /// Whether other sessions may take what this one has not taken yet.
+    /// Whether sessions share a memory limit, so that another one may take memory this one has not allocated yet.
     shares_memory: bool,
-    /// The user that the worker runs as.
+    /// User id that the worker runs as.
     owner: u32,
-    /// Whether host memory may be refused that the machine has.
+    /// Whether an operator limit may refuse host memory that the machine has.
     limits_host: bool,
     growth: Arc<Growth>,
-    /// Whether device memory is memory of this process, and nobody needs to know who writes it.
+    /// Whether device memory is memory of this process and may be written directly by the client (no observer has to see the
+    /// writes).
     is_reachable: bool,
     device: Arc<dyn Device>,
     outbox: Arc<Outbox>,
@@ -338,21 +340,21 @@ struct Shared {
     door: Mutex<Door>,
     /// The connection that requests are read from.
     reading: Mutex<Option<Link>>,
-    /// What the main thread does with it.
+    /// Activity of the main thread on that connection.
     activity: Arc<Activity>,
-    /// The client takes beats for signs of life.
+    /// Whether the client counts heartbeats as signs of life.
     wants_beats: AtomicBool,
     control: Arc<Control>,
-    /// The session began in another process.
+    /// Whether the session began in another process and was resumed here.
     resumed: bool,
-    /// The program and its process, as it last said.
+    /// Program name and process id, from the client's latest Hello.
     client: Mutex<(String, u32)>,
-    /// The client was told that it may reach into device memory.
+    /// Whether the client was told that it may access device memory directly.
     is_reached_into: AtomicBool,
     departing: AtomicBool,
-    /// Whether the worker takes a session that was resumed.
+    /// The supervisor's decision whether to accept a resumed session.
     verdicts: (Mutex<mpsc::Sender<Verdict>>, Mutex<mpsc::Receiver<Verdict>>),
-    /// Links that have joined the connection and are not used yet, by their places.
+    /// Links that have joined the connection and are not used yet, by index.
     strands: Mutex<BTreeMap<u16, Link>>,
     arrived: Condvar,
     ending: AtomicBool,
@@ -363,7 +365,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The main thread: one connection after another until the session ends.
+    /// The main thread: serves one connection after another until the session ends.
     fn serve(
         self: &Arc<Shared>,
         config: &SessionConfig,
@@ -376,18 +378,18 @@ impl Shared {
                 Some(Visit::Attachment(attachment)) => attachment,
                 Some(Visit::Departure(departure)) => {
                     self.depart(departure, &dispatcher, counter.received());
-                    // It was cut off by us, so it is as good as lost to the client.
+                    // This side closed the connection, so the client has the grace period of a lost one.
                     grace = config.grace_lost;
                     continue;
                 }
-                None => self.end("its client did not come back"),
+                None => self.end("its client did not reconnect in time"),
             };
             let link = attachment.link.clone();
             let welcome = self.welcome(&attachment, counter.received());
             if let Err(error) = self.outbox.attach(link.clone(), &welcome, attachment.hello.received) {
-                tracing::warn!("session {}: cannot be continued: {error}", self.session_id);
+                tracing::warn!("session {}: cannot resume the connection: {error}", self.session_id);
                 let _ = greet::send(&link, &RejectCode::UnknownSession.reject(error.to_string()));
-                self.end("its client lost track of it");
+                self.end("the frame count of its client does not match");
             }
             counter.told_by_handshake();
             let Hello { client, pid, capabilities, .. } = attachment.hello;
@@ -402,7 +404,7 @@ impl Shared {
             *self.reading.lock() = None;
             self.outbox.detach();
             if self.ending.load(Ordering::Relaxed) {
-                self.end("the client left after its goodbye");
+                self.end("the client disconnected after its goodbye");
             }
             match &broken {
                 Broken::Protocol(error) => {
@@ -423,10 +425,10 @@ impl Shared {
                 Ok(Next::End) => {
                     self.ending.store(true, Ordering::Relaxed);
                     let shared = Arc::clone(&self.outbox);
-                    // Work that never ends must not keep the process: the client has gone.
+                    // A watchdog: work that never ends must not keep the process alive after its client has left.
                     let _ = std::thread::Builder::new().spawn(move || {
                         std::thread::sleep(FAREWELL);
-                        end(&shared, "its last work did not end");
+                        end(&shared, "its queued work did not finish in time after the goodbye");
                     });
                 }
                 Err(broken) => return broken,
@@ -464,7 +466,7 @@ impl Shared {
                     }
                     due = counter.ack_due();
                 })?;
-                // Only this thread counts, others look.
+                // Single writer, so a plain load and store suffice; other threads only read.
                 let count = |counter: &AtomicU64, more: u64| {
                     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
                 };
@@ -487,12 +489,16 @@ impl Shared {
             }
             Ok(Opcode::Ping) => self.outbox.pong(),
             Ok(Opcode::Pong) => {}
-            _ => tracing::warn!("session {}: {} ignored", self.session_id, wire::name(header.opcode)),
+            _ => tracing::warn!(
+                "session {}: ignored unexpected {}",
+                self.session_id,
+                wire::name(header.opcode)
+            ),
         }
         Ok(())
     }
 
-    /// The client spreads what it sends from here on; so does this side.
+    /// Handles Spread: from here on both directions of the connection use several links.
     fn spread(&self, inbox: &mut Inbox, payload: &[u8]) -> Result<(), Broken> {
         let (wire::Spread { links }, _) = decode_request(payload)?;
         let mut joined = self.strands.lock();
@@ -528,7 +534,7 @@ impl Shared {
         let mut known = Vec::new();
         if let Some(store) = &self.store {
             capabilities |= capability::UPLOADS;
-            // A client that comes back knows already, and more since.
+            // Only for new sessions: a client that reconnects has this list already, plus what it uploaded since.
             if attachment.hello.session_id == 0 && attachment.hello.capabilities & capability::UPLOADS != 0 {
                 known.extend_from_slice(store.told());
             }
@@ -563,25 +569,27 @@ impl Shared {
         }
     }
 
-    /// This process, for a client of the same user on this machine, by the kernel's word for both: it may move bytes between
-    /// its memory and the device's itself.
+    /// Process id of this executor if the client runs as the same user on this machine, otherwise 0. Uses the kernel's peer
+    /// credentials. Such a client may copy between its memory and device memory itself (process_vm_readv and process_vm_writev).
     fn neighbour(&self, attachment: &Attachment) -> u32 {
         match attachment.link.unix_peer() {
-            // Only a session that begins makes use of it.
+            // Clients use it only when a session starts.
             Some(peer)
                 if self.is_reachable
                     && attachment.hello.session_id == 0
                     && peer.uid == self.owner
                     && peer.pid == attachment.hello.pid =>
             {
-                // Where only ancestors may do so, this one may as well. Elsewhere it fails and changes nothing.
-                // SAFETY: takes numbers and touches no memory.
+                // Yama may restrict ptrace access to ancestors: this grants it to the client. Without Yama the call fails, which
+                // is harmless.
+                // SAFETY: passes integers and touches no memory.
                 unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(peer.pid)) };
                 // SAFETY: returns a number and cannot fail.
                 if unsafe { libc::geteuid() } == self.owner {
-                    // This client's user has everything this process has, and confined processes are kept away by their own filters. With a
-                    // user of its own this process stays as it is: root has the privilege to reach into it, or copies over the socket.
-                    // SAFETY: takes numbers and touches no memory.
+                    // The client's user has all rights to this process already, and confined processes are blocked by their own
+                    // filters. An executor that runs as a dedicated user stays non-dumpable: root has the privilege to access it
+                    // anyway, or copies over the socket.
+                    // SAFETY: passes integers and touches no memory.
                     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
                 }
                 self.is_reached_into.store(true, Ordering::Relaxed);
@@ -591,7 +599,7 @@ impl Shared {
         }
     }
 
-    /// Ends the session once what it uploaded is kept.
+    /// Ends the session after its pending uploads are written.
     fn end(&self, why: &'static str) -> ! {
         if let Some(store) = &self.store {
             store.settle(LAST_UPLOADS);
@@ -599,7 +607,7 @@ impl Shared {
         end(&self.outbox, why)
     }
 
-    /// Who comes next, if anybody does in time.
+    /// Waits up to `grace` for a connection or a departure.
     fn wait_at_the_door(&self, grace: Duration) -> Option<Visit> {
         let deadline = Instant::now() + grace;
         let mut door = self.door.lock();
@@ -611,7 +619,7 @@ impl Shared {
         }
     }
 
-    /// Lets the session be taken away. Returns if it stays.
+    /// Migrates the session. Returns if it stays.
     fn depart(self: &Arc<Shared>, departure: Departure, dispatcher: &Dispatcher, received: u64) {
         let (client, pid) = self.client.lock().clone();
         let leaving = Leaving {
@@ -628,15 +636,15 @@ impl Shared {
         };
         match leaving.leave(&departure) {
             Ok(endpoint) => {
-                // In this order: who hears that it is done finds the worker knowing where the session is.
+                // Order matters: once the receiver sees Done, the worker must already know where the session is.
                 let _ = self.control.send(&Answer::Left { endpoint }, None);
                 let _ = greet::send(&departure.link, &wire::Done { session: self.session_id });
-                self.end("it goes on elsewhere");
+                self.end("it was migrated or suspended");
             }
             Err(Stay::WaitsForProgram) if Instant::now() + PROGRAMS_TURN < departure.deadline => {
                 self.departing.store(false, Ordering::SeqCst);
                 let shared = Arc::clone(self);
-                // Without a thread the link closes, which is an answer too.
+                // If no thread can be started, the link closes, which tells the requester of the failure.
                 let _ = std::thread::Builder::new().spawn(move || {
                     std::thread::sleep(PROGRAMS_TURN);
                     shared.ask_to_depart(departure);
@@ -648,23 +656,23 @@ impl Shared {
             }
             Err(stay) => {
                 let text = line(&stay);
-                tracing::info!("session {} stays: {text}", wire::SessionId(self.session_id));
+                tracing::info!("session {} was not migrated: {text}", wire::SessionId(self.session_id));
                 self.departing.store(false, Ordering::SeqCst);
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         }
     }
 
-    /// Has the main thread stop between two requests and let the session be taken away.
+    /// Makes the main thread stop between two requests and migrate the session.
     fn ask_to_depart(self: &Arc<Shared>, departure: Departure) {
         if self.ending.load(Ordering::Relaxed) || self.departing.swap(true, Ordering::SeqCst) {
-            let text = "the session ends, or is being taken away already";
+            let text = "the session is ending, or is already being migrated or suspended";
             let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             return;
         }
         let patience = departure.deadline.saturating_duration_since(Instant::now());
         let shared = Arc::clone(self);
-        // The main thread may be held up by the very work that does not end.
+        // Enforces the deadline from a separate thread: the main thread may itself be blocked by work that does not end.
         let _ = std::thread::Builder::new().spawn(move || {
             std::thread::sleep(patience + PROGRAMS_TURN);
             let mut door = shared.door.lock();
@@ -672,17 +680,17 @@ impl Shared {
             drop(door);
             if let Some(departure) = late {
                 shared.departing.store(false, Ordering::SeqCst);
-                let text = Stay::TooLong(": more of it is queued than fits").to_string();
+                let text = Stay::TooLong(": the queue is full").to_string();
                 let _ = greet::send(&departure.link, &RejectCode::Failed.reject(text));
             }
         });
         self.door.lock().departure = Some(departure);
-        // In this order: a connection that begins meanwhile is cut by who begins it.
+        // Order matters: a connection that starts after this point finds the departure and detaches itself.
         self.outbox.detach();
         self.arrived.notify_all();
     }
 
-    /// The control thread. When the supervisor is gone, so is the session.
+    /// The control thread. Ends the session when the supervisor exits.
     fn obey(self: &Arc<Shared>, control: &Control) {
         loop {
             match control.receive::<Order>() {
@@ -705,35 +713,36 @@ impl Shared {
                 Ok(Some((Order::Compiler { refused }, socket))) => self.compiler.hear(refused, socket),
                 Ok(Some((order, attached))) => {
                     if let Some(order) = self.exchange.hear(order, attached) {
-                        tracing::warn!("order ignored: {order:?}");
+                        tracing::warn!("ignored unexpected order: {order:?}");
                     }
                 }
-                Ok(None) | Err(_) => end(&self.outbox, "the supervisor is gone"),
+                Ok(None) | Err(_) => end(&self.outbox, "the supervisor exited"),
             }
         }
     }
 
-    /// Hands a new connection to the main thread, which the old one's end wakes.
+    /// Hands a new connection to the main thread. Closing the old connection wakes it.
     fn adopt(&self, hello: &[u8], version: u16, fd: OwnedFd) {
         let Ok(hello) = decode_hello(hello) else { return };
         let link = Link::from_fd(fd);
         if self.departing.load(Ordering::SeqCst) {
-            // It may have to wait long, and a client that is told so does not take it for a broken connection.
-            let _ = greet::send(&link, &RejectCode::Away.reject("the session is being taken away"));
+            // Reattaching may have to wait long; this reject code keeps the client from treating the wait as a broken connection.
+            let _ =
+                greet::send(&link, &RejectCode::Away.reject("the session is being migrated or suspended"));
             return;
         }
         let attachment = Attachment { link, hello, version };
-        // First, so that it is the old connection that ends.
+        // First, so that the old connection is the one that closes.
         self.outbox.detach();
         self.strands.lock().clear();
         self.door.lock().attachment = Some(attachment);
         self.arrived.notify_all();
     }
 
-    /// Keeps a link until the client makes use of it.
+    /// Keeps a link until the client sends Spread.
     fn join(&self, place: u16, fd: OwnedFd) {
         let link = Link::from_fd(fd);
-        // Before the answer: the client may use it as soon as it has that.
+        // Before the reply: the client may use the link as soon as it receives that.
         self.strands.lock().insert(place, link.clone());
         if greet::send(&link, &wire::Joined {}).is_err() {
             self.strands.lock().remove(&place);
@@ -753,15 +762,15 @@ impl Shared {
         }
     }
 
-    /// Whether the client's end of the connection is closed while its requests are still read, and nobody has come since.
+    /// Whether the client closed its end while its requests are still being read, and no other connection has arrived since.
     fn is_alone(&self) -> bool {
         let ended = self.reading.lock().as_ref().is_some_and(Link::has_ended);
         let door = self.door.lock();
         ended && door.attachment.is_none() && door.departure.is_none() && !self.ending.load(Ordering::Relaxed)
     }
 
-    /// Tells the client that a frame arrives, or is being handled, which takes long: a large body over a slow network, or more work
-    /// than may be queued. Its Pings wait behind that frame, and it would take the silence for a dead link.
+    /// Sends a heartbeat while a frame takes long to receive or handle: a large body over a slow network, or work that waits for
+    /// room in a queue. The client's Pings are stuck behind that frame, and the client would take the silence for a dead link.
     fn beat(&self, before: &mut Beaten) {
         let requests = self.outbox.received();
         let same_frame = std::mem::replace(&mut before.requests, requests) == requests;
@@ -774,7 +783,7 @@ impl Shared {
         }
     }
 
-    /// Acknowledges requests that nothing else has, and measures how busy the devices are.
+    /// The housekeeping thread: acknowledges requests when no reply has done so, and measures device load.
     fn keep_house(&self) {
         let devices = self.device.info().len() as u32;
         let mut before: Vec<u64> = vec![0; devices as usize];
@@ -784,20 +793,21 @@ impl Shared {
         let mut beaten = Beaten::default();
         for tick in 0u32.. {
             std::thread::sleep(TICK);
-            // Before anything that may wait for the socket.
+            // Before anything that may block on the socket.
             self.outbox.send_due_pong();
             if tick % BEAT_TICKS == 0 {
                 self.beat(&mut beaten);
             }
             let received = self.outbox.received();
-            // More may be queued than the reader may add to, behind work that does not end: it would never hear that its client has gone.
+            // A full queue behind work that never ends blocks the reader, which then never sees that its client has closed the
+            // connection.
             let is_alone = received == seen && self.is_alone();
             alone = is_alone.then(|| alone.unwrap_or_else(Instant::now));
             if alone.is_some_and(|since: Instant| since.elapsed() >= self.grace_closed) {
-                self.end("its client is gone, and its work goes on");
+                self.end("its client disconnected while its work was still running");
             }
             if received == seen {
-                // Nothing came for a whole tick: the client is idle and may forget what it kept.
+                // Nothing arrived for a whole tick: the client is idle and can free the frames it keeps.
                 self.outbox.acknowledge();
             }
             seen = received;
@@ -816,7 +826,7 @@ impl Shared {
     }
 }
 
-/// What the reader had received when the housekeeper last looked.
+/// Receive counters at the housekeeping thread's last heartbeat check.
 #[derive(Default)]
 struct Beaten {
     requests: u64,
@@ -827,7 +837,7 @@ fn spawn(name: &str, shared: &Arc<Shared>, body: impl FnOnce(&Arc<Shared>) + Sen
     let shared = Arc::clone(shared);
     let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&shared));
     if let Err(error) = spawned {
-        tracing::error!("no thread for the {name}: {error}");
+        tracing::error!("cannot start the {name} thread: {error}");
         std::process::exit(1);
     }
 }
@@ -839,11 +849,11 @@ fn decode_hello(bytes: &[u8]) -> Result<Hello, WorkerError> {
     }
 }
 
-/// The end of the session and of the process. Destructors are skipped: the system takes everything back at once.
+/// Ends the session and the process. Destructors are skipped: the kernel frees everything at once.
 fn end(outbox: &Outbox, why: &'static str) -> ! {
     outbox.close();
     outbox.device().close();
-    // On a thread of its own, since nobody may be reading the log and the process must end all the same.
+    // On a separate thread: the log pipe may be full and unread, and the process must exit regardless.
     let (sender, logged) = mpsc::channel();
     let log = move || {
         tracing::info!("session over: {why}");
@@ -852,6 +862,6 @@ fn end(outbox: &Outbox, why: &'static str) -> ! {
     if std::thread::Builder::new().spawn(log).is_ok() {
         let _ = logged.recv_timeout(LAST_WORDS);
     }
-    // SAFETY: ends the process; threads inside device code must not run on while statics are torn down.
+    // SAFETY: ends the process at once; threads inside device code must not keep running while statics are torn down.
     unsafe { libc::_exit(0) }
 }

@@ -1,8 +1,8 @@
 //! Executable graphs: defined once, launched with one frame each.
 //!
-//! A launch becomes commands of the narrow [`Device`], so that every back end has graphs without knowing of them: AMD's own
-//! runtime does no more with a graph than enqueue its nodes. Nodes that do not depend on each other go to streams of the
-//! graph's own, joined to the stream of the launch by events. Waits for nothing.
+//! A launch becomes commands of the narrow [`Device`] trait, so every back end supports graphs without graph code: AMD's runtime,
+//! too, only enqueues the nodes of a graph. Independent nodes run on streams private to the graph, joined to the launching stream
+//! by events. Nothing here blocks.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use wire::{Field, GraphNode, GraphStep, MAX_GRAPH_NODES, MAX_GRAPH_SLOTS, Reader
 use crate::dispatch::deliver;
 use crate::outbox::Outbox;
 
-/// Graphs of one session, and what their nodes may take together.
+/// Limits on the number of graphs in a session and on the encoded size of all their nodes.
 const MAX_GRAPHS: usize = 1 << 16;
 const MAX_BYTES: usize = 256 << 20;
-/// What a graph and a node of one take in memory beyond what they take in a frame, roughly.
+/// Approximate memory of a graph and of a node beyond their encoded size in bytes.
 const GRAPH_OVERHEAD: u64 = 512;
 const NODE_OVERHEAD: u64 = 256;
-/// Branches of a graph that run side by side; more take turns.
+/// Limit on parallel branches (lanes) of a graph per device; more share lanes.
 const MAX_LANES: usize = 4;
-/// Streams and events of graphs have numbers that no client mints.
+/// Tag bit in the ids of streams and events that graphs create; no client id has it.
 const OWN: u64 = 1 << 63;
 
 /// The executable graphs of a session.
@@ -33,9 +33,9 @@ pub(crate) struct Graphs {
     graphs: HashMap<u64, Graph>,
     bytes: usize,
     next: u64,
-    /// Turns of the program that were called off, and will be answered all the same.
+    /// Tokens of host functions that were cancelled. The client still answers them, and the answers are dropped.
     called_off: HashSet<u64>,
-    /// What graphs are counted against, and as how much.
+    /// The host memory account that graphs are charged to.
     host: Option<Arc<HostMemory>>,
 }
 
@@ -52,39 +52,38 @@ struct Graph {
     bytes: usize,
     slots: u32,
     plan: Option<Plan>,
-    /// A definition that failed must not be launched in part.
+    /// Error of a failed definition: such a graph must not be launched in part.
     broken: Option<DeviceError>,
-    /// Recorded at the end of a launch: the next one comes after it, on whichever stream.
+    /// Event at the end of the last launch: the next launch waits for it, on whichever stream.
     done: Option<EventId>,
     last: Option<StreamId>,
     charge: Option<HostCharge>,
 }
 
-/// Where nodes run.
+/// Assignment of nodes to lanes.
 struct Plan {
-    /// Of each node.
+    /// Lane of each node.
     lanes: Vec<usize>,
-    /// Of each node that another lane waits for.
+    /// Event of each node that another lane waits for.
     events: Vec<Option<EventId>>,
-    /// The device of each lane, and its stream once there is one. Lane 0 is the stream of the launch, if that is of its
-    /// device.
+    /// Device of each lane, and its stream once created. Lane 0 is the launching stream, if that is on the lane's device.
     streams: Vec<(u32, Option<StreamId>)>,
-    /// Recorded on the launching stream, and in turn on each lane.
+    /// Recorded on the launching stream at the start, and on each lane in turn at the end.
     fork: Option<EventId>,
 }
 
 impl Graphs {
-    /// Counts graphs against the host memory of the session from now on.
+    /// Charges graphs to the session's host memory from now on.
     pub(crate) fn count_against(&mut self, host: &Arc<HostMemory>) {
         self.host = Some(Arc::clone(host));
     }
 
     pub(crate) fn define(&mut self, id: u64) -> Result<(), DeviceError> {
         if self.graphs.len() >= MAX_GRAPHS {
-            return Err(DeviceError::out_of_memory(format!("there are {MAX_GRAPHS} graphs already")));
+            return Err(DeviceError::out_of_memory(format!("the session already has {MAX_GRAPHS} graphs")));
         }
         if self.graphs.contains_key(&id) {
-            return Err(DeviceError::invalid_handle(format!("graph {id:#x} exists already")));
+            return Err(DeviceError::invalid_handle(format!("graph {id:#x} already exists")));
         }
         let charge = self.host.as_ref().map(|host| host.charge(GRAPH_OVERHEAD)).transpose();
         let charge = charge.map_err(|left| DeviceError::out_of_memory(format!("a graph: {left}")))?;
@@ -98,7 +97,7 @@ impl Graphs {
         let others = self.bytes - self.graphs.get(&id).map_or(0, |graph| graph.bytes);
         let graph = self.graphs.get_mut(&id).ok_or_else(|| unknown(id))?;
         let result = if over {
-            Err(DeviceError::out_of_memory(format!("graphs of more than {MAX_BYTES} bytes")))
+            Err(DeviceError::out_of_memory(format!("the graphs of a session exceed {MAX_BYTES} bytes")))
         } else {
             graph.count(bytes as u64, nodes.len() as u64).and_then(|()| graph.add(nodes))
         };
@@ -119,7 +118,9 @@ impl Graphs {
             let (before, after) = (node.steps.size(), update.steps.size());
             let (graphs, total) = (graph.bytes - before + after, self.bytes - before + after);
             if total > MAX_BYTES {
-                return Err(DeviceError::out_of_memory(format!("graphs of more than {MAX_BYTES} bytes")));
+                return Err(DeviceError::out_of_memory(format!(
+                    "the graphs of a session exceed {MAX_BYTES} bytes"
+                )));
             }
             if let Some(charge) = graph.charge.as_mut().filter(|_| after > before) {
                 let more = charge.bytes().saturating_add((after - before) as u64);
@@ -138,7 +139,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// A device is reset: streams and events of graphs are made anew when they are next needed.
+    /// Drops the streams and events of all graphs when a device is reset; they are created again at the next launch.
     pub(crate) fn reset(&mut self, device: &dyn Device) {
         self.graphs.values_mut().for_each(|graph| graph.forget(device));
     }
@@ -160,7 +161,7 @@ impl Graphs {
         run.failed.map_or(Ok(()), Err)
     }
 
-    /// Every graph as it travels with its session, and the turns that were called off.
+    /// Serializes every graph for migration, and returns the tokens of cancelled host functions.
     pub(crate) fn capture<E>(&self, mut show: impl FnMut(&[u8]) -> Result<(), E>) -> Result<Vec<u64>, E> {
         for (id, graph) in &self.graphs {
             let mut bytes = Vec::new();
@@ -177,7 +178,7 @@ impl Graphs {
         Ok(self.called_off.iter().copied().collect())
     }
 
-    /// Goes on with a graph of another process. What it was to be launched with is made when it is next launched.
+    /// Restores a graph from another process. Its plan, streams and events are created at the next launch.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<(), DeviceError> {
         let malformed = |error: wire::WireError| DeviceError::invalid_value(error.to_string());
         let mut reader = Reader::new(bytes);
@@ -194,7 +195,7 @@ impl Graphs {
         Ok(())
     }
 
-    /// Whether a stream or an event is of a graph, and so made anew.
+    /// Whether a stream or an event belongs to a graph. Those are not migrated but created again.
     pub(crate) fn is_own(id: u64) -> bool {
         id & OWN != 0
     }
@@ -203,7 +204,7 @@ impl Graphs {
         self.called_off.extend(tokens);
     }
 
-    /// Whether this answer is to a turn that was called off.
+    /// Whether this answer belongs to a cancelled host function. Removes the token.
     pub(crate) fn was_called_off(&mut self, token: u64) -> bool {
         !self.called_off.is_empty() && self.called_off.remove(&token)
     }
@@ -214,7 +215,7 @@ fn exhausted(bytes: u64, left: limits::Exhausted) -> DeviceError {
 }
 
 impl Graph {
-    /// Counts nodes that are about to be added.
+    /// Charges nodes that are about to be added.
     fn count(&mut self, bytes: u64, nodes: u64) -> Result<(), DeviceError> {
         let Some(charge) = &mut self.charge else { return Ok(()) };
         let more = bytes.saturating_add(nodes.saturating_mul(NODE_OVERHEAD));
@@ -223,15 +224,16 @@ impl Graph {
 
     fn add(&mut self, nodes: Vec<GraphNode>) -> Result<(), DeviceError> {
         if self.plan.is_some() {
-            return Err(DeviceError::invalid_value("a graph that was launched cannot grow"));
+            return Err(DeviceError::invalid_value("nodes cannot be added to a graph that was launched"));
         }
         if self.nodes.len() + nodes.len() > MAX_GRAPH_NODES {
-            return Err(DeviceError::out_of_memory(format!("a graph of more than {MAX_GRAPH_NODES} nodes")));
+            return Err(DeviceError::out_of_memory(format!("a graph has more than {MAX_GRAPH_NODES} nodes")));
         }
         for node in nodes {
             let index = self.nodes.len();
             if let Some(later) = node.dependencies.iter().find(|it| **it as usize >= index) {
-                let text = format!("node {index} of a graph depends on node {later}, which is not before it");
+                let text =
+                    format!("node {index} of a graph depends on node {later}, which is not an earlier node");
                 return Err(DeviceError::invalid_value(text));
             }
             self.slots = checked_slots(&node.steps, self.slots)?;
@@ -241,7 +243,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Checks the body and sees that lanes and events exist.
+    /// Checks the body's length and creates missing lanes and events.
     fn prepare(
         &mut self,
         device: &dyn Device,
@@ -254,7 +256,8 @@ impl Graph {
         }
         let due = if it.flags & graph_launch::WRITES_LATER == 0 { self.written_bytes()? } else { 0 };
         if body.len() as u64 != due {
-            let text = format!("the launch of a graph brings {} bytes where {due} are due", body.len());
+            let text =
+                format!("a graph launch carries {} bytes of data, but its writes need {due}", body.len());
             return Err(DeviceError::invalid_value(text));
         }
         let plan = match &mut self.plan {
@@ -273,13 +276,13 @@ impl Graph {
         for step in self.nodes.iter().flat_map(|node| &node.steps) {
             if let GraphStep::Write { width, height, .. } = step {
                 let bytes = width.checked_mul(*height).and_then(|bytes| bytes.checked_add(total));
-                total = bytes.ok_or_else(|| DeviceError::invalid_value("the writes of a graph overflow"))?;
+                total = bytes.ok_or_else(|| DeviceError::invalid_value("a graph's writes overflow u64"))?;
             }
         }
         Ok(total)
     }
 
-    /// Enqueues everything; after a failure only what sets the program's turns and the streams right.
+    /// Enqueues everything. After a failure, only cancels the remaining host functions and joins the lanes.
     fn run(&mut self, run: &mut Run<'_>) {
         let empty = Plan { lanes: Vec::new(), events: Vec::new(), streams: Vec::new(), fork: None };
         let plan = self.plan.as_ref().unwrap_or(&empty);
@@ -322,7 +325,7 @@ impl Graph {
                 run.enqueue(stream, Command::RecordEvent(event));
             }
         }
-        // Even after a failure: what was enqueued must not outlive the launch on the launching stream.
+        // Even after a failure: work that was enqueued must finish before the launch does on the launching stream.
         let failed = run.failed.take();
         if let Some(join) = plan.fork.filter(|_| forked) {
             for lane in lanes.iter().filter(|lane| **lane != launching) {
@@ -338,7 +341,7 @@ impl Graph {
     }
 
     fn forget(&mut self, device: &dyn Device) {
-        // What a reset has taken already is not there any more, which is as good.
+        // Errors are ignored: a reset may have destroyed them already.
         if let Some(plan) = self.plan.take() {
             for stream in plan.streams.into_iter().filter_map(|(_, stream)| stream) {
                 let _ = device.destroy_stream(stream);
@@ -355,7 +358,7 @@ impl Graph {
 }
 
 impl Plan {
-    /// A node goes on where the last of its dependencies is, if nothing has followed there; else it starts a lane.
+    /// Assigns lanes: a node continues the lane of a dependency that is that lane's last node; otherwise it starts a new lane.
     fn new(nodes: &[GraphNode]) -> Plan {
         let mut lanes: Vec<usize> = Vec::with_capacity(nodes.len());
         let mut tails: Vec<(u32, usize)> = Vec::new();
@@ -373,7 +376,7 @@ impl Plan {
             let lane = match goes_on {
                 Some(lane) => lane,
                 None if same().count() >= MAX_LANES => {
-                    // The one that has been left alone longest.
+                    // All lanes are taken: share the one with the oldest last node.
                     same().min_by_key(|(_, (_, tail))| *tail).map_or(0, |(lane, _)| lane)
                 }
                 None => {
@@ -393,7 +396,7 @@ impl Plan {
         Plan { lanes, events, streams, fork: None }
     }
 
-    /// Makes the streams and events that a launch on a stream of `home` needs.
+    /// Creates the streams and events that a launch on a stream of device `home` needs.
     fn equip(&mut self, device: &dyn Device, home: u32, next: &mut u64) -> Result<(), DeviceError> {
         for (lane, (on, stream)) in self.streams.iter_mut().enumerate() {
             if stream.is_none() && !(lane == 0 && *on == home) {
@@ -416,7 +419,7 @@ impl Plan {
     }
 }
 
-/// One launch.
+/// State of one launch.
 struct Run<'a> {
     site: &'a Site<'a>,
     it: &'a wire::LaunchGraph,
@@ -440,7 +443,7 @@ impl Run<'_> {
             GraphStep::Write { .. } if later => Command::HostFunction { token },
             _ if self.failed.is_some() => return,
             GraphStep::Write { destination, pitch, width, height, .. } => {
-                // Their sum was checked.
+                // `prepare` has checked the total.
                 let (data, rest) = body.split_at((width * height) as usize);
                 *body = rest;
                 let (destination, data) = (*destination, data.to_vec());
@@ -481,7 +484,7 @@ impl Run<'_> {
     }
 }
 
-/// Steps that are commands as they stand: those without a slot.
+/// Converts steps without a slot to commands.
 fn plain(step: &GraphStep) -> Option<Command> {
     Some(match step {
         GraphStep::Launch {
@@ -532,11 +535,11 @@ fn plain(step: &GraphStep) -> Option<Command> {
     })
 }
 
-/// How many slots a graph has with these steps among its own.
+/// Returns the number of slots of a graph once these steps are included.
 fn checked_slots(steps: &[GraphStep], slots: u32) -> Result<u32, DeviceError> {
     let most = steps.iter().filter_map(GraphStep::slot).max().unwrap_or(0);
     if most >= MAX_GRAPH_SLOTS {
-        return Err(DeviceError::invalid_value(format!("slot {most} of a graph")));
+        return Err(DeviceError::invalid_value(format!("slot {most} of a graph is out of range")));
     }
     Ok(slots.max(most + 1))
 }
@@ -553,7 +556,7 @@ fn create_event(device: &dyn Device, on: u32, next: &mut u64) -> Result<EventId,
 }
 
 fn unknown(id: u64) -> DeviceError {
-    DeviceError::invalid_handle(format!("there is no graph {id:#x}"))
+    DeviceError::invalid_handle(format!("graph {id:#x} not found"))
 }
 
 #[cfg(test)]
@@ -564,7 +567,7 @@ mod tests {
         GraphNode { device, dependencies, steps: Vec::new() }
     }
 
-    /// Graphs of up to 40 nodes on up to two devices, every edge with chance 1 in 4.
+    /// Random graphs of up to 40 nodes on up to two devices, each edge with probability 1/4.
     fn random_graph(seed: u64) -> Vec<GraphNode> {
         let mut state = seed;
         let mut next = move || {
@@ -611,7 +614,7 @@ mod tests {
         graphs.add(1, vec![node(vec![], 0)]).unwrap();
         assert!(graphs.add(1, vec![node(vec![1], 0)]).is_err(), "a node that depends on itself");
         assert!(graphs.graphs[&1].broken.is_some());
-        // What a broken graph holds is still counted right, whatever is done to it.
+        // The bytes of a broken graph stay correctly counted, whatever is done to it.
         let longer = vec![GraphStep::RecordEvent { event: 1 }; 3];
         graphs.update(1, vec![wire::GraphUpdate { node: 0, steps: longer }]).unwrap();
         let held: usize = graphs.graphs[&1].nodes.iter().map(Field::size).sum();
@@ -620,10 +623,10 @@ mod tests {
         graphs.define(2).unwrap();
         assert!(graphs.add(2, vec![GraphNode { steps: steps.clone(), ..GraphNode::default() }]).is_err());
         let update = wire::GraphUpdate { node: 0, steps };
-        assert!(graphs.update(1, vec![update]).is_err(), "a slot beyond all");
+        assert!(graphs.update(1, vec![update]).is_err(), "a slot out of range");
         let update = wire::GraphUpdate { node: 7, steps: Vec::new() };
-        assert!(graphs.update(1, vec![update]).is_err(), "a node that is not there");
-        assert!(graphs.update(3, Vec::new()).is_err(), "a graph that is not there");
+        assert!(graphs.update(1, vec![update]).is_err(), "a node that does not exist");
+        assert!(graphs.update(3, Vec::new()).is_err(), "a graph that does not exist");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The worker's side of a handshake, up to the proof: who is there, and may they have what they ask for.
+//! The worker's side of the handshake: authenticates a client and checks what it may do.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use crate::handshakes::{Place, Stage};
 use crate::sessions::Sessions;
 use crate::tenants::{Tenants, Who};
 
-/// The first byte of every TLS connection: a record of the handshake.
+/// First byte of every TLS connection: the handshake record type.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Why a connection was turned away.
+/// Reason why a connection was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("the handshake took too long")]
     TooSlow,
     #[error(
-        "the client speaks TLS and this address does not: the client should use HOST:PORT without tls://, or start this worker with \
+        "the client speaks TLS but this address does not: connect to HOST:PORT without tls://, or start this worker with \
          --tls-self-signed or --tls-cert"
     )]
     SpeaksTls,
     #[error(
-        "the client does not speak TLS and this address does: it should use tls://HOST:PORT and set REMORA_TLS_CA"
+        "the client does not speak TLS but this address requires it: connect to tls://HOST:PORT and set REMORA_TLS_CA"
     )]
     SpeaksPlain,
     #[error(
-        "{refusal} (the connection is of user {found}; this worker has no token and serves only its own user {own})"
+        "{refusal} (the connection is from user {found}; this worker has no token and serves only its own user {own})"
     )]
     OtherUser { found: String, own: u32, refusal: Box<Refusal> },
     #[error("{}", .0.text)]
@@ -36,14 +36,14 @@ pub(crate) enum Refusal {
     Link(#[from] TransportError),
 }
 
-/// A client that has proved itself.
+/// An authenticated client.
 pub(crate) struct Guest {
     pub(crate) hello: Hello,
     pub(crate) version: u16,
     pub(crate) who: Who,
 }
 
-/// What a handshake is held against.
+/// What a handshake is checked against.
 pub(crate) struct Door<'a> {
     pub(crate) tenants: &'a Tenants,
     pub(crate) sessions: &'a Sessions,
@@ -52,12 +52,12 @@ pub(crate) struct Door<'a> {
 }
 
 impl Door<'_> {
-    /// Reads Hello, sends a challenge, checks the proof. A rejection has been sent when this returns it.
+    /// Reads Hello, sends a challenge and checks the proof. If this returns a rejection, it has been sent.
     pub(crate) fn welcome(&self, link: &Link) -> Result<Guest, Refusal> {
         let deadline = Instant::now() + self.timeout;
         let owner = match self.tenants.have_tokens() {
             true => None,
-            // SAFETY: takes nothing and cannot fail.
+            // SAFETY: takes no arguments and cannot fail.
             false => Some((link.peer_user(), unsafe { libc::geteuid() })),
         };
         let trusted = owner.is_some_and(|(found, own)| found.is_some_and(|user| user == own || user == 0));
@@ -69,7 +69,7 @@ impl Door<'_> {
                 Refusal::Link(TransportError::Wire(error)) => {
                     Some(RejectCode::BadRequest.reject(error.to_string()))
                 }
-                // A frame in the place of a TLS record is enough for the client to name the cause.
+                // The client recognises a frame in place of a TLS record, and can report the cause.
                 Refusal::SpeaksTls => Some(RejectCode::BadRequest.reject(refusal.to_string())),
                 _ => None,
             };
@@ -94,7 +94,7 @@ impl Door<'_> {
         link.set_write_timeout(Some(left(deadline)?)).map_err(TransportError::from)?;
         let hello: Hello = receive(link, deadline)?;
         if hello.session_id == 0 && hello.purpose == wire::Purpose::Session as u8 && !arena_is_sane(&hello) {
-            return Err(Refusal::Rejected(RejectCode::BadRequest.reject("the arena offered makes no sense")));
+            return Err(Refusal::Rejected(RejectCode::BadRequest.reject("the offered arena is invalid")));
         }
         let returns = hello.session_id != 0 && self.sessions.knows(hello.session_id);
         self.place.advance(if returns { Stage::Returning } else { Stage::Greeted });
@@ -102,7 +102,7 @@ impl Door<'_> {
         greet::send(link, greeting.challenge())?;
         let proof = match greeting.challenge().wants_proof {
             true => receive(link, deadline)?,
-            // Nothing that a client could prove is asked for: no token, and no session of before.
+            // No proof is required: the worker has no token, and the client names no existing session.
             false => Proof::default(),
         };
         let version = greeting.version();
@@ -120,7 +120,7 @@ impl Door<'_> {
         };
         let hello = greeting.accept_session(&proof, secret.as_ref()).map_err(Refusal::Rejected)?;
         if !self.place.advance(Stage::Admitted) {
-            let text = "too many connections are being answered; try again";
+            let text = "too many connections are being served; try again";
             return Err(Refusal::Rejected(RejectCode::Full.reject(text)));
         }
         link.set_read_timeout(None).map_err(TransportError::from)?;
@@ -129,7 +129,7 @@ impl Door<'_> {
     }
 }
 
-/// Refuses a client that does not begin with TLS, in words that it understands.
+/// Refuses a client that does not start with TLS, with a plain-text rejection that it understands.
 pub(crate) fn expect_tls(link: &Link, timeout: Duration) -> Result<(), Refusal> {
     link.set_read_timeout(Some(timeout)).map_err(TransportError::from)?;
     let mut first = [0];
@@ -148,13 +148,13 @@ pub(crate) fn expect_tls(link: &Link, timeout: Duration) -> Result<(), Refusal> 
     }
 }
 
-/// Reads what the client has sent: with bytes unread, closing would destroy the answer on its way.
+/// Reads what the client has sent: closing with unread bytes resets the connection and would lose the reply.
 fn drain(link: &Link) {
     let _ = link.set_read_timeout(Some(Duration::from_millis(100)));
     let _ = link.read(&mut [0; 4096]);
 }
 
-/// Reads one frame by the deadline, however slowly its bytes trickle in.
+/// Reads one frame by the deadline, however slowly its bytes arrive.
 fn receive<O: wire::Operation>(link: &Link, deadline: Instant) -> Result<O, Refusal> {
     let mut head = [0; wire::Header::BYTES];
     read_by(link, &mut head, deadline)?;
@@ -201,7 +201,7 @@ fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }
 
-/// No arena at all is fine: the worker chooses. One that is offered must be a page-aligned range of user space.
+/// Checks the arena. An empty one is valid: the worker chooses. Otherwise it must be a page-aligned range of user space.
 fn arena_is_sane(hello: &Hello) -> bool {
     let (base, bytes) = (hello.arena_base, hello.arena_bytes);
     if base == 0 && bytes == 0 {

@@ -1,4 +1,5 @@
-//! More memory of a shared GPU than a worker was granted: sessions ask their supervisor, which has the GPU's ledger.
+//! Memory growth: sessions request more memory of a shared GPU than their worker was granted from the supervisor, which has the
+//! GPU's ledger.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,16 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::config::WorkerError;
 use crate::control::{Answer, Control};
 
-/// A supervisor that does not answer for so long will not.
+/// Timeout for the supervisor's reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is not used any more is given back this often, so others that need it wait for longer than that before they are refused.
+/// Interval at which unused memory is returned to the ledger. Requests that find it short retry for longer than that before they
+/// are refused.
 pub(crate) const TRIM: Duration = Duration::from_millis(100);
 const CONTENTION: Duration = Duration::from_millis(350);
 const AGAIN: Duration = Duration::from_millis(25);
-/// Looks at what was granted between two looks at what others have.
+/// Ticks between two reads of what other workers have.
 const REACH_TICKS: u32 = 10;
 
-/// The ledgers of a worker's GPUs, one for each in their order, and the worker's name in them.
+/// Ledger files of a worker's GPUs, in device order, and the worker's name in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerConfig {
     pub owner: String,
@@ -34,24 +36,29 @@ pub(crate) struct Ledgers {
     ledgers: Vec<Ledger>,
     limit: u64,
     request: u64,
-    /// What is granted of each; held while that changes.
+    /// Bytes granted of each device; the lock is held while a grant changes.
     granted: Mutex<Vec<u64>>,
 }
 
 impl Ledgers {
-    /// Begins with what was requested: no session has anything yet.
+    /// Starts with the requested bytes: no session has allocated anything yet.
     pub(crate) fn open(
         config: &LedgerConfig,
         limits: &LimitConfig,
         page: &Page,
     ) -> Result<Ledgers, WorkerError> {
-        let failed =
-            |error: LedgerError| WorkerError::Io { what: "no ledger", source: io::Error::other(error) };
+        let failed = |error: LedgerError| WorkerError::Io {
+            what: "cannot open the GPU ledgers",
+            source: io::Error::other(error),
+        };
         let ledgers = config.files.iter().map(|file| Ledger::open(file)).collect::<Result<Vec<_>, _>>();
         let ledgers = ledgers.map_err(failed)?;
         if ledgers.len() != page.devices() as usize {
             let text = format!("{} ledgers for {} GPUs", ledgers.len(), page.devices());
-            return Err(WorkerError::Io { what: "no ledger", source: io::Error::other(text) });
+            return Err(WorkerError::Io {
+                what: "cannot open the GPU ledgers",
+                source: io::Error::other(text),
+            });
         }
         let limit = limits.memory.unwrap_or(u64::MAX);
         let request = limits.memory_request.unwrap_or(limit);
@@ -63,7 +70,7 @@ impl Ledgers {
         Ok(Ledgers { owner: config.owner.clone(), ledgers, limit, request, granted })
     }
 
-    /// Grants so many bytes more of a device, if others have neither requested nor used them.
+    /// Grants `bytes` more of a device, if other workers have neither requested nor used them.
     pub(crate) fn grow(&self, page: &Page, device: u32, bytes: u64) -> bool {
         let Some(ledger) = self.ledgers.get(device as usize) else { return false };
         let deadline = Instant::now() + CONTENTION;
@@ -80,20 +87,20 @@ impl Ledgers {
                     page.grant(device, wanted, within_reach);
                     return true;
                 }
-                // Others may have freed it and not yet given it back.
+                // Other workers may have freed memory and not returned it yet: retry.
                 Err(LedgerError::Short { .. }) if Instant::now() < deadline => {
                     drop(granted);
                     std::thread::sleep(AGAIN);
                 }
                 Err(error) => {
-                    tracing::info!("no more memory of device {device}: {error}");
+                    tracing::info!("cannot get more memory of device {device}: {error}");
                     return false;
                 }
             }
         }
     }
 
-    /// Gives back what sessions do not use any more.
+    /// Returns memory that sessions no longer use to the ledgers.
     fn trim(&self, page: &Page, look_around: bool) {
         for (ledger, device) in self.ledgers.iter().zip(0..) {
             let mut granted = self.granted.lock();
@@ -115,7 +122,7 @@ impl Ledgers {
         }
     }
 
-    /// Trims for as long as the worker runs.
+    /// Trims periodically for as long as the worker runs.
     pub(crate) fn keep_trim(&self, page: &Page) -> ! {
         let mut tick = 0u32;
         loop {
@@ -126,11 +133,11 @@ impl Ledgers {
     }
 }
 
-/// The side of a session's process.
+/// The session process's side.
 #[derive(Default)]
 pub(crate) struct Growth {
     control: OnceLock<Arc<Control>>,
-    /// One question at a time.
+    /// Serializes requests.
     asking: Mutex<()>,
     state: Mutex<Asked>,
     answered: Condvar,
@@ -139,17 +146,17 @@ pub(crate) struct Growth {
 #[derive(Default)]
 struct Asked {
     ticket: u64,
-    /// Of this ticket.
+    /// The reply to this ticket.
     answer: Option<bool>,
 }
 
 impl Growth {
-    /// From now on answers can be heard.
+    /// Sets the control socket: from now on requests can be answered.
     pub(crate) fn over(&self, control: &Arc<Control>) {
         let _ = self.control.set(Arc::clone(control));
     }
 
-    /// Asks for more of a device; says whether it was granted.
+    /// Requests more of a device; returns whether it was granted.
     pub(crate) fn ask(&self, device: u32, bytes: u64) -> bool {
         let Some(control) = self.control.get() else { return false };
         let _one = self.asking.lock();
@@ -179,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A worker of a GPU with a ledger, and its page.
+    /// A worker of a GPU with a ledger, and its limits page.
     fn worker(path: &std::path::Path, owner: &str, request: u64, limit: u64) -> (Arc<Ledgers>, Arc<Page>) {
         let limits =
             LimitConfig { memory: Some(limit), memory_request: Some(request), ..LimitConfig::default() };
@@ -211,7 +218,7 @@ mod tests {
         assert!(b.take(0, 5 * MIB).is_err());
         b.take(0, 4 * MIB).unwrap();
         c.take(0, 4 * MIB).unwrap();
-        // What one gives back, another may have.
+        // Memory returned by one worker is available to another.
         a.give(0, 3 * MIB);
         first.0.trim(&first.1, true);
         b.take(0, 3 * MIB).unwrap();
@@ -223,13 +230,13 @@ mod tests {
     fn a_session_is_told_what_its_supervisor_decides() {
         let (near, far) = Control::pair().unwrap();
         let growth = Arc::new(Growth::default());
-        assert!(!growth.ask(0, 1), "nobody is there to ask");
+        assert!(!growth.ask(0, 1), "there is no supervisor");
         growth.over(&Arc::new(near));
         let asking = Arc::clone(&growth);
         let asked = std::thread::spawn(move || [asking.ask(2, 70), asking.ask(2, 71)]);
         for granted in [true, false] {
             let Some((Answer::Grow { ticket, device: 2, .. }, _)) = far.receive().unwrap() else {
-                panic!("no question")
+                panic!("no request")
             };
             growth.hear(ticket + 1, !granted);
             growth.hear(ticket, granted);

@@ -1,8 +1,8 @@
-//! Connections that have not proved who they are: how many there may be, and which one is closed when there are too many.
+//! Limits on unauthenticated connections: how many there may be, and which one is closed when there are too many.
 //!
-//! A new connection always gets a place. If its address has too many, the oldest of that address is closed; if there are too many in
-//! all, the oldest of the address that has the most. Connections that have sent nothing go first. A connection that names a session
-//! of this worker has a place of another kind, which strangers cannot fill: they do not know the number of a session.
+//! A new connection always gets a slot. If its address has too many, the oldest of that address is closed; if there are too many
+//! in total, the oldest of the address with the most. Connections that have sent nothing are closed first. A connection that
+//! names a session of this worker uses a separate set of slots, which strangers cannot fill: they do not know a session's id.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use transport::Link;
 
-/// Log lines about refused connections in each interval. What is beyond is counted.
+/// Limit on log lines about refused connections in each interval. Further ones are counted.
 const LOG_LINES: u32 = 20;
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How many connections of each kind there may be.
+/// Limits on connections by stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
-    /// That have not proved themselves.
+    /// Not authenticated yet.
     pub(crate) open: usize,
-    /// Of these, from one address.
+    /// Not authenticated yet, from one address.
     pub(crate) of_address: usize,
-    /// That name a session of this worker and have not proved it.
+    /// Naming a session of this worker, and not authenticated yet.
     pub(crate) returning: usize,
-    /// That have proved themselves and are being answered.
+    /// Authenticated and being served.
     pub(crate) admitted: usize,
 }
 
@@ -35,20 +35,20 @@ impl Default for Caps {
     }
 }
 
-/// How far a connection has come. The order is that in which they are closed.
+/// Progress of a handshake. The order is that in which connections are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// It has sent no whole Hello.
+    /// It has not sent a complete Hello.
     Silent,
-    /// Its Hello is there.
+    /// Its Hello has arrived.
     Greeted,
     /// Its Hello names a session of this worker.
     Returning,
-    /// It has proved what it had to. Is never closed for another.
+    /// It is authenticated. Never closed to make room for another.
     Admitted,
 }
 
-/// Where a connection comes from: an IPv4 address, the 64 bits of an IPv6 network, or a user of this machine over a unix socket.
+/// Origin of a connection: an IPv4 address, the 64-bit prefix of an IPv6 address, or a user of this machine over a unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     V4([u8; 4]),
@@ -69,7 +69,7 @@ impl Origin {
     }
 }
 
-/// All handshakes that are under way.
+/// All handshakes in progress.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
     caps: Caps,
@@ -80,7 +80,7 @@ pub(crate) struct Handshakes {
 #[derive(Debug, Default)]
 struct Rows {
     rows: HashMap<u64, Row>,
-    /// Numbers rise, so the lowest is the oldest.
+    /// Increasing, so the lowest number is the oldest.
     next: u64,
 }
 
@@ -98,7 +98,7 @@ struct Log {
     silent: u64,
 }
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, freed when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     number: u64,
@@ -111,7 +111,7 @@ impl Handshakes {
         Handshakes { caps, rows: Mutex::default(), log: Mutex::new(log) }
     }
 
-    /// Gives a new connection a place, and closes others for it if it must.
+    /// Assigns a slot to a new connection, and closes others if necessary.
     pub(crate) fn enter(self: &Arc<Handshakes>, link: &Link, origin: Origin) -> Place {
         let mut closed = Vec::new();
         let mut rows = self.rows.lock();
@@ -129,23 +129,23 @@ impl Handshakes {
         if !closed.is_empty() {
             let Caps { open, of_address, .. } = self.caps;
             self.warn(format_args!(
-                "a half-open connection was closed for a new one: {open} are the limit, {of_address} of one address"
+                "closed an unauthenticated connection to make room for a new one; limits: {open} in total, {of_address} per address"
             ));
         }
         Place { number, handshakes: Arc::clone(self) }
     }
 
-    /// Whether a connection that has proved something is being answered.
+    /// Whether a returning or authenticated connection is being served.
     pub(crate) fn is_busy(&self) -> bool {
         self.rows.lock().count(|row| row.stage >= Stage::Returning) > 0
     }
 
-    /// Logs a line about a connection, unless there were many of late.
+    /// Logs a line about a connection, rate-limited.
     pub(crate) fn warn(&self, line: std::fmt::Arguments<'_>) {
         let mut log = self.log.lock();
         if log.since.elapsed() >= LOG_INTERVAL {
             if log.silent > 0 {
-                tracing::warn!("{} more lines about refused connections were left out", log.silent);
+                tracing::warn!("suppressed {} more lines about refused connections", log.silent);
             }
             *log = Log { since: Instant::now(), lines: 0, silent: 0 };
         }
@@ -163,7 +163,7 @@ impl Rows {
         self.rows.values().filter(|row| which(row)).count()
     }
 
-    /// Closes one of these: of the origin that has the most, the one that has come least far, and of those the oldest.
+    /// Closes one matching connection: of the origin with the most, the one at the earliest stage, and of those the oldest.
     fn close(&mut self, which: impl Fn(&Row) -> bool) -> Option<Origin> {
         let mut counts: HashMap<Origin, usize> = HashMap::new();
         for row in self.rows.values().filter(|row| which(row)) {
@@ -174,14 +174,14 @@ impl Rows {
         let (number, _) = candidates.min_by_key(|(number, row)| (row.stage, **number))?;
         let number = *number;
         let row = self.rows.remove(&number)?;
-        // Wakes the thread that waits for it.
+        // Wakes the thread that reads from it.
         row.link.shutdown();
         Some(row.origin)
     }
 }
 
 impl Place {
-    /// The connection has come further. False if it was closed for another, or if too many are being answered.
+    /// Moves the connection to a later stage. Returns false if it was closed for another, or if too many are being served.
     pub(crate) fn advance(&self, stage: Stage) -> bool {
         let caps = self.handshakes.caps;
         let mut rows = self.handshakes.rows.lock();
@@ -249,7 +249,7 @@ mod tests {
         assert!(greeted.advance(Stage::Greeted));
         let silent: Vec<Place> = (0..8).map(|_| crowd.enter(2)).collect();
         assert!(!greeted.was_closed());
-        assert!(!silent[7].was_closed(), "the newest always has a place");
+        assert!(!silent[7].was_closed(), "the newest always has a slot");
         assert!(silent[..5].iter().all(Place::was_closed));
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let _strangers: Vec<Place> = (0..20).map(|at| crowd.enter(at)).collect();
         assert!(!returning.was_closed());
         let another = crowd.enter(1);
-        assert!(another.advance(Stage::Returning), "there is always a place for the newest");
+        assert!(another.advance(Stage::Returning), "there is always a slot for the newest");
         assert!(returning.was_closed());
     }
 

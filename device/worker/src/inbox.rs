@@ -1,4 +1,5 @@
-//! Bytes from the client, buffered: one system call brings many small frames, bulk goes straight to its destination.
+//! The inbox: buffered reads from the client. One system call reads many small frames; bulk data goes straight to its
+//! destination.
 
 use std::io;
 use std::sync::Arc;
@@ -10,25 +11,25 @@ use wire::{Header, WireError};
 /// Frames up to this size are handled in the buffer, without another copy.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 const _: () = assert!(BUFFER_BYTES as u64 <= BLOCK_BYTES);
-/// A header and the fields of a bulk write.
+/// Size of a header and the fields of a bulk write.
 const BULK_HEAD_BYTES: usize = Header::BYTES + 16;
-/// Memory for a payload is taken as its bytes arrive, in steps of at most this.
+/// Limit on one growth step of a payload's memory, which grows only as bytes arrive.
 const STEP_BYTES: usize = 16 << 20;
 
-/// Why a connection cannot be read any further.
+/// Reason why a connection cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
-    /// The client closed it between two frames.
+    /// The client closed the connection between two frames.
     #[error("the client closed the connection")]
     Closed,
     #[error("the connection failed")]
     Io(#[from] io::Error),
-    #[error("the client broke the protocol")]
+    #[error("the client violated the protocol")]
     Protocol(#[from] WireError),
 }
 
 impl Broken {
-    /// Whether the client's end is known to be gone, as opposed to out of reach.
+    /// Whether the client has definitely closed its end, as opposed to being unreachable.
     pub(crate) fn is_closed(&self) -> bool {
         match self {
             Broken::Closed | Broken::Protocol(_) => true,
@@ -40,17 +41,17 @@ impl Broken {
     }
 }
 
-/// What the reader of a connection does, for other threads. Only the reader writes to it.
+/// Activity of a connection's reader, for other threads. Only the reader writes to it.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Bytes received so far.
     bytes: AtomicU64,
-    /// The reader waits for bytes.
+    /// Whether the reader is blocked in a read.
     receiving: AtomicBool,
 }
 
 impl Activity {
-    /// Whether the reader has received anything since `seen` was updated, or is busy with what it received.
+    /// Whether the reader has received bytes since the call that last updated `seen`, or is handling a frame.
     pub(crate) fn is_busy(&self, seen: &mut u64) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let came = std::mem::replace(seen, bytes) != bytes;
@@ -85,12 +86,12 @@ impl Inbox {
         Inbox { lane: Lane::new(link), activity: Arc::default(), buffer, start: 0, end: 0, bulk: false }
     }
 
-    /// Notes there what it does.
+    /// Records its activity in `activity`.
     pub(crate) fn noting(self, activity: &Arc<Activity>) -> Inbox {
         Inbox { activity: Arc::clone(activity), ..self }
     }
 
-    /// What follows the frame just read comes over these links as well.
+    /// Reads everything after the current frame from these links as well.
     pub(crate) fn spread(&mut self, strands: Vec<Link>) -> Result<(), WireError> {
         if self.lane.is_spread() {
             return Err(WireError::Unexpected { expected: "a request", found: "a second Spread".to_owned() });
@@ -99,7 +100,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Whether the next frame must be waited for.
+    /// Whether the buffer is empty, so that the next frame needs a read.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -121,7 +122,7 @@ impl Inbox {
         Ok(Header::decode(&head)?)
     }
 
-    /// The next `bytes` bytes, which must not be more than the buffer holds.
+    /// Returns the next `bytes` bytes, at most the size of the buffer.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<&[u8], Broken> {
         if self.end - self.start < bytes {
             if self.buffer.len() - self.start < bytes {
@@ -157,7 +158,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// The next `bytes` bytes in memory of their own, which grows only as they arrive.
+    /// Reads the next `bytes` bytes into a new vector, which grows only as they arrive.
     pub(crate) fn read_vec(&mut self, bytes: u64) -> Result<Vec<u8>, Broken> {
         let Ok(total) = usize::try_from(bytes) else {
             return Err(WireError::TooLarge { what: "payload", bytes, limit: usize::MAX as u64 }.into());
@@ -175,7 +176,7 @@ impl Inbox {
         Ok(data)
     }
 
-    /// Reads and forgets.
+    /// Reads and discards `bytes` bytes.
     pub(crate) fn skip(&mut self, mut bytes: u64) -> Result<(), Broken> {
         while bytes > 0 {
             let step = bytes.min(BUFFER_BYTES as u64);

@@ -1,8 +1,8 @@
-//! The worker: accepts connections, proves who they are, and serves each session in a process of its own.
+//! The worker: accepts connections, authenticates them, and serves each session in a separate process.
 //!
-//! [`supervise`] is the process that listens; [`execute`] is the process of one session. Between them runs a control socket.
-//! Owns sessions, their grace periods and limits; refuses to know what a kernel is (the back ends do) and never reads the
-//! environment (its caller does).
+//! [`supervise`] is the process that listens; [`execute`] is the process of one session. A control socket connects them. The
+//! worker owns sessions, their grace periods and limits. Kernels are the business of the back ends, and reading the environment
+//! is its caller's.
 
 mod absent;
 mod administration;

@@ -1,16 +1,16 @@
-//! Linking at run time: bitcode in, code object out, by the same clang.
+//! Run-time linking: links bitcode to a code object with the same clang.
 //!
-//! Runs in the same sandbox as the compiler: bitcode can name files too, in its assembler. A client chooses neither names nor
-//! options.
+//! Runs in the same sandbox as the compiler: bitcode, too, can name files, in its inline assembly. A client chooses neither file
+//! names nor options.
 
 use hip_api::types::{HIPRTC_ERROR_LINKING, HIPRTC_SUCCESS};
 
 use crate::compile::{CompileError, Compiler, OUTPUT, Response, confined, finished};
 use crate::supervisor::line;
 
-/// What a program may link at once.
+/// Limit on the inputs of one link.
 const MAX_INPUTS: usize = 256;
-/// How LLVM bitcode begins, bare or wrapped.
+/// Magic numbers of LLVM bitcode, bare and wrapped.
 const MAGICS: [[u8; 4]; 2] = [*b"BC\xc0\xde", [0xde, 0xc0, 0x17, 0x0b]];
 
 impl Compiler {
@@ -23,7 +23,7 @@ impl Compiler {
         let refused = |text: String| Ok(finished(HIPRTC_ERROR_LINKING, text));
         let plain = |c: char| c.is_ascii_alphanumeric() || ":+-".contains(c);
         if inputs.is_empty() || inputs.len() > MAX_INPUTS || !isa.chars().all(plain) {
-            return refused(format!("{} inputs for {isa:?}", inputs.len()));
+            return refused(format!("cannot link {} inputs for the target {isa:?}", inputs.len()));
         }
         let mut command = confined(self.toolchain()?)
             .arguments([

@@ -1,4 +1,4 @@
-//! What a session in a file says of itself, but for bulk: the first section, as JSON.
+//! Manifest of a session's snapshot: everything except bulk data, as JSON. The first section.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::mirror::MirrorRecord;
 
-/// A session at rest. Holds the session's secret, so it is not for everybody's eyes.
+/// A session at rest. Holds the session's secret, so it must be kept private.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) session_id: u64,
     pub(crate) secret: [u8; 32],
-    /// The program, for people.
+    /// Name of the program, for display.
     pub(crate) client: String,
     pub(crate) pid: u32,
-    /// The worker it was taken from, for people.
+    /// Worker that the snapshot was taken from, for display.
     pub(crate) worker: String,
-    /// When it was taken, in nanoseconds of the world's clock.
+    /// Time of the snapshot, in nanoseconds since the Unix epoch.
     pub(crate) taken_at: u64,
     /// Base and size.
     pub(crate) arena: (u64, u64),
     pub(crate) devices: Vec<DeviceRecord>,
-    /// Requests that have arrived.
+    /// Number of requests that have arrived.
     pub(crate) received: u64,
-    /// Frames that the client has acknowledged, and how many more follow as sections.
+    /// Number of frames that the client has acknowledged, and number of unacknowledged ones that follow as sections.
     pub(crate) acknowledged: u64,
     pub(crate) frames: u64,
     pub(crate) images: u64,
     pub(crate) graphs: u64,
-    /// Turns of graphs that were called off and are still to be answered.
+    /// Tokens of graphs' host functions that were cancelled and that the client will still answer.
     pub(crate) called_off: Vec<u64>,
-    /// The last of the client's changes of mirrors that was put in.
+    /// Number of the last mirror change from the client that was applied.
     pub(crate) changes_taken: u64,
     pub(crate) mirrors: Vec<MirrorRecord>,
-    /// The times of streams are told, by this clock.
+    /// Whether spans are recorded, and the value of their clock.
     pub(crate) spans: bool,
     pub(crate) span_clock: u64,
     pub(crate) inventory: Inventory,
 }
 
-/// A GPU as its session was told of it.
+/// Description of a GPU as reported to the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeviceRecord {
     name: String,
@@ -54,13 +54,13 @@ impl Manifest {
         Arena { base: self.arena.0, bytes: self.arena.1 }
     }
 
-    /// How long ago it was taken; nothing by a clock that went back.
+    /// Age in nanoseconds; zero if the clock was set back.
     pub(crate) fn age_ns(&self) -> u64 {
         now().saturating_sub(self.taken_at)
     }
 }
 
-/// The GPUs of a session, as its client knows them.
+/// Describes the GPUs of a session as reported to the client.
 pub(crate) fn describe(device: &dyn Device) -> Vec<DeviceRecord> {
     let record = |info: &backend::DeviceInfo| DeviceRecord {
         name: info.name.clone(),
@@ -71,7 +71,7 @@ pub(crate) fn describe(device: &dyn Device) -> Vec<DeviceRecord> {
     device.info().iter().map(record).collect()
 }
 
-/// What is wrong with devices that a session shall go on on, in place of those it knows.
+/// Returns how the devices found differ from those the session knows, if they do.
 pub(crate) fn difference(known: &[DeviceRecord], found: &[DeviceRecord]) -> Option<String> {
     if known.len() != found.len() {
         return Some(format!("the session has {} devices, this worker {}", known.len(), found.len()));
@@ -80,14 +80,14 @@ pub(crate) fn difference(known: &[DeviceRecord], found: &[DeviceRecord]) -> Opti
         known.iter().zip(found).enumerate().find(|(_, (known, found))| known != found)?;
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     Some(if known.isa != found.isa {
-        format!("device {at} of the session is {}, of this worker {}", known.isa, found.isa)
+        format!("device {at} of the session is {}, that of this worker is {}", known.isa, found.isa)
     } else if known.name != found.name {
-        format!("device {at} of the session is an {}, of this worker an {}", known.name, found.name)
+        format!("device {at} of the session is {}, that of this worker is {}", known.name, found.name)
     } else if known.memory != found.memory {
         let (known, found) = (gib(known.memory), gib(found.memory));
-        format!("device {at} of the session has {known:.1} GiB, of this worker {found:.1} GiB")
+        format!("device {at} of the session has {known:.1} GiB, that of this worker {found:.1} GiB")
     } else {
-        format!("device {at} of this worker has other attributes than that of the session")
+        format!("device {at} of this worker has different attributes from that of the session")
     })
 }
 

@@ -1,8 +1,8 @@
-//! Memory that the client holds too: what it changed is put in at once, what the device changed is told before the word that the
-//! work which did it has ended.
+//! Mirrored memory: memory that the client holds too. The client's changes are applied at once; the device's changes are sent
+//! before the client is notified that the work which made them has ended.
 //!
-//! Knows what the client has from a twin of every mirror. If both sides change the same byte at the same time, which is a race
-//! of the program, the client's change comes later: it takes no byte from here that a change of its own is on the way to.
+//! A twin of every mirror records what the client has. If both sides change the same byte at the same time, which is a race in
+//! the program, the client's change wins: the client ignores a byte from here while its own change of that byte is on its way.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,17 +19,17 @@ use wire::delta::Changes;
 use crate::confine::open_tracker;
 use crate::outbox::Outbox;
 
-/// Memory that does not lie in this process is looked at in pieces of this.
+/// Piece size for comparing memory that is not in this process.
 const SHOWN_BYTES: usize = 1 << 20;
 
 /// The mirrors of a session.
 #[derive(Default)]
 pub(crate) struct Mirrors {
-    /// How many there are, so that a session without any does not look further.
+    /// Number of mirrors, so that sessions without any skip the rest.
     live: AtomicUsize,
-    /// Work that may have changed some was queued, or was still running when they were last compared.
+    /// Work that may have changed mirrors was queued, or was still running when they were last compared.
     worked: AtomicBool,
-    /// What mirrors are counted against, once that is known.
+    /// Host memory account that mirrors are charged to, once set.
     host: OnceLock<Arc<HostMemory>>,
     state: Mutex<State>,
 }
@@ -37,21 +37,21 @@ pub(crate) struct Mirrors {
 #[derive(Default)]
 struct State {
     mirrors: BTreeMap<u64, Mirror>,
-    /// The last of the client's changes that was put in.
+    /// Number of the last change from the client that was applied.
     taken: u64,
     tracker: Option<Option<Arc<Tracker>>>,
 }
 
 struct Mirror {
     twin: Twin,
-    /// The device whose memory it is; none has pinned memory.
+    /// The device that owns the memory; `None` for pinned host memory.
     owner: Option<u32>,
-    /// Its bytes lie in this process.
+    /// Whether its bytes are in this process.
     resident: bool,
     _charge: Option<HostCharge>,
 }
 
-/// A mirror as it travels with its session.
+/// Description of a mirror in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MirrorRecord {
     address: u64,
@@ -60,12 +60,12 @@ pub(crate) struct MirrorRecord {
 }
 
 impl Mirrors {
-    /// Counts mirrors against the host memory of the session from now on.
+    /// Charges mirrors to the session's host memory from now on.
     pub(crate) fn count_against(&self, host: &Arc<HostMemory>) {
         let _ = self.host.set(Arc::clone(host));
     }
 
-    /// A range that was just mapped is also the client's. Both begin with zeros.
+    /// Adds a newly mapped range as a mirror. Both sides start with zeros.
     pub(crate) fn insert(
         &self,
         device: &dyn Device,
@@ -73,7 +73,7 @@ impl Mirrors {
         address: u64,
         bytes: u64,
     ) -> Result<(), DeviceError> {
-        // The twin always is host memory; the mirror itself unless it is a device's, which counts as that.
+        // The twin is always host memory. So is the mirror itself, unless it belongs to a device and is charged there.
         let copies = if owner.is_some() { 1 } else { 2 };
         let charge = self.host.get().map(|host| host.charge(bytes.saturating_mul(copies)));
         let charge = charge.transpose().map_err(|left| {
@@ -82,7 +82,7 @@ impl Mirrors {
         })?;
         let memory = device.resident(address, bytes);
         if memory.is_none() {
-            // Memory of this process is zero when it is mapped; what a GPU gives may be anything.
+            // Memory of this process is zero when it is mapped; memory from a GPU may not be.
             let zeros = vec![0; SHOWN_BYTES.min(bytes as usize)];
             for at in (0..bytes).step_by(SHOWN_BYTES) {
                 device.poke(address + at, &zeros[..SHOWN_BYTES.min((bytes - at) as usize)])?;
@@ -91,8 +91,8 @@ impl Mirrors {
         let mut state = self.state.lock();
         let tracker = state.tracker.get_or_insert_with(|| open_tracker().map(Arc::new)).clone();
         let start = memory.map_or(std::ptr::null_mut(), |memory| memory.as_ptr());
-        // SAFETY: resident memory stays until it is unmapped, and the twin is dropped before that; other memory is never
-        // touched through the twin.
+        // SAFETY: resident memory stays mapped until it is unmapped, and the twin is dropped before that; non-resident memory is
+        // never accessed through the twin.
         let twin = unsafe { Twin::new(start, bytes as usize, tracker.as_ref().filter(|_| memory.is_some())) };
         let twin = twin.map_err(|error| DeviceError::new(hipErrorOutOfMemory, error.to_string()))?;
         state.mirrors.insert(address, Mirror { twin, owner, resident: memory.is_some(), _charge: charge });
@@ -100,7 +100,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Every mirror, and the last of the client's changes that was put in.
+    /// Returns every mirror, and the number of the last applied change from the client.
     pub(crate) fn capture(&self) -> (u64, Vec<MirrorRecord>) {
         let state = self.state.lock();
         let record = |(address, mirror): (&u64, &Mirror)| MirrorRecord {
@@ -111,7 +111,7 @@ impl Mirrors {
         (state.taken, state.mirrors.iter().map(record).collect())
     }
 
-    /// Goes on with the mirrors of another process, whose memory is in place with all its bytes.
+    /// Restores the mirrors of another process, whose memory has been restored with all its bytes.
     pub(crate) fn restore(
         &self,
         device: &dyn Device,
@@ -123,7 +123,7 @@ impl Mirrors {
             self.insert(device, it.owner, it.address, it.bytes)?;
             for at in (0..it.bytes).step_by(SHOWN_BYTES) {
                 let bytes = (it.bytes - at).min(SHOWN_BYTES as u64);
-                // Both sides were told of everything before the session left.
+                // Both sides were synchronized before the session left.
                 device.peek(it.address + at, bytes, &mut |shown| self.read(it.address + at, shown))?;
             }
         }
@@ -131,7 +131,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// Called before a range is unmapped.
+    /// Removes a mirror. Called before its range is unmapped.
     pub(crate) fn remove(&self, address: u64) {
         if self.live.load(Ordering::Acquire) > 0 {
             let mut state = self.state.lock();
@@ -140,19 +140,19 @@ impl Mirrors {
         }
     }
 
-    /// Called before all memory of a device goes.
+    /// Removes the mirrors of a device. Called before all its memory is freed.
     pub(crate) fn remove_of(&self, ordinal: u32) {
         let mut state = self.state.lock();
         state.mirrors.retain(|_, mirror| mirror.owner != Some(ordinal));
         self.live.store(state.mirrors.len(), Ordering::Release);
     }
 
-    /// Work that may change memory was queued.
+    /// Marks that work which may change memory was queued.
     pub(crate) fn worked(&self) {
         self.worked.store(true, Ordering::SeqCst);
     }
 
-    /// Puts in what the client changed.
+    /// Applies the client's changes.
     pub(crate) fn write(&self, device: &dyn Device, number: u64, body: &[u8]) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         state.taken = number;
@@ -163,7 +163,7 @@ impl Mirrors {
                 let at = usize::try_from(change.address - start).ok()?;
                 (at.checked_add(change.span)? <= mirror.twin.bytes()).then_some((at, mirror))
             });
-            // Freed meanwhile by another thread of the program, or never there: nobody will look at it.
+            // Freed meanwhile by another thread of the program, or never mapped: the change can be dropped.
             let Some((at, mirror)) = inside else { continue };
             let mut result = Ok(());
             change.for_each(|offset, bytes| {
@@ -175,7 +175,7 @@ impl Mirrors {
         Ok(())
     }
 
-    /// The client is about to get these bytes of a mirror, in the order of frames.
+    /// Records that the client is about to receive these bytes of a mirror, in frame order.
     pub(crate) fn read(&self, address: u64, bytes: &[u8]) {
         if self.live.load(Ordering::Acquire) == 0 {
             return;
@@ -189,18 +189,18 @@ impl Mirrors {
         }
     }
 
-    /// Tells the client what the device has changed since it was last told.
+    /// Sends the client what the device has changed since the last call.
     pub(crate) fn tell(&self, outbox: &Outbox) {
         if self.live.load(Ordering::Acquire) == 0 {
             return;
         }
         let device = outbox.device();
         let mut state = self.state.lock();
-        // Not before the lock is had: another thread may be telling of the very work whose end is to be told now.
+        // Checked under the lock: another thread may be sending the changes of the very work whose end is about to be reported.
         if !self.worked.load(Ordering::SeqCst) {
             return;
         }
-        // In this order: work queued meanwhile marks it again, and work still running now is looked at again next time.
+        // Order matters: work queued meanwhile sets the flag again, and work still running now is compared again next time.
         self.worked.store(false, Ordering::SeqCst);
         if !matches!(device.query(Scope::Everything), Ok(true)) {
             self.worked();
@@ -223,7 +223,8 @@ impl Mirrors {
                 let bytes = SHOWN_BYTES.min(mirror.twin.bytes() - at);
                 let twin = &mut mirror.twin;
                 let mut show = |now: &[u8]| twin.compare_shown(at, now, *address, &mut body);
-                // Memory that cannot be read cannot have been written either: the device is lost, as the program hears.
+                // Memory that cannot be read has not been written either: the device is lost, which the program learns
+                // separately.
                 let _ = device.peek(*address + at as u64, bytes as u64, &mut show);
                 if body.len() >= BODY_BYTES {
                     send(&mut body);

@@ -1,7 +1,7 @@
-//! Names in a program's source, and the symbols they become.
+//! Name expressions: maps names in a program's source to the symbols they are compiled to.
 //!
-//! Every name expression gets a device variable that holds the address of what it names. That instantiates templates, and
-//! the relocation of the variable leads to the symbol.
+//! Each name expression gets a device variable that is initialised with the address of the named entity. That instantiates
+//! templates, and the variable's relocation leads to the symbol.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use code_object::{CodeObject, RelocationTarget, SymbolKind};
 
 const PREFIX: &str = "__remora_name_";
 
-/// What to append to the source.
+/// Returns the source text of the variables, to be appended to the program.
 pub(crate) fn probes(expressions: &[String]) -> String {
     let mut text = String::new();
     for (index, expression) in expressions.iter().enumerate() {
-        // On one line each, so that the compiler's complaint names the expression by its line.
+        // One line each, so that a compiler error identifies the expression by its line number.
         let expression = expression.replace(['\n', '\r'], " ");
         let _ = write!(
             text,
@@ -25,7 +25,7 @@ pub(crate) fn probes(expressions: &[String]) -> String {
     text
 }
 
-/// The symbol of each expression, from the compiled code object; `Err` names the first without one.
+/// Returns the symbol of each expression from the compiled code object; `Err` names the first one without a symbol.
 pub(crate) fn lowered(code: &[u8], expressions: &[String]) -> Result<Vec<String>, String> {
     if expressions.is_empty() {
         return Ok(Vec::new());
@@ -36,7 +36,7 @@ pub(crate) fn lowered(code: &[u8], expressions: &[String]) -> Result<Vec<String>
         .enumerate()
         .map(|(index, expression)| {
             resolve(&object, index)
-                .ok_or_else(|| format!("the name expression `{expression}` names no symbol"))
+                .ok_or_else(|| format!("the name expression `{expression}` does not name a symbol"))
         })
         .collect()
 }

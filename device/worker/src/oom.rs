@@ -1,24 +1,26 @@
-//! Processes of sessions and the kernel's out-of-memory killer: it takes them before anything else, and their clients hear why.
+//! Out-of-memory handling: makes the kernel's OOM killer pick session processes first, and detects when it did, so that clients
+//! learn the reason.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
 use limits::OutOfMemoryKills;
 
-/// Far above what a service or a shell has, and below what somebody may choose for a process that is to go first.
+/// OOM score adjustment: far above that of services and shells, below what an operator may choose for a process to be killed
+/// first.
 const SCORE: &[u8] = b"500";
 
-/// The reason that the client of such a session receives.
-pub(crate) const TEXT: &str = "the session's process was ended by the kernel's out-of-memory killer";
+/// Reason reported to the client of a killed session.
+pub(crate) const TEXT: &str = "the session's process was killed by the kernel's out-of-memory killer";
 
-/// Has the process that a command starts, and all it starts itself, be the first to go when memory runs out.
+/// Makes the started process and its children the first to be killed when memory runs out.
 pub(crate) fn go_first(command: &mut Command) {
     // SAFETY: only async-signal-safe calls on constants between fork and exec. Raising the score needs no privilege.
     unsafe {
         command.pre_exec(|| {
             let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
             if file >= 0 {
-                // Without it the process is only as likely to go as others.
+                // Failure is ignored: the process is then only as likely to be killed as others.
                 let _ = libc::write(file, SCORE.as_ptr().cast(), SCORE.len());
                 libc::close(file);
             }
@@ -27,7 +29,7 @@ pub(crate) fn go_first(command: &mut Command) {
     }
 }
 
-/// Whether a process that began when `before` was counted was ended for want of memory.
+/// Whether a process was killed for lack of memory. `before` was counted when the process started.
 pub(crate) fn was_killed(status: ExitStatus, before: &OutOfMemoryKills) -> bool {
     status.signal() == Some(libc::SIGKILL) && OutOfMemoryKills::now().rose_since(before)
 }

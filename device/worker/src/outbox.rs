@@ -1,7 +1,8 @@
-//! Frames to the client: numbered, kept until acknowledged, and written by whoever completes something.
+//! The outbox: sends frames to the client, numbers them and keeps them until they are acknowledged. The thread that completes an
+//! operation writes its reply.
 //!
-//! One lock orders numbers and bytes alike. A reply is one system call on the completing thread. Frames made while the
-//! client is away are kept and sent when it reattaches.
+//! One lock orders both numbers and bytes. A reply is one system call on the completing thread. Frames produced while the client
+//! is disconnected are kept and sent when it reattaches.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -16,22 +17,21 @@ use wire::{Ack, Failure, Field, Flags, Header, Operation, SendWindow, WireError}
 use crate::mirror::Mirrors;
 use crate::spans::Spans;
 
-/// Pushes wait for acknowledgements when more than this is unacknowledged.
+/// Window of unacknowledged bytes beyond which pushes block.
 const WINDOW_BYTES: u64 = 64 << 20;
-/// Bodies of replies up to this size are kept as bytes. Larger ones stay where they are, in device memory, until something is
-/// asked for that may change it.
+/// Reply bodies up to this size are kept as copies. Larger ones are read again from device memory if they must be resent, until a
+/// request arrives that may change that memory.
 const COPIED_BODY_BYTES: usize = 256 << 10;
-/// What comes before the body of a reply: the header, and status 0.
+/// Bytes before the body of a reply: the header, and status 0.
 const REPLY_HEAD_BYTES: usize = Header::BYTES + 4;
-/// Buffers of acknowledged frames that are kept for the next ones, which would have to touch new pages instead, and the sizes
-/// worth keeping.
+/// Number and sizes of acknowledged frames' buffers that are kept for reuse, which avoids page faults on new memory.
 const SPARES: usize = 16;
 const SPARE_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=COPIED_BODY_BYTES + REPLY_HEAD_BYTES;
 
-/// A frame that may have to be sent again.
+/// A frame that may have to be resent.
 enum Kept {
     Whole(Vec<u8>),
-    /// The body is still in device memory, and nothing was asked for since that could change it.
+    /// The body is still in device memory, and no request since then could have changed it.
     Memory {
         header: Header,
         head: [u8; REPLY_HEAD_BYTES],
@@ -48,7 +48,7 @@ struct State {
 }
 
 impl State {
-    /// The client has received this many frames; their buffers are used again.
+    /// Drops frames that the client has received, and keeps their buffers for reuse.
     fn acknowledge(&mut self, received: u64, in_memory: &AtomicUsize) -> Result<(), WireError> {
         let spares = &mut self.spares;
         self.window.acknowledge_each(received, |frame| match frame {
@@ -64,7 +64,7 @@ impl State {
         })
     }
 
-    /// An empty buffer with room for `bytes`.
+    /// Returns an empty buffer with room for `bytes`.
     fn buffer(&mut self, bytes: usize) -> Vec<u8> {
         let found = self.spares.iter().position(|spare| spare.capacity() >= bytes);
         found.map_or_else(|| Vec::with_capacity(bytes), |at| self.spares.swap_remove(at))
@@ -74,7 +74,7 @@ impl State {
 /// The sending half of a session.
 pub(crate) struct Outbox {
     state: Mutex<State>,
-    /// The connection in use, to be cut without waiting for whoever is writing to it.
+    /// Links of the current connection, so that it can be closed without waiting for the thread that writes to it.
     current: Mutex<Vec<Link>>,
     room: Condvar,
     device: Arc<dyn Device>,
@@ -82,22 +82,22 @@ pub(crate) struct Outbox {
     spans: Spans,
     /// The thread that reads acknowledgements, and so must never wait for them.
     reader: ThreadId,
-    /// Requests that have arrived, and those of them the client knows to have.
+    /// Requests that have arrived, and how many of them have been acknowledged to the client.
     received: AtomicU64,
     told: AtomicU64,
-    /// The last request that may change memory, and how many kept frames are still only there.
+    /// Number of the last request that may change device memory. `in_memory` counts kept frames whose body is only there.
     last_change: AtomicU64,
-    /// Bytes of frames so far; those sent again are not counted again.
+    /// Bytes of all frames so far; resent frames are counted once.
     sent: AtomicU64,
     in_memory: AtomicUsize,
-    /// Requests that wait for their answers.
+    /// Requests that still await their reply.
     owed: AtomicI64,
-    /// The client wants to hear that this side is alive.
+    /// A Pong is due to the client.
     pong_due: AtomicBool,
 }
 
 impl Outbox {
-    /// Made by the thread that will read the connection.
+    /// Must be called by the thread that will read the connection.
     pub(crate) fn new(device: Arc<dyn Device>) -> Outbox {
         Outbox {
             state: Mutex::new(State {
@@ -122,8 +122,8 @@ impl Outbox {
         }
     }
 
-    /// Goes on where the outbox of another process has left off: it had received so many requests, had so many of its frames
-    /// acknowledged, and kept these.
+    /// Continues from the outbox of another process, which had received `received` requests, had `acknowledged` of its frames
+    /// acknowledged, and kept `frames`.
     pub(crate) fn resume(&self, received: u64, acknowledged: u64, frames: Vec<Vec<u8>>) {
         let mut state = self.state.lock();
         state.window = SendWindow::resumed(WINDOW_BYTES, acknowledged);
@@ -136,7 +136,7 @@ impl Outbox {
         self.last_change.store(received, Ordering::SeqCst);
     }
 
-    /// What the client has acknowledged, and everything since, frame by frame. Nothing may be sent meanwhile.
+    /// Passes every unacknowledged frame to `show`, in order. Nothing may be sent meanwhile.
     pub(crate) fn kept<E>(&self, mut show: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.copy_from_memory();
         let state = self.state.lock();
@@ -148,23 +148,23 @@ impl Outbox {
         Ok(())
     }
 
-    /// How many frames the client has acknowledged, and how many were sent.
+    /// Returns how many frames the client has acknowledged, and how many were sent.
     pub(crate) fn progress(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.window.acknowledged(), state.window.sent())
     }
 
-    /// A request has arrived that wants an answer.
+    /// Counts a request that expects a reply.
     pub(crate) fn owe(&self) {
         self.owed.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether no request waits for its answer.
+    /// Whether every request has been answered.
     pub(crate) fn owes_nothing(&self) -> bool {
         self.owed.load(Ordering::SeqCst) == 0
     }
 
-    /// A connection begins: says welcome, then sends again what the client has not received.
+    /// Starts a connection: sends the Welcome, then resends the frames that the client has not received.
     pub(crate) fn attach(&self, link: Link, welcome: &wire::Welcome, received: u64) -> Result<(), WireError> {
         let mut state = self.state.lock();
         *self.current.lock() = vec![link.clone()];
@@ -190,20 +190,20 @@ impl Outbox {
         self.pong_due.store(false, Ordering::Relaxed);
         match sent {
             Ok(()) => state.lane = Some(Lane::new(link)),
-            // The reader of the link will find it broken and wait for the next one.
+            // The reader of the link will see that it is broken and wait for the next one.
             Err(_) => link.shutdown(),
         }
         self.room.notify_all();
         Ok(())
     }
 
-    /// The connection is gone; frames are kept for the next one.
+    /// Closes the connection; frames are kept for the next one.
     pub(crate) fn detach(&self) {
         self.current.lock().drain(..).for_each(|link| link.shutdown());
         drop_lane(&mut self.state.lock());
     }
 
-    /// What follows goes over these links as well; the client is told where it begins.
+    /// Spreads the following frames over these links as well; a Spread frame marks the start for the client.
     pub(crate) fn spread(&self, strands: Vec<Link>) {
         let mut bytes = Vec::new();
         let links = 1 + strands.len() as u16;
@@ -219,7 +219,7 @@ impl Outbox {
         }
     }
 
-    /// The session ends: nobody waits for room any more.
+    /// Ends the session: unblocks threads that wait for window space.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.room.notify_all();
@@ -229,23 +229,24 @@ impl Outbox {
         &self.device
     }
 
-    /// Memory that the client holds too.
+    /// Memory that is mirrored on the client.
     pub(crate) fn mirrors(&self) -> &Mirrors {
         &self.mirrors
     }
 
-    /// Called before the client hears that work has ended: it must have what that work changed.
+    /// Sends changed mirrors and spans. Call this before the client is notified that work has ended: it must have the memory that
+    /// work changed.
     pub(crate) fn tell_changes(&self) {
         self.mirrors.tell(self);
         self.spans.tell(self);
     }
 
-    /// When streams did what, for a client that wants to know.
+    /// Execution spans of streams, for a client that records them.
     pub(crate) fn spans(&self) -> &Spans {
         &self.spans
     }
 
-    /// The session ends: what there still is of those is told.
+    /// Stops recording spans and sends the remaining ones, when the session ends.
     pub(crate) fn last_spans(&self) {
         if self.spans.is_on() {
             self.device.record_spans(false);
@@ -253,7 +254,7 @@ impl Outbox {
         }
     }
 
-    /// Whether the client keeps up with what is pushed.
+    /// Whether there is window space, that is, the client keeps up with pushed frames.
     pub(crate) fn has_room(&self) -> bool {
         self.state.lock().window.has_room(0)
     }
@@ -262,31 +263,32 @@ impl Outbox {
         self.state.lock().lane.is_some()
     }
 
-    /// The client has received this many frames.
+    /// Handles an acknowledgement: the client has received this many frames.
     pub(crate) fn acknowledged(&self, received: u64) -> Result<(), WireError> {
         self.state.lock().acknowledge(received, &self.in_memory)?;
         self.room.notify_all();
         Ok(())
     }
 
-    /// Bytes of frames so far.
+    /// Returns the bytes of all frames so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// A request has arrived.
+    /// Sets the number of requests that have arrived.
     pub(crate) fn count(&self, received: u64) {
         self.received.store(received, Ordering::Relaxed);
     }
 
-    /// Requests that have arrived.
+    /// Returns the number of requests that have arrived.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Request `number` may change or free device memory as soon as this returns: what is kept only there is copied.
+    /// Announces that request `number` may change or free device memory as soon as this returns. Copies kept frames whose body is
+    /// only there.
     pub(crate) fn will_change(&self, number: u64) {
-        // Pairs with `reply_body`: either we see that it keeps a frame in memory, or it sees that it must not.
+        // Pairs with `reply_body`: either this thread sees that it keeps a frame in memory, or that one sees that it must copy.
         self.last_change.store(number, Ordering::SeqCst);
         if self.in_memory.load(Ordering::SeqCst) != 0 {
             self.copy_from_memory();
@@ -311,7 +313,7 @@ impl Outbox {
         self.in_memory.store(0, Ordering::SeqCst);
     }
 
-    /// Tells the client how many requests have arrived, if no reply or acknowledgement has told it.
+    /// Acknowledges received requests, unless a reply or an earlier acknowledgement covers them.
     pub(crate) fn acknowledge(&self) {
         let received = self.received();
         if self.told.fetch_max(received, Ordering::Relaxed) < received {
@@ -319,14 +321,14 @@ impl Outbox {
         }
     }
 
-    /// Tells the client that this side is alive, now or with the next [`Outbox::send_due_pong`].
+    /// Sends a Pong, now or with the next [`Outbox::send_due_pong`].
     pub(crate) fn pong(&self) {
         self.pong_due.store(true, Ordering::Relaxed);
         self.send_due_pong();
     }
 
-    /// Sends a Pong that is due. Never waits: a lock that is taken, or a socket that is full, means that other bytes are on their
-    /// way, which tell the client the same.
+    /// Sends a Pong if one is due. Never blocks: if the lock is held or the socket is full, other bytes are on their way and
+    /// serve the client as a sign of life.
     pub(crate) fn send_due_pong(&self) {
         if !self.pong_due.load(Ordering::Relaxed) {
             return;
@@ -355,7 +357,7 @@ impl Outbox {
         }
     }
 
-    /// Ends a request: a reply if one is wanted, a late error if a posted one failed.
+    /// Completes a request: sends a reply if one is expected, or a late error if a posted request failed.
     pub(crate) fn finish<O: Operation>(&self, request: &Header, result: Result<O::Reply, DeviceError>) {
         match result {
             Err(error) => self.fail(request, &error),
@@ -373,7 +375,7 @@ impl Outbox {
         }
     }
 
-    /// A request failed.
+    /// Reports that a request failed.
     pub(crate) fn fail(&self, request: &Header, error: &DeviceError) {
         if request.is_posted() {
             return self.late_error(request.request_id, request.function, error);
@@ -387,14 +389,14 @@ impl Outbox {
         self.owed.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A posted request failed, now or some time ago.
+    /// Reports that a posted request failed, now or earlier.
     pub(crate) fn late_error(&self, request_id: u32, function: u16, error: &DeviceError) {
         let late =
             wire::LateError { request_id, function, code: error.code.0 as i32, text: error.text.clone() };
         self.push(&late, &[]);
     }
 
-    /// Answers a read. `body` lies at `address` of device memory, or is a copy if that is `None`.
+    /// Replies to a read. `body` lies at `address` in device memory, or is a copy if `address` is `None`.
     pub(crate) fn reply_body(&self, request: &Header, address: Option<u64>, body: &[u8]) {
         if request.is_posted() {
             return;
@@ -425,7 +427,8 @@ impl Outbox {
             Some(address) if sent && body.len() > COPIED_BODY_BYTES && stays(self) => {
                 (Kept::Memory { header, head, address, bytes }, head.len())
             }
-            // Made after sending, so that the client does not wait for it; the stream does, so that it is what was sent.
+            // Copied after sending, so that the client does not wait for the copy. The stream waits, so the copy equals what was
+            // sent.
             _ => {
                 let mut whole = state.buffer(head.len() + body.len());
                 whole.extend_from_slice(&head);
@@ -438,7 +441,7 @@ impl Outbox {
         self.owed.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Sends something of the worker's own accord. Waits for room, unless on the thread that makes it.
+    /// Pushes an unsolicited frame. Blocks until there is window space, except on the reader thread, which is what frees it.
     pub(crate) fn push<O: Operation>(&self, fields: &O, body: &[u8]) {
         let mut bytes = Vec::with_capacity(Header::BYTES + fields.size() + body.len());
         wire::encode_request(fields, body, Flags::NONE, 0, 0, &mut bytes);
@@ -451,7 +454,7 @@ impl Outbox {
         self.send(bytes);
     }
 
-    /// The same without waiting for room: for what is not much, or is due before something that does not wait.
+    /// Like [`Outbox::push`], but never blocks: for small frames, and for those that must precede a frame that does not block.
     pub(crate) fn push_at_once<O: Operation>(&self, fields: &O, body: &[u8]) {
         let mut bytes = Vec::with_capacity(Header::BYTES + fields.size() + body.len());
         wire::encode_request(fields, body, Flags::NONE, 0, 0, &mut bytes);
@@ -489,7 +492,7 @@ impl Outbox {
     }
 }
 
-/// The memory of a reply is gone: the frame keeps its number and becomes a failure.
+/// Builds the replacement for a reply whose memory is gone: an error with the same frame number.
 fn failed(header: &Header, error: &DeviceError) -> Vec<u8> {
     let failure = Failure { status: error.code.0 as i32, text: error.text.clone() };
     let flags = Flags::REPLY.with(Flags::ERROR);
@@ -516,7 +519,7 @@ mod tests {
     use backend_emulator::{DeviceConfig, Emulator, Options};
     use wire::Opcode;
 
-    /// A session's device with `bytes` bytes of memory, all of them 1, and an outbox for it.
+    /// A device with `bytes` bytes of memory, all of them 1, and an outbox for it.
     struct Bench {
         device: Arc<dyn Device>,
         outbox: Arc<Outbox>,
@@ -545,17 +548,17 @@ mod tests {
             assert_eq!(self.device.direct(0, self.address, self.bytes, &mut write), Some(true));
         }
 
-        /// Answers request `id` with the memory as it is.
+        /// Replies to request `id` with the current memory contents.
         fn reply(&self, id: u32) {
             let request = Header::new(Opcode::Read, Flags::NONE, id, 0);
             let mut answer = |body: &[u8]| self.outbox.reply_body(&request, Some(self.address), body);
             self.device.peek(self.address, self.bytes, &mut answer).unwrap();
         }
 
-        /// A client that has `received` frames connects and reads `frames` frames, while `meanwhile` happens here.
+        /// Connects a client that has `received` frames, runs `meanwhile`, and returns the `frames` frames that the client reads.
         fn connect(&self, received: u64, frames: usize, meanwhile: impl FnOnce()) -> Vec<(Header, Vec<u8>)> {
             let (ours, theirs) = Link::pair().unwrap();
-            // The welcome comes first and is no numbered frame.
+            // The welcome comes first and is not numbered.
             let reader = std::thread::spawn(move || (0..=frames).map(|_| read(&theirs)).skip(1).collect());
             let welcome = wire::Welcome::default();
             self.outbox.attach(ours, &welcome, received).unwrap();
@@ -591,10 +594,10 @@ mod tests {
             assert!(is_filled(&first[0], 1, 1, bytes));
             bench.fill(2);
             let again = bench.connect(0, 1, || ());
-            assert!(is_filled(&again[0], 1, 1, bytes), "{bytes} bytes that were changed meanwhile");
+            assert!(is_filled(&again[0], 1, 1, bytes), "{bytes} bytes, changed after the reply");
             bench.device.unmap(bench.address).unwrap();
             let again = bench.connect(0, 1, || ());
-            assert!(is_filled(&again[0], 1, 1, bytes), "{bytes} bytes that were freed meanwhile");
+            assert!(is_filled(&again[0], 1, 1, bytes), "{bytes} bytes, freed after the reply");
         }
     }
 
@@ -624,7 +627,7 @@ mod tests {
     #[test]
     fn a_large_reply_is_what_was_sent_whatever_is_asked_for_meanwhile() {
         let bytes = COPIED_BODY_BYTES as u64 + 1;
-        // Asked for after the reply was sent.
+        // The change is requested after the reply was sent.
         let bench = Bench::new(bytes);
         bench.outbox.count(1);
         bench.connect(0, 1, || bench.reply(1));
@@ -633,7 +636,7 @@ mod tests {
         bench.fill(2);
         let again = bench.connect(0, 1, || ());
         assert!(is_filled(&again[0], 1, 1, bytes));
-        // Asked for before, and done after.
+        // The change is requested before the reply and executed after it.
         let bench = Bench::new(bytes);
         bench.outbox.count(2);
         bench.outbox.will_change(2);

@@ -1,13 +1,13 @@
-//! Bodies that were packed for a slow link. Owns which operations may be packed and how much may come of a little; refuses what
-//! does not become exactly what it says.
+//! Decompresses bodies that were compressed for a slow link. Defines which operations may be compressed and bounds the expansion;
+//! refuses a body that does not decompress to exactly the announced size.
 
 use backend::DeviceError;
 use wire::{MAX_PACKED_BYTES, Opcode, Packed, Reader};
 
-/// No byte of an LZ4 block stands for more than this many.
+/// Maximum expansion of LZ4: output bytes per input byte.
 const MOST_FROM_ONE: u64 = 255;
 
-/// What was in it.
+/// A decompressed operation.
 #[derive(Debug)]
 pub(crate) enum Unpacked {
     Write(wire::Write, Vec<u8>),
@@ -15,7 +15,7 @@ pub(crate) enum Unpacked {
     LoadModule(wire::LoadModule, Vec<u8>),
 }
 
-/// Whether `packed` bytes may become `bytes`: nothing is allocated on a few bytes' word.
+/// Whether `packed` bytes can decompress to `bytes`. Checked before allocating, so that a few bytes cannot claim much memory.
 pub(crate) fn is_plausible(packed: u64, bytes: u64) -> bool {
     bytes <= MAX_PACKED_BYTES && packed <= bytes && bytes <= packed.saturating_mul(MOST_FROM_ONE)
 }
@@ -23,7 +23,7 @@ pub(crate) fn is_plausible(packed: u64, bytes: u64) -> bool {
 pub(crate) fn unpack(it: &Packed, body: &[u8]) -> Result<Unpacked, DeviceError> {
     let wrong = |text: String| DeviceError::invalid_value(text);
     if !is_plausible(body.len() as u64, it.bytes) {
-        return Err(wrong(format!("{} bytes cannot become {}", body.len(), it.bytes)));
+        return Err(wrong(format!("{} compressed bytes cannot decompress to {}", body.len(), it.bytes)));
     }
     let fields = it.fields.concat();
     let mut reader = Reader::new(&fields);
@@ -31,8 +31,8 @@ pub(crate) fn unpack(it: &Packed, body: &[u8]) -> Result<Unpacked, DeviceError> 
         let mut data = vec![0; it.bytes as usize];
         match lz4_flex::block::decompress_into(body, &mut data) {
             Ok(bytes) if bytes == data.len() => Ok(data),
-            Ok(bytes) => Err(wrong(format!("a packed body became {bytes} bytes, not {}", it.bytes))),
-            Err(error) => Err(wrong(format!("a packed body is damaged: {error}"))),
+            Ok(bytes) => Err(wrong(format!("a compressed body became {bytes} bytes, not {}", it.bytes))),
+            Err(error) => Err(wrong(format!("a compressed body is corrupt: {error}"))),
         }
     };
     let damaged = |error: wire::WireError| DeviceError::invalid_value(error.to_string());
@@ -44,7 +44,7 @@ pub(crate) fn unpack(it: &Packed, body: &[u8]) -> Result<Unpacked, DeviceError> 
         Some(Opcode::LoadModule) => {
             Ok(Unpacked::LoadModule(wire::Field::take(&mut reader).map_err(damaged)?, data()?))
         }
-        _ => Err(wrong(format!("{} cannot be packed", wire::name(it.opcode)))),
+        _ => Err(wrong(format!("{} cannot have a compressed body", wire::name(it.opcode)))),
     }
 }
 

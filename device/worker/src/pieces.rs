@@ -1,11 +1,11 @@
-//! A session on its way over a link: pieces, then the word that it is whole.
+//! Piecewise transfer of a session over a link: Piece frames, then a Whole frame that marks the end.
 
 use std::io::{self, Read, Write};
 
 use transport::{Link, greet};
 use wire::{Flags, Frame, MAX_PIECE_BYTES, Opcode, Piece, Reject, WireError, decode_request};
 
-/// Sends what is written to it. [`PieceWriter::finish`] says that this was all.
+/// Sends what is written to it. [`PieceWriter::finish`] marks the end.
 pub(crate) struct PieceWriter<'a> {
     link: &'a Link,
     buffer: Vec<u8>,
@@ -47,7 +47,7 @@ impl Write for PieceWriter<'_> {
     }
 }
 
-/// Reads what the other side sends, to its last piece. A rejection in between is an error that says why.
+/// Reads pieces until the end. A rejection in between is returned as an error with its reason.
 pub(crate) struct PieceReader<'a> {
     link: &'a Link,
     piece: Vec<u8>,

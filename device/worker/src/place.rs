@@ -1,4 +1,4 @@
-//! A worker as others reach it: connecting, proving oneself, and asking how it is.
+//! Client access to a worker: connecting, authenticating, and requesting its status.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use wire::{Hello, MAX_VERSION, MIN_VERSION, Purpose};
 
 use crate::status::Status;
 
-/// A worker, and what it takes to be let in.
+/// Address and credentials of a worker.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub endpoint: Endpoint,
     pub token: Option<Vec<u8>>,
-    /// Whom to believe, for a TLS endpoint.
+    /// Which certificates to trust, for a TLS endpoint.
     pub trust: Option<tls::Trust>,
     pub connect_timeout: Duration,
 }
 
-/// Why a worker does not tell how it is.
+/// Error while requesting a worker's status.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     #[error("no worker answers at {endpoint}")]
     Silent { endpoint: String, source: TransportError },
     #[error("the worker at {endpoint} did not answer")]
     Refused { endpoint: String, source: TransportError },
-    #[error("the worker's answer is not understood")]
+    #[error("the worker sent an invalid status")]
     Nonsense(#[from] serde_json::Error),
 }
 
 impl Place {
-    /// The status of the worker.
+    /// Requests the status of the worker.
     pub fn inspect(&self) -> Result<Status, InspectError> {
         let endpoint = || self.endpoint.to_string();
         let link = self.connect().map_err(|source| InspectError::Silent { endpoint: endpoint(), source })?;
@@ -39,7 +39,7 @@ impl Place {
         Ok(Status::from_json(&status.text)?)
     }
 
-    /// Connects, speaking TLS if the endpoint says so.
+    /// Connects, with TLS if the endpoint requires it.
     pub(crate) fn connect(&self) -> Result<Link, TransportError> {
         let link = self.endpoint.connect(self.connect_timeout)?;
         let Endpoint::Tls { host, .. } = &self.endpoint else { return Ok(link) };
@@ -48,7 +48,7 @@ impl Place {
         tls::connect(link, host, tls::client_config(trust)?, self.connect_timeout)
     }
 
-    /// Who asks, and for what.
+    /// Builds the Hello for a purpose.
     pub(crate) fn hello(&self, purpose: Purpose) -> Result<Hello, TransportError> {
         Ok(Hello {
             min_version: MIN_VERSION,

@@ -1,11 +1,11 @@
-//! What a program compiled at run time finds declared without including anything.
+//! The prelude: declarations that a program compiled at run time has without including anything.
 //!
-//! AMD's hiprtc puts a list of headers before every source; programs rely on the types and functions of all of them, down
-//! to `ushort`. The headers of one release or another lack some, so each is taken if it is there.
+//! AMD's hiprtc includes a list of headers before every source, and programs rely on their types and functions, down to `ushort`.
+//! Some ROCm releases lack some of these headers, so each is included only if it exists.
 
 use std::fmt::Write;
 
-/// In the order of AMD's own list (hipamd/src/hiprtc/CMakeLists.txt): the later ones need the earlier.
+/// In the order of AMD's own list (hipamd/src/hiprtc/CMakeLists.txt): later headers need earlier ones.
 const HEADERS: &[&str] = &[
     "hip_runtime.h",
     "hip_bfloat16.h",
@@ -36,7 +36,7 @@ const HEADERS: &[&str] = &[
     "amd_detail/amd_math_functions.h",
 ];
 
-/// The types that AMD's hiprtc declares besides, unless the program asks it not to.
+/// Types that AMD's hiprtc declares in addition, unless the program opts out.
 const TYPES: &str = "#if !__HIP_NO_STD_DEFS__
 #if __HIPRTC_PTRDIFF_T_IS_LONG_LONG__
 typedef long long ptrdiff_t;
@@ -48,7 +48,7 @@ namespace std { using ::ptrdiff_t; using ::clock_t; }
 #endif
 ";
 
-/// The text that is included before the source. What the headers deserve to be warned of is not the program's doing.
+/// Returns the text that is included before the source. Warnings inside it are disabled: the program cannot fix AMD's headers.
 pub(crate) fn text() -> String {
     let mut text =
         "#pragma clang diagnostic push\n#pragma clang diagnostic ignored \"-Weverything\"\n".to_owned();

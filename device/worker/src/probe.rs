@@ -1,4 +1,4 @@
-//! What a back end has to offer, found out before the first session.
+//! Device probe: lists the devices of a back end before the first session.
 
 use backend::DeviceInfo;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::config::{BackendConfig, SessionConfig, WorkerError};
 use crate::confine::Ground;
 use crate::executor::open_device;
 
-/// A GPU in a few words.
+/// Summary of a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSummary {
     pub name: String,
@@ -31,7 +31,7 @@ impl From<&DeviceInfo> for DeviceSummary {
     }
 }
 
-/// Lists the GPUs a back end would give to a session.
+/// Lists the GPUs that a back end would give to a session.
 ///
 /// For AMD's runtime this loads and initialises it in the calling process.
 pub fn probe(config: &SessionConfig) -> Result<Vec<DeviceSummary>, WorkerError> {

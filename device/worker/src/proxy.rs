@@ -1,4 +1,4 @@
-//! An encrypted connection, carried on behalf of a session's process, which sees a plain socket.
+//! TLS proxy: decrypts a connection on behalf of a session's process, which gets a plain socket.
 
 use std::os::fd::OwnedFd;
 
@@ -6,7 +6,7 @@ use transport::Link;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Starts two threads that copy between `link` and a socket, whose other end is returned.
+/// Starts two threads that copy between `link` and a socket, and returns the other end of the socket.
 pub(crate) fn start(link: &Link) -> std::io::Result<OwnedFd> {
     let (near, far) = Link::pair()?;
     let far = far.try_clone_fd()?;
@@ -16,7 +16,7 @@ pub(crate) fn start(link: &Link) -> std::io::Result<OwnedFd> {
     Ok(far)
 }
 
-/// Copies until one side ends, then ends the other.
+/// Copies until one side closes, then closes the other.
 fn carry(from: &Link, to: &Link) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(bytes) = from.read(&mut buffer) {

@@ -1,13 +1,13 @@
-//! Rectangles, boxes and values on the wire, as places in memory.
+//! Converts rectangles, boxes and value waits of the wire protocol to the back end's types.
 //!
-//! Owns nothing but the mapping; what a region may be is the back end's to say.
+//! Only converts; the back end validates regions.
 
 use backend::{Command, Comparison, DeviceError, Extent, Pitched, StreamId, ValueWait};
 use wire::Operation;
 
-/// A write of packed rows, of either shape.
+/// A write of packed rows to a rectangle or a box.
 pub(crate) trait WriteRegion: Operation {
-    /// The stream, the place and the size.
+    /// Returns the stream, the destination and the size.
     fn region(&self) -> (StreamId, Pitched, Extent);
 }
 
@@ -41,24 +41,24 @@ pub(crate) fn fill(it: &wire::FillBox) -> Command {
     }
 }
 
-/// What a stream is to wait for.
+/// Converts a wait for a value in memory.
 pub(crate) fn wait(it: &wire::WaitValue) -> Result<ValueWait, DeviceError> {
     let comparison = match it.comparison {
         0 => Comparison::AtLeast,
         1 => Comparison::Equal,
         2 => Comparison::And,
         3 => Comparison::Nor,
-        other => return Err(DeviceError::invalid_value(format!("comparison {other}"))),
+        other => return Err(DeviceError::invalid_value(format!("unknown comparison {other}"))),
     };
     let wide = match it.width {
         4 => false,
         8 => true,
-        width => return Err(DeviceError::invalid_value(format!("a value of {width} bytes"))),
+        width => return Err(DeviceError::invalid_value(format!("cannot wait for a value of {width} bytes"))),
     };
     Ok(ValueWait { address: it.address, wide, value: it.value, mask: it.mask, comparison })
 }
 
-/// Where a read is from.
+/// Converts the source of a read.
 pub(crate) fn source(it: &wire::ReadBox) -> (Pitched, Extent) {
     let from = Pitched { address: it.source, pitch: it.pitch, rows: it.rows };
     (from, Extent { width: it.width, height: it.height, depth: it.depth })

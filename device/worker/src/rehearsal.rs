@@ -1,4 +1,4 @@
-//! A session inside this process that is fed bytes, for tests and fuzzing: what a hostile client may send, without the client.
+//! Test harness: an in-process session that is fed raw bytes, for tests and fuzzing of hostile requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::inbox::{Broken, Inbox};
 use crate::outbox::Outbox;
 use crate::snapshot::{Kind, SnapshotError, Writer};
 
-/// Memory of the rehearsed device.
+/// Memory of the test device.
 const MEMORY_BYTES: u64 = 64 << 20;
 const WATCHDOG: Duration = Duration::from_millis(200);
 
-/// Handles `bytes` as the requests of one connection; says how many were handled before it broke.
+/// Handles `bytes` as the requests of one connection; returns how many were handled before it broke.
 ///
-/// Whatever the bytes are, this returns: it does not panic, and takes no memory the bytes do not justify.
+/// For any input this returns without a panic, and allocates no more memory than the bytes justify.
 pub fn rehearse(bytes: &[u8]) -> u64 {
     let Some(mut dispatcher) = stage(None) else { return 0 };
     let Ok((near, far)) = Link::pair() else { return 0 };
@@ -38,7 +38,7 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
         let speaker = far.clone();
         scope.spawn(move || {
             let _ = speaker.write_all(bytes);
-            // SAFETY: the descriptor is open; only its sending half ends, so that answers can still be read.
+            // SAFETY: the descriptor is open; only its sending half is closed, so that replies can still be read.
             unsafe { libc::shutdown(speaker.raw_fd(), libc::SHUT_WR) };
         });
         let mut inbox = Inbox::new(near);
@@ -51,10 +51,10 @@ pub fn rehearse(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Takes `bytes` for a session in a file: as they are, and again as the kinds, lengths and payloads of sections whose hashes are
-/// right. Says whether either could be resumed.
+/// Reads `bytes` as a snapshot file: first as they are, then as kinds, lengths and payloads of sections with valid hashes.
+/// Returns whether either could be resumed.
 ///
-/// Whatever the bytes are, this returns, as [`rehearse`] does.
+/// For any input this returns, as [`rehearse`] does.
 pub fn rehearse_arrival(bytes: &[u8]) -> bool {
     let arrives = |file: &[u8]| {
         let Ok(arriving) = Arriving::begin(file) else { return false };
@@ -64,7 +64,7 @@ pub fn rehearse_arrival(bytes: &[u8]) -> bool {
     arrives(bytes) || sealed(bytes).is_ok_and(|file| arrives(&file))
 }
 
-/// A file with these sections.
+/// Builds a snapshot file with these sections.
 fn sealed(mut rest: &[u8]) -> Result<Vec<u8>, SnapshotError> {
     let mut file = Writer::new(Vec::new())?;
     while let Some(([kind, low, high], payload)) = rest.split_first_chunk() {
@@ -82,7 +82,7 @@ fn sealed(mut rest: &[u8]) -> Result<Vec<u8>, SnapshotError> {
     file.finish()
 }
 
-/// A session without a client.
+/// Builds a session without a client.
 pub(crate) fn stage(arena: Option<Arena>) -> Option<Dispatcher> {
     let options = backend_emulator::Options {
         devices: vec![backend_emulator::DeviceConfig {

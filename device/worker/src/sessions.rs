@@ -1,4 +1,4 @@
-//! The sessions of a worker as the supervisor sees them: one process each, reached through its control socket.
+//! The supervisor's table of sessions: one process each, reached through its control socket.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -25,9 +25,9 @@ use crate::oom;
 use crate::status::{SessionReport, SessionStatus};
 use crate::tenants::{Tenant, Who};
 
-/// A session that does not report in this time is shown without numbers.
+/// Timeout for a session's report; a session that misses it is listed without numbers.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long the process of a session that has left may take to end.
+/// Timeout for the exit of a session's process whose control socket has closed.
 const LEAVING: Duration = Duration::from_secs(15);
 
 struct Session {
@@ -37,24 +37,24 @@ struct Session {
     client: String,
     pid: u32,
     peer: String,
-    /// The process that is the session here.
+    /// Process id of the session's executor.
     process: u32,
     since: Instant,
     report: Arc<(Mutex<(u64, SessionReport)>, Condvar)>,
-    /// Its place on the page of limits.
+    /// Its seat on the limits page.
     seat: Option<u32>,
 }
 
-/// Programs and their arguments, started with a control socket as descriptor 3.
+/// Programs and their arguments, started with a control socket as file descriptor 3.
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub session: Vec<PathBuf>,
-    /// All variables that sessions get.
+    /// Complete environment of session processes.
     pub session_environment: Vec<(OsString, OsString)>,
     pub compiler: Vec<PathBuf>,
 }
 
-/// Every session, by its id.
+/// All sessions by id.
 pub(crate) struct Sessions {
     sessions: Mutex<HashMap<u64, Session>>,
     gone: Condvar,
@@ -80,7 +80,7 @@ impl Sessions {
         }
     }
 
-    /// The secret of a session that is or was here, for the tenant it belongs to and nobody else.
+    /// Returns the secret of a current or former session, but only to the tenant that owns it.
     pub(crate) fn secret_of(&self, id: u64, who: &Who) -> Option<[u8; 32]> {
         let tenant = &who.tenant()?.name;
         let sessions = self.sessions.lock();
@@ -90,7 +90,7 @@ impl Sessions {
         found.filter(|(owner, _)| owner == tenant).map(|(_, secret)| secret)
     }
 
-    /// Whether a session is or was here.
+    /// Whether a session is running here, or was and is remembered.
     pub(crate) fn knows(&self, id: u64) -> bool {
         self.has(id) || self.absent.find(id).is_some()
     }
@@ -99,14 +99,14 @@ impl Sessions {
         self.sessions.lock().contains_key(&id)
     }
 
-    /// Waits until the process of a session that takes no more orders has ended.
+    /// Waits until the process of a session that no longer accepts orders has exited.
     pub(crate) fn wait_until_gone(&self, id: u64) {
         let deadline = Instant::now() + LEAVING;
         let mut sessions = self.sessions.lock();
         while sessions.contains_key(&id) && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
     }
 
-    /// Sessions that have left.
+    /// Sessions that were here and have left.
     pub(crate) fn absent(&self) -> &Absent {
         &self.absent
     }
@@ -115,7 +115,7 @@ impl Sessions {
         self.sessions.lock().is_empty() && !self.absent.has_suspended()
     }
 
-    /// The limit that keeps a tenant from starting another session.
+    /// Returns why a tenant cannot start another session: a text that names the limit that is reached.
     pub(crate) fn full(&self, tenant: &Tenant) -> Option<String> {
         let sessions = self.sessions.lock();
         if sessions.len() >= self.limit {
@@ -126,7 +126,7 @@ impl Sessions {
         Some(format!("{own} sessions of {} are running, and its limit is {limit}", tenant.name))
     }
 
-    /// Ends the sessions of a tenant that is no longer one.
+    /// Ends the sessions of a tenant that was removed.
     pub(crate) fn end_of(&self, tenant: &str) {
         for (id, session) in self.sessions.lock().iter().filter(|(_, it)| it.tenant.name == tenant) {
             tracing::info!(
@@ -134,12 +134,12 @@ impl Sessions {
                 wire::SessionId(*id),
                 session.client
             );
-            // SAFETY: the descriptor is open as long as the session is in the map.
+            // SAFETY: the descriptor stays open as long as the session is in the map.
             unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
         }
     }
 
-    /// Starts a process for a new session and gives it the connection.
+    /// Starts a process for a new session and hands it the connection.
     pub(crate) fn start(
         self: &Arc<Sessions>,
         tenant: &Arc<Tenant>,
@@ -151,15 +151,15 @@ impl Sessions {
         let failed = |what| move |source| WorkerError::Io { what, source };
         let mut random = [0; 40];
         getrandom::fill(&mut random)
-            .map_err(|error| failed("no randomness")(std::io::Error::other(error.to_string())))?;
+            .map_err(|error| failed("cannot get random bytes")(std::io::Error::other(error.to_string())))?;
         let (secret, id) = random.split_at(32);
         let mut key = [0; 32];
         key.copy_from_slice(secret);
         // Never 0, which means "no session yet".
         let id = id.iter().fold(0u64, |id, byte| id << 8 | u64::from(*byte)) | 1;
 
-        let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
-        let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
+        let (ours, theirs) = Control::pair().map_err(failed("cannot create a control socket"))?;
+        let child = self.spawn(&theirs).map_err(failed("cannot start the session's process"))?;
         drop(theirs);
         let config = Box::new(tenant.config.clone());
         let seat = seat(tenant, &ours)?;
@@ -167,7 +167,7 @@ impl Sessions {
         let start =
             Order::Start { config, session_id: id, secret: key, worker: self.worker.clone(), has_compiler };
         let sent = ours.send(&start, None).and_then(|()| attach(&ours, hello, version, &connection));
-        sent.map_err(failed("the session's process took no orders"))?;
+        sent.map_err(failed("cannot send orders to the session's process"))?;
 
         let control = Arc::new(ours);
         let report = Arc::new((Mutex::new((0, SessionReport::default())), Condvar::new()));
@@ -189,19 +189,19 @@ impl Sessions {
         std::thread::Builder::new()
             .name("session".to_owned())
             .spawn(watch)
-            .map_err(failed("no thread for the session"))?;
+            .map_err(failed("cannot start a thread for the session"))?;
         Ok(id)
     }
 
-    /// Starts a process for a session that comes over a link.
+    /// Starts a process for a session that arrives over a link.
     pub(crate) fn resume(
         self: &Arc<Sessions>,
         tenant: &Arc<Tenant>,
         link: &OwnedFd,
     ) -> Result<(), WorkerError> {
         let failed = |what| move |source| WorkerError::Io { what, source };
-        let (ours, theirs) = Control::pair().map_err(failed("no control socket"))?;
-        let child = self.spawn(&theirs).map_err(failed("the session's process did not start"))?;
+        let (ours, theirs) = Control::pair().map_err(failed("cannot create a control socket"))?;
+        let child = self.spawn(&theirs).map_err(failed("cannot start the session's process"))?;
         drop(theirs);
         let seat = seat(tenant, &ours)?;
         let order = Order::Resume {
@@ -209,20 +209,21 @@ impl Sessions {
             worker: self.worker.clone(),
             has_compiler: has_compiler(tenant),
         };
-        ours.send(&order, Some(link.as_raw_fd())).map_err(failed("the session's process took no orders"))?;
+        ours.send(&order, Some(link.as_raw_fd()))
+            .map_err(failed("cannot send orders to the session's process"))?;
         let (sessions, tenant) = (Arc::clone(self), Arc::clone(tenant));
         std::thread::Builder::new()
             .name("session".to_owned())
             .spawn(move || sessions.adopt(&tenant, child, seat, Arc::new(ours)))
-            .map_err(failed("no thread for the session"))?;
+            .map_err(failed("cannot start a thread for the session"))?;
         Ok(())
     }
 
-    /// Follows a process that resumes a session, from before the session is known.
+    /// Supervises a process that restores a session, from before the session's id is known.
     fn adopt(&self, tenant: &Arc<Tenant>, child: Child, seat: Option<Taken>, control: Arc<Control>) {
         let first = loop {
             match control.receive() {
-                // It takes memory before it is known.
+                // The restoring process may need more device memory before its session is in the map.
                 Ok(Some((Answer::Grow { ticket, device, bytes }, _))) => {
                     grow(tenant, &control, ticket, device, bytes);
                 }
@@ -247,16 +248,16 @@ impl Sessions {
             seat: seat.as_ref().map(Taken::number),
         };
         let mut sessions = self.sessions.lock();
-        // The process it left may still be about to end.
+        // If the session is returning to this worker, its old process may still be exiting.
         let deadline = Instant::now() + LEAVING;
         while sessions.contains_key(&session_id)
             && self.absent.find(session_id).is_some()
             && !self.gone.wait_until(&mut sessions, deadline).timed_out()
         {}
         let refused = if session_id == 0 {
-            Some("a session without a number".to_owned())
+            Some("the session has no id".to_owned())
         } else if sessions.contains_key(&session_id) {
-            Some(format!("session {} is running here", wire::SessionId(session_id)))
+            Some(format!("session {} is already running here", wire::SessionId(session_id)))
         } else if sessions.len() >= self.limit {
             Some(format!("{} sessions are running, which is this worker's limit", self.limit))
         } else {
@@ -266,7 +267,7 @@ impl Sessions {
             Some(text) => Order::Refused { ticket: 0, text },
             None => {
                 tracing::info!(
-                    "session {} of {} (pid {pid}) is resumed",
+                    "session {} of {} (pid {pid}) resumed",
                     wire::SessionId(session_id),
                     session.client
                 );
@@ -291,14 +292,14 @@ impl Sessions {
         }
     }
 
-    /// Lets a running session be taken away by whoever is at the other end of a link.
+    /// Orders a running session to hand itself over to the peer of a link. Returns false if it cannot.
     pub(crate) fn depart(&self, id: u64, patience_ms: u32, link: &OwnedFd) -> bool {
         let sessions = self.sessions.lock();
         let Some(session) = sessions.get(&id) else { return false };
         session.control.send(&Order::Depart { patience_ms }, Some(link.as_raw_fd())).is_ok()
     }
 
-    /// Gives a new connection to a running session.
+    /// Hands a new connection to a running session. Returns false if it cannot.
     pub(crate) fn reattach(
         &self,
         id: u64,
@@ -313,14 +314,14 @@ impl Sessions {
         attach(&session.control, hello, version, connection).is_ok()
     }
 
-    /// Gives another link to a running session.
+    /// Hands an additional link to a running session. Returns false if it cannot.
     pub(crate) fn join(&self, id: u64, place: u16, link: &OwnedFd) -> bool {
         let sessions = self.sessions.lock();
         let Some(session) = sessions.get(&id) else { return false };
         session.control.send(&Order::Join { place }, Some(link.as_raw_fd())).is_ok()
     }
 
-    /// Asks every session how it is; of one tenant, if one is named.
+    /// Requests a report from every session, or from those of one tenant.
     pub(crate) fn report(&self, tenant: Option<&str>) -> Vec<(SessionStatus, SessionReport)> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let mut asked = Vec::new();
@@ -364,28 +365,28 @@ impl Sessions {
         reports
     }
 
-    /// Ends every session and waits a moment for their processes.
+    /// Ends every session and waits for their processes to exit.
     pub(crate) fn end_all(&self) {
         let mut sessions = self.sessions.lock();
         for session in sessions.values() {
-            // SAFETY: the descriptor is open as long as the session is in the map.
+            // SAFETY: the descriptor stays open as long as the session is in the map.
             unsafe { libc::shutdown(session.control.raw_fd(), libc::SHUT_RDWR) };
         }
-        // Longer than a process that does not end by itself is left alone.
+        // Longer than `reap` waits before it kills a process that does not exit.
         let deadline = Instant::now() + LEAVING + Duration::from_secs(1);
         while !sessions.is_empty() && !self.gone.wait_until(&mut sessions, deadline).timed_out() {}
     }
 
     fn spawn(&self, theirs: &Control) -> std::io::Result<Child> {
         let Some((program, arguments)) = self.programs.session.split_first() else {
-            return Err(std::io::Error::other("no program is configured for sessions"));
+            return Err(std::io::Error::other("no executor program is configured for sessions"));
         };
         let fd = theirs.raw_fd();
         let mut command = Command::new(program);
         command.env_clear().envs(self.programs.session_environment.iter().cloned());
         command.args(arguments).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
-        // SAFETY: only async-signal-safe calls between fork and exec: the control socket moves to its place, and the
-        // supervisor's blocked signals are unblocked.
+        // SAFETY: only async-signal-safe calls between fork and exec. They move the control socket to its descriptor number and
+        // unblock the signals that the supervisor blocks.
         unsafe {
             command.pre_exec(move || {
                 if fd == CONTROL_FD {
@@ -398,7 +399,7 @@ impl Sessions {
                 let mut none: libc::sigset_t = std::mem::zeroed();
                 libc::sigemptyset(&raw mut none);
                 libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-                // A Ctrl-C at the terminal is the supervisor's to act on.
+                // A separate process group: Ctrl-C at the terminal must reach only the supervisor.
                 libc::setpgid(0, 0);
                 Ok(())
             });
@@ -407,7 +408,7 @@ impl Sessions {
         command.spawn()
     }
 
-    /// Starts the compiler service of a session and gives the session its socket. Replaces one that has ended.
+    /// Starts the compiler service of a session and sends the session its socket. Replaces one that has exited.
     fn start_compiler(
         &self,
         tenant: &Tenant,
@@ -415,7 +416,7 @@ impl Sessions {
         seat: Option<&Taken>,
         service: &mut Option<CompilerProcess>,
     ) {
-        // First, so that a session has one at a time.
+        // First, so that a session has one service at a time.
         *service = None;
         let seat = tenant.config.limits.zip(seat);
         let started = CompilerProcess::start(&self.programs.compiler, &tenant.config.compiler, seat);
@@ -424,13 +425,13 @@ impl Sessions {
                 *service = Some(process);
                 (None, Some(socket))
             }
-            Err(error) => (Some(format!("it did not start: {error}")), None),
+            Err(error) => (Some(format!("it could not be started: {error}")), None),
         };
-        // A session that is gone needs no answer.
+        // The session may have ended, so a failed send is ignored.
         let _ = control.send(&Order::Compiler { refused }, socket.as_ref().map(AsRawFd::as_raw_fd));
     }
 
-    /// Follows a session until its process has ended.
+    /// Serves a session's messages until its process has exited.
     fn watch(
         &self,
         id: u64,
@@ -471,16 +472,16 @@ impl Sessions {
             }
         }
         self.broker.forget(id);
-        // Ends every compiler of the session, before its place is free.
+        // Kills every compiler of the session before its seat is freed.
         drop(compiler);
         let ended = reap(child);
-        // What the process had of shared devices is free now, and not before.
+        // Frees the seat only now: the process has exited and uses no shared device any more.
         drop(seat);
         let killed = ended.as_ref().is_ok_and(|status| oom::was_killed(*status, &kills));
         let mut sessions = self.sessions.lock();
         let session = sessions.remove(&id);
         if let Some(session) = session.as_ref().filter(|_| killed) {
-            // Before anybody can see that the session is gone.
+            // Before the session leaves the map as other threads see it.
             self.absent.insert(id, Absence::killed(tenant.name.clone(), session.secret));
         }
         drop(sessions);
@@ -491,35 +492,36 @@ impl Sessions {
                 tracing::info!("session {} of {client} ended", wire::SessionId(id))
             }
             Ok(_) if killed => tracing::error!("session {} of {client}: {}", wire::SessionId(id), oom::TEXT),
-            Ok(status) => tracing::error!("session {} of {client} died: {status}", wire::SessionId(id)),
+            Ok(status) => tracing::error!("session {} of {client} crashed: {status}", wire::SessionId(id)),
             Err(error) => tracing::error!("session {} of {client}: {error}", wire::SessionId(id)),
         }
     }
 }
 
-/// Answers a session that wants more memory of a device than was granted.
+/// Answers a session's request for more device memory than was granted.
 fn grow(tenant: &Tenant, control: &Control, ticket: u64, device: u32, bytes: u64) {
     let granted = tenant.allowance.as_ref().is_some_and(|it| it.grow(device, bytes));
     let _ = control.send(&Order::Grown { ticket, granted }, None);
 }
 
-/// Whether sessions can compile. Looked up for each, because a toolchain may be installed at any time.
+/// Whether sessions can compile. Checked for each session, because a toolchain may be installed at any time.
 fn has_compiler(tenant: &Tenant) -> bool {
     Toolchain::find(tenant.config.compiler.toolchain.as_deref()).is_ok()
 }
 
-/// Gives a new process its place on its tenant's page of limits, if there is one.
+/// Assigns a new process a seat on its tenant's limits page, if there is one.
 fn seat(tenant: &Tenant, control: &Control) -> Result<Option<Taken>, WorkerError> {
     let failed = |what| move |source| WorkerError::Io { what, source };
     let (Some(allowance), Some(limits)) = (&tenant.allowance, tenant.config.limits) else { return Ok(None) };
-    let seat = allowance.take_seat().map_err(failed("every place on the page of limits is taken"))?;
+    let seat = allowance.take_seat().map_err(failed("no free seat on the limits page"))?;
     let order = Order::Sit { limits, seat: seat.number() };
     let sent = control.send(&order, Some(seat.descriptor()));
-    sent.map_err(failed("the session's process took no orders"))?;
+    sent.map_err(failed("cannot send orders to the session's process"))?;
     Ok(Some(seat))
 }
 
-/// Waits for a process whose control socket is closed. Hostile code may close the socket and stay: it is killed after a while.
+/// Waits for the exit of a process whose control socket is closed. Kills it after a timeout: hostile code may close the socket
+/// and keep running.
 fn reap(mut child: Child) -> std::io::Result<ExitStatus> {
     let deadline = Instant::now() + LEAVING;
     let mut pause = Duration::from_millis(1);

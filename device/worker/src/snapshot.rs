@@ -1,32 +1,32 @@
-//! A session as a file: sections, each with the hash of everything up to its end.
+//! Snapshot format: a session as a file of sections, each followed by the hash of everything up to its end.
 //!
-//! Owns the format alone; what the sections mean is said by [`departure`](crate::departure) and [`arrival`](crate::arrival).
-//! Everything read here may come from anywhere: sizes are limited by kind, memory is taken as bytes arrive, and what was cut off,
-//! changed or put in another order is refused. The hashes tell damage, not intent: who can write the file can write the hashes.
+//! Defines only the format; [`departure`](crate::departure) and [`arrival`](crate::arrival) define the contents of sections.
+//! Input is untrusted: sizes are limited by kind, memory grows only as bytes arrive, and a file that is truncated, modified or
+//! reordered is refused. The hashes detect damage, not tampering: whoever can write the file can write the hashes.
 
 use std::io::{self, Read, Write};
 
 use crate::packed;
 
 pub(crate) const MAGIC: [u8; 8] = *b"RMRASESS";
-/// Another version is refused: a session lives for hours, not for releases.
+/// Other versions are refused: sessions live for hours, not across releases.
 pub(crate) const VERSION: u32 = 1;
 
-/// Memory travels in sections of at most this many bytes.
+/// Limit on the memory bytes in one section.
 pub(crate) const MEMORY_BYTES: usize = 1 << 20;
-/// What comes before the bytes of a piece of memory: kind of holding, its number, the offset.
+/// Size of the head of a memory section: kind of holding, its number, the offset.
 pub(crate) const MEMORY_HEAD_BYTES: usize = 17;
-/// A payload's memory is taken in steps of at most this.
+/// Limit on one growth step of a payload's memory.
 const STEP_BYTES: usize = 1 << 20;
 const HEAD_BYTES: usize = 24;
-/// The payload is an LZ4 block.
+/// Flag: the payload is an LZ4 block.
 const PACKED: u32 = 1;
 
-/// What a section is.
+/// Kind of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
-    /// JSON: everything that is neither bulk nor in a form of its own. The first section.
+    /// JSON: everything that is neither bulk nor in a section of another kind. The first section.
     Manifest = 1,
     /// A code object.
     Image = 2,
@@ -34,9 +34,9 @@ pub(crate) enum Kind {
     Graph = 3,
     /// A frame that the client has not acknowledged.
     Frame = 4,
-    /// Some bytes of memory. What no section has is zero.
+    /// Bytes of memory. Memory in no section is zero.
     Memory = 5,
-    /// The last one, without a payload.
+    /// The last section, without a payload.
     End = 6,
 }
 
@@ -53,7 +53,7 @@ impl Kind {
         })
     }
 
-    /// The most bytes of a payload.
+    /// Limit on the payload size in bytes.
     pub(crate) fn limit(self) -> u64 {
         match self {
             Kind::Manifest => 256 << 20,
@@ -66,20 +66,20 @@ impl Kind {
     }
 }
 
-/// Why a file is not a session.
+/// Error in a session's file.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("this is not a session that was taken by a worker")]
+    #[error("this is not a session snapshot")]
     Magic,
-    #[error("the session was taken in version {found} of the format, this is version {VERSION}")]
+    #[error("the session snapshot has format version {found}, this worker supports version {VERSION}")]
     Version { found: u32 },
-    #[error("the session is damaged: {what}")]
+    #[error("the session snapshot is damaged: {what}")]
     Damaged { what: String },
-    #[error("the session is cut off")]
+    #[error("the session snapshot is cut off")]
     CutOff,
-    #[error("a section of {bytes} bytes, the most is {limit}")]
+    #[error("a section of {bytes} bytes exceeds the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
-    #[error("the session cannot be read or written")]
+    #[error("the session snapshot cannot be read or written")]
     Io(#[source] io::Error),
 }
 
@@ -126,7 +126,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// The last section; nothing may follow.
+    /// Writes the last section; nothing may follow.
     pub(crate) fn finish(mut self) -> Result<W, SnapshotError> {
         self.put(Kind::End, 0, 0, &[])?;
         self.to.flush()?;
@@ -166,7 +166,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { from, chain })
     }
 
-    /// The next section; after the last one there is none.
+    /// Reads the next section. Must not be called after the last one.
     pub(crate) fn next(&mut self) -> Result<(Kind, Vec<u8>), SnapshotError> {
         let mut head = [0; HEAD_BYTES];
         self.from.read_exact(&mut head)?;
@@ -174,7 +174,7 @@ impl<R: Read> Reader<R> {
         let word = |at: usize| u64::from(half(at)) | u64::from(half(at + 4)) << 32;
         let (flags, stored, unpacked) = (half(4), word(8), word(16));
         let kind = Kind::from_number(half(0))
-            .ok_or_else(|| SnapshotError::damaged(format!("there is no section {}", half(0))))?;
+            .ok_or_else(|| SnapshotError::damaged(format!("unknown section kind {}", half(0))))?;
         let limit = kind.limit();
         if stored > limit || unpacked > limit {
             return Err(SnapshotError::TooLarge { bytes: stored.max(unpacked), limit });
@@ -185,14 +185,14 @@ impl<R: Read> Reader<R> {
             _ => false,
         };
         if !sound {
-            return Err(SnapshotError::damaged("a section contradicts itself"));
+            return Err(SnapshotError::damaged("the head of a section is inconsistent"));
         }
         let payload = self.read(stored as usize)?;
         let mut told = [0; 32];
         self.from.read_exact(&mut told)?;
         self.chain = link(&self.chain, &head, &payload);
         if told != self.chain {
-            return Err(SnapshotError::damaged("its bytes do not have the hash they should have"));
+            return Err(SnapshotError::damaged("checksum mismatch"));
         }
         if flags != PACKED {
             return Ok((kind, payload));
@@ -200,7 +200,7 @@ impl<R: Read> Reader<R> {
         let mut bytes = vec![0; unpacked as usize];
         match lz4_flex::block::decompress_into(&payload, &mut bytes) {
             Ok(length) if length == bytes.len() => Ok((kind, bytes)),
-            _ => Err(SnapshotError::damaged("memory cannot be unpacked")),
+            _ => Err(SnapshotError::damaged("memory cannot be decompressed")),
         }
     }
 
@@ -226,7 +226,7 @@ fn head(kind: u32, flags: u32, stored: u64, unpacked: u64) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// The hash of everything so far.
+/// Computes the hash chain: the hash of everything so far.
 fn link(before: &[u8; 32], head: &[u8], payload: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(before).update(head).update(payload);

@@ -1,7 +1,7 @@
-//! The times of streams for a client that asked for them: gathered on the device's threads, pushed in batches.
+//! Execution spans of streams, for a client that records them: collected on the device's threads, pushed in batches.
 //!
-//! Costs one relaxed load where work ends while nobody has asked. Refuses to wait and to grow: what a client does not take
-//! is dropped and counted.
+//! Costs one relaxed load per completed command while recording is off. Never blocks and never grows beyond a limit: spans that a
+//! client does not take are dropped and counted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,18 +13,18 @@ use wire::span_kind;
 
 use crate::outbox::Outbox;
 
-/// A batch that is pushed although nobody waits for it.
+/// Batch size that is pushed at once.
 const BATCH: usize = 256;
-/// What is gathered at most while the client takes nothing.
+/// Limit on spans collected while the client takes none.
 const MOST: usize = 1 << 14;
-/// Names of functions that are kept, and the longest part of one that is told.
+/// Limit on function names kept, and on the characters of a name that are sent.
 const MOST_NAMES: usize = 1 << 18;
 const NAME_LETTERS: usize = 512;
 
 pub(crate) struct Spans {
     on: AtomicBool,
     origin: Instant,
-    /// What the clock showed at the origin.
+    /// Clock value at the origin.
     elapsed_before: AtomicU64,
     gathered: Mutex<Gathered>,
 }
@@ -33,12 +33,12 @@ pub(crate) struct Spans {
 struct Gathered {
     spans: Vec<wire::Span>,
     lost: u64,
-    /// How many of those the client knows of.
+    /// How many of the lost spans have been reported to the client.
     told_lost: u64,
-    /// Names of functions, until they are told.
+    /// Names of functions that have not been sent yet.
     names: HashMap<FunctionId, String>,
     telling: Vec<(FunctionId, String)>,
-    /// The devices of streams.
+    /// Devices of streams.
     devices: HashMap<StreamId, u32>,
 }
 
@@ -63,7 +63,7 @@ impl Spans {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// The clock that spans are told in.
+    /// Returns the current time of the clock that spans are reported in.
     pub(crate) fn clock(&self) -> u64 {
         self.nanoseconds(Instant::now())
     }
@@ -73,12 +73,12 @@ impl Spans {
         since.saturating_add(self.elapsed_before.load(Ordering::Relaxed))
     }
 
-    /// Goes on with the clock of another process.
+    /// Continues the clock of another process.
     pub(crate) fn resume_clock(&self, nanoseconds: u64) {
         self.elapsed_before.store(nanoseconds, Ordering::Relaxed);
     }
 
-    /// A function exists from now on.
+    /// Registers a function.
     pub(crate) fn name(&self, function: FunctionId, name: &str) {
         if !self.is_on() {
             return;
@@ -89,7 +89,7 @@ impl Spans {
         }
     }
 
-    /// A stream exists from now on.
+    /// Registers a stream.
     pub(crate) fn stream(&self, stream: StreamId, device: u32) {
         if self.is_on() {
             self.gathered.lock().devices.insert(stream, device);
@@ -102,7 +102,7 @@ impl Spans {
         }
     }
 
-    /// A stream has worked. Returns whether there is enough for a batch.
+    /// Adds a span. Returns whether there are enough for a batch.
     pub(crate) fn add(&self, span: &Span) -> bool {
         let (kind, amount, function) = match span.task {
             Task::Kernel { function, work_items } => (span_kind::KERNEL, work_items, function),
@@ -134,25 +134,25 @@ impl Spans {
         gathered.spans.len() >= BATCH
     }
 
-    /// Work of which no span could be made.
+    /// Counts work of which no span could be recorded.
     pub(crate) fn lose(&self) {
         self.gathered.lock().lost += 1;
     }
 
-    /// A write that the worker did itself, see `Device::direct`.
+    /// Adds a write that the worker did itself, see `Device::direct`.
     pub(crate) fn wrote(&self, stream: StreamId, tag: Tag, bytes: u64, time: [Instant; 2]) {
         let [begin, end] = time;
-        // The null stream of a device has its number.
+        // The null stream of a device has the device's number.
         let device = self.gathered.lock().devices.get(&stream).copied().unwrap_or(stream as u32);
         self.add(&Span { stream, device, tag, task: Task::Write { bytes }, begin, end });
     }
 
-    /// Pushes what there is, if the client has room for it.
+    /// Pushes the collected spans, if there is window space.
     pub(crate) fn tell(&self, outbox: &Outbox) {
         if !self.is_on() {
             return;
         }
-        // Held while pushing: batches must leave in the order of what is in them.
+        // Locked while pushing: batches must be sent in the order of their contents.
         let mut gathered = self.gathered.lock();
         if gathered.spans.is_empty() && gathered.lost == gathered.told_lost || !outbox.has_room() {
             return;

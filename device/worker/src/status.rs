@@ -1,9 +1,9 @@
-//! What a worker tells of itself, as JSON: to `remora devices` and to anyone who inspects it.
+//! Status of a worker as JSON, for `remora devices` and other clients that inspect it.
 
 use limits::Qos;
 use serde::{Deserialize, Serialize};
 
-/// A session as its own process sees it.
+/// Counters of a session, reported by its own process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SessionReport {
     /// Bytes in use, by device.
@@ -17,35 +17,35 @@ pub(crate) struct SessionReport {
     pub(crate) bytes_sent: u64,
 }
 
-/// What a worker may use of one of its devices, and what it has used.
+/// Limits of a worker on one of its devices, and its usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceLimits {
-    /// Bytes, by all sessions together.
+    /// Memory limit in bytes, for all sessions together.
     pub memory: Option<u64>,
-    /// Percent of the device's time, by all sessions together.
+    /// Percent of the device's time, for all sessions together.
     pub compute_percent: f64,
-    /// Percent that is wanted even when others want the device too.
+    /// Percent of the device's time that the worker is to get even under contention.
     pub compute_request_percent: f64,
     pub qos: Qos,
-    /// Share of the last second's time that was used, and of the last minute's, in percent.
+    /// Share of device time used in the last second, and in the last minute, in percent.
     pub used_percent: f32,
     pub used_percent_minute: f32,
-    /// Nanoseconds of the device's time that were used since the worker began.
+    /// Device time used since the worker started, in nanoseconds.
     pub spent_ns: u64,
     pub launches: u64,
-    /// Launches that were held back, and for how long.
+    /// Number of launches that were throttled, and the total delay.
     pub throttled: u64,
     pub throttled_ns: u64,
-    /// Allocations that were refused because the limit was reached.
+    /// Allocations refused because the limit was reached.
     pub refused: u64,
-    /// Bytes of host memory that all sessions together may use, and do use, of all devices together.
+    /// Host memory limit and usage in bytes, for all sessions and all devices together.
     #[serde(default)]
     pub host_memory: u64,
     #[serde(default)]
     pub host_memory_used: u64,
 }
 
-/// A GPU of the worker.
+/// Status of one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStatus {
     pub ordinal: u32,
@@ -58,57 +58,57 @@ pub struct DeviceStatus {
     pub clock_mhz: u32,
     pub memory_clock_mhz: u32,
     pub load_percent: f32,
-    /// Sessions with memory or work on it.
+    /// Sessions with memory or work on the device.
     pub sessions: u32,
-    /// Where the worker shares the device with others.
+    /// Limits, if the worker shares the device with others.
     #[serde(default)]
     pub limits: Option<DeviceLimits>,
 }
 
-/// A client of the worker.
+/// Status of one session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// 16 hexadecimal digits in JSON, as everywhere. Workers of older versions tell a number.
+    /// Session id: 16 hexadecimal digits in JSON. Older workers send a number.
     #[serde(with = "spelling")]
     pub id: u64,
-    /// The name of the token that its client proved.
+    /// Name of the tenant whose token the client proved.
     #[serde(default)]
     pub tenant: String,
-    /// The program's name and process, as the client gave them.
+    /// Program name and process id, as reported by the client.
     pub client: String,
     pub pid: u32,
     pub peer: String,
-    /// The process of the worker that is this session.
+    /// Process id of the session's executor.
     #[serde(default)]
     pub process: u32,
     pub age_s: u64,
     pub connected: bool,
     pub requests: u64,
-    /// Requests whose answer the client waited for.
+    /// Requests for which the client waited for the reply.
     #[serde(default)]
     pub round_trips: u64,
-    /// From the client, and to it.
+    /// Bytes received from the client, and sent to it.
     #[serde(default)]
     pub bytes_received: u64,
     #[serde(default)]
     pub bytes_sent: u64,
-    /// By device, as are the loads.
+    /// Memory in bytes, by device; so is the load.
     pub memory_used: Vec<u64>,
     #[serde(default)]
     pub load_percent: Vec<f32>,
-    /// Nanoseconds of each device's time that it has used, where that is measured.
+    /// Device time used, by device, in nanoseconds, if it is measured.
     #[serde(default)]
     pub spent_ns: Vec<u64>,
 }
 
-/// The whole worker.
+/// Status of the whole worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub worker: String,
     pub backend: String,
     pub pid: u32,
     pub uptime_s: u64,
-    /// The same, exactly enough for rates.
+    /// Uptime in milliseconds, precise enough to compute rates.
     #[serde(default)]
     pub uptime_ms: u64,
     pub max_sessions: usize,
@@ -118,7 +118,7 @@ pub struct Status {
 
 impl Status {
     pub fn to_json(&self) -> String {
-        // Strings and numbers only: there is nothing in it that JSON cannot say.
+        // Cannot fail: the structure holds only strings and numbers.
         serde_json::to_string(self).unwrap_or_default()
     }
 
@@ -127,7 +127,7 @@ impl Status {
     }
 }
 
-/// How JSON has the number of a session.
+/// JSON encoding of a session id.
 mod spelling {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,9 +1,9 @@
-//! What a tenant's programs have uploaded, by content, so that the next run sends hashes in its place.
+//! Upload cache: deduplicates a tenant's uploads by content hash, so that later sessions send hashes instead of data.
 //!
-//! One folder a tenant, one file a content, named by its BLAKE3 hash, shared by all sessions of the tenant and outliving
-//! them. What a session was told to be there stays there while the session lives: only a session that finds itself alone
-//! drops anything, the longest unused first. Refuses to wait for the disk when storing, to store more than its limit, and to
-//! give out what does not have the hash it is asked for.
+//! One folder per tenant, one file per content, named by its BLAKE3 hash. Shared by all sessions of the tenant, and kept after
+//! they end. Contents that a session was told about stay while it lives: only a session that has the store to itself evicts,
+//! least recently used first. Storing never blocks on the disk and never exceeds the limit, and a content whose hash does not
+//! match is never returned.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -18,21 +18,22 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 
-/// Hashes a client is told of at most; the newest.
+/// Limit on the number of hashes sent to a client; the newest are sent.
 const MOST_TOLD: usize = 4096;
-/// Bytes that may wait to be written; more is not stored.
+/// Limit on bytes queued for writing; more is not stored.
 const MOST_WAITING: u64 = 512 << 20;
-/// The largest content that is stored.
+/// Size limit of one content.
 const LARGEST: u64 = 2 << 30;
-/// How full a store is left by who tidies it, in percent, so that the next sessions find room.
+/// Fill level in percent to which an eviction shrinks the store, so that the next sessions have room.
 const TIDY_PERCENT: u64 = 80;
 
-/// Of files in a store: for the group, where the sessions of a tenant have users of their own. Others cannot enter the folder.
+/// Mode of files in the store: group-writable, since sessions of a tenant may run as different users. Others cannot enter the
+/// folder.
 const FILE_MODE: u32 = 0o660;
-/// Of the folder, where its group may write: what is created in it gets the group too.
+/// Mode of a group-writable folder, with setgid: new files inherit the group.
 const GROUP_FOLDER_MODE: u32 = 0o2770;
 
-/// Where uploads are kept, and how much of them.
+/// Folder and size limit of the upload cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UploadConfig {
     pub folder: PathBuf,
@@ -40,28 +41,28 @@ pub struct UploadConfig {
 }
 
 impl UploadConfig {
-    /// The part of one tenant: of all who know the same token.
+    /// Narrows the configuration to the folder of one tenant, that is, of all clients with the same token.
     pub(crate) fn of_tenant(mut self, token: Option<&[u8]>) -> UploadConfig {
         self.folder.push(tenant("remora 2026 tenant of an upload store", token));
         self
     }
 }
 
-/// The group of a tenant's folder.
+/// Group id of a tenant's folder.
 pub(crate) fn group(folder: &Path) -> u32 {
     let hash = blake3::hash(folder.as_os_str().as_encoded_bytes());
     let bits = hash.as_bytes().first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     sandbox::TENANT_GROUPS + (bits & 0x07ff_ffff)
 }
 
-/// Makes the folder of a tenant and opens it, for the members of `group` if there is one, which takes root.
+/// Creates and opens a tenant's folder. With a `group`, which needs root, makes it accessible to that group's members.
 pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let opened = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(folder)?;
     if let Some(group) = group
         && opened.metadata()?.gid() != group
     {
-        // Written by sessions without users of their own. Nobody but root could write here so far.
+        // Files written before sessions had separate users. Only root could write here so far.
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             std::os::unix::fs::lchown(&path, None, Some(group))?;
@@ -73,11 +74,11 @@ pub(crate) fn open_folder(folder: &Path, group: Option<u32>) -> io::Result<Owned
     Ok(opened.into())
 }
 
-/// What a client with no token is called.
+/// Folder name of clients without a token.
 const OPEN: &str = "open";
 const TENANT_DIGITS: usize = 32;
 
-/// The name of a tenant's folder: of all clients that know the same token. `purpose` keeps one name from leading to another.
+/// Returns the name of a tenant's folder, derived from the token. Different `purpose`s give unrelated names.
 pub(crate) fn tenant(purpose: &str, token: Option<&[u8]>) -> String {
     match token {
         Some(token) => {
@@ -88,7 +89,7 @@ pub(crate) fn tenant(purpose: &str, token: Option<&[u8]>) -> String {
     }
 }
 
-/// Whether a folder may be that of a tenant.
+/// Whether a folder name may be that of a tenant.
 pub(crate) fn is_tenant(name: &str) -> bool {
     name == OPEN || name.len() == TENANT_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -97,7 +98,7 @@ pub(crate) fn is_tenant(name: &str) -> bool {
 pub(crate) struct Store {
     folder: PathBuf,
     limit: u64,
-    /// Held shared for as long as the session lives.
+    /// Shared file lock, held as long as the session lives.
     _lock: File,
     state: Mutex<State>,
     written: Condvar,
@@ -120,9 +121,9 @@ struct Entry {
 }
 
 impl Store {
-    /// Opens the store of a tenant, and tidies it if no other session uses it.
+    /// Opens the store of a tenant. Evicts old contents if no other session uses the store.
     pub(crate) fn open(config: &UploadConfig) -> io::Result<Arc<Store>> {
-        // A confined process finds it, and may create none.
+        // A confined process finds the folder, and has no permission to create it.
         if !config.folder.is_dir() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
         }
@@ -162,12 +163,12 @@ impl Store {
         Ok(store)
     }
 
-    /// The first halves of the hashes that were there when the session began.
+    /// Returns the first halves of the hashes that were stored when the session began.
     pub(crate) fn told(&self) -> &[u8] {
         &self.told
     }
 
-    /// Code objects that the session was told of and may ask for by their hashes: the newest, up to `most` bytes.
+    /// Returns code objects that the session was told about and may refer to by hash: the newest, up to `most` bytes.
     pub(crate) fn told_code_objects(&self, most: u64) -> Vec<Arc<[u8]>> {
         let (told, _) = self.told.as_chunks::<16>();
         let told: HashSet<&[u8; 16]> = told.iter().collect();
@@ -191,7 +192,7 @@ impl Store {
         found
     }
 
-    /// The content with this hash.
+    /// Returns the content with this hash.
     pub(crate) fn get(&self, hash: &[u8; 32]) -> Option<Arc<[u8]>> {
         if let Some(content) = self.state.lock().waiting.get(hash) {
             return Some(Arc::clone(content));
@@ -201,18 +202,21 @@ impl Store {
         let mut content = Vec::new();
         (&file).take(LARGEST + 1).read_to_end(&mut content).ok()?;
         if *blake3::hash(&content).as_bytes() != *hash {
-            tracing::warn!("{} was damaged and is dropped", path.display());
+            tracing::warn!(
+                "removed {} from the upload cache: its content does not match its hash",
+                path.display()
+            );
             let _ = fs::remove_file(&path);
             return None;
         }
-        // Used now, so not the next to be dropped. A store that cannot be changed is still good for reading.
-        // Not `File::set_modified`, which only the file's owner may call: sessions of one tenant may have users of their own.
-        // SAFETY: the descriptor is open, and no pointer stands for the present time.
+        // Updates the last use, so that it is not evicted next. Errors are ignored: a read-only store still serves reads.
+        // Not `File::set_modified`, which only the file's owner may call: sessions of one tenant may run as different users.
+        // SAFETY: the descriptor is open, and a null pointer means the current time.
         unsafe { libc::futimens(file.as_raw_fd(), std::ptr::null()) };
         Some(content.into())
     }
 
-    /// Keeps a content, some time soon, if there is room for it.
+    /// Queues a content for writing, if there is room for it.
     pub(crate) fn put(&self, hash: [u8; 32], content: Arc<[u8]>) {
         let bytes = content.len() as u64;
         let mut state = self.state.lock();
@@ -230,7 +234,7 @@ impl Store {
         let _ = self.writer.send((hash, content));
     }
 
-    /// Waits until what was put is kept, but no longer than `patience`.
+    /// Waits up to `patience` until all queued contents are written.
     pub(crate) fn settle(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -238,12 +242,12 @@ impl Store {
     }
 
     fn write(&self, hash: &[u8; 32], content: &[u8]) -> io::Result<()> {
-        // A client's word for a hash is not enough: the next run would believe it.
+        // The hash is recomputed: the client may have sent a wrong one, and the next session would rely on it.
         if *blake3::hash(content).as_bytes() != *hash {
-            return Err(io::Error::other("the content does not have the hash it came with"));
+            return Err(io::Error::other("the content does not match the hash sent with it"));
         }
-        // Named relative to the folder: a confined process may not enter the folders on the way to it, and crates that make names of
-        // temporary files make them absolute. One thread of one process writes at a time, so the process's number is enough.
+        // A name relative to the folder: a confined process may not enter its parent folders, and crates for temporary files make
+        // absolute names. Each process has one writing thread, so the process id makes the name unique.
         let part = self.folder.join(format!("{}.part", std::process::id()));
         let _ = fs::remove_file(&part);
         let mut options = File::options();
@@ -260,7 +264,7 @@ fn write_all(store: &Weak<Store>, contents: &Receiver<([u8; 32], Arc<[u8]>)>) {
         let Some(store) = store.upgrade() else { return };
         let written = store.write(&hash, &content);
         if let Err(error) = &written {
-            tracing::warn!("an upload is not kept: {error}");
+            tracing::warn!("cannot store an upload: {error}");
         }
         let mut state = store.state.lock();
         state.waiting.remove(&hash);
@@ -272,7 +276,7 @@ fn write_all(store: &Weak<Store>, contents: &Receiver<([u8; 32], Arc<[u8]>)>) {
     }
 }
 
-/// What is there. Whoever is alone drops what a session that was ended left half written.
+/// Lists the store. If `alone`, also removes partial files left by killed sessions.
 fn list(folder: &Path, alone: bool) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -295,7 +299,7 @@ fn name(hash: &[u8; 32]) -> String {
 }
 
 fn flock(file: &File, how: i32) -> io::Result<()> {
-    // SAFETY: the descriptor is open; nothing is read or written.
+    // SAFETY: the descriptor is open; no memory is accessed.
     if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -356,7 +360,7 @@ mod tests {
             let file = File::options().append(true).open(folder.path().join(name(hash))).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1000 + age as u64)).unwrap();
         }
-        assert!(store.get(&contents[0].0).is_some(), "used again just now");
+        assert!(store.get(&contents[0].0).is_some(), "recently used");
         let crowded = Store::open(&config(folder.path(), 4000)).unwrap();
         assert_eq!(crowded.told().len(), 5 * 16);
         let (hash, bytes) = content(9, 1000);
@@ -365,7 +369,7 @@ mod tests {
         assert!(crowded.get(&hash).is_none(), "there was no room");
         drop(crowded);
         drop(store);
-        // The writer of the last session, or a process that was started just now, may hold its lock for a moment longer.
+        // The last session's writer thread, or a process that was just forked, may hold the lock a moment longer.
         let there = || contents.iter().map(|(hash, _)| folder.path().join(name(hash)).exists());
         let deadline = Instant::now() + SOON;
         while there().all(|there| there) && Instant::now() < deadline {

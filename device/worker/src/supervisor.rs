@@ -1,7 +1,7 @@
-//! The process that listens: accepts, checks who is there, and hands connections to sessions.
+//! The supervisor: listens, accepts and authenticates connections, and hands them to sessions.
 //!
-//! It never touches a device. A connection that misbehaves costs one thread for at most the handshake's time limit, or until others
-//! need its place (`handshakes.rs`).
+//! It never touches a device. A misbehaving connection costs one thread until the handshake timeout, or until other connections
+//! need its slot (`handshakes.rs`).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::sessions::{Programs, Sessions};
 use crate::status::{DeviceStatus, Status};
 use crate::tenants::{Role, Tenants, TokensError, Who};
 
-/// Between two looks whether anybody uses a worker that ends when nobody does.
+/// Poll interval for detecting that a worker is idle.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 
-/// Listens and serves until SIGTERM or SIGINT, or until nobody has used it for as long as was said.
+/// Listens and serves until SIGTERM or SIGINT, or until the worker was idle for the configured time.
 pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
-    // Before any thread exists, so that every thread inherits it and only the descriptor below sees the signals.
+    // Before any thread starts, so that every thread inherits the signal mask and only the signalfd receives the signals.
     let signals = block_signals()?;
     if let Some(limits) = &config.session.limits {
         limits.check()?;
@@ -85,13 +85,13 @@ pub fn supervise(config: WorkerConfig) -> Result<(), WorkerError> {
         config,
     });
     allowance::measure(Arc::clone(&supervisor.tenants))
-        .map_err(|source| WorkerError::Io { what: "no thread that measures", source })?;
+        .map_err(|source| WorkerError::Io { what: "cannot start the thread that measures usage", source })?;
     for (listener, asked) in &listeners {
         supervisor.leave_token(listener);
         supervisor.announce(listener, asked)?;
     }
     allowance::trim(Arc::clone(&supervisor.tenants))
-        .map_err(|source| WorkerError::Io { what: "no thread for the ledger", source })?;
+        .map_err(|source| WorkerError::Io { what: "cannot start the ledger thread", source })?;
     let result = supervisor.accept_until_signalled(&listeners, signals);
     drop(listeners);
     supervisor.tenants.forget_local();
@@ -112,7 +112,7 @@ struct Supervisor {
 
 impl Supervisor {
     fn announce(&self, listener: &Listener, asked: &Endpoint) -> Result<(), WorkerError> {
-        let io = |source| WorkerError::Io { what: "the address cannot be announced", source };
+        let io = |source| WorkerError::Io { what: "cannot announce the listening address", source };
         let bound = match (listener.endpoint().map_err(io)?, self.speaks_tls(asked)) {
             (Endpoint::Tcp { host, port }, true) => Endpoint::Tls { host, port },
             (endpoint, _) => endpoint,
@@ -125,7 +125,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A worker without tokens leaves one for its own user, for where the kernel does not name the user of a TCP connection.
+    /// Writes a token file for the worker's own user if the worker has no tokens. It is for systems where the kernel does not
+    /// report the user of a TCP connection.
     fn leave_token(&self, listener: &Listener) {
         let Ok(Endpoint::Tcp { port, .. }) = listener.endpoint() else { return };
         if self.tenants.have_tokens() {
@@ -134,19 +135,19 @@ impl Supervisor {
         for folder in &self.config.local_tokens {
             match self.tenants.add_local(folder, port) {
                 Ok(()) => return,
-                Err(error) => tracing::debug!("no token for programs of this user: {}", line(&error)),
+                Err(error) => tracing::debug!("cannot write a local token: {}", line(&error)),
             }
         }
     }
 
-    /// Reads the file of tokens again. A file that is not understood changes nothing.
+    /// Reloads the tokens file. An invalid file changes nothing.
     fn reload(&self) {
         match self.tenants.load() {
             Ok(gone) => {
-                tracing::info!("the tokens were read again; {} tenants were removed", gone.len());
+                tracing::info!("tokens reloaded; {} tenants were removed", gone.len());
                 gone.iter().for_each(|tenant| self.sessions.end_of(tenant));
             }
-            Err(error) => tracing::error!("the tokens stay as they were: {}", line(&error)),
+            Err(error) => tracing::error!("tokens not reloaded, the old ones stay in use: {}", line(&error)),
         }
     }
 
@@ -175,7 +176,7 @@ impl Supervisor {
                     }
                     let left = limit.saturating_sub(used.elapsed());
                     if left.is_zero() {
-                        tracing::info!("no session for {limit:?}");
+                        tracing::info!("stopping: no session for {limit:?}");
                         return Ok(());
                     }
                     left.min(IDLE_LOOK).as_millis().max(1) as libc::c_int
@@ -191,12 +192,12 @@ impl Supervisor {
                 return Err(WorkerError::Io { what: "waiting for connections failed", source });
             }
             if polls[listeners.len()].revents != 0 {
-                // Without a file of tokens it means what it always meant: the terminal is gone.
+                // Without a tokens file, SIGHUP keeps its usual meaning: the terminal closed.
                 if next_signal(signals) == Some(libc::SIGHUP) && self.config.tokens_file.is_some() {
                     self.reload();
                     continue;
                 }
-                tracing::info!("told to stop");
+                tracing::info!("stopping: signal received");
                 return Ok(());
             }
             for (poll, (listener, endpoint)) in polls.iter().zip(listeners) {
@@ -207,7 +208,7 @@ impl Supervisor {
                     Ok((link, peer)) => self.receive(link, peer, self.speaks_tls(endpoint)),
                     Err(error) => {
                         tracing::warn!("accept failed: {error}");
-                        // Out of descriptors, most likely: let some close instead of spinning.
+                        // Probably out of file descriptors: wait for some to close instead of spinning.
                         std::thread::sleep(std::time::Duration::from_millis(20));
                     }
                 }
@@ -215,7 +216,7 @@ impl Supervisor {
         }
     }
 
-    /// Greets a connection on a thread of its own.
+    /// Performs the handshake of a connection on a separate thread.
     fn receive(self: &Arc<Supervisor>, link: Link, peer: String, encrypted: bool) {
         let place = self.handshakes.enter(&link, Origin::of(&link));
         let supervisor = Arc::clone(self);
@@ -223,13 +224,13 @@ impl Supervisor {
             let done = supervisor.greet(link, &peer, encrypted, &place);
             match done {
                 Ok(()) => {}
-                // Logged when it was closed for another.
+                // Already logged when it was closed to make room for another connection.
                 Err(_) if place.was_closed() => {}
-                // No fault of anybody's, and a client that waits asks often.
+                // Not an error, and a waiting client retries often.
                 Err(Refusal::Rejected(it))
                     if [RejectCode::Moved as u32, RejectCode::Away as u32].contains(&it.code) =>
                 {
-                    tracing::debug!("{peer} sent on: {}", it.text);
+                    tracing::debug!("{peer} redirected or told to wait: {}", it.text);
                 }
                 Err(refusal) => {
                     supervisor.handshakes.warn(format_args!("{peer} refused: {}", line(&refusal)));
@@ -237,7 +238,7 @@ impl Supervisor {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("greeting".to_owned()).spawn(greet) {
-            self.handshakes.warn(format_args!("no thread for a connection: {error}"));
+            self.handshakes.warn(format_args!("cannot start a thread for a connection: {error}"));
         }
     }
 
@@ -262,7 +263,8 @@ impl Supervisor {
         self.open(&link, peer, &guest)
     }
 
-    /// Hands a link to the session that is to leave, or to the process of one that comes.
+    /// Handles an administration request: hands the link to the session that is to leave, or to a new process for one that
+    /// arrives.
     fn administer(&self, link: &Link, who: &Who) -> Result<(), Refusal> {
         let refuse = |code: RejectCode, text: String| {
             let reject = code.reject(text);
@@ -273,9 +275,9 @@ impl Supervisor {
         link.set_read_timeout(Some(self.config.handshake_timeout)).map_err(TransportError::from)?;
         let Frame { header, payload } = greet::receive(link, MAX_HANDSHAKE_BYTES)?;
         link.set_read_timeout(None).map_err(TransportError::from)?;
-        // Only now: a client reads the answer after its question.
+        // Checked only now: the client reads the reply after it has sent its request.
         if !who.may_administer() {
-            let text = "this token opens sessions and does not administer the worker: set REMORA_ADMIN_TOKEN_FILE to the token that the \
+            let text = "this token is for sessions and cannot administer the worker: set REMORA_ADMIN_TOKEN_FILE to the token that the \
                         worker was given with --admin-token-file";
             return refuse(RejectCode::Access, text.to_owned());
         }
@@ -292,7 +294,7 @@ impl Supervisor {
             let (it, _) = decode_request::<wire::Snapshot>(&payload).map_err(TransportError::from)?;
             return match self.sessions.depart(it.session, it.patience_ms, &fd) {
                 true => Ok(()),
-                false => reject(format!("there is no session {}", wire::SessionId(it.session))),
+                false => reject(format!("session {} not found", wire::SessionId(it.session))),
             };
         }
         if header.is(Opcode::Resume) || header.is(Opcode::ResumeFor) {
@@ -307,10 +309,10 @@ impl Supervisor {
                 Err(text) => reject(text),
             };
         }
-        reject(format!("{} is no question to a worker", wire::name(header.opcode)))
+        reject(format!("{} is not an administration request", wire::name(header.opcode)))
     }
 
-    /// Gives a connection to a new session, or to the one it belongs to.
+    /// Hands a connection to a new session, or to the existing one that it names.
     fn open(&self, link: &Link, peer: &str, guest: &Guest) -> Result<(), Refusal> {
         let Guest { hello, version, who } = guest;
         let reject = |code: RejectCode, text: String| {
@@ -319,7 +321,8 @@ impl Supervisor {
             Err(Refusal::Rejected(reject))
         };
         let Some(tenant) = who.tenant() else {
-            let text = "this token administers the worker and opens no session: use the token of a tenant";
+            let text =
+                "this token is for administration and cannot open a session: use the token of a tenant";
             return reject(RejectCode::Access, text.to_owned());
         };
         if hello.session_id == 0
@@ -333,7 +336,7 @@ impl Supervisor {
             Some(_) => reject(RejectCode::Away, "the session is suspended".to_owned()),
             None => reject(RejectCode::UnknownSession, "the session has ended".to_owned()),
         };
-        // A session that is here again comes before the word that it had left.
+        // A session that is running here again takes precedence over the record that it had left.
         if hello.session_id != 0 && !self.sessions.has(hello.session_id) {
             return gone();
         }
@@ -354,7 +357,7 @@ impl Supervisor {
                 );
                 return Ok(());
             }
-            // Its process is about to end; whether the session is elsewhere is known when it has.
+            // Its process is exiting. Only then is it known whether the session continues elsewhere.
             self.sessions.wait_until_gone(hello.session_id);
             return gone();
         }
@@ -372,7 +375,7 @@ impl Supervisor {
         }
     }
 
-    /// The worker as this one may see it: a tenant sees its own sessions, and what they use.
+    /// Builds the worker's status as `who` may see it: a tenant sees its own sessions and their usage.
     fn status(&self, who: &Who) -> Status {
         let reports = self.sessions.report(who.sees_only());
         let allowance = match who {
@@ -417,7 +420,7 @@ impl Supervisor {
 }
 
 fn block_signals() -> Result<libc::c_int, WorkerError> {
-    // SAFETY: plain system calls on a set that lives through them.
+    // SAFETY: plain system calls on a signal set that outlives them.
     let fd = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -429,12 +432,12 @@ fn block_signals() -> Result<libc::c_int, WorkerError> {
     };
     if fd < 0 {
         let source = std::io::Error::last_os_error();
-        return Err(WorkerError::Io { what: "signals cannot be watched", source });
+        return Err(WorkerError::Io { what: "cannot create a signalfd", source });
     }
     Ok(fd)
 }
 
-/// The signal that has come.
+/// Reads the pending signal.
 fn next_signal(signals: libc::c_int) -> Option<libc::c_int> {
     // SAFETY: all-zero is a valid value of the structure, and it is writable for the length passed.
     unsafe {
@@ -445,7 +448,7 @@ fn next_signal(signals: libc::c_int) -> Option<libc::c_int> {
     }
 }
 
-/// An error with its causes on one line.
+/// Formats an error and its causes on one line.
 pub(crate) fn line(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Who may use a worker: tokens by name, each with its own limits, uploads and sessions, and the credential of the operator.
+//! Tenants: who may use a worker. Tokens by name, each with its own limits, uploads and sessions, and the operator's credentials.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,35 +13,35 @@ use crate::compile_cache::CompileCache;
 use crate::config::{SessionConfig, WorkerError};
 use crate::growth::LedgerConfig;
 
-/// The name of the only tenant of a worker that has one token, or none.
+/// Name of the only tenant of a worker with one token or none.
 pub const DEFAULT_TENANT: &str = "default";
-/// Each connection is held against every token, so there are not more than this.
+/// Limit on tokens: each connection is checked against every one of them.
 const MAX_TOKENS: usize = 1000;
 
-/// What a token is for.
+/// Role of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Sessions of its own.
+    /// May open sessions and use its own.
     #[default]
     Tenant,
-    /// Listing, taking and bringing the sessions of all tenants. Opens no session.
+    /// May list, take and resume the sessions of all tenants. Cannot open a session.
     Admin,
 }
 
-/// A token and what goes with it.
+/// A token with its name, role and limits.
 #[derive(Clone, PartialEq)]
 pub struct TokenConfig {
     pub name: String,
     pub token: Vec<u8>,
     pub role: Role,
-    /// What its sessions together may use of each device; without it they share the worker's limits.
+    /// Limits of all its sessions together on each device; without them its sessions share the worker's limits.
     pub limits: Option<LimitConfig>,
     pub max_sessions: Option<usize>,
 }
 
 impl TokenConfig {
-    /// The token of a worker that has one.
+    /// The token of a worker with a single tenant.
     pub fn only(token: Vec<u8>) -> TokenConfig {
         let name = DEFAULT_TENANT.to_owned();
         TokenConfig { name, token, role: Role::Tenant, limits: None, max_sessions: None }
@@ -67,12 +67,12 @@ impl std::fmt::Debug for TokenConfig {
     }
 }
 
-/// Why a file of tokens is refused.
+/// Error in a tokens file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
     #[error(transparent)]
     Token(#[from] TokenError),
-    #[error("tokens file {} is not understood: {problem}", path.display())]
+    #[error("tokens file {} is invalid: {problem}", path.display())]
     Syntax { path: PathBuf, problem: String },
     #[error("tokens file {}: token \"{name}\": {problem}", path.display())]
     Entry { path: PathBuf, name: String, problem: String },
@@ -100,7 +100,7 @@ struct Row {
     max_sessions: Option<usize>,
 }
 
-/// Reads a file of tokens (docs/tokens.md). Only its owner may read it.
+/// Reads a tokens file (docs/tokens.md). Only its owner may have permission to read it.
 pub fn read_tokens(path: &Path) -> Result<Vec<TokenConfig>, TokensError> {
     let syntax = |problem: String| TokensError::Syntax { path: path.to_owned(), problem };
     let text = String::from_utf8(token::read_private(path)?).map_err(|error| syntax(error.to_string()))?;
@@ -129,7 +129,7 @@ pub fn read_tokens(path: &Path) -> Result<Vec<TokenConfig>, TokensError> {
         tokens.push(token);
     }
     if tokens.len() > MAX_TOKENS {
-        return Err(syntax(format!("it has {} tokens, and {MAX_TOKENS} are the most", tokens.len())));
+        return Err(syntax(format!("it has {} tokens; the limit is {MAX_TOKENS}", tokens.len())));
     }
     if !tokens.iter().any(|it| it.role == Role::Tenant) {
         return Err(syntax("it has no [[token]] for a tenant".to_owned()));
@@ -141,7 +141,7 @@ impl Row {
     fn read(self, folder: &Path, wrong: &dyn Fn(&str) -> TokensError) -> Result<TokenConfig, TokensError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(plain) {
-            return Err(wrong("a name has 1 to 64 letters, digits, '-', '.' and '_'"));
+            return Err(wrong("a name must have 1 to 64 letters, digits, '-', '.' or '_'"));
         }
         let token = match (&self.token, &self.token_file) {
             (Some(token), None) => token.trim().as_bytes().to_vec(),
@@ -166,7 +166,7 @@ impl Row {
             limits.check().map_err(|error| wrong(&error.to_string()))?;
         }
         if self.role == Role::Admin && (asked || self.max_sessions.is_some()) {
-            return Err(wrong("an admin token opens no sessions and has no limits"));
+            return Err(wrong("an admin token cannot open sessions, so it takes no limits"));
         }
         Ok(TokenConfig {
             name: self.name,
@@ -178,9 +178,9 @@ impl Row {
     }
 }
 
-/// `16G`, `512M`, `1024K` or plain bytes.
+/// Parses a size: `16G`, `512M`, `1024K` or plain bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no size; write for example 16G");
+    let wrong = || format!("\"{text}\" is not a size; expected for example 16G");
     let digits = text.trim_end_matches(['i', 'B', 'b']);
     let (number, shift) = match digits.chars().last() {
         Some('k' | 'K') => (&digits[..digits.len() - 1], 10),
@@ -197,25 +197,25 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 pub(crate) struct Tenant {
     pub(crate) name: String,
     pub(crate) max_sessions: Option<usize>,
-    /// The configuration that the processes of its sessions receive.
+    /// Configuration for the processes of its sessions.
     pub(crate) config: SessionConfig,
     pub(crate) allowance: Option<Arc<Allowance>>,
     token: Option<Vec<u8>>,
     limits: Option<LimitConfig>,
 }
 
-/// Who is at the other end of a connection.
+/// Identity of an authenticated client.
 #[derive(Clone)]
 pub(crate) enum Who {
     Tenant(Arc<Tenant>),
-    /// The operator, by the credential for it.
+    /// The operator, by an admin token.
     Admin,
-    /// The user of a worker without tokens: the only tenant, and the operator.
+    /// The user of a worker without tokens: the only tenant, and also the operator.
     Owner(Arc<Tenant>),
 }
 
 impl Who {
-    /// Whose sessions it may open and return to.
+    /// The tenant whose sessions it may open and reattach to.
     pub(crate) fn tenant(&self) -> Option<&Arc<Tenant>> {
         match self {
             Who::Tenant(tenant) | Who::Owner(tenant) => Some(tenant),
@@ -227,7 +227,7 @@ impl Who {
         !matches!(self, Who::Tenant(_))
     }
 
-    /// The tenant whose sessions alone it sees; `None` for all.
+    /// The only tenant whose sessions it may see; `None` for all.
     pub(crate) fn sees_only(&self) -> Option<&str> {
         match self {
             Who::Tenant(tenant) => Some(&tenant.name),
@@ -240,11 +240,11 @@ impl Who {
 pub(crate) struct Tenants {
     state: RwLock<State>,
     base: SessionConfig,
-    /// The limits of the worker, for tenants that have none of their own.
+    /// The worker's limits, shared by tenants without limits of their own.
     shared: Option<Arc<Allowance>>,
     devices: u32,
     seats: u32,
-    /// Given by options, in addition to the file's.
+    /// Tokens given by command-line options, in addition to the file.
     fixed: Vec<TokenConfig>,
     file: Option<PathBuf>,
 }
@@ -253,7 +253,7 @@ pub(crate) struct Tenants {
 struct State {
     tenants: Vec<Arc<Tenant>>,
     admins: Vec<Vec<u8>>,
-    /// Made for programs of the worker's own user, where there are no other tokens.
+    /// Tokens written for programs of the worker's own user, if there are no other tokens.
     local: Vec<LocalToken>,
 }
 
@@ -272,7 +272,7 @@ impl Tenants {
         Ok(tenants)
     }
 
-    /// Reads the file of tokens again. Tenants that are the same go on as they are; returns the names of those that are gone.
+    /// Reloads the tokens file. Unchanged tenants are kept as they are; returns the names of those that were removed.
     pub(crate) fn load(&self) -> Result<Vec<String>, WorkerError> {
         let mut tokens = self.fixed.clone();
         if let Some(file) = &self.file {
@@ -314,7 +314,7 @@ impl Tenants {
         config.compiler.cache = config.compiler.cache.map(|all| CompileCache::of_tenant(&all, secret));
         let limits = token.and_then(|token| token.limits);
         let own = match (limits, before) {
-            // Sessions that run keep their places on the page.
+            // Running sessions keep their seats on the limits page.
             (Some(limits), Some(before)) if before.limits == Some(limits) => before.allowance.clone(),
             (Some(limits), _) => Some(allowance(limits, self.devices, self.seats, None)?),
             (None, _) => self.shared.clone(),
@@ -330,29 +330,30 @@ impl Tenants {
         }))
     }
 
-    /// Whether clients have to prove a token.
+    /// Whether clients must prove a token.
     pub(crate) fn have_tokens(&self) -> bool {
         self.state.read().tenants.iter().any(|tenant| tenant.token.is_some())
     }
 
-    /// Makes a token for the worker's own user on this port, for where the kernel does not name the user of a connection.
+    /// Creates a token for the worker's own user on this port, for systems where the kernel does not report the user of a
+    /// connection.
     pub(crate) fn add_local(&self, folder: &Path, port: u16) -> Result<(), TokenError> {
         let local = LocalToken::create(folder, port)?;
         self.state.write().local.push(local);
         Ok(())
     }
 
-    /// Removes the files of those tokens.
+    /// Removes the files of local tokens.
     pub(crate) fn forget_local(&self) {
         self.state.write().local.clear();
     }
 
-    /// The user of a worker that needs no token.
+    /// Returns the identity of the user of a worker that needs no token.
     pub(crate) fn owner(&self) -> Option<Who> {
         self.state.read().tenants.first().map(|tenant| Who::Owner(Arc::clone(tenant)))
     }
 
-    /// Every token with whom it belongs to.
+    /// Returns every token with the identity that it proves.
     pub(crate) fn tokens(&self) -> Vec<(Vec<u8>, Who)> {
         let state = self.state.read();
         let tenants = state.tenants.iter();
@@ -367,7 +368,7 @@ impl Tenants {
         tokens
     }
 
-    /// The tenant of a session that is brought: the one that is named, or the only one.
+    /// Returns the tenant that gets an arriving session: the named one, or the only one.
     pub(crate) fn heir(&self, name: Option<&str>) -> Result<Arc<Tenant>, String> {
         let state = self.state.read();
         let names = || state.tenants.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -376,7 +377,7 @@ impl Tenants {
             (None, _) => {
                 Err(format!("this worker has several tenants: name one with --tenant ({})", names()))
             }
-            // A session of a worker with one token goes to any other with one token.
+            // A session of a worker with a single token can move to any other worker with a single token.
             (Some(DEFAULT_TENANT), [only]) => Ok(Arc::clone(only)),
             (Some(name), tenants) => {
                 tenants.iter().find(|it| it.name == name).map(Arc::clone).ok_or_else(|| {
@@ -391,7 +392,7 @@ impl Tenants {
         self.shared.as_ref()
     }
 
-    /// Every page of limits, once.
+    /// Returns every limits page once.
     pub(crate) fn allowances(&self) -> Vec<Arc<Allowance>> {
         let mut all: Vec<Arc<Allowance>> = self.shared.iter().cloned().collect();
         for tenant in &self.state.read().tenants {
@@ -402,7 +403,7 @@ impl Tenants {
         all
     }
 
-    /// Whether there are, or may come to be, limits.
+    /// Whether there are limits, or a reload of the file may add some.
     pub(crate) fn are_limited(&self) -> bool {
         self.file.is_some() || !self.allowances().is_empty()
     }
@@ -415,7 +416,7 @@ fn allowance(
     ledgers: Option<&LedgerConfig>,
 ) -> Result<Arc<Allowance>, WorkerError> {
     let allowance = Allowance::new(limits, devices, seats)
-        .map_err(|source| WorkerError::Io { what: "no page of limits", source })?;
+        .map_err(|source| WorkerError::Io { what: "cannot create the limits page", source })?;
     Ok(Arc::new(match ledgers {
         Some(ledgers) => allowance.within(ledgers)?,
         None => allowance,

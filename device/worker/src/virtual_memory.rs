@@ -1,6 +1,6 @@
-//! Requests about physical memory, mappings and sharing.
+//! Requests about physical memory, mappings and memory sharing.
 //!
-//! Sharing asks the supervisor, so its answers come later, from the control thread; nothing here waits.
+//! Sharing goes through the supervisor, so its replies come later, from the control thread; nothing here blocks.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::broker::Token;
 use crate::dispatch::{Dispatcher, decode};
 
 impl Dispatcher {
-    /// The operations of this file.
+    /// Executes the operations of this file.
     pub(crate) fn virtual_memory(&self, opcode: Opcode, header: &Header, payload: &[u8]) {
         let device = &*self.device;
         match opcode {
@@ -36,7 +36,7 @@ impl Dispatcher {
                     0 => MemoryAccess::None,
                     1 => MemoryAccess::Read,
                     3 => MemoryAccess::ReadWrite,
-                    access => return Err(DeviceError::invalid_value(format!("access {access}"))),
+                    access => return Err(DeviceError::invalid_value(format!("unknown access {access}"))),
                 };
                 device.set_access(it.device, it.address, it.bytes, access)?;
                 Ok(Default::default())

@@ -1,7 +1,7 @@
-//! Records and streams whose completion the client wants to hear of without asking.
+//! Watches: events and streams whose completion is pushed to the client, so that it can poll without a round trip.
 //!
-//! What is reached is told before any reply that could tell the client so in another way: [`Watches::sweep`] comes before
-//! replies that wait for work. Refuses to wait: whoever sweeps may be the thread that reads the connection.
+//! A completion is pushed before any reply that implies it: [`Watches::sweep`] runs before replies that wait for work. Nothing
+//! here blocks, because the caller of a sweep may be the thread that reads the connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::outbox::Outbox;
 
-/// What one session may have pending; a client that polls more than this is told of the rest when it asks.
+/// Limit on pending watches of one session; completions beyond it are reported only when the client queries.
 const MOST: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ struct Watch {
     stamp: u64,
 }
 
-/// What one stream is to reach, in its order. The first is waited for, which finds the others.
+/// Watches of one stream, in stream order. Only the first has a completion callback, whose sweep finds the others.
 #[derive(Debug, Default)]
 struct Line {
     queue: VecDeque<Watch>,
@@ -45,8 +45,7 @@ impl Watches {
         })
     }
 
-    /// Tells the client when `scope`, which is on or of `stream`, has ended. A later stamp of the same takes the place of an
-    /// earlier one.
+    /// Notifies the client when `scope`, which is on or of `stream`, has ended. Replaces an earlier watch of the same scope.
     pub(crate) fn add(self: &Arc<Watches>, stream: StreamId, scope: Scope, stamp: u64) {
         let mut pending = self.pending.lock();
         if self.count.load(Ordering::Relaxed) >= MOST {
@@ -70,7 +69,7 @@ impl Watches {
         self.count.store(pending.values().map(|line| line.queue.len()).sum(), Ordering::Release);
     }
 
-    /// Tells of everything that is reached. Costs nothing while nothing is watched.
+    /// Pushes every completion that is due. Costs one atomic load while nothing is watched.
     pub(crate) fn sweep(&self) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -78,14 +77,14 @@ impl Watches {
         let Some(outbox) = self.outbox.upgrade() else { return };
         let mut pending = self.pending.lock();
         for Line { queue, .. } in pending.values_mut() {
-            // Told under the lock: a thread that finds nothing left to tell knows that it has been told.
+            // Pushed under the lock: a thread that finds nothing left can rely on it having been pushed.
             while let Some(watch) = queue.front() {
                 let status = match self.device.query(watch.scope) {
                     Ok(false) => break,
                     Ok(true) => 0,
                     Err(error) => error.code.0 as i32,
                 };
-                // The client may look at what the work did as soon as it knows that it is done.
+                // The client may read what the work changed as soon as it sees the completion.
                 outbox.tell_changes();
                 match watch.scope {
                     Scope::Event(event) => {
@@ -102,12 +101,12 @@ impl Watches {
         self.count(&mut pending);
     }
 
-    /// Whether there is nothing left to tell.
+    /// Whether every watch has been reported.
     pub(crate) fn are_told(&self) -> bool {
         self.pending.lock().values().all(|line| line.queue.is_empty())
     }
 
-    /// Sweeps when `scope` has ended, and goes on with what its stream is to reach next.
+    /// Sweeps when `scope` has ended, then waits for the next watch of its stream.
     fn arm(self: &Arc<Watches>, stream: StreamId, scope: Scope) {
         let watches = Arc::clone(self);
         let go_on = Box::new(move |_| {

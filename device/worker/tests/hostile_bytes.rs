@@ -1,9 +1,9 @@
-//! Requests no client would send. The fuzz target `requests` calls the same function.
+//! Requests that no real client sends. The fuzz target `requests` calls the same function.
 
 use proptest::prelude::*;
 use wire::{Bytes, Flags, GraphNode, GraphStep, GraphUpdate, Header, Opcode, Operation};
 
-/// A frame with the next number and any payload.
+/// Builds a frame with the given number and any payload.
 fn frame(number: u32, opcode: Opcode, flags: u16, payload: &[u8]) -> Vec<u8> {
     let mut header = Header::new(opcode, Flags(flags), number, payload.len() as u64);
     header.function = number as u16;
@@ -18,7 +18,7 @@ fn requests() -> impl Strategy<Value = Vec<(usize, bool, Vec<u8>)>> {
         0u64..4,
         0x100u64..0x104,
         Just(u64::MAX),
-        // A common place for an arena.
+        // A common address of an arena.
         (0u64..1 << 20).prop_map(|at| 0x7000_0000_0000 + at),
     ];
     let payload = prop::collection::vec(word, 0..9)
@@ -26,7 +26,7 @@ fn requests() -> impl Strategy<Value = Vec<(usize, bool, Vec<u8>)>> {
     prop::collection::vec((0usize..1000, any::<bool>(), payload), 1..40)
 }
 
-/// The same of an operation.
+/// Builds a frame of an operation.
 fn request<O: Operation>(number: u32, fields: &O, body: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     fields.put(&mut payload);
@@ -67,7 +67,7 @@ fn step((kind, a, b, c): (u8, u64, u64, u32)) -> GraphStep {
     }
 }
 
-/// Nodes with every kind of step, some with dependencies that make sense.
+/// Nodes with every kind of step, some with valid dependencies.
 fn graph_nodes() -> impl Strategy<Value = Vec<GraphNode>> {
     let small = prop_oneof![0u64..300, any::<u64>()];
     let steps = prop::collection::vec((any::<u8>(), small.clone(), small, 0u32..70), 0..4);
@@ -95,7 +95,7 @@ proptest! {
             sent += 1;
             bytes.extend(frame(sent, opcode, if posted { 4 } else { 0 }, &payload));
         }
-        prop_assert_eq!(worker::rehearse(&bytes), u64::from(sent), "every frame was whole, so every one is handled");
+        prop_assert_eq!(worker::rehearse(&bytes), u64::from(sent), "every frame is complete, so every one is handled");
     }
 
     #[test]

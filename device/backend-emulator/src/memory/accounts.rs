@@ -1,9 +1,9 @@
-//! Who has how much: the session against its own quotas, and all sessions of a worker against what they may use together.
+//! Memory accounting: each session against its quota, and all sessions of a worker against their common limit.
 
 use backend::DeviceError;
 use limits::Seat;
 
-/// The accounts of a session.
+/// Device memory usage of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     quotas: Vec<u64>,
@@ -20,7 +20,8 @@ impl Accounts {
         let at = device as usize;
         let (used, quota) = (self.used[at], self.quotas[at]);
         let refused = |free: u64, of: u64| {
-            let text = format!("{bytes} bytes asked for, {free} of {of} are free on device {device}");
+            let text =
+                format!("cannot allocate {bytes} bytes: {free} of {of} bytes are free on device {device}");
             DeviceError::out_of_memory(text)
         };
         let wanted = used.checked_add(bytes).filter(|wanted| *wanted <= quota);
@@ -43,7 +44,7 @@ impl Accounts {
         self.used.get(device as usize).copied()
     }
 
-    /// Bytes that could still be had.
+    /// Bytes that can still be allocated.
     pub(super) fn free(&self, device: u32) -> u64 {
         let own = self.quotas[device as usize] - self.used[device as usize];
         let shared = self.seat.as_ref().and_then(|seat| seat.memory(device));

@@ -1,6 +1,6 @@
-//! What memory there is, for a session that is to be put elsewhere, and its bytes.
+//! Saves and restores the memory of a session for snapshots: allocations, mappings and contents.
 //!
-//! Pages that were never written are not looked at: the kernel knows them.
+//! Pages that were never written are skipped; `/proc/self/pagemap` lists them.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,25 +15,25 @@ use emulator::Access;
 
 use super::{Backing, GRANULARITY, Memory};
 
-/// Bytes are shown in pieces of this.
+/// Memory contents are passed on in pieces of this size.
 const PIECE: u64 = 2 << 20;
-/// How long memory that was freed may take to go once all work has ended.
+/// Timeout for pending unmaps to take effect once all work has ended.
 const LEAVING: Duration = Duration::from_secs(5);
-/// Of an entry of `/proc/self/pagemap`: the page is in memory, or in swap.
+/// Bits of an entry of `/proc/self/pagemap`: the page is in memory or in swap.
 const IN_USE: u64 = 0b11 << 62;
 
 impl Memory {
-    /// Notes allocations, physical memory, mappings and who may use them; not what lies at `modules`.
+    /// Records allocations, physical memory, mappings and access rights, except the memory of modules, which start at `modules`.
     pub(crate) fn capture(
         &self,
         inventory: &mut Inventory,
         modules: &HashSet<u64>,
     ) -> Result<(), DeviceError> {
-        let shared = || DeviceError::not_supported("memory is shared with other sessions");
+        let shared = || DeviceError::not_supported("the session shares memory with other sessions");
         let mut state = self.state.lock();
         while state.allocations.values().any(|it| it.leaving) {
             if self.left.wait_for(&mut state, LEAVING).timed_out() {
-                return Err(DeviceError::not_ready("memory that was freed is still in use"));
+                return Err(DeviceError::not_ready("freed memory is still in use"));
             }
         }
         if !state.moved.is_empty() {
@@ -68,7 +68,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Puts allocations, physical memory and mappings where they were.
+    /// Recreates allocations, physical memory and mappings at their old addresses.
     pub(crate) fn restore(&self, inventory: &Inventory) -> Result<(), DeviceError> {
         for it in &inventory.allocations {
             match it.adopted {
@@ -88,30 +88,30 @@ impl Memory {
         Ok(())
     }
 
-    /// Forgets the numbers of physical memory that only its mappings keep.
+    /// Releases the IDs of physical memory that was already released when the snapshot was taken; its mappings keep it alive.
     pub(crate) fn release_restored(&self, inventory: &Inventory) -> Result<(), DeviceError> {
         let released = inventory.memories.iter().filter(|it| it.released);
         released.map(|it| it.memory).try_for_each(|memory| self.release_physical(memory))
     }
 
-    /// How much is allocated from this address on.
+    /// The size of the allocation that starts at `address`.
     pub(crate) fn allocated(&self, address: u64) -> Option<u64> {
         let state = self.state.lock();
         let it = state.allocations.get(&address).filter(|it| !it.leaving);
         it.filter(|it| !matches!(it.backing, Backing::Physical { .. })).map(|it| it.bytes)
     }
 
-    /// Shows bytes that lie in one piece, but for pages that were never written.
+    /// Passes the bytes of a contiguous range to `show`, except pages that were never written.
     ///
     /// # Safety
-    /// The range is mapped and stays so, and nothing writes it meanwhile.
+    /// The range must be mapped and stay mapped, and nothing may write to it during the call.
     pub(crate) unsafe fn show(&self, address: u64, bytes: u64, show: &mut dyn FnMut(u64, &[u8]) -> bool) {
         let end = address + bytes;
         let mut at = address;
         while at < end {
             let next = ((at / PIECE + 1) * PIECE).min(end);
             for (start, stop) in used(self.pages.as_deref(), at, next) {
-                // SAFETY: inside the range that the caller answers for.
+                // SAFETY: inside the range that the caller guarantees to be mapped.
                 if !show(start - address, unsafe { self.bytes(start, stop - start) }) {
                     return;
                 }
@@ -120,7 +120,7 @@ impl Memory {
         }
     }
 
-    /// Shows the bytes of physical memory.
+    /// Passes the bytes of physical memory to `show`.
     pub(crate) fn show_physical(
         &self,
         id: MemoryId,
@@ -139,18 +139,21 @@ impl Memory {
         Ok(())
     }
 
-    /// Fills physical memory.
+    /// Writes to physical memory.
     pub(crate) fn fill_physical(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         let state = self.state.lock();
         let it = state.physical.get(&id).ok_or_else(|| unknown(id))?;
         if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > it.bytes) {
-            return Err(DeviceError::invalid_value(format!("{} bytes behind memory {id:#x}", bytes.len())));
+            return Err(DeviceError::invalid_value(format!(
+                "{} bytes exceed the end of memory {id:#x}",
+                bytes.len()
+            )));
         }
         it.file.write_all_at(bytes, offset).map_err(failed)
     }
 }
 
-/// The parts of a range, which is no longer than a piece, that have pages.
+/// The parts of a range that have pages. The range must not be longer than [`PIECE`].
 fn used(pages: Option<&File>, start: u64, end: u64) -> Vec<(u64, u64)> {
     let first = start / GRANULARITY;
     let count = (end.div_ceil(GRANULARITY) - first) as usize;
@@ -178,5 +181,5 @@ fn unknown(id: MemoryId) -> DeviceError {
 }
 
 fn failed(error: std::io::Error) -> DeviceError {
-    DeviceError::out_of_memory(format!("physical memory: {error}"))
+    DeviceError::out_of_memory(format!("cannot access physical memory: {error}"))
 }

@@ -1,8 +1,8 @@
-//! Physical memory: files in memory, mapped into the arena where the program wants them.
+//! Physical memory: memfd files that are mapped into the arena at addresses the program chooses.
 //!
-//! A file has no address, can be mapped twice and can be given to another process, which is all that virtual memory management
-//! and sharing need. Ordinary allocations stay anonymous pages, which are cheaper; one that is to be shared is copied to a
-//! file that takes the place of its pages, while no command runs. Owns files and mappings; the table says what kernels may do.
+//! A file has no address, can be mapped twice and can be passed to another process, as virtual memory management and sharing require.
+//! Ordinary allocations are anonymous pages, which are cheaper. An allocation that is to be shared is copied to a file, which replaces
+//! its pages while no command runs. This file manages files and mappings; the memory table holds the access rights of kernels.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -15,18 +15,18 @@ use emulator::Access;
 
 use super::{Allocation, Backing, CHUNK, GRANULARITY, Memory, SLACK, State, chunks};
 
-/// A file holds no pages where an allocation has only zeros; looked at in pieces of this size.
+/// Granularity at which zeros are skipped when an allocation is copied to a file, so that the file stays sparse.
 const PIECE: usize = 64 << 10;
 
 const _: () = assert!(PHYSICAL_GRANULARITY == CHUNK);
 
-/// Memory without an address.
+/// Physical memory, independent of any address.
 #[derive(Debug)]
 pub(super) struct Physical {
     pub(super) file: File,
     /// Bytes that kernels may use.
     pub(super) bytes: u64,
-    /// The device whose memory it is; memory of other sessions is in their accounts.
+    /// The device that is charged; `None` for memory of another session, which is charged there.
     pub(super) charged: Option<u32>,
     mappings: u32,
     pub(super) released: bool,
@@ -38,7 +38,9 @@ impl Memory {
             return Err(DeviceError::invalid_device(device));
         }
         if bytes == 0 || !bytes.is_multiple_of(CHUNK) {
-            return Err(DeviceError::invalid_value(format!("{bytes} bytes of physical memory")));
+            return Err(DeviceError::invalid_value(format!(
+                "physical memory size {bytes} is not a multiple of 2 MiB"
+            )));
         }
         let mut state = self.state.lock();
         state.expect_new(id)?;
@@ -66,20 +68,20 @@ impl Memory {
     ) -> Result<(), DeviceError> {
         let aligned = [offset, address, bytes].iter().all(|value| value.is_multiple_of(CHUNK));
         if bytes == 0 || !aligned || !self.arena().contains(address, bytes) {
-            let text = format!("a mapping of {bytes} bytes at {address:#x} from {offset:#x} on");
+            let text = format!("invalid mapping of {bytes} bytes at {address:#x} from offset {offset:#x}");
             return Err(DeviceError::invalid_value(text));
         }
         let mut state = self.state.lock();
         let memory = state.physical.get(&id).filter(|memory| !memory.released);
         let memory = memory.ok_or_else(|| unknown(id))?;
         if offset.checked_add(bytes).is_none_or(|end| end > memory.bytes.next_multiple_of(CHUNK)) {
-            return Err(DeviceError::invalid_value("a mapping of more than there is"));
+            return Err(DeviceError::invalid_value("the mapping exceeds the physical memory"));
         }
         let before = state.allocations.range(..address + bytes).next_back();
         let overlaps =
             before.is_some_and(|(start, it)| start + it.bytes.next_multiple_of(GRANULARITY) > address);
         if overlaps || chunks(address, bytes).any(|chunk| state.chunks.contains_key(&chunk)) {
-            let text = format!("something is at {address:#x} already");
+            let text = format!("the address range at {address:#x} is already in use");
             return Err(DeviceError::invalid_value(text));
         }
         place(&memory.file, offset, address, bytes)?;
@@ -99,7 +101,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Changes what kernels of a device may do with the mappings that make up a range.
+    /// Sets the access rights of a device's kernels to the mappings that make up a range.
     pub(crate) fn set_access(
         &self,
         device: u32,
@@ -123,7 +125,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The mappings that make up a range, without gaps or rests: where each starts and how much of it can be used.
+    /// The mappings that exactly cover a range, without gaps: the start and the accessible size of each.
     pub(crate) fn mappings(&self, address: u64, bytes: u64) -> Result<Vec<(u64, u64)>, DeviceError> {
         let wrong = || {
             let text = format!("{bytes} bytes at {address:#x} are not whole mappings");
@@ -146,7 +148,7 @@ impl Memory {
         let file = File::from(shared.file);
         let length = file.metadata().map_or(0, |it| it.len());
         if shared.bytes == 0 || shared.bytes.checked_next_multiple_of(CHUNK) != Some(length) {
-            let text = format!("{} bytes of shared memory in a file of {length}", shared.bytes);
+            let text = format!("invalid shared memory: {} bytes in a file of {length} bytes", shared.bytes);
             return Err(DeviceError::invalid_value(text));
         }
         let mut state = self.state.lock();
@@ -156,7 +158,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What is shared already, or needs no work to be; `None` for an allocation whose pages have to move first.
+    /// Exports memory that is already in a file; `None` for an allocation whose pages must be moved to a file first.
     pub(crate) fn shared(&self, what: Shareable) -> Result<Option<SharedMemory>, DeviceError> {
         let state = self.state.lock();
         let (file, bytes) = match what {
@@ -176,14 +178,15 @@ impl Memory {
         Ok(Some(SharedMemory { file: duplicate(file)?, bytes }))
     }
 
-    /// Moves the pages of an allocation to a file. No command may run meanwhile.
+    /// Moves the pages of an allocation to a file. No command may be running.
     pub(crate) fn move_to_file(&self, address: u64) -> Result<SharedMemory, DeviceError> {
         let mut state = self.state.lock();
         let it = state.shareable(address)?;
         let span = it.bytes.next_multiple_of(GRANULARITY);
         let file = new_file(it.bytes.next_multiple_of(CHUNK))?;
-        let failed = |error: std::io::Error| DeviceError::out_of_memory(format!("sharing memory: {error}"));
-        // SAFETY: the allocation is mapped, and nothing else touches it while no command runs.
+        let failed =
+            |error: std::io::Error| DeviceError::out_of_memory(format!("cannot share memory: {error}"));
+        // SAFETY: the allocation is mapped, and nothing else accesses it while no command runs.
         let pages = unsafe { self.bytes(address, span) };
         for (index, piece) in pages.chunks(PIECE).enumerate() {
             if piece.iter().any(|byte| *byte != 0) {
@@ -207,11 +210,11 @@ impl State {
 
     fn shareable(&self, address: u64) -> Result<Allocation, DeviceError> {
         let it = self.allocations.get(&address).filter(|it| !it.leaving && it.backing == Backing::Pages);
-        let text = || format!("nothing that can be shared is allocated at {address:#x}");
+        let text = || format!("no shareable allocation at {address:#x}");
         it.copied().ok_or_else(|| DeviceError::invalid_value(text()))
     }
 
-    /// The mapping of physical memory at an address is gone.
+    /// Removes the mapping of physical memory at an address.
     pub(super) fn forget_mapping(&mut self, address: u64, bytes: u64, id: MemoryId) {
         reserve(address, bytes);
         if let Some(memory) = self.physical.get_mut(&id) {
@@ -230,7 +233,7 @@ impl State {
         }
     }
 
-    /// Physical memory of a device that is reset; its mappings are gone.
+    /// Releases the physical memory of a device that is reset. Its mappings must have been removed.
     pub(super) fn forget_physical(&mut self, device: u32) {
         for memory in self.physical.values_mut().filter(|memory| memory.charged.unwrap_or(device) == device) {
             memory.released = true;
@@ -239,12 +242,12 @@ impl State {
         ids.into_iter().for_each(|id| self.drop_if_unused(id));
     }
 
-    /// Puts fresh pages where a shared file was.
+    /// Replaces the mapping of a shared file with new pages.
     pub(super) fn take_file_away(&mut self, address: u64, span: u64) {
         if self.moved.remove(&address).is_none() {
             return;
         }
-        // SAFETY: the pages are the allocation's own; replacing them takes the file away and leaves zeros.
+        // SAFETY: the pages belong to this allocation only; the new mapping replaces the file with zeroed pages.
         unsafe {
             libc::mmap(
                 address as *mut libc::c_void,
@@ -258,9 +261,9 @@ impl State {
     }
 }
 
-/// Takes memory and access away from a range of the arena.
+/// Removes memory and access from a range of the arena; the addresses stay reserved.
 pub(super) fn reserve(address: u64, bytes: u64) {
-    // SAFETY: the range lies in our reservation, and nobody uses it any more.
+    // SAFETY: the range lies in our reservation, and nothing uses it any more.
     unsafe {
         libc::mmap(
             address as *mut libc::c_void,
@@ -274,7 +277,7 @@ pub(super) fn reserve(address: u64, bytes: u64) {
 }
 
 fn place(file: &File, offset: u64, address: u64, bytes: u64) -> Result<(), DeviceError> {
-    // SAFETY: the range lies in our reservation and holds nothing, or what the file has a copy of.
+    // SAFETY: the range lies in our reservation, and is empty or its contents have been copied to the file.
     let got = unsafe {
         libc::mmap(
             address as *mut libc::c_void,
@@ -287,7 +290,7 @@ fn place(file: &File, offset: u64, address: u64, bytes: u64) -> Result<(), Devic
     };
     if got == libc::MAP_FAILED {
         let error = std::io::Error::last_os_error();
-        return Err(DeviceError::out_of_memory(format!("mapping {bytes} bytes: {error}")));
+        return Err(DeviceError::out_of_memory(format!("cannot map {bytes} bytes: {error}")));
     }
     Ok(())
 }
@@ -295,9 +298,9 @@ fn place(file: &File, offset: u64, address: u64, bytes: u64) -> Result<(), Devic
 fn new_file(bytes: u64) -> Result<File, DeviceError> {
     let failed = || {
         let error = std::io::Error::last_os_error();
-        DeviceError::out_of_memory(format!("{bytes} bytes of physical memory: {error}"))
+        DeviceError::out_of_memory(format!("cannot allocate {bytes} bytes of physical memory: {error}"))
     };
-    // SAFETY: the name is terminated; the descriptor is new and becomes the file's.
+    // SAFETY: the name is NUL-terminated; the new descriptor is owned by the file only.
     let file = unsafe {
         let fd = libc::memfd_create(c"remora".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {

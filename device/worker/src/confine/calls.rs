@@ -1,7 +1,8 @@
-//! The system calls that a session's process may make, in tables per back end.
+//! Seccomp tables: the system calls that a session's process may make, per back end.
 //!
-//! Written from the calls in our sources, plus what the C library, threads and the allocator can call at any time. A call that is not
-//! here fails with EPERM. What starts a process, opens a connection, reaches another process or changes the kernel must never get a row.
+//! Derived from the calls in our sources, plus what the C library, threads and the allocator can call at any time. Any other call
+//! fails with EPERM. Calls that start a process, open a connection, access another process or change the kernel must never get a
+//! row.
 
 use sandbox::own::{Call, When};
 
@@ -13,11 +14,11 @@ const fn only(number: libc::c_long, when: When) -> Call {
     Call { number, when }
 }
 
-/// Flag of `userfaultfd`: only faults of user mode.
+/// Flag of `userfaultfd`: only faults in user mode.
 const UFFD_USER_MODE_ONLY: u32 = 1;
 
-/// `UFFDIO_API`, `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER` and `PAGEMAP_SCAN`: which pages were written. `TCGETS`: whether the log is a
-/// terminal. The rest are flags of descriptors.
+/// `UFFDIO_API`, `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER` and `PAGEMAP_SCAN` track written pages. `TCGETS` tells whether the log is
+/// a terminal. The rest are descriptor flags.
 const IOCTLS: &[u32] = &[
     0xc018_aa3f,
     0xc020_aa00,
@@ -29,7 +30,7 @@ const IOCTLS: &[u32] = &[
     libc::FIOCLEX as u32,
 ];
 
-/// Not `F_SETOWN` and its like, which send signals to other processes.
+/// Without `F_SETOWN` and similar commands, which send signals to other processes.
 const FCNTLS: &[u32] = &[
     libc::F_DUPFD as u32,
     libc::F_DUPFD_CLOEXEC as u32,
@@ -41,7 +42,7 @@ const FCNTLS: &[u32] = &[
     libc::F_GET_SEALS as u32,
 ];
 
-/// A name for debuggers and allocators, and letting a client of the same user reach into this process.
+/// Names for debuggers and allocators, and permission for a client of the same user to access this process's memory.
 const PRCTLS: &[u32] = &[
     libc::PR_SET_NAME as u32,
     libc::PR_GET_NAME as u32,
@@ -50,7 +51,7 @@ const PRCTLS: &[u32] = &[
     libc::PR_SET_DUMPABLE as u32,
 ];
 
-/// Not those that load programs into the kernel, such as `SO_ATTACH_FILTER` and `TCP_ULP`.
+/// Without options that load code into the kernel, such as `SO_ATTACH_FILTER` and `TCP_ULP`.
 const SOCKET_OPTIONS: &[u32] = &[
     libc::SO_RCVTIMEO as u32,
     libc::SO_SNDTIMEO as u32,
@@ -65,7 +66,7 @@ const SOCKET_OPTIONS: &[u32] = &[
     libc::TCP_USER_TIMEOUT as u32,
 ];
 
-/// What every back end needs.
+/// Calls that every back end needs.
 pub(super) const BASE: &[Call] = &[
     // descriptors
     any(libc::SYS_read),
@@ -97,7 +98,7 @@ pub(super) const BASE: &[Call] = &[
     any(libc::SYS_poll),
     #[cfg(target_arch = "x86_64")]
     any(libc::SYS_dup2),
-    // connections that the supervisor passed on: none is made here
+    // connections passed on by the supervisor; none is opened here
     any(libc::SYS_recvfrom),
     any(libc::SYS_recvmsg),
     any(libc::SYS_sendto),
@@ -107,7 +108,7 @@ pub(super) const BASE: &[Call] = &[
     any(libc::SYS_getpeername),
     any(libc::SYS_getsockopt),
     only(libc::SYS_setsockopt, When::OneOf(2, SOCKET_OPTIONS)),
-    // memory, also of code that was compiled just now
+    // memory, including JIT-compiled code
     any(libc::SYS_mmap),
     any(libc::SYS_munmap),
     any(libc::SYS_mremap),
@@ -164,7 +165,7 @@ pub(super) const BASE: &[Call] = &[
     any(libc::SYS_getrlimit),
 ];
 
-/// Calls that name files. Landlock decides which files: without it no executor of the emulator gets these.
+/// Calls that name files. Landlock decides which files; without it, executors of the emulator do not get these.
 pub(super) const FILES: &[Call] = &[
     any(libc::SYS_openat),
     any(libc::SYS_newfstatat),
@@ -193,11 +194,11 @@ pub(super) const FILES: &[Call] = &[
     any(libc::SYS_rename),
 ];
 
-/// Requests that put input into a terminal.
+/// ioctl requests that inject input into a terminal.
 const TERMINAL_INPUT: &[u32] = &[libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
 
-/// What AMD's runtime needs besides. Written from its sources (ROCr, libhsakmt, libdrm, libnuma): every ioctl of the drivers, placement of
-/// memory and threads on NUMA nodes, locked memory, the semaphores and files of /dev/shm.
+/// Additional calls of AMD's runtime, derived from its sources (ROCr, libhsakmt, libdrm, libnuma): every ioctl of the drivers,
+/// NUMA placement of memory and threads, locked memory, and semaphores and files in /dev/shm.
 pub(super) const HIP: &[Call] = &[
     only(libc::SYS_ioctl, When::NoneOf(1, TERMINAL_INPUT)),
     any(libc::SYS_mlock),
