@@ -3,9 +3,9 @@ import { defineConfig } from "@playwright/test";
 export default defineConfig({
   testDir: "e2e",
   outputDir: "../../target/board-e2e",
-  // One board for all tests, and two processors: side by side would only be slower.
+  // All tests share one board and two CPU cores, so parallel workers would only be slower.
   workers: 1,
-  // Generous: they are for what hangs, not for what is slow.
+  // Generous timeouts: they catch hangs, not slowness.
   timeout: 240_000,
   expect: { timeout: 60_000 },
   reporter: [["list"]],
@@ -15,9 +15,9 @@ export default defineConfig({
     colorScheme: "light",
     screenshot: "only-on-failure",
     launchOptions: {
-      // Debian's. Playwright's own would be a download.
+      // Debian's Chromium; Playwright's own would have to be downloaded.
       executablePath: process.env.REMORA_CHROMIUM ?? "/usr/bin/chromium",
-      // Chromium refuses to sandbox itself for root, which is who builds in containers.
+      // Chromium cannot use its sandbox as root, the usual user in build containers.
       args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
     },
   },

@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-/** Where `npm run dev` finds a running `remora serve`; the built pages always ask the server they came from. */
+/** Address of a running `remora serve` for `npm run dev`. The built pages always use the server they came from. */
 const server = process.env.REMORA_BOARD ?? "http://127.0.0.1:8080";
 
 export default defineConfig({

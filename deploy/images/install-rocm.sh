@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs ROCm as TheRock releases it: one archive a family of GPUs, below /opt/rocm-VERSION, with /opt/rocm leading there.
+# Installs ROCm from TheRock's release archives (one per GPU family) below /opt/rocm-VERSION, with a symlink from /opt/rocm.
 #
 #   install-rocm.sh VERSION [FAMILY] [CHANNEL]
 #
-#   VERSION   7.10.0, or of a nightly 7.11.0a20260101
+#   VERSION   7.10.0, or for a nightly 7.11.0a20260101
 #   FAMILY    gfx94X-dcgpu (MI300A, MI300X, MI325X; the default), gfx90X-dcgpu (MI210, MI250X), gfx110X-all, ...
 #   CHANNEL   stable (the default), prereleases, nightlies, devreleases
 #
-# ROCM_TARBALLS, if set, is the address of a folder with the archives, for machines that reach no other; ROCM_SHA256 is
-# the archive's sum, checked if it is set; ROCM_PREFIX is where to install instead of /opt.
+# ROCM_TARBALLS, if set, is the URL of a folder with the archives, for machines without internet access; ROCM_SHA256 is
+# the archive's checksum, verified if set; ROCM_PREFIX is the folder to install to instead of /opt.
 set -eu
 
 fail() {

@@ -1,8 +1,8 @@
-# A GPU machine's side: the agent, its workers and the provider library. With ROCm for real GPUs, without it for software ones.
+# Image for a GPU machine: the agent, its workers and the provider library. With ROCm for real GPUs, without it for software GPUs.
 #   docker build -f deploy/images/worker.Dockerfile -t remora-worker .
 #   docker build -f deploy/images/worker.Dockerfile -t remora-worker:software --target software .
 FROM rust:1-bookworm AS build
-# The pages of the board are built by npm and are inside the program. Debian keeps only the newest version of a package.
+# The board's pages are built by npm and embedded in the program. Packages are not pinned: Debian keeps only the newest version.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends nodejs npm \
     && rm -rf /var/lib/apt/lists/*
@@ -10,7 +10,7 @@ WORKDIR /src
 COPY . .
 RUN cargo xtask build && cargo build --release --locked --package provider
 
-# Software GPUs alone: a few megabytes, and no driver.
+# Software GPUs only: a few megabytes, no driver.
 FROM debian:bookworm-slim AS software
 RUN useradd --system --create-home --home-dir /var/lib/remora --uid 65532 remora
 COPY --from=build /src/target/release/remora /usr/bin/remora
@@ -37,6 +37,6 @@ FROM software
 USER 0:0
 COPY --from=rocm /opt /opt
 ENV ROCM_PATH=/opt/rocm
-# Whoever runs it gives it the groups of /dev/kfd and /dev/dri/renderD*: --group-add, or supplementalGroups.
+# The container needs the groups of /dev/kfd and /dev/dri/renderD*: --group-add, or supplementalGroups.
 USER 65532:65532
 CMD ["worker", "--backend", "hip", "--library", "/opt/rocm/lib/libamdhip64.so", "--listen", "127.0.0.1:18515"]

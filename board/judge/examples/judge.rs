@@ -1,5 +1,5 @@
-//! Judges the job on standard input: the library without the rest of the command. The first argument is the folder of the client
-//! library, the second that of the toolchain, the third one to keep things in.
+//! Judges the job on standard input with the library alone, without the `remora` command. Arguments: folder of the client library, folder
+//! of the toolchain, cache folder.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -11,11 +11,13 @@ fn main() {
     if let [mode, library] = &arguments[..]
         && mode.as_os_str() == "--runner"
     {
-        // SAFETY: the judge below put its socket there, and nothing here has used it.
+        // SAFETY: the judge below passed its socket as descriptor 3, and nothing in this process has used it.
         unsafe { board_judge::runner::serve(library) }.expect("a runner");
         return;
     }
-    let [libraries, toolchain, cache] = &arguments[..] else { panic!("three folders are needed") };
+    let [libraries, toolchain, cache] = &arguments[..] else {
+        panic!("usage: judge LIBRARIES TOOLCHAIN CACHE")
+    };
     let tools = Tools {
         toolchain: Toolchain::find(Some(toolchain)).expect("a compiler"),
         libraries: libraries.clone(),

@@ -1,29 +1,29 @@
-//! The arguments of a case on the device: payloads between guards, outputs poisoned, and what is to be found in them afterwards.
+//! Device buffers for the arguments of a case: payloads between guard regions, poisoned outputs, and the checks of both after a call.
 
 use board_problems::{Prepared, Value};
 
 use crate::message::{Fill, Slot};
 use crate::session::{Fault, Session};
 
-/// Bytes on either side of a payload that no solution has any business with.
+/// Size in bytes of the guard region on each side of a payload. A solution must not write there.
 pub(crate) const GUARD: u64 = 4096;
 
-/// A pattern for outputs: no number in any floating-point type of 16, 32 or 64 bits, and different for different rounds.
+/// Returns the poison pattern of outputs: NaN in every floating-point type of 16, 32 or 64 bits, and different in each round.
 pub(crate) fn poison(seed: u64) -> u32 {
-    // Of 64 bits, eleven are the exponent.
+    // The exponent of a 64-bit float has eleven bits.
     let (upper, lower) = (0x7ff1 + (seed >> 7) % 15, 0x7fc1 + (seed >> 29) % 0x3e);
     (upper << 16 | lower) as u32
 }
 
-/// A pattern for guards, which is a number like any other.
+/// Returns the pattern of guard regions, an ordinary number.
 fn guard_pattern(seed: u64) -> u32 {
     (seed >> 16) as u32 | 1
 }
 
-/// What a solution did that it must not.
+/// A forbidden write of a solution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trespass {
-    /// Bytes before or behind a buffer changed.
+    /// The guard region before or after a buffer changed.
     Guard { name: String, before: bool, distance: u64 },
     /// An input changed.
     Input { name: String, index: usize },
@@ -36,14 +36,14 @@ impl Trespass {
                 format!("wrote {distance} bytes before the start of `{name}`")
             }
             Trespass::Guard { name, before: false, distance } => {
-                format!("wrote {distance} bytes behind the end of `{name}`")
+                format!("wrote {distance} bytes past the end of `{name}`")
             }
             Trespass::Input { name, index } => format!("changed the input `{name}` at byte {index}"),
         }
     }
 }
 
-/// Where an argument is.
+/// Location of an argument.
 enum Place {
     Scalar([u8; 8]),
     Buffer { id: u32, bytes: u64, kind: Kind },
@@ -60,13 +60,13 @@ enum Kind {
 pub(crate) struct Buffers {
     places: Vec<Place>,
     names: Vec<String>,
-    /// What inputs hold, and what is put into arguments that are both.
+    /// Contents of inputs, and initial contents of in-out arguments.
     contents: Vec<Option<Vec<u8>>>,
     guard: u32,
 }
 
 impl Buffers {
-    /// Allocates and writes. Buffers are numbered from `first`.
+    /// Allocates and fills the buffers, numbered from `first`.
     pub fn place(
         session: &mut Session,
         prepared: &Prepared,
@@ -119,7 +119,7 @@ impl Buffers {
         self.places.iter().map(slot).collect()
     }
 
-    /// What makes outputs unusable until they are written. Arguments that are both are put back first.
+    /// Returns the fills that poison the outputs. Restores the contents of in-out arguments first.
     pub fn poison(&self, session: &mut Session, pattern: u32) -> Result<Vec<Fill>, Fault> {
         let mut fills = Vec::new();
         for (index, (id, bytes, kind)) in self.buffers() {
@@ -136,7 +136,7 @@ impl Buffers {
         Ok(fills)
     }
 
-    /// The outputs, in the order of the signature, if everything else is as it was.
+    /// Returns the outputs in the order of the signature, and the first forbidden write if there was one.
     pub fn outputs(&self, session: &mut Session) -> Result<(Vec<Vec<u8>>, Option<Trespass>), Fault> {
         let mut outputs = Vec::new();
         let mut trespass = None;
@@ -176,7 +176,7 @@ impl Buffers {
     }
 }
 
-/// Bytes of a buffer with its guards, in whole words.
+/// Returns the bytes of a buffer with its guards, rounded up to whole words.
 fn region(bytes: u64) -> u64 {
     GUARD + bytes.next_multiple_of(4) + GUARD
 }
@@ -192,7 +192,7 @@ mod tests {
             assert!(f32::from_bits(pattern).is_nan());
             assert!(f64::from_bits(u64::from(pattern) << 32 | u64::from(pattern)).is_nan());
             for half in [pattern >> 16, pattern & 0xffff] {
-                // Exponent all ones and a mantissa, in both formats of 16 bits.
+                // NaN in both 16-bit formats: all exponent bits set and a non-zero mantissa.
                 assert!(half & 0x7c00 == 0x7c00 && half & 0x03ff != 0, "{half:x}");
                 assert!(half & 0x7f80 == 0x7f80 && half & 0x007f != 0, "{half:x}");
             }

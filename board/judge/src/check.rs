@@ -1,4 +1,4 @@
-//! Is a solution right? Hidden inputs, poisoned outputs, guards, every case.
+//! Correctness check of a solution on all cases, with hidden inputs, poisoned outputs and guard regions.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::event::{DebugInfo, Difference, TestResult, Verdict};
 use crate::message::{Call, Called};
 use crate::session::{Fault, Session};
 
-/// What is asked of a solution.
+/// What a solution is checked for: problem, element type and seed.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub problem: &'a Problem,
@@ -19,7 +19,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// A number that follows from the submission's secret, the case and the round, and from nothing else.
+    /// Derives a seed from the submission's secret, the case and the round, and from nothing else.
     pub fn seed(&self, case: &Case, round: u64) -> u64 {
         let mut hasher = Sha256::new();
         hasher.update(self.seed.to_le_bytes());
@@ -34,7 +34,7 @@ impl Question<'_> {
     }
 }
 
-/// A case with inputs, on the device.
+/// A case with its inputs on the device.
 pub(crate) struct Posed<'a> {
     pub question: Question<'a>,
     pub case: &'a Case,
@@ -42,11 +42,11 @@ pub(crate) struct Posed<'a> {
     pub prepared: Prepared,
     pub seed: u64,
     pub buffers: Buffers,
-    /// Worked out when it is first asked for; never leaves this process.
+    /// Expected outputs, computed on first use. They never leave this process.
     expected: Option<Vec<Expected>>,
 }
 
-/// What came of one call.
+/// Result of one call.
 pub(crate) struct Answer {
     pub called: Called,
     pub outputs: Vec<Vec<u8>>,
@@ -54,7 +54,7 @@ pub(crate) struct Answer {
 }
 
 impl<'a> Posed<'a> {
-    /// Puts a case on the device. `place` tells cases that are there at the same time apart.
+    /// Places a case on the device. `place` distinguishes cases that are on the device at the same time.
     pub fn new(
         session: &mut Session,
         question: Question<'a>,
@@ -69,7 +69,7 @@ impl<'a> Posed<'a> {
         Ok(Posed { question, case, launch, prepared, seed, buffers, expected: None })
     }
 
-    /// The call of the solution; rounds differ in what outputs are poisoned with.
+    /// Calls the solution. Each round uses another poison pattern for the outputs.
     pub fn call(&self, session: &mut Session, round: u64, flush: u64, count: bool) -> Result<Called, Fault> {
         let pattern = buffers::poison(self.seed.wrapping_add(round).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let fills = self.buffers.poison(session, pattern)?;
@@ -82,11 +82,11 @@ impl<'a> Posed<'a> {
             fills,
             slots: self.buffers.slots(),
         })?;
-        // What is measured here cannot be changed by what runs there; it has the fills in it, too.
+        // The judge's own time measurement, which the solution cannot manipulate. It includes the fills.
         Ok(Called { host_ms: took.as_secs_f64() * 1e3, ..called })
     }
 
-    /// Calls, and reads what came out.
+    /// Calls the solution and reads its outputs.
     pub fn answer(&self, session: &mut Session, round: u64) -> Result<Answer, Fault> {
         let called = self.call(session, round, 0, false)?;
         let (outputs, trespass) = self.buffers.outputs(session)?;
@@ -99,7 +99,7 @@ impl<'a> Posed<'a> {
         self.expected.get_or_insert_with(|| problem.expected(case, dtype, prepared))
     }
 
-    /// Compares every output.
+    /// Compares every output with the expected one.
     pub fn compare(&mut self, outputs: &[Vec<u8>]) -> Vec<Comparison> {
         let Question { problem, dtype, .. } = self.question;
         let case = self.case;
@@ -111,7 +111,7 @@ impl<'a> Posed<'a> {
             .collect()
     }
 
-    /// What there is to tell of a call, and what to show if it is wrong.
+    /// Returns the test result of a call, and debug information if it is wrong.
     pub fn verdict(&mut self, test_id: usize, answer: &Answer) -> (TestResult, Option<DebugInfo>) {
         let comparisons = self.compare(&answer.outputs);
         let trespass = answer.trespass.as_ref().map(Trespass::message);
@@ -151,9 +151,7 @@ impl<'a> Posed<'a> {
             let Comparison { mismatches, total, not_finite, .. } = comparison;
             let unwritten = match not_finite {
                 0 => String::new(),
-                count => format!(
-                    "; {count} are no finite numbers, which is what outputs hold before they are written"
-                ),
+                count => format!("; {count} are not finite numbers, as in outputs that were not written"),
             };
             Some(format!("{mismatches} of {total} elements of `{output}` are wrong{unwritten}"))
         };
@@ -172,7 +170,7 @@ impl<'a> Posed<'a> {
     }
 }
 
-/// JSON has no infinities.
+/// Replaces infinities and NaN, which JSON cannot represent.
 fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { f64::MAX }
 }

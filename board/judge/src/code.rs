@@ -1,6 +1,6 @@
-//! What a compiled kernel is like: registers, memory, occupancy, and its instructions with the lines they came from.
+//! Analysis of compiled kernels: registers, memory, occupancy, and the disassembly with source lines.
 //!
-//! The disassembler is our own (`amdgpu/isa`), the lines are the code's DWARF.
+//! The disassembler is Remora's own (`amdgpu/isa`); source lines come from the code object's DWARF.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::event::{IsaLine, IsaListing, KernelFacts};
 use crate::gpu::Gpu;
 use crate::recipe::SOURCE;
 
-/// The most lines of all listings together.
+/// Most lines of all listings together.
 const MOST_LINES: usize = 50_000;
 
-/// Code that was parsed.
+/// A parsed code object.
 #[derive(Debug)]
 pub(crate) struct Code {
     object: CodeObject,
@@ -25,7 +25,7 @@ impl Code {
         Ok(Code { object: CodeObject::parse(Arc::from(bytes))? })
     }
 
-    /// Every kernel, for workgroups of this size if they may be that large.
+    /// Returns the facts of every kernel, for this workgroup size or the kernel's largest, whichever is smaller.
     pub fn facts(&self, gpu: &Gpu, workgroup: u32) -> Vec<KernelFacts> {
         let facts = |kernel: &Kernel| {
             let workgroup = workgroup.clamp(1, kernel.max_flat_workgroup_size.max(1));
@@ -50,17 +50,17 @@ impl Code {
         self.object.kernels().iter().map(facts).collect()
     }
 
-    /// What is wrong with the parameters of `solution`, if anything is.
+    /// Returns what is wrong with the parameters of `solution`; `None` if they match the problem.
     pub fn complaint(&self, problem: &Problem, dtype: Dtype) -> Option<String> {
         let signature = problem.signature(dtype, board_problems::Shape::Kernel);
         let Some(kernel) = self.object.kernel("solution") else {
-            return Some(format!("there is no kernel named solution; it has to be\n{signature}"));
+            return Some(format!("there is no kernel named solution; its declaration must be\n{signature}"));
         };
         let found = kernel.explicit();
         if found.len() != problem.parameters.len() {
             let (found, wanted) = (found.len(), problem.parameters.len());
             return Some(format!(
-                "solution takes {found} parameters, not {wanted}; it has to be\n{signature}"
+                "solution takes {found} parameters, not {wanted}; its declaration must be\n{signature}"
             ));
         }
         for (argument, parameter) in found.iter().zip(&problem.parameters) {
@@ -70,14 +70,14 @@ impl Code {
             if argument.size as usize != size || is_buffer == is_scalar {
                 let name = &parameter.name;
                 return Some(format!(
-                    "the parameter {name} of solution has another type; it has to be\n{signature}"
+                    "the parameter {name} of solution has the wrong type; its declaration must be\n{signature}"
                 ));
             }
         }
         None
     }
 
-    /// The instructions of every kernel, and of the functions they call.
+    /// Disassembles every kernel and the functions they call.
     pub fn listings(&self) -> Vec<IsaListing> {
         let arch = if self.object.target().processor.starts_with("gfx90a") {
             isa::Arch::Gfx90a

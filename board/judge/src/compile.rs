@@ -1,4 +1,4 @@
-//! From a source to what a device or this machine runs. Compilers and linkers run in the sandbox; results are kept.
+//! Compiles sources to device code and host programs. Compilers and linkers run in the sandbox; results are cached.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use sha2::{Digest, Sha256};
 use crate::recipe::{self, Recipe, RecipeError, SOURCE, Side, hex};
 use crate::tools::Tools;
 
-/// What users are shown of what a compiler says.
+/// Most bytes of compiler output that users are shown.
 const MOST_SAID: usize = 16 << 10;
-/// What a compiler may say before it is stopped.
+/// Most bytes of compiler output before the compiler is stopped.
 const MOST_OUTPUT: u64 = 1 << 20;
 const MOST_RESULT: u64 = 64 << 20;
-/// When kept results exceed this, the oldest go.
+/// Size limit of the cache in bytes; the oldest results are removed first.
 const MOST_KEPT: u64 = 1 << 30;
 
-/// Why there is nothing to run.
+/// Error of a compilation.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// The source is at fault.
+    /// An error in the source.
     #[error("{message}")]
     Source { message: String, details: String },
     #[error("the compiler could not be set up")]
@@ -33,22 +33,22 @@ pub enum CompileError {
     Io { what: &'static str, source: std::io::Error },
 }
 
-/// What came of a source.
+/// Result of a compilation.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
-    /// What a device loads.
+    /// Code object for the device.
     pub code: Vec<u8>,
-    /// What this machine executes, if it was asked for.
+    /// Host program, if it was requested.
     pub program: Option<Vec<u8>>,
     pub warnings: String,
-    /// Whether it was there already.
+    /// Whether the result came from the cache.
     pub cached: bool,
     pub took: Duration,
-    /// What its parts took, by name.
+    /// Duration of each step, by name.
     pub parts: Vec<(&'static str, Duration)>,
 }
 
-/// As it is kept, beside the code and the program.
+/// Cached metadata of a result, stored alongside the code and the program.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     warnings: String,
@@ -67,7 +67,7 @@ impl<'a> Compiler<'a> {
         Compiler { tools, target, limit }
     }
 
-    /// Makes ready what every compilation needs, so that the first is as fast as the others.
+    /// Precompiles the headers, so that the first compilation is as fast as the others.
     pub fn warm_up(&self) -> Result<(), CompileError> {
         let recipe = Recipe::find(self.tools, self.target)?;
         recipe.precompiled(self.tools, Side::Device)?;
@@ -75,12 +75,12 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Device code alone.
+    /// Compiles device code only.
     pub fn kernel(&self, source: &str) -> Result<Compiled, CompileError> {
         self.compile(source, None)
     }
 
-    /// Device code and a program: the source, and what it needs to be one, as C++ that is compiled apart from it.
+    /// Compiles device code and a host program. `main` is C++ that is compiled separately and linked to the source.
     pub fn program(&self, source: &str, main: Option<&str>) -> Result<Compiled, CompileError> {
         self.compile(source, Some(main))
     }
@@ -107,13 +107,13 @@ impl<'a> Compiler<'a> {
             took: begun.elapsed(),
             parts: work.parts,
         };
-        // That it cannot be kept is no failure of the compilation.
+        // A failure to cache the result does not fail the compilation.
         let _ = keep(&folder, &key, &compiled);
         Ok(compiled)
     }
 }
 
-/// A compilation under way.
+/// A compilation in progress.
 struct Work<'a> {
     compiler: &'a Compiler<'a>,
     recipe: &'a Recipe,
@@ -156,7 +156,7 @@ impl Work<'_> {
         self.run("host link", &link, files, Some(&self.compiler.tools.libraries.clone()), "output")
     }
 
-    /// Our own part of a program; the same for every source, and so kept.
+    /// Compiles the harness of a program. It is the same for every source, so it is cached.
     fn main(&mut self, text: &str) -> Result<Vec<u8>, CompileError> {
         let folder = self.compiler.tools.cache.join("code");
         let key = key(&self.recipe.key, text, None) + "-main";
@@ -164,7 +164,7 @@ impl Work<'_> {
             return Ok(object);
         }
         let headers = self.recipe.precompiled(self.compiler.tools, Side::Host)?;
-        // Both parts of a program have a symbol that is named by this.
+        // Names a symbol that both parts of a program share.
         let command = self.recipe.compile(Side::Host, Some(&headers), &["-cuid=harness"], "main.o");
         let files = vec![(SOURCE, text.as_bytes().to_vec())];
         let object = self.run("harness", &command, files, Some(&headers), "main.o")?;
@@ -198,7 +198,7 @@ impl Work<'_> {
         for folder in recipe::folders(self.compiler.tools) {
             jailed = jailed.visible(folder);
         }
-        // Compiled headers want to see what they were compiled from.
+        // The compiler checks precompiled headers against their sources, which must be visible.
         if let Some(also) = also {
             jailed = jailed.visible(if also.is_file() { also.parent().unwrap_or(also) } else { also });
         }
@@ -224,10 +224,10 @@ impl Work<'_> {
                 Err(failed(&format!("compilation took longer than {seconds} s"), &ended.error))
             }
             (Stop::Memory, _) => Err(failed("compilation needs too much memory", &ended.error)),
-            (Stop::Output, _) => Err(failed("the compiler says too much", &ended.error)),
+            (Stop::Output, _) => Err(failed("the compiler prints too many messages", &ended.error)),
             (Stop::Folder, _) => Err(failed("the result is too large", &ended.error)),
             (Stop::Signalled(signal), _) => {
-                Err(failed(&format!("the compiler was ended by signal {signal}"), &ended.error))
+                Err(failed(&format!("the compiler was killed by signal {signal}"), &ended.error))
             }
             (Stop::Cancelled, _) => Err(failed("compilation was cancelled", &[])),
         }
@@ -262,12 +262,12 @@ fn keep(folder: &Path, key: &str, compiled: &Compiled) -> std::io::Result<()> {
     if let Some(program) = &compiled.program {
         write("program", program)?;
     }
-    // Last: what has it is whole.
+    // Written last: an entry with this file is complete.
     write("json", &serde_json::to_vec(&Kept { warnings: compiled.warnings.clone() }).unwrap_or_default())?;
     prune(folder)
 }
 
-/// Lets the oldest go until what is left is not too much.
+/// Removes the oldest results until the cache is below its size limit.
 fn prune(folder: &Path) -> std::io::Result<()> {
     let mut files: Vec<(std::time::SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)?.flatten() {
@@ -283,14 +283,14 @@ fn prune(folder: &Path) -> std::io::Result<()> {
         if total <= MOST_KEPT {
             break;
         }
-        // Others may be doing the same.
+        // Other processes may prune at the same time.
         let _ = fs::remove_file(path);
         total -= length;
     }
     Ok(())
 }
 
-/// Device code as a program carries it: a bundle with one entry for the device and an empty one for the host.
+/// Builds the offload bundle that a host program embeds: one entry with the device code and an empty one for the host.
 fn bundle(target: &str, code: &[u8]) -> Vec<u8> {
     const ALIGNMENT: usize = 4096;
     let entries = [

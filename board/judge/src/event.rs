@@ -1,10 +1,10 @@
-//! What is told of a submission, in the order it happens.
+//! Events that the judge reports about a submission, in order.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// What became of one case.
+/// Verdict on one case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
@@ -12,7 +12,7 @@ pub enum Verdict {
     Failed,
 }
 
-/// A case that was checked.
+/// Result of checking a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestResult {
     /// Counted from 1.
@@ -21,7 +21,7 @@ pub struct TestResult {
     pub status: Verdict,
     pub runtime_ms: f64,
     pub max_difference: f64,
-    /// Why it failed, where that is not a matter of numbers.
+    /// Why the case failed, if not because of wrong numbers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
 }
@@ -34,7 +34,7 @@ pub struct Difference {
     pub diff: String,
 }
 
-/// What is wrong with the first failing case.
+/// Debug information on the first failing case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DebugInfo {
     pub case: String,
@@ -48,7 +48,7 @@ pub struct DebugInfo {
     pub message: String,
 }
 
-/// What the compiler made of one kernel.
+/// Properties of a compiled kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelFacts {
     pub name: String,
@@ -57,11 +57,11 @@ pub struct KernelFacts {
     pub sgprs: u32,
     pub lds_bytes: u32,
     pub scratch_bytes: u32,
-    /// How many waves fit on one SIMD at once.
+    /// Occupancy: wavefronts that fit on one SIMD at once.
     pub waves_per_simd: u32,
     pub spilled_vgprs: u32,
     pub spilled_sgprs: u32,
-    /// The work-items of a workgroup that this was worked out for.
+    /// Workgroup size in work-items for which the occupancy was computed.
     pub workgroup: u32,
 }
 
@@ -74,25 +74,25 @@ pub struct IsaLine {
     pub source_line: Option<u32>,
 }
 
-/// A kernel as the device reads it.
+/// Disassembly of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IsaListing {
     pub kernel: String,
     pub lines: Vec<IsaLine>,
 }
 
-/// What bounds a case from below, whatever the kernel.
+/// Roofline of a case: lower bounds of its run time that hold for every kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Roofline {
     pub flops: Option<f64>,
     pub bytes: f64,
-    /// Operations for each byte.
+    /// Arithmetic intensity in operations per byte.
     pub intensity: Option<f64>,
     pub peak_flops: f64,
     pub peak_bytes_per_s: f64,
 }
 
-/// What a launch executed on a software GPU. Exact, and the same each time for a kernel without races.
+/// Counters of a launch on a software GPU. They are exact, and deterministic for a kernel without races.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub launches: u64,
@@ -106,18 +106,18 @@ pub struct Counts {
     pub lds: u64,
     pub branch: u64,
     pub other: u64,
-    /// By lanes, before any cache.
+    /// Bytes accessed by lanes, before any cache.
     pub bytes_read: u64,
     pub bytes_written: u64,
     pub bank_conflicts: u64,
 }
 
-/// A case that was measured.
+/// Result of measuring a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkResult {
     pub test_id: usize,
     pub name: String,
-    /// The median.
+    /// Median run time.
     pub runtime_ms: f64,
     pub ci_low_ms: f64,
     pub ci_high_ms: f64,
@@ -125,21 +125,21 @@ pub struct BenchmarkResult {
     pub min_ms: f64,
     pub p95_ms: f64,
     pub samples_ms: Vec<f64>,
-    /// Samples far from the median. They are shown, and not left out of it.
+    /// Number of outliers. They are reported but not excluded from the statistics.
     pub rejected: usize,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gflops: Option<f64>,
     pub gbytes_per_s: f64,
-    /// No kernel is faster on this GPU; 0 where that is not known.
+    /// Lower bound of the run time on this GPU for any kernel; 0 if unknown.
     pub floor_ms: f64,
     pub roofline: Roofline,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub counts: Option<Counts>,
-    /// Whether the cache was emptied before each sample.
+    /// Whether the cache was flushed before each sample.
     pub cold_cache: bool,
 }
 
-/// What is told of a submission. The service adds who and when.
+/// An event of a submission. The server adds the submission's id and the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Event {
@@ -148,15 +148,15 @@ pub enum Event {
     },
     Compiled {
         compile_ms: f64,
-        /// Whether the result was there already.
+        /// Whether the result came from the cache.
         cached: bool,
         kernels: Vec<KernelFacts>,
         warnings: String,
-        /// Only where nothing but the compilation was asked for.
+        /// Disassembly; only for the `compile` endpoint.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         isa: Option<Vec<IsaListing>>,
     },
-    /// Kept beside a submission, not streamed.
+    /// Stored with the submission, not streamed.
     Isa {
         kernels: Vec<IsaListing>,
     },
@@ -190,18 +190,18 @@ pub enum Event {
     },
     Benchmarked {
         test_results: Vec<BenchmarkResult>,
-        /// The geometric mean over the cases.
+        /// Geometric mean over the cases.
         avg_runtime_ms: f64,
         #[serde(skip_serializing_if = "Option::is_none", default)]
         avg_gflops: Option<f64>,
         total_tests: usize,
         emulated: bool,
-        /// Whether equal inputs gave equal bits.
+        /// Whether equal inputs gave bit-identical outputs.
         deterministic: bool,
-        /// What people should look at.
+        /// Suspicious observations for human review.
         flags: Vec<String>,
     },
-    /// The sample came out right.
+    /// The result of the sample is correct.
     Passed(Box<SampleResult>),
     Failed(Box<SampleResult>),
     SandboxOutput {
@@ -240,13 +240,13 @@ pub enum Event {
         message: String,
         details: String,
     },
-    /// A rule was broken, or a trick was found.
+    /// A rule was broken, or an exploit was detected.
     Rejected {
         message: String,
         details: String,
         rule: String,
     },
-    /// The judge itself could not do its work.
+    /// The judge itself failed.
     Error {
         error: String,
         message: String,
@@ -254,7 +254,7 @@ pub enum Event {
     },
 }
 
-/// What became of the sample. Long arrays are cut.
+/// Result of the sample. Long arrays are truncated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleResult {
     pub input: Json,
@@ -266,7 +266,7 @@ pub struct SampleResult {
 }
 
 impl Event {
-    /// Whether nothing follows.
+    /// Returns whether this is the last event of a submission.
     pub fn is_last(&self, endpoint: crate::Endpoint) -> bool {
         use crate::Endpoint;
         match self {

@@ -1,22 +1,22 @@
-//! The GPUs of the board: what kernels are compiled for, and what no kernel can beat.
+//! The GPUs of the board: compile targets and peak rates.
 
 use board_problems::Dtype;
 
-/// A GPU as HIP shows it. Of an MI250X that is one of its two dies.
+/// A HIP device. For an MI250X that is one of its two dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
     pub name: &'static str,
     pub target: &'static str,
-    /// Bytes a second of its memory, as its maker states it.
+    /// Memory bandwidth in bytes per second, from the data sheet.
     pub bytes_per_s: f64,
-    /// Operations a second, by the fastest units for the type: matrix units where there are some.
+    /// Peak operations per second by type, on the fastest units for it: matrix units if the GPU has them.
     pub float64: f64,
     pub float32: f64,
     pub float16: f64,
     pub int8: f64,
-    /// Bytes of the last cache before memory.
+    /// Size of the last-level cache in bytes.
     pub last_cache: u64,
-    /// Bytes of local memory of a compute unit.
+    /// Local memory (LDS) of a compute unit in bytes.
     pub local: u32,
 }
 
@@ -82,7 +82,7 @@ const GPUS: &[Gpu] = &[
 ];
 
 impl Gpu {
-    /// By the name people use, whatever its case.
+    /// Finds a GPU by name, ignoring case.
     pub fn find(name: &str) -> Option<&'static Gpu> {
         GPUS.iter().find(|gpu| gpu.name.eq_ignore_ascii_case(name))
     }
@@ -91,12 +91,12 @@ impl Gpu {
         GPUS
     }
 
-    /// Operations a second that nothing exceeds for a problem in this type.
+    /// Returns an upper bound of the operations per second for a problem in this type.
     pub fn peak_flops(&self, dtype: Dtype) -> f64 {
         match dtype {
             Dtype::Float64 => self.float64,
-            // On the MI300 series float32 inputs may go through matrix units of 1/2 the speed of float16 (xf32); a
-            // tolerance that catches float16 catches most of that, and a floor must never be above what is possible.
+            // On the MI300 series float32 inputs may use xf32 matrix units at half the float16 rate. A tolerance that rejects
+            // float16 rejects most of these solutions, but the lower bound of the run time must hold for all of them.
             Dtype::Float32 => {
                 if self.target == "gfx942" {
                     self.float16 / 2.0
@@ -109,11 +109,11 @@ impl Gpu {
         }
     }
 
-    /// Waves on a SIMD at once, given what each needs, for workgroups of this many work-items.
+    /// Returns the wavefronts that fit on a SIMD at once, given the resources of each and the workgroup size in work-items.
     pub fn waves_per_simd(&self, registers: u32, scalars: u32, local: u32, workgroup: u32) -> u32 {
         const MOST: u32 = 8;
         const SIMDS: u32 = 4;
-        // 512 registers of each lane, given in eights.
+        // Each lane has 512 registers, allocated in blocks of eight.
         let by_registers = 512 / registers.max(1).next_multiple_of(8);
         let by_scalars = if scalars <= 100 { MOST } else { 7 };
         let waves = workgroup.max(1).div_ceil(64);
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn peaks_are_what_units_clocks_and_buses_give() {
-        // Compute units, gigahertz; operations of one unit in one clock for float64, float32, float16, int8; bits and gigabits a
-        // second of each for the memory's bus.
+        // Compute units; GHz; operations per unit and clock for float64, float32, float16, int8; memory bus width in bits and
+        // Gbit/s per pin.
         for (name, units, clock, operations, bus) in [
             ("MI210", 104.0, 1.7, [256.0, 256.0, 1024.0, 1024.0], (4096.0, 3.2)),
             ("MI250X", 110.0, 1.7, [256.0, 256.0, 1024.0, 1024.0], (4096.0, 3.2)),

@@ -1,4 +1,4 @@
-//! The functions of HIP that a runner needs, from a library opened by its path.
+//! Bindings to the HIP functions that a runner needs, from a library loaded by path.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) type HipResult<T> = Result<T, HipError>;
 
 macro_rules! functions {
     ($($field:ident = $name:literal: fn($($argument:ty),*) -> $result:ty;)*) => {
-        /// Functions by their address; the library stays open as long as they do.
+        /// Function pointers of a HIP library. The library stays loaded as long as they exist.
         pub(crate) struct Hip {
             $($field: unsafe extern "C" fn($($argument),*) -> $result,)*
             begin: Option<unsafe extern "C" fn() -> c_int>,
@@ -29,11 +29,11 @@ macro_rules! functions {
         }
 
         impl Hip {
-            /// Opens a library.
+            /// Loads a library.
             pub fn open(path: &Path) -> Result<Hip, libloading::Error> {
-                // SAFETY: our own client library, whose constructors do nothing that could harm us.
+                // SAFETY: Remora's own client library, whose constructors have no harmful side effects.
                 let library = unsafe { Library::new(path)? };
-                // SAFETY: the types are those of HIP's documentation, and of our own extensions.
+                // SAFETY: the types are those of HIP's documentation and of Remora's extensions.
                 unsafe {
                     Ok(Hip {
                         $($field: *library.get(concat!($name, "\0").as_bytes())?,)*
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Hip {
 /// An address on the device.
 pub(crate) type Address = u64;
 
-/// A handle of HIP's.
+/// A HIP handle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle(*mut c_void);
 
@@ -82,7 +82,7 @@ impl Hip {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: any number has a name, which is a constant of the library.
+        // SAFETY: the function accepts any code and returns null or a static string of the library.
         let name = unsafe {
             let name = (self.error_name)(code);
             if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
@@ -92,19 +92,19 @@ impl Hip {
 
     pub fn device_name(&self) -> HipResult<String> {
         let mut name = [0_u8; 256];
-        // SAFETY: the buffer is as long as said, less one, so that it ends in zero.
+        // SAFETY: the buffer is one byte longer than the passed size, so it stays zero-terminated.
         self.check("hipDeviceGetName", unsafe { (self.device_name)(name.as_mut_ptr().cast(), 255, 0) })?;
         Ok(CStr::from_bytes_until_nul(&name)
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default())
     }
 
-    /// A kernel of a code object.
+    /// Loads a code object and returns one of its kernels.
     pub fn load(&self, code: &[u8], kernel: &CStr) -> HipResult<Handle> {
         let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: a whole code object; the library reads its size from its headers, which were parsed before it came here.
+        // SAFETY: a complete code object. The library reads its size from its headers, which the judge has parsed before.
         self.check("hipModuleLoadData", unsafe { (self.module_load)(&mut module, code.as_ptr().cast()) })?;
-        // SAFETY: a module just loaded and a name that ends in zero.
+        // SAFETY: a module that was just loaded, and a zero-terminated name.
         self.check("hipModuleGetFunction", unsafe {
             (self.module_function)(&mut function, module, kernel.as_ptr())
         })?;
@@ -113,33 +113,33 @@ impl Hip {
 
     pub fn allocate(&self, bytes: u64) -> HipResult<Address> {
         let mut address = std::ptr::null_mut();
-        // SAFETY: gives an address of the device.
+        // SAFETY: writes a device address to a valid pointer.
         self.check("hipMalloc", unsafe { (self.malloc)(&mut address, bytes as usize) })?;
         Ok(address as Address)
     }
 
     pub fn free(&self, address: Address) -> HipResult<()> {
-        // SAFETY: an address that was allocated, and is forgotten.
+        // SAFETY: the address was allocated by `malloc` and is not used afterwards.
         self.check("hipFree", unsafe { (self.free)(address as *mut c_void) })
     }
 
     pub fn write(&self, address: Address, bytes: &[u8]) -> HipResult<()> {
-        // SAFETY: the library checks addresses of the device; the slice is readable.
+        // SAFETY: the library checks device addresses, and the slice is readable.
         self.check("hipMemcpyHtoD", unsafe {
             (self.to_device)(address as *mut c_void, bytes.as_ptr().cast(), bytes.len())
         })
     }
 
     pub fn read(&self, address: Address, bytes: &mut [u8]) -> HipResult<()> {
-        // SAFETY: the library checks addresses of the device; the slice is writable.
+        // SAFETY: the library checks device addresses, and the slice is writable.
         self.check("hipMemcpyDtoH", unsafe {
             (self.to_host)(bytes.as_mut_ptr().cast(), address as *const c_void, bytes.len())
         })
     }
 
-    /// Sets words, on the null stream.
+    /// Fills memory with a 32-bit pattern, on the null stream.
     pub fn fill(&self, address: Address, words: u64, pattern: u32) -> HipResult<()> {
-        // SAFETY: the library checks addresses of the device.
+        // SAFETY: the library checks device addresses.
         self.check("hipMemsetD32Async", unsafe {
             (self.fill)(address as *mut c_void, pattern as c_int, words as usize, std::ptr::null_mut())
         })
@@ -147,25 +147,25 @@ impl Hip {
 
     pub fn event(&self) -> HipResult<Handle> {
         let mut event = std::ptr::null_mut();
-        // SAFETY: gives a handle.
+        // SAFETY: writes a handle to a valid pointer.
         self.check("hipEventCreate", unsafe { (self.event_create)(&mut event) })?;
         Ok(Handle(event))
     }
 
     pub fn record(&self, event: Handle) -> HipResult<()> {
-        // SAFETY: an event of ours, on the null stream.
+        // SAFETY: an event created by this library, on the null stream.
         self.check("hipEventRecord", unsafe { (self.event_record)(event.0, std::ptr::null_mut()) })
     }
 
-    /// Milliseconds between two events that have happened.
+    /// Returns the milliseconds between two completed events.
     pub fn elapsed(&self, from: Handle, to: Handle) -> HipResult<f64> {
         let mut milliseconds = 0.0;
-        // SAFETY: events of ours.
+        // SAFETY: events created by this library.
         self.check("hipEventElapsedTime", unsafe { (self.event_elapsed)(&mut milliseconds, from.0, to.0) })?;
         Ok(f64::from(milliseconds))
     }
 
-    /// Launches on the null stream. The arguments are copied before this returns.
+    /// Launches a kernel on the null stream. The arguments are copied before this returns.
     pub fn launch(
         &self,
         kernel: Handle,
@@ -178,27 +178,27 @@ impl Hip {
             arguments.iter_mut().map(|argument| argument.as_mut_ptr().cast()).collect();
         let null = std::ptr::null_mut();
         let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-        // SAFETY: one pointer an argument of the kernel, each to eight bytes, which no scalar of the board exceeds; their number was
-        // held against the kernel's metadata.
+        // SAFETY: one pointer per kernel argument, each to eight bytes, and no scalar of the board is larger. The judge has checked the
+        // number of arguments against the kernel's metadata.
         self.check("hipModuleLaunchKernel", unsafe {
             (self.launch)(kernel.0, gx, gy, gz, bx, by, bz, local, null, pointers.as_mut_ptr(), null.cast())
         })
     }
 
     pub fn synchronize(&self) -> HipResult<()> {
-        // SAFETY: waits for the device.
+        // SAFETY: the function takes no arguments.
         self.check("hipDeviceSynchronize", unsafe { (self.synchronize)() })
     }
 
-    /// Counts what kernels execute from now on, on this device; `false` where nothing counts.
+    /// Starts the instruction counters of this device; `false` if it has none.
     pub fn begin_counting(&self) -> bool {
-        // SAFETY: our own extension, without arguments.
+        // SAFETY: Remora's own extension, without arguments.
         self.begin.is_some_and(|begin| unsafe { begin() } == 0)
     }
 
     pub fn end_counting(&self) -> Option<[u64; COUNTS]> {
         let mut counts = [0; COUNTS];
-        // SAFETY: our own extension, which writes at most as many numbers as it is told there is room for.
+        // SAFETY: Remora's own extension, which writes at most the passed number of values.
         let code = unsafe { (self.end?)(counts.as_mut_ptr(), COUNTS) };
         (code == 0).then_some(counts)
     }

@@ -1,5 +1,5 @@
-// The harness of a solution of the host shape. It does what the judge says over descriptor 3 and decides nothing.
-// What travels is described in message.rs. The declaration of `solution` and `call_solution` stand in front of this text.
+// The harness of a solution of the host shape. It executes the judge's requests from descriptor 3 and decides nothing itself.
+// message.rs describes the protocol. The judge prepends the declarations of `solution` and `call_solution` to this file.
 
 #include <sys/socket.h>
 #include <time.h>
@@ -95,7 +95,7 @@ static bool good(hipError_t code, const char* call) {
 static char* place(uint32_t id, uint64_t offset, uint64_t bytes) {
     for (const Buffer& buffer : buffers)
         if (buffer.id == id && offset <= buffer.bytes && bytes <= buffer.bytes - offset) return buffer.address + offset;
-    refuse("a place outside of every buffer");
+    refuse("the range is outside of the buffer");
     return nullptr;
 }
 
@@ -116,7 +116,7 @@ static bool fill(Bytes& bytes) {
     return true;
 }
 
-// How long it takes to wait for a device that has nothing to do, by its own events.
+// Measures, with device events, the time of an empty wait for an idle device.
 static bool prepare_events() {
     if (have_events) return true;
     for (hipEvent_t& event : events)
@@ -174,7 +174,7 @@ static bool call(Bytes& bytes) {
     if (!GOOD(hipEventElapsedTime(&stream_ms, events[0], events[1])) ||
         !GOOD(hipEventElapsedTime(&all_ms, events[0], events[2])))
         return false;
-    // Work that the default stream does not wait for shows in the time it takes until all is done.
+    // Work on streams that the default stream does not wait for shows up in the host time until the device is idle.
     double device_ms = all_ms - stream_ms > 3 * idle_ms + 0.05f ? all_ms : stream_ms;
     put(device_ms);
     put(host_ms);
@@ -213,7 +213,7 @@ static void serve(Bytes bytes) {
         uint32_t id = bytes.take<uint32_t>();
         uint64_t offset = bytes.take<uint64_t>();
         uint32_t length = bytes.take<uint32_t>();
-        if (size_t(bytes.end - bytes.at) < length) return void(refuse("a request that was cut"));
+        if (size_t(bytes.end - bytes.at) < length) return void(refuse("truncated request from the judge"));
         if (char* at = place(id, offset, length)) GOOD(hipMemcpy(at, bytes.at, length, hipMemcpyHostToDevice));
         return;
     }
@@ -233,7 +233,7 @@ static void serve(Bytes bytes) {
         call(bytes);
         return;
     default:
-        refuse("a request that makes no sense");
+        refuse("invalid request from the judge");
     }
 }
 

@@ -1,38 +1,38 @@
-//! What is to be judged, and within which limits.
+//! A job for the judge: the submission, its device and its limits.
 
 use board_problems::Dtype;
 use serde::{Deserialize, Serialize};
 
-/// How far a submission is taken.
+/// What is done with a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Endpoint {
-    /// Is it right?
+    /// Checks correctness.
     Checker,
-    /// How fast is it? Right it has to be too.
+    /// Measures the run time; the results must be correct as well.
     Benchmark,
-    /// Both.
+    /// Checks and measures.
     Full,
-    /// The one small case that is shown.
+    /// Runs the one small case whose data is shown.
     Sample,
-    /// A whole program with `main`, judged by nobody.
+    /// Runs a whole program with `main`, without a verdict.
     Sandbox,
-    /// Does it compile, and to what?
+    /// Compiles and disassembles only.
     Compile,
 }
 
-/// How much a submission gets. Seconds may be fractions.
+/// Limits of a submission. Seconds may be fractional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
     pub compile_s: f64,
-    /// One case: a check, or all samples of a measurement.
+    /// Time limit of one case: a check, or all samples of a measurement.
     pub run_s: f64,
-    /// Everything after the compilation.
+    /// Time limit of everything after the compilation.
     pub whole_s: f64,
-    /// Bytes of host memory of the process that runs the solution.
+    /// Host memory limit in bytes of the process that runs the solution.
     pub memory: u64,
-    /// Bytes that are kept of what it prints.
+    /// Most bytes of its output that are kept.
     pub output: u64,
 }
 
@@ -46,22 +46,22 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub id: String,
-    /// The problem's slug; of no matter to the sandbox.
+    /// The problem's slug; ignored by the `sandbox` endpoint.
     #[serde(default)]
     pub problem: String,
     pub dtype: Dtype,
     pub source: String,
     pub endpoint: Endpoint,
-    /// `MI300X` and the like.
+    /// GPU model, such as `MI300X`.
     pub gpu: String,
-    /// Where the device is: `host:port`, `tls://host:port` or `unix:/path`.
+    /// Address of the worker: `host:port`, `tls://host:port` or `unix:/path`.
     pub worker: String,
     #[serde(default)]
     pub token: Option<String>,
-    /// The device is software: counts are exact, times mean little.
+    /// Whether the device is a software GPU, whose counters are exact and whose times mean little.
     #[serde(default)]
     pub emulated: bool,
-    /// What hidden inputs follow from. Secret until the submission is judged.
+    /// Seed of the hidden inputs. Secret until the submission is judged.
     pub seed: u64,
     #[serde(default)]
     pub limits: Limits,

@@ -1,4 +1,4 @@
-//! One submission from its source to its verdict.
+//! Judges one submission, from its source to its verdict.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::session::{Fault, Session};
 use crate::statistics;
 use crate::tools::Tools;
 
-/// HIP's numbers for what has an event of its own.
+/// HIP error codes that are reported as specific events.
 const OUT_OF_MEMORY: i32 = 2;
 const NO_DEVICE: i32 = 100;
 const LAUNCH_TIMED_OUT: i32 = 702;
 
-/// What users are shown of what a program prints.
+/// Most bytes of a program's output that users are shown.
 const MOST_SHOWN: usize = 16 << 10;
-/// Elements of an array that a sample shows.
+/// Most elements of an array that a sample shows.
 const MOST_ELEMENTS: usize = 256;
 
-/// Judges a submission and tells what happens. The last event says how it ended.
+/// Judges a submission and emits its events. The last event is the verdict.
 pub fn run(job: &Job, tools: &Tools, emit: &mut dyn FnMut(Event)) {
     let mut judge = Judge { job, tools, emit, flags: Vec::new() };
     if let Err(last) = judge.run() {
@@ -35,7 +35,7 @@ pub fn run(job: &Job, tools: &Tools, emit: &mut dyn FnMut(Event)) {
     }
 }
 
-/// What ends a submission early.
+/// An event that ends a submission early.
 type Ending = Box<Event>;
 
 pub(crate) struct Judge<'a> {
@@ -45,7 +45,7 @@ pub(crate) struct Judge<'a> {
     pub flags: Vec<String>,
 }
 
-/// A solution that can be called.
+/// A loaded solution.
 struct Solution<'a> {
     problem: &'a Problem,
     gpu: &'static Gpu,
@@ -66,7 +66,7 @@ impl Judge<'_> {
         if !problem.dtypes.contains(&self.job.dtype) {
             let names: Vec<&str> = problem.dtypes.iter().map(|dtype| dtype.name()).collect();
             let text = format!(
-                "{} is not for {}; it is for {}",
+                "{} does not support the type {}; it supports {}",
                 problem.slug,
                 self.job.dtype.name(),
                 names.join(", ")
@@ -76,9 +76,12 @@ impl Judge<'_> {
         self.obey_rules()?;
         let shape = Shape::of(&self.job.source).ok_or_else(|| {
             let wanted = problem.signature(self.job.dtype, Shape::Kernel);
-            compile_error("there is no function named solution", &format!("it has to be\n{wanted}"))
+            compile_error(
+                "there is no function named solution",
+                &format!("its declaration must be\n{wanted}"),
+            )
         })?;
-        // Directives are read before anything costs time.
+        // Launch directives are checked first, before anything takes time.
         for case in &problem.cases {
             self.launch(problem, case)?;
         }
@@ -104,7 +107,7 @@ impl Judge<'_> {
 
     fn launch(&self, problem: &Problem, case: &Case) -> Result<Launch, Ending> {
         problem.launch_of(case, &self.job.source).map_err(|problem| {
-            compile_error("a directive of the source makes no sense", &problem.to_string())
+            compile_error("a launch directive in the source is invalid", &problem.to_string())
         })
     }
 
@@ -116,7 +119,7 @@ impl Judge<'_> {
         Compiler::new(self.tools, gpu.target, seconds(self.job.limits.compile_s))
     }
 
-    /// Tells of what was compiled; whether anything else is to be done.
+    /// Emits the result of the compilation. Returns whether the submission continues.
     pub fn compiled(&mut self, compiled: &Compiled, code: &Code, gpu: &Gpu, workgroup: u32) -> bool {
         let alone = self.job.endpoint == Endpoint::Compile;
         let listings = code.listings();
@@ -133,7 +136,7 @@ impl Judge<'_> {
         !alone
     }
 
-    /// Compiles a kernel and loads it. The process that will run it starts meanwhile.
+    /// Compiles a kernel and loads it. The runner process starts in parallel.
     fn kernel<'p>(
         &mut self,
         problem: &'p Problem,
@@ -152,7 +155,7 @@ impl Judge<'_> {
         };
         let go_on = self.compiled(&compiled, &code, gpu, workgroup);
         if let Some(complaint) = code.complaint(problem, self.job.dtype) {
-            return Err(compile_error("solution has another signature", &complaint));
+            return Err(compile_error("solution has the wrong signature", &complaint));
         }
         let (true, Some(session)) = (go_on, session) else { return Ok(None) };
         let mut solution = Solution { problem, gpu, shape: Shape::Kernel, session };
@@ -165,7 +168,7 @@ impl Judge<'_> {
     fn own_session(&self) -> Result<Session, Ending> {
         let Job { worker, token, limits, .. } = self.job;
         Session::own(self.tools, worker, token.as_deref(), limits.output, seconds(limits.whole_s))
-            .map_err(|source| error("no process to run the solution in", &source.to_string()))
+            .map_err(|source| error("the runner process could not be started", &source.to_string()))
     }
 
     fn host<'p>(&mut self, problem: &'p Problem, gpu: &'static Gpu) -> Result<Option<Solution<'p>>, Ending> {
@@ -179,8 +182,8 @@ impl Judge<'_> {
         let device = self.survived(device, solution)?;
         if !device.to_ascii_uppercase().contains(solution.gpu.name) {
             return Err(error(
-                "another GPU",
-                &format!("{} was asked for, the worker has {device}", solution.gpu.name),
+                "wrong GPU",
+                &format!("{} was requested, but the worker has {device}", solution.gpu.name),
             ));
         }
         match self.job.endpoint {
@@ -222,7 +225,7 @@ impl Judge<'_> {
         if self.job.emulated { Place::Emulated } else { Place::Real }
     }
 
-    /// Checks every case. Any that fails is the end, but not before all were tried.
+    /// Checks every case. If any fails, the submission ends after all have been tried.
     fn check(&mut self, solution: &mut Solution) -> Result<Vec<TestResult>, Ending> {
         let problem = solution.problem;
         let cases: Vec<&Case> = problem.cases(Set::Check, self.place()).collect();
@@ -234,7 +237,7 @@ impl Judge<'_> {
         for (index, case) in cases.iter().enumerate() {
             let launch = self.launch(problem, case)?;
             solution.session.allow(seconds(self.job.limits.run_s));
-            // The last, which is the largest, is done twice.
+            // The last case, which is the largest, runs twice to detect nondeterminism.
             let twice = index + 1 == total_tests;
             let checked = self.check_case(solution, case, launch, index + 1, twice);
             let (result, debug) = self.survived(checked, solution)?;
@@ -315,7 +318,7 @@ impl Judge<'_> {
                 }
                 Err(Unmeasured::Inconsistent(details)) => {
                     return Err(Box::new(Event::Rejected {
-                        message: "the solution does not do the same when it is measured".to_owned(),
+                        message: "the solution behaves differently when it is measured".to_owned(),
                         details,
                         rule: "inconsistent-output".to_owned(),
                     }));
@@ -395,7 +398,7 @@ impl Judge<'_> {
         result.map_err(|fault| self.ending(fault, solution))
     }
 
-    /// What a fault means to whoever submitted.
+    /// Converts a fault to the event that the submitter sees.
     fn ending(&self, fault: Fault, solution: &mut Solution) -> Ending {
         use sandbox::Stop;
         let remains = solution.session.end();
@@ -415,7 +418,7 @@ impl Judge<'_> {
                 message: "a kernel ran too long".to_owned(),
                 details: details(&text),
             }),
-            // Nobody's fault who submits.
+            // Not the submitter's fault.
             (Fault::Hip { code: NO_DEVICE, text }, _) => {
                 error("the device cannot be reached", &details(&text))
             }
@@ -427,20 +430,20 @@ impl Judge<'_> {
             (_, Some(Stop::Output)) => runtime("the solution prints too much".to_owned(), said),
             (_, Some(Stop::Folder)) => runtime("the solution writes too much to files".to_owned(), said),
             (_, Some(Stop::Signalled(signal))) => {
-                runtime(format!("the solution was ended by signal {signal}"), said)
+                runtime(format!("the solution was killed by signal {signal}"), said)
             }
             (Fault::Gone, Some(Stop::Exited(code))) => {
-                runtime(format!("the solution ended the process with code {code}"), said)
+                runtime(format!("the solution exited with code {code}"), said)
             }
             (Fault::Nonsense(text), Some(_)) => {
-                runtime(format!("the solution disturbed its harness: {text}"), said)
+                runtime(format!("the solution interfered with its harness: {text}"), said)
             }
             (Fault::Gone, Some(Stop::Cancelled)) => {
-                runtime("the solution closed the harness's line".to_owned(), said)
+                runtime("the solution closed the harness's connection to the judge".to_owned(), said)
             }
-            (Fault::Gone, None) => error("the process that talks to the device ended", &said),
+            (Fault::Gone, None) => error("the runner process of the judge has ended", &said),
             (Fault::Nonsense(text), None) => {
-                error("the process that talks to the device failed", &details(&text))
+                error("the runner process of the judge has failed", &details(&text))
             }
         }
     }
@@ -450,7 +453,7 @@ fn parse(code: &[u8]) -> Result<Code, Ending> {
     Code::parse(code).map_err(|problem| error("the compiled code cannot be read", &problem.to_string()))
 }
 
-/// The first elements of an array, as JSON. Numbers that JSON does not hold are text.
+/// Converts the first elements of an array to JSON. Numbers that JSON cannot represent become strings.
 fn numbers(element: board_problems::Dtype, bytes: &[u8]) -> Json {
     let bytes = &bytes[..bytes.len().min(MOST_ELEMENTS * element.size())];
     if element.is_float() {
@@ -477,7 +480,7 @@ pub(crate) fn compile_error(message: &str, details: &str) -> Ending {
     Box::new(Event::CompileError { message: message.to_owned(), details: details.to_owned() })
 }
 
-/// What a compiler's failure means to whoever submitted.
+/// Converts a compiler error to the event that the submitter sees.
 pub(crate) fn ending_of(failure: &CompileError) -> Ending {
     match failure {
         CompileError::Source { message, details } => compile_error(message, details),

@@ -1,7 +1,7 @@
-//! Judges one submission: compiles it, runs it on a device through the client library, compares what comes out and measures how long it takes.
+//! Judges one submission: compiles it, runs it on a device through the client library, compares its outputs and measures its run time.
 //!
-//! Knows nothing of users, queues, databases or HTTP. Code of users runs on a device, or in the sandbox, never in this process; what is
-//! expected of it never leaves this process.
+//! The crate does not handle users, queues, databases or HTTP. User code runs on a device or in the sandbox, never in this process. The
+//! expected outputs never leave this process.
 
 mod buffers;
 mod check;

@@ -1,4 +1,4 @@
-//! How fast is a solution? Samples on fresh inputs at fresh addresses, each checked, described by their median.
+//! Measures the run time of a solution: samples on changing inputs and addresses, verified, and summarised by their median.
 
 use std::time::{Duration, Instant};
 
@@ -10,23 +10,23 @@ use crate::gpu::Gpu;
 use crate::session::{Fault, Session};
 use crate::statistics;
 
-/// Sets of inputs that take turns. No two are at the same addresses or have the same contents.
+/// Number of input sets that samples choose from. They differ in addresses and contents.
 const SETS: u32 = 3;
-/// Samples on a software GPU, whose times mean little.
+/// Number of samples on a software GPU, whose times mean little.
 const EMULATED_SAMPLES: usize = 6;
 const LEAST_SAMPLES: usize = 10;
 const MOST_SAMPLES: usize = 200;
-/// Device time to gather, unless it takes too long.
+/// Total device time of the samples, in ms, unless the time limit is reached first.
 const ENOUGH_MS: f64 = 200.0;
-/// When the mean is known this well, that is enough.
+/// Relative standard error of the mean at which sampling stops.
 const ENOUGH_ERROR: f64 = 0.005;
 const WARM_UPS: u64 = 3;
-/// Outputs up to this size are read after every sample, larger ones after some that nobody can foresee.
+/// Outputs up to this size in bytes are verified after every sample, larger ones after samples chosen unpredictably.
 const READ_ALWAYS: usize = 16 << 20;
-/// References of more operations than this take too long on a host; those cases are held against a call that is not timed.
+/// A reference with more operations takes too long on the host. Such a case is compared with an untimed call of the solution instead.
 const MOST_REFERENCE_FLOPS: f64 = 2e10;
 
-/// What to measure, and on what.
+/// A measurement: the case and the device.
 pub(crate) struct Measurement<'a> {
     pub question: Question<'a>,
     pub gpu: &'a Gpu,
@@ -36,16 +36,16 @@ pub(crate) struct Measurement<'a> {
     pub test_id: usize,
     /// Time for all samples.
     pub time: Duration,
-    /// Solutions of the host shape time themselves; what they say is doubted.
+    /// Whether the reported time is untrusted. Solutions of the host shape run in the process that takes the time.
     pub doubted: bool,
 }
 
-/// Why a case has no time.
+/// Why a case could not be measured.
 pub(crate) enum Unmeasured {
     Fault(Fault),
-    /// Wrong on the inputs of the measurement, though right on others.
+    /// Wrong on the inputs of the measurement, although the check passed.
     Wrong(Box<(crate::event::TestResult, crate::event::DebugInfo)>),
-    /// Right at first, and not while it was timed.
+    /// Correct before the measurement, but not during it.
     Inconsistent(String),
 }
 
@@ -55,7 +55,7 @@ impl From<Fault> for Unmeasured {
     }
 }
 
-/// A time, and what people should look at.
+/// A measured time, with flags for human review.
 pub(crate) struct Measured {
     pub result: BenchmarkResult,
     pub deterministic: bool,
@@ -70,7 +70,7 @@ impl Measurement<'_> {
             let round = 1000 + u64::from(set);
             sets.push(Posed::new(session, self.question, self.case, self.launch, round, 1 + set)?);
         }
-        // Right before anything is timed.
+        // Verify before anything is timed.
         let mut first = Vec::new();
         for set in &mut sets {
             let answer = set.answer(session, 0)?;
@@ -92,7 +92,7 @@ impl Measurement<'_> {
         let begun = Instant::now();
         while !self.is_enough(&samples, begun.elapsed()) {
             let round = samples.len() as u64;
-            // Which set, and whether it is looked at afterwards, follows from the secret.
+            // The secret seed decides which set is used and whether its outputs are verified.
             let chance = self.question.seed(self.case, 2000 + round);
             let index = (chance % u64::from(SETS)) as usize;
             let called = sets[index].call(session, 100 + round, flush, false)?;
@@ -103,7 +103,7 @@ impl Measurement<'_> {
                 deterministic &= self.look(session, &mut sets[index], &first[index])?;
             }
         }
-        // And right after.
+        // Verify again after the timing.
         for (set, first) in sets.iter_mut().zip(&first) {
             set.call(session, 10_000, 0, false)?;
             deterministic &= self.look(session, set, first)?;
@@ -115,7 +115,7 @@ impl Measurement<'_> {
         Ok(self.describe(&samples, &host_samples, prepared.flops, prepared.bytes, counts, deterministic))
     }
 
-    /// Whether outputs of the call just made are those of the first call, to the bit. Others have to be right too.
+    /// Returns whether the outputs of the last call are bit-identical to those of the first. Different outputs must be correct as well.
     fn look(&self, session: &mut Session, set: &mut Posed, first: &[Vec<u8>]) -> Result<bool, Unmeasured> {
         let (outputs, trespass) = set.buffers.outputs(session)?;
         if let Some(trespass) = trespass {
@@ -125,7 +125,7 @@ impl Measurement<'_> {
             return Ok(true);
         }
         if self.has_reference(set) && !set.compare(&outputs).iter().all(|comparison| comparison.passed) {
-            let text = "outputs were right when they were checked, and wrong when they were timed";
+            let text = "outputs were correct in the check and wrong during the measurement";
             return Err(Unmeasured::Inconsistent(text.to_owned()));
         }
         Ok(false)
@@ -176,11 +176,11 @@ impl Measurement<'_> {
         let seconds = (bytes / self.gpu.bytes_per_s).max(flops.unwrap_or(0.0) / peak_flops);
         let floor_ms = seconds * 1e3;
         let mut flags = Vec::new();
-        // Times of a software GPU say nothing of hardware.
+        // Times on a software GPU cannot be compared with hardware limits.
         if !self.emulated {
             if summary.median < 0.9 * floor_ms {
                 flags.push(format!(
-                    "faster-than-hardware: {} took {} ms; {} cannot in less than {floor_ms} ms",
+                    "faster-than-hardware: {} took {} ms; the lower bound on {} is {floor_ms} ms",
                     self.case.name, summary.median, self.gpu.name
                 ));
             }

@@ -1,20 +1,20 @@
-//! What the judge and the process that runs a solution say to each other, over a socket: frames of a length and that many bytes.
+//! Protocol between the judge and the runner process, over a socket: length-prefixed frames.
 //!
-//! Plain enough to be spoken by the C++ that is linked to a solution of the host shape (`host_main.hip`). The process does what it
-//! is told and decides nothing: contents, guards, poison, samples and verdicts are the judge's.
+//! It is simple enough to be implemented by the C++ that is linked to a solution of the host shape (`host_main.hip`). The runner only
+//! executes requests: contents, guards, poison, samples and verdicts are up to the judge.
 
 use std::io::{self, Read, Write};
 
-/// The most bytes of one frame.
+/// Largest frame in bytes.
 pub(crate) const MOST: usize = 72 << 20;
-/// The most bytes of a buffer that travel at once.
+/// Most bytes of a buffer in one frame.
 pub(crate) const CHUNK: usize = 64 << 20;
-/// The descriptor that the process finds the socket under.
+/// File descriptor of the socket in the runner process.
 pub(crate) const DESCRIPTOR: i32 = 3;
-/// How many numbers the counts of a launch are.
+/// Number of counters of a launch.
 pub(crate) const COUNTS: usize = 14;
 
-/// Words of a buffer that are set to a pattern before a call.
+/// A range of words in a buffer to fill with a pattern before a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub buffer: u32,
@@ -36,19 +36,19 @@ pub(crate) struct Call {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub local: u32,
-    /// Bytes to write before the call, so that no cache holds anything of use.
+    /// Bytes to write before the call in order to flush the caches.
     pub flush: u64,
     pub count: bool,
     pub fills: Vec<Fill>,
     pub slots: Vec<Slot>,
 }
 
-/// What a call gave.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Called {
-    /// Between the device's events.
+    /// Time between the device's events.
     pub device_ms: f64,
-    /// On the host, to the end of all work.
+    /// Time on the host until all work has completed.
     pub host_ms: f64,
     pub counts: Option<[u64; COUNTS]>,
 }
@@ -74,7 +74,7 @@ const READ: u8 = 6;
 const FILL: u8 = 7;
 const CALL: u8 = 8;
 
-/// How a reply begins.
+/// First byte of a reply.
 pub(crate) const DONE: u8 = 0;
 pub(crate) const HIP_ERROR: u8 = 1;
 pub(crate) const OTHER_ERROR: u8 = 2;
@@ -228,7 +228,7 @@ pub(crate) fn receive(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     if length > MOST {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    // Grows with what comes, not with what is promised.
+    // The buffer grows with the received data, not with the announced length.
     let mut frame = Vec::new();
     stream.take(length as u64).read_to_end(&mut frame)?;
     if frame.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(frame) }
@@ -249,7 +249,7 @@ fn put_fills(out: &mut Vec<u8>, fills: &[Fill]) {
     }
 }
 
-/// What is left to read of a frame.
+/// Reader of the remaining bytes of a frame.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

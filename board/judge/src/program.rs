@@ -1,5 +1,5 @@
-//! Code of users that runs on a host: solutions of the host shape, linked to a harness, and whole programs. Both run in the sandbox and reach
-//! the device through one socket.
+//! User code that runs on the host: solutions of the host shape, linked to a harness, and whole programs. Both run in the sandbox and reach
+//! the device through a Unix socket.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -23,10 +23,10 @@ type Ending = Box<Event>;
 
 const PROGRAM: &str = "program";
 
-/// What users are shown of what a program prints.
+/// Most bytes of a program's output that users are shown.
 const MOST_SHOWN: usize = 64 << 10;
 
-/// Compiles a solution of the host shape and starts it; nothing is started where only the compilation was asked for.
+/// Compiles a solution of the host shape and starts it. Returns `None` if only the compilation was requested.
 pub(crate) fn solution(judge: &mut Judge, problem: &Problem, gpu: &Gpu) -> Result<Option<Session>, Ending> {
     judge.compiling();
     let main = main_text(problem, judge.job.dtype);
@@ -73,7 +73,7 @@ pub(crate) fn run(judge: &mut Judge, gpu: &Gpu) -> Result<(), Ending> {
     });
     let running =
         command.start().map_err(|problem| error("the program could not be started", &chain(&problem)))?;
-    // Ends when the program has, and its listener with it.
+    // The loop ends when the program has ended and its output is closed.
     for (stream, line) in lines {
         let line = judge.tools.shown(line.trim_ascii_end(), MOST_SHOWN);
         (judge.emit)(Event::SandboxOutput { stream: stream.to_owned(), line });
@@ -89,12 +89,12 @@ pub(crate) fn run(judge: &mut Judge, gpu: &Gpu) -> Result<(), Ending> {
     };
     (judge.emit)(match ended.stop {
         Stop::Exited(0) => Event::SandboxSuccess { stdout, stderr, return_code: 0 },
-        Stop::Exited(code) => failed(format!("the program ended with code {code}"), code),
-        Stop::Signalled(signal) => failed(format!("the program was ended by signal {signal}"), 128 + signal),
+        Stop::Exited(code) => failed(format!("the program exited with code {code}"), code),
+        Stop::Signalled(signal) => failed(format!("the program was killed by signal {signal}"), 128 + signal),
         Stop::Memory => failed("the program needs too much memory".to_owned(), -1),
         Stop::Output => failed("the program prints too much".to_owned(), -1),
         Stop::Folder => failed("the program writes too much to files".to_owned(), -1),
-        Stop::Cancelled => failed("the program was ended".to_owned(), -1),
+        Stop::Cancelled => failed("the program was stopped".to_owned(), -1),
         Stop::Time => Event::SandboxTimeout {
             message: format!("the program took longer than {} s", judge.job.limits.run_s),
             stdout,
@@ -104,16 +104,16 @@ pub(crate) fn run(judge: &mut Judge, gpu: &Gpu) -> Result<(), Ending> {
     Ok(())
 }
 
-/// A program in the sandbox, with the device within its reach.
+/// Builds a sandboxed command with access to the device.
 fn command(judge: &Judge, program: Vec<u8>) -> Result<(Command, Door), Ending> {
     let (tools, job) = (judge.tools, judge.job);
     if job.token.is_some() {
-        let text = "the worker wants a token, which code of users must not see; only kernels can run there";
+        let text = "the worker requires a token, which user code must not see; submit a kernel instead";
         return Err(error("host code cannot run on this device", text));
     }
     let door = Door::open(&job.worker)
         .map_err(|problem| error("the device cannot be reached", &problem.to_string()))?;
-    // A whole program has all its time at once, a solution is told case by case.
+    // A whole program has one time limit; a solution has one per case, which the judge enforces.
     let wall = if job.endpoint == Endpoint::Sandbox { job.limits.run_s } else { job.limits.whole_s };
     let limits = Limits {
         wall: seconds(wall),
@@ -125,7 +125,7 @@ fn command(judge: &Judge, program: Vec<u8>) -> Result<(Command, Door), Ending> {
         processes: 64,
     };
     let folder = program_folder(&program)
-        .map_err(|problem| error("no place for the program", &problem.to_string()))?;
+        .map_err(|problem| error("the program could not be stored", &problem.to_string()))?;
     let path = folder.path().join(PROGRAM);
     let mut command = Command::new(&path)
         .environment("REMORA_WORKER", format!("unix:{}", door.socket().display()))
@@ -140,7 +140,7 @@ fn command(judge: &Judge, program: Vec<u8>) -> Result<(Command, Door), Ending> {
     Ok((command, Door { _program: Some(folder), ..door }))
 }
 
-/// A folder with the program, that everybody may look into.
+/// Creates a world-readable folder with the program.
 fn program_folder(program: &[u8]) -> io::Result<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("program-").tempdir()?;
     let path = folder.path().join(PROGRAM);
@@ -158,13 +158,13 @@ fn chain(problem: &dyn std::error::Error) -> String {
     }
 }
 
-/// A socket that leads to the worker, for those that have no network.
+/// A Unix socket that forwards to the worker, for sandboxed processes without network.
 #[derive(Debug)]
 pub(crate) struct Door {
     socket: PathBuf,
-    /// Of the socket, where it is ours.
+    /// Folder of the socket, if the judge created it.
     _folder: Option<tempfile::TempDir>,
-    /// Of the program, which has to be there as long as it runs.
+    /// Folder of the program, which must exist as long as the program runs.
     _program: Option<tempfile::TempDir>,
 }
 
@@ -177,7 +177,7 @@ impl Door {
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o777))?;
         let target = Target::of(worker)?;
         std::thread::Builder::new().name("door".to_owned()).spawn(move || {
-            // Ends with this process; whoever connects later finds the socket's file gone.
+            // The thread ends with this process. Later connections fail because the socket file is removed.
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
                 let target = target.clone();
@@ -192,7 +192,7 @@ impl Door {
     }
 }
 
-/// Where a door leads.
+/// Destination of a forwarded connection.
 #[derive(Clone, Debug)]
 enum Target {
     Tcp(String),
@@ -205,13 +205,13 @@ impl Target {
             return Ok(Target::Unix(path.into()));
         }
         if worker.contains("://") {
-            let text = "host code reaches workers over TCP and unix sockets, not over TLS";
+            let text = "host code can use workers only over TCP and unix sockets, not over TLS";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         Ok(Target::Tcp(worker.to_owned()))
     }
 
-    /// Carries bytes both ways until both are done.
+    /// Forwards bytes in both directions until both have ended.
     fn join(&self, near: UnixStream) {
         match self {
             Target::Unix(path) => {
@@ -229,7 +229,7 @@ impl Target {
     }
 }
 
-/// Carries bytes between a connection and another, of which there are two handles, until both directions have ended.
+/// Forwards bytes between two connections until both directions have ended. The second is given as two handles.
 fn carry<Far: io::Read + io::Write + Send + 'static>(
     near: &UnixStream,
     (mut to, mut from): (Far, Far),
@@ -245,7 +245,7 @@ fn carry<Far: io::Read + io::Write + Send + 'static>(
     let _ = back.join();
 }
 
-/// The harness of a solution of the host shape, with its signature.
+/// Returns the source of the harness for a solution of the host shape, with its signature.
 fn main_text(problem: &Problem, dtype: Dtype) -> String {
     let mut text = String::from("#include <hip/hip_runtime.h>\n");
     for header in problem.headers(dtype) {

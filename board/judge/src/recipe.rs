@@ -1,7 +1,7 @@
-//! How the compiler is called: its driver is asked once what it would do, and its parts are called directly from then on, with headers
-//! that were compiled beforehand.
+//! Compiler command lines. The compiler driver is queried once for the commands it would run (`-###`); the judge then runs these directly,
+//! with precompiled headers.
 //!
-//! What is learned is kept in the cache folder, by the hash of everything it depends on.
+//! The results are cached in the cache folder, keyed by a hash of everything they depend on.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,16 +16,16 @@ use sha2::{Digest, Sha256};
 
 use crate::tools::{LIBRARY, Tools};
 
-/// Part of every hash: what an older version kept is not found.
+/// Part of every hash, so that cache entries of older versions are not used.
 const VERSION: &str = "4";
 
-/// The name of a source, as messages show it.
+/// File name of a source in compiler messages.
 pub(crate) const SOURCE: &str = "solution.hip";
 
-/// What headers are compiled to, in a private folder.
+/// File name of precompiled headers in the sandbox.
 const PRECOMPILED: &str = "headers.pch";
 
-/// Headers that are compiled beforehand, as far as they are there.
+/// Headers to precompile, if they exist.
 const HEADERS: &[&str] = &["hip/hip_runtime.h", "hip/hip_fp16.h", "hip/hip_bf16.h", "hip/hip_bfloat16.h"];
 const HOST_HEADERS: &[&str] = &["cmath", "cstdint", "cstdio", "cstdlib", "cstring", "algorithm", "vector"];
 
@@ -36,28 +36,28 @@ pub enum RecipeError {
     Io { what: String, source: io::Error },
     #[error("the compiler could not be run")]
     Sandbox(#[from] SandboxError),
-    #[error("the compiler's driver gave no command for {what}: {said}")]
+    #[error("the compiler driver printed no command for {what}: {said}")]
     Driver { what: &'static str, said: String },
-    #[error("the headers do not compile: {0}")]
+    #[error("precompiling the headers failed: {0}")]
     Headers(String),
 }
 
-/// Which side of a source is compiled.
+/// Side of a source to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Device,
     Host,
 }
 
-/// Commands of the compiler, as lists of arguments that begin with a program.
+/// Compiler commands, as argument lists that begin with the program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Recipe {
-    /// From a source to an object, without headers compiled beforehand and without input and output.
+    /// Compiles a source to an object; without precompiled headers, input and output.
     device: Vec<String>,
     host: Vec<String>,
-    /// From an object to code a device loads; objects are added.
+    /// Links objects to device code; the objects are appended.
     pub device_link: Vec<String>,
-    /// From an object to a program.
+    /// Links an object to a program.
     pub host_link: Vec<String>,
     pub key: String,
     #[serde(skip)]
@@ -65,7 +65,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    /// Reads what was kept, or asks the driver.
+    /// Reads the recipe from the cache, or queries the driver.
     pub fn find(tools: &Tools, target: &str) -> Result<Recipe, RecipeError> {
         let key = key(tools, target)?;
         let folder = tools.cache.join("recipes").join(&key);
@@ -90,7 +90,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// The command that compiles [`SOURCE`] in the folder it runs in to `output`.
+    /// Returns the command that compiles [`SOURCE`] in its working folder to `output`.
     pub fn compile(
         &self,
         side: Side,
@@ -103,7 +103,7 @@ impl Recipe {
             Side::Host => self.host.clone(),
         };
         if let Some(headers) = precompiled {
-            // They begin with it.
+            // The precompiled headers already include this one.
             if let Some(place) = command.iter().position(|argument| argument == "-include") {
                 command.drain(place..place + 2);
             }
@@ -114,7 +114,7 @@ impl Recipe {
         command
     }
 
-    /// Headers compiled beforehand for a side; made if they are not there, which takes seconds.
+    /// Returns the precompiled headers of a side. Creates them if they are missing, which takes seconds.
     pub fn precompiled(&self, tools: &Tools, side: Side) -> Result<PathBuf, RecipeError> {
         let name = match side {
             Side::Device => "device",
@@ -152,7 +152,7 @@ impl Recipe {
             jailed(tools, &command[0]).arguments(&command[1..]).visible(&header).collect(PRECOMPILED);
         let mut ended = jailed.run()?;
         match ended.collected.pop().flatten().filter(|_| ended.success()) {
-            // Readable by every user: the compiler that uses it runs as another one.
+            // World-readable, because the compiler runs as another user.
             Some(content) => {
                 let fresh = self.folder.join(format!("{name}.{}.fresh", std::process::id()));
                 fs::write(&fresh, content).map_err(at(&fresh))?;
@@ -164,7 +164,7 @@ impl Recipe {
     }
 }
 
-/// Whether a source can start from compiled headers: nothing before its last include may change what they mean.
+/// Returns whether a source can use precompiled headers: nothing before its last include may change their meaning.
 pub(crate) fn may_use_precompiled(source: &str) -> bool {
     let directive = |line: &str, name: &str| {
         line.trim_start().strip_prefix('#').is_some_and(|rest| rest.trim_start().starts_with(name))
@@ -176,7 +176,7 @@ pub(crate) fn may_use_precompiled(source: &str) -> bool {
     })
 }
 
-/// The hash of everything the compiler's behaviour depends on.
+/// Hashes everything the compiler's behaviour depends on.
 fn key(tools: &Tools, target: &str) -> Result<String, RecipeError> {
     let clang = tools.toolchain.clang.canonicalize().map_err(at(&tools.toolchain.clang))?;
     let mut hasher = Sha256::new();
@@ -194,7 +194,7 @@ fn key(tools: &Tools, target: &str) -> Result<String, RecipeError> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// Asks the driver what it would run, and takes the command that has this in it.
+/// Queries the driver for the commands it would run, and returns the one that contains a marker.
 fn ask(
     tools: &Tools,
     target: &str,
@@ -205,7 +205,7 @@ fn ask(
     let Tools { toolchain, .. } = tools;
     let command = jailed(tools, &toolchain.clang)
         .arguments(["-###", "-x", "hip", "-std=c++17", "-O3", "-gline-tables-only", "-fuse-cuid=none"])
-        // What the device does with a line is known without these.
+        // Keeps local paths out of the debug information.
         .arguments(["-fdebug-compilation-dir=.".to_owned(), format!("--offload-arch={target}")])
         .arguments([
             "--no-gpu-bundle-output".to_owned(),
@@ -219,7 +219,7 @@ fn ask(
     let (lines, said) = dry_run(command)?;
     let line = lines.into_iter().find(|line| line.contains(mark));
     let mut command = line.map(|line| split(&line)).ok_or(RecipeError::Driver { what, said })?;
-    // Input and output are added later; names of a source that is not there are of no use.
+    // Input and output are added later, so remove the options that name the dummy source.
     for flag in ["-o", "-x", "-main-file-name", "-dumpdir"] {
         if let Some(place) = command.iter().rposition(|argument| argument == flag) {
             command.drain(place..(place + 2).min(command.len()));
@@ -236,14 +236,14 @@ fn device_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
     Ok([linker].into_iter().chain(arguments.map(str::to_owned)).collect())
 }
 
-/// lld, from beside the compiler.
+/// Returns the path of lld, next to the compiler.
 fn linker(tools: &Tools) -> Result<String, RecipeError> {
     let clang = tools.toolchain.clang.canonicalize().map_err(at(&tools.toolchain.clang))?;
     let beside = clang.parent().unwrap_or(Path::new("/")).join("lld");
     if beside.is_file() {
         return Ok(beside.display().to_string());
     }
-    Err(RecipeError::Driver { what: "the linker", said: format!("{} is not there", beside.display()) })
+    Err(RecipeError::Driver { what: "the linker", said: format!("{} not found", beside.display()) })
 }
 
 fn host_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
@@ -261,7 +261,7 @@ fn host_link(tools: &Tools) -> Result<Vec<String>, RecipeError> {
     Ok(link)
 }
 
-/// A part of the compiler that reads nothing but the compiler's own files. Confined like those that read submitted sources.
+/// Builds a sandboxed compiler command that reads only the compiler's own files. It is confined like those that read submitted sources.
 fn jailed(tools: &Tools, program: impl Into<PathBuf>) -> Command {
     let limits = Limits {
         wall: Duration::from_secs(300),
@@ -279,13 +279,13 @@ fn jailed(tools: &Tools, program: impl Into<PathBuf>) -> Command {
 }
 
 fn dry_run(command: Command) -> Result<(Vec<String>, String), RecipeError> {
-    // The driver looks whether its inputs are there, not what is in them.
+    // The driver checks that its inputs exist, but does not read them.
     let ended = command.file(SOURCE, "").file("input.o", "").run()?;
     let said = String::from_utf8_lossy(&ended.error).into_owned();
     Ok((said.lines().filter(|line| line.starts_with(" \"")).map(str::to_owned).collect(), said))
 }
 
-/// The arguments of a line that the driver printed: quoted, with backslashes before quotes, backslashes and dollar signs.
+/// Splits a command line printed by the driver into arguments. They are quoted, with backslashes before quotes, backslashes and dollars.
 fn split(line: &str) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut characters = line.chars();
@@ -306,7 +306,7 @@ fn split(line: &str) -> Vec<String> {
     arguments
 }
 
-/// Files that are read by commands of a recipe, as files and folders of the machine.
+/// Returns the files and folders of the machine that the commands of a recipe read.
 pub(crate) fn folders(tools: &Tools) -> Vec<PathBuf> {
     tools.toolchain.files()
 }
@@ -328,10 +328,10 @@ fn at(path: &Path) -> impl Fn(io::Error) -> RecipeError {
     move |source| RecipeError::Io { what: what.clone(), source }
 }
 
-/// Held until dropped, between threads and between processes.
+/// Locks a file against other threads and processes until the returned file is dropped.
 fn lock(path: &Path) -> io::Result<File> {
     let file = File::options().create(true).append(true).open(path)?;
-    // SAFETY: an open file.
+    // SAFETY: a system call on an open file descriptor.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
         0 => Ok(file),
         _ => Err(io::Error::last_os_error()),

@@ -1,21 +1,22 @@
-//! What no source may contain. A quick no for what would only waste time, never the only defence: the sandbox, hidden inputs and guards are.
+//! Source rules: words that a solution must not contain. They reject hopeless submissions early and are never the only defence; that is the
+//! job of the sandbox, the hidden inputs and the guard regions.
 //!
-//! Words are looked for after comments and strings are taken out, so that nobody is turned away for what a comment says; what only
-//! means something inside strings of assembler is looked for there.
+//! Words are searched after comments and strings have been removed, so that a comment cannot break a rule. Assembler directives are
+//! searched inside strings.
 
-/// A rule: a name, what it is about, and the words that break it.
+/// A rule: its name, the reason, and the words that break it.
 struct Rule {
     name: &'static str,
     about: &'static str,
     words: &'static [&'static str],
-    /// Every word that begins with one of these breaks it too.
+    /// Prefixes: every word that begins with one of them breaks the rule.
     beginnings: &'static [&'static str],
 }
 
 const RULES: &[Rule] = &[
     Rule {
         name: "library",
-        about: "libraries that solve the problem are not a solution",
+        about: "a solution must not call libraries that solve the problem",
         words: &[
             "thrust",
             "rocprim",
@@ -42,7 +43,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "stream",
-        about: "work belongs on the default stream, where it is timed",
+        about: "all work must run on the default stream, where it is timed",
         words: &["hipStreamPerThread", "hipExtStreamCreateWithCUMask"],
         beginnings: &[
             "hipStreamCreate",
@@ -54,13 +55,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "timer",
-        about: "the harness alone measures",
+        about: "only the harness measures time",
         words: &["hipProfilerStart", "hipProfilerStop", "hipApiName"],
         beginnings: &["hipEvent", "hipExtLaunch", "remora"],
     },
     Rule {
         name: "process",
-        about: "a solution is one process and starts none",
+        about: "a solution must not start processes",
         words: &[
             "fork",
             "vfork",
@@ -92,13 +93,13 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "thread",
-        about: "what a solution does is done when it returns",
+        about: "a solution must not start threads; its work must be done when it returns",
         words: &["pthread_create", "thread", "jthread", "async", "clone3"],
         beginnings: &["pthread_"],
     },
     Rule {
         name: "loading",
-        about: "a solution brings its own code",
+        about: "a solution must not load other code",
         words: &[
             "dlopen",
             "dlsym",
@@ -112,7 +113,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "memory",
-        about: "memory of the host and of others is not the solution's",
+        about: "a solution must not access memory of the host or of other processes",
         words: &[
             "hipHostRegister",
             "hipHostUnregister",
@@ -125,19 +126,19 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "device",
-        about: "the device is the harness's to set up",
+        about: "only the harness sets up the device",
         words: &["hipDeviceReset", "hipSetDevice", "hipDeviceSetLimit", "hipSetDeviceFlags"],
         beginnings: &["hipCtx", "hipDevicePrimaryCtx"],
     },
     Rule {
         name: "constructor",
-        about: "nothing of a solution runs before it is called",
+        about: "no code of a solution may run before it is called",
         words: &["constructor", "destructor", "init_priority", "ifunc"],
         beginnings: &[],
     },
     Rule {
         name: "file",
-        about: "a solution reads and writes its arguments",
+        about: "a solution must not access files",
         words: &[
             "fopen",
             "open",
@@ -161,10 +162,10 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Of whole programs only this much is asked: they are judged by nobody.
+/// The only word rules that apply to whole programs, which get no verdict.
 const OF_PROGRAMS: &[&str] = &["constructor"];
 
-/// Headers a source may include, by how they begin: HIP's own, and those of C and C++.
+/// Prefixes of headers that a source may include: HIP's, and those of C and C++.
 const HEADERS: &[&str] = &[
     "hip/hip_runtime",
     "hip/hip_fp16",
@@ -239,7 +240,7 @@ const STANDARD_HEADERS: &[&str] = &[
     "stack",
 ];
 
-/// What a source breaks.
+/// A rule violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Breach {
     pub rule: &'static str,
@@ -258,7 +259,7 @@ impl Breach {
     }
 }
 
-/// The first rule that a source breaks. Whole programs have fewer.
+/// Returns the first rule violation of a source. Fewer rules apply to whole programs.
 pub(crate) fn breach(source: &str, whole_program: bool) -> Option<Breach> {
     let plain = Plain::of(source);
     let found = includes(&plain).or_else(|| assembler(&plain));
@@ -285,7 +286,7 @@ pub(crate) fn breach(source: &str, whole_program: bool) -> Option<Breach> {
             continue;
         }
         if !word.is_empty() {
-            // Members and parameters may have any name: `x.open`, `x->thread`.
+            // Members may have any name: `x.open`, `x->thread`.
             if first != '.'
                 && first != '>'
                 && let Some(rule) = breaks(&word)
@@ -299,11 +300,11 @@ pub(crate) fn breach(source: &str, whole_program: bool) -> Option<Breach> {
         }
         line += usize::from(character == '\n');
     }
-    // Words that are put together by the preprocessor are not seen above.
+    // Words assembled by the preprocessor are not found above.
     let paste = plain.code.lines().position(|line| line.contains("##"));
     paste.filter(|_| !whole_program).map(|index| Breach {
         rule: "token-paste",
-        about: "words are to be written out",
+        about: "the preprocessor must not assemble words",
         what: "##".to_owned(),
         line: index + 1,
     })
@@ -328,7 +329,7 @@ fn includes(plain: &Plain) -> Option<Breach> {
             let what = format!("#include {target}");
             return Some(Breach {
                 rule: "include",
-                about: "only headers of HIP and of C++ are",
+                about: "only headers of HIP, C and C++ are allowed",
                 what,
                 line: index + 1,
             });
@@ -337,7 +338,7 @@ fn includes(plain: &Plain) -> Option<Breach> {
     None
 }
 
-/// What assembler does to the compiler's machine rather than to the device.
+/// Finds assembler directives that affect the compiler's machine rather than the device.
 fn assembler(plain: &Plain) -> Option<Breach> {
     for (index, line) in plain.with_strings.lines().enumerate() {
         let small = line.to_ascii_lowercase();
@@ -345,14 +346,14 @@ fn assembler(plain: &Plain) -> Option<Breach> {
             .iter()
             .find(|word| small.contains(**word))
         {
-            let about = "assembler is for instructions";
+            let about = "inline assembler may only contain instructions";
             return Some(Breach { rule: "assembler", about, what: (*what).to_owned(), line: index + 1 });
         }
     }
     None
 }
 
-/// A source without comments, with and without what is in its strings. Lines stay where they are.
+/// A source without comments, with and without the contents of its strings. Line numbers are preserved.
 struct Plain {
     code: String,
     with_strings: String,
@@ -360,7 +361,7 @@ struct Plain {
 
 impl Plain {
     fn of(source: &str) -> Plain {
-        // Lines that are continued are one line to the compiler, wherever they are cut.
+        // The compiler joins continued lines, even in the middle of a word.
         let joined = source.replace("\\\r\n", "").replace("\\\n", "");
         let mut plain = Plain { code: String::new(), with_strings: String::new() };
         let mut rest = joined.as_str();
@@ -398,7 +399,7 @@ impl Plain {
     }
 }
 
-/// The length of a string or character that begins here.
+/// Returns the length of the string or character literal that begins here.
 fn string(text: &str) -> Option<usize> {
     if let Some(raw) = text.strip_prefix("R\"") {
         let open = raw.find('(')?;

@@ -1,6 +1,7 @@
-//! The process that runs solutions of the kernel shape: it talks to the device through the client library, as any program would.
+//! The runner process for solutions of the kernel shape. It uses the device through the client library, as any program would.
 //!
-//! No code of a user runs in it. It is a process of its own so that a device that hangs, or a library that fails, can be ended and told.
+//! No user code runs in it. It is a separate process so that the judge can kill it and report the failure if the device hangs or the
+//! library crashes.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -14,7 +15,7 @@ use crate::message::{
     self, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, MOST, OTHER_ERROR, Request, Slot,
 };
 
-/// Why a runner ends early.
+/// Error that ends a runner.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     #[error("the client library could not be opened")]
@@ -23,12 +24,12 @@ pub enum RunnerError {
     Link(#[from] std::io::Error),
 }
 
-/// Serves a judge, which is at the other end of descriptor 3, until it has had enough.
+/// Serves the judge, connected through descriptor 3, until it closes the connection.
 ///
 /// # Safety
 /// Descriptor 3 is a socket that nothing else in this process uses.
 pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller guarantees that descriptor 3 is a socket that nothing else uses.
     let mut stream = unsafe { UnixStream::from_raw_fd(DESCRIPTOR) };
     let hip = Hip::open(library)?;
     let mut runner = Runner { hip, kernel: None, buffers: HashMap::new(), scratch: None, events: None };
@@ -41,7 +42,7 @@ pub unsafe fn serve(library: &Path) -> Result<(), RunnerError> {
         let mut reply = vec![DONE];
         let done = match Request::decode(&frame) {
             Some(request) => runner.serve(request, &mut reply),
-            None => Err(Refusal::Other("a request that makes no sense".to_owned())),
+            None => Err(Refusal::Other("invalid request from the judge".to_owned())),
         };
         if let Err(refusal) = done {
             reply.clear();
@@ -76,7 +77,7 @@ struct Runner {
     hip: Hip,
     kernel: Option<Handle>,
     buffers: HashMap<u32, (Address, u64)>,
-    /// Written to empty caches.
+    /// Scratch buffer, written to flush the caches.
     scratch: Option<(Address, u64)>,
     events: Option<(Handle, Handle)>,
 }
@@ -86,8 +87,8 @@ impl Runner {
         match request {
             Request::Device => reply.extend(self.hip.device_name()?.as_bytes()),
             Request::Load { code, kernel } => {
-                let name =
-                    CString::new(kernel).map_err(|_| Refusal::Other("a name with a zero".to_owned()))?;
+                let name = CString::new(kernel)
+                    .map_err(|_| Refusal::Other("the kernel name contains a zero byte".to_owned()))?;
                 self.kernel = Some(self.hip.load(&code, &name)?);
             }
             Request::Allocate { buffer, bytes } => {
@@ -106,7 +107,7 @@ impl Runner {
             Request::Read { buffer, offset, bytes } => {
                 let address = self.place(buffer, offset, bytes)?;
                 if bytes as usize > MOST - 1 {
-                    return Err(Refusal::Other("too much to read at once".to_owned()));
+                    return Err(Refusal::Other("the read is larger than a frame".to_owned()));
                 }
                 reply.resize(1 + bytes as usize, 0);
                 self.hip.read(address, &mut reply[1..])?;
@@ -117,13 +118,13 @@ impl Runner {
         Ok(())
     }
 
-    /// The address of a part of a buffer.
+    /// Returns the address of a range in a buffer.
     fn place(&self, buffer: u32, offset: u64, bytes: u64) -> Result<Address, Refusal> {
         let inside = self.buffers.get(&buffer).and_then(|(address, size)| {
             let end = offset.checked_add(bytes)?;
             (end <= *size).then(|| address + offset)
         });
-        inside.ok_or_else(|| Refusal::Other("a place outside of every buffer".to_owned()))
+        inside.ok_or_else(|| Refusal::Other("the range is outside of the buffer".to_owned()))
     }
 
     fn fill(&self, fills: &[Fill]) -> Result<(), Refusal> {
@@ -155,7 +156,7 @@ impl Runner {
         let launched = self.hip.launch(kernel, call.grid, call.block, call.local, &mut arguments);
         let done = launched.and_then(|()| self.hip.record(to)).and_then(|()| self.hip.synchronize());
         let host_ms = begun.elapsed().as_secs_f64() * 1e3;
-        // Whatever came of it, counting ends.
+        // Stop counting even if the call failed.
         let counts = if counting { self.hip.end_counting() } else { None };
         done?;
         Ok(Called { device_ms: self.hip.elapsed(from, to)?, host_ms, counts })
@@ -170,7 +171,7 @@ impl Runner {
         Ok(events)
     }
 
-    /// Writes more than any cache holds.
+    /// Flushes the caches by writing `bytes` of scratch memory.
     fn flush(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The judge's end of the process that runs a solution: asks it, waits no longer than the limits say, and ends it.
+//! The judge's side of the runner process: sends requests, enforces time limits, and ends the process.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,38 +13,38 @@ use sandbox::{Running, SandboxError, Stop};
 use crate::message::{self, CHUNK, Call, Called, DESCRIPTOR, DONE, Fill, HIP_ERROR, Request};
 use crate::tools::Tools;
 
-/// Why a process that runs a solution gave no answer.
+/// Why a request to the runner process failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// HIP said so.
+    /// HIP returned an error.
     Hip { code: i32, text: String },
-    /// It did not answer in time.
+    /// Timeout.
     Time,
-    /// It ended, or closed its end of the line.
+    /// The process ended or closed the connection.
     Gone,
-    /// It said what makes no sense.
+    /// The process sent an invalid reply.
     Nonsense(String),
 }
 
-/// What a process left behind.
+/// Output and exit status of an ended process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remains {
     pub output: Vec<u8>,
     pub error: Vec<u8>,
-    /// How it ended, if it was in a sandbox.
+    /// How it ended, if it was sandboxed.
     pub stop: Option<Stop>,
 }
 
-/// A process that runs a solution.
+/// A connection to a runner process.
 pub(crate) struct Session {
     stream: UnixStream,
-    /// Until it was ended.
+    /// The process; `None` after it was ended.
     process: Option<Process>,
-    /// When everything has to be over.
+    /// Deadline of the whole submission.
     end: Instant,
-    /// When what is under way has to be over.
+    /// Deadline of the current operation.
     until: Instant,
-    /// What has to be there as long as the process is.
+    /// Resources that must live as long as the process.
     kept: Option<crate::program::Door>,
 }
 
@@ -54,7 +54,7 @@ enum Process {
 }
 
 impl Session {
-    /// A process of ours, for the kernel shape.
+    /// Starts a runner process, for the kernel shape.
     pub fn own(
         tools: &Tools,
         worker: &str,
@@ -72,10 +72,10 @@ impl Session {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let descriptor = theirs.as_raw_fd();
-        // SAFETY: between fork and exec only system calls, on a descriptor that is open here until the child runs.
+        // SAFETY: between fork and exec the closure only makes system calls, on a descriptor that stays open until the child runs.
         unsafe {
             command.pre_exec(move || {
-                // A copy under the same number would stay closed on exec.
+                // `dup2` with equal descriptors would not clear the close-on-exec flag.
                 let done = match descriptor {
                     DESCRIPTOR => libc::fcntl(descriptor, libc::F_SETFD, 0),
                     _ => libc::dup2(descriptor, DESCRIPTOR),
@@ -91,13 +91,15 @@ impl Session {
         Ok(Session::new(ours, Process::Own { child, output, error }, whole))
     }
 
-    /// A program in the sandbox, for the host shape; it is started by the caller with the other end of the line.
+    /// Starts a sandboxed program, for the host shape. `start` starts it with the other end of the connection.
     pub fn jailed(
         start: impl FnOnce(OwnedFd, i32) -> Result<Running, SandboxError>,
         whole: Duration,
     ) -> Result<Session, SandboxError> {
-        let (ours, theirs) =
-            UnixStream::pair().map_err(|source| SandboxError::Io { what: "no line to a program", source })?;
+        let (ours, theirs) = UnixStream::pair().map_err(|source| SandboxError::Io {
+            what: "cannot create a socket pair for a program",
+            source,
+        })?;
         let running = start(theirs.into(), DESCRIPTOR)?;
         Ok(Session::new(ours, Process::Jailed(running), whole))
     }
@@ -107,12 +109,12 @@ impl Session {
         Session { stream, process: Some(process), end, until: end, kept: None }
     }
 
-    /// Keeps what the process needs until it has ended.
+    /// Keeps a resource of the process alive until the process has ended.
     pub fn keep(&mut self, door: crate::program::Door) {
         self.kept = Some(door);
     }
 
-    /// What follows has to be over in this time.
+    /// Sets the time limit of the following operations.
     pub fn allow(&mut self, time: Duration) {
         self.until = self.end.min(Instant::now() + time);
     }
@@ -149,7 +151,7 @@ impl Session {
             let got = self.ask(&Request::Read { buffer, offset: offset + all.len() as u64, bytes: part })?;
             if got.len() as u64 != part {
                 return Err(Fault::Nonsense(
-                    "a part of a buffer has another size than was asked for".to_owned(),
+                    "a part of a buffer does not have the requested size".to_owned(),
                 ));
             }
             all.extend(got);
@@ -161,32 +163,32 @@ impl Session {
         self.ask(&Request::Fill(fills)).map(drop)
     }
 
-    /// Calls the solution. The time is also measured here, where nothing the solution does can change it.
+    /// Calls the solution. The time is also measured here, where the solution cannot manipulate it.
     pub fn call(&mut self, call: Call) -> Result<(Called, Duration), Fault> {
         let request = Request::Call(call);
         let begun = Instant::now();
         let reply = self.ask(&request)?;
         let took = begun.elapsed();
         let called =
-            Called::decode(&reply).ok_or_else(|| Fault::Nonsense("a call without a time".to_owned()))?;
+            Called::decode(&reply).ok_or_else(|| Fault::Nonsense("invalid reply to a call".to_owned()))?;
         Ok((called, took))
     }
 
-    /// Ends the process and gives what it left behind.
+    /// Ends the process and returns its output.
     pub fn end(&mut self) -> Remains {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         let Some(process) = self.process.take() else { return Remains::default() };
         let _kept = self.kept.take();
         match process {
             Process::Own { mut child, output, error } => {
-                // It ends by itself once the line is closed, unless the device keeps it.
+                // It exits when the connection is closed, unless it hangs in the device.
                 for _ in 0..20 {
                     if !matches!(child.try_wait(), Ok(None)) {
                         break;
                     }
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                // SAFETY: a group of our own making; its leader was not waited for, or is gone with all its processes.
+                // SAFETY: the process group was created for this child. Either the leader has not been waited for, or the group is gone.
                 unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
                 let _ = child.kill();
                 let _ = child.wait();
@@ -197,7 +199,7 @@ impl Session {
                 }
             }
             Process::Jailed(running) => {
-                // A program that was only waiting for us ends by itself.
+                // A program that only waits for a request exits when the connection is closed.
                 for _ in 0..40 {
                     if running.is_finished() {
                         break;
@@ -225,7 +227,7 @@ impl Session {
                 Err(Fault::Hip { code, text: String::from_utf8_lossy(&rest[4..]).into_owned() })
             }
             Some((_, rest)) => Err(Fault::Nonsense(String::from_utf8_lossy(rest).into_owned())),
-            None => Err(Fault::Nonsense("an empty answer".to_owned())),
+            None => Err(Fault::Nonsense("an empty reply".to_owned())),
         }
     }
 
@@ -246,7 +248,7 @@ impl Drop for Session {
     }
 }
 
-/// Reads as long as there is time; one byte now and then does not buy more.
+/// Reader with a deadline for the whole reply, so that single bytes do not extend it.
 struct Limited<'a> {
     stream: &'a UnixStream,
     until: Instant,
@@ -266,12 +268,12 @@ impl Read for Limited<'_> {
 fn fault(error: &std::io::Error) -> Fault {
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Fault::Time,
-        std::io::ErrorKind::InvalidData => Fault::Nonsense("an answer without end".to_owned()),
+        std::io::ErrorKind::InvalidData => Fault::Nonsense("a reply that is too long".to_owned()),
         _ => Fault::Gone,
     }
 }
 
-/// Keeps the first bytes of what is printed, and reads the rest so that nobody waits.
+/// Keeps the first bytes of an output and discards the rest, so that the writer does not block.
 fn drain(stream: Option<impl Read + Send + 'static>, limit: u64) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();

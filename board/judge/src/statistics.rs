@@ -1,27 +1,27 @@
-//! Numbers that describe samples of a time.
+//! Statistics of time samples.
 
-/// What is told of samples.
+/// Summary of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Summary {
     pub median: f64,
-    /// Where the true median is with 95 % confidence, whatever the distribution: order statistics.
+    /// 95 % confidence interval of the median from order statistics, valid for any distribution.
     pub low: f64,
     pub high: f64,
     pub mean: f64,
     pub min: f64,
     pub p95: f64,
-    /// Samples further from the median than five standard deviations as the median absolute deviation estimates them.
+    /// Samples more than five standard deviations from the median, with the deviation estimated from the median absolute deviation.
     pub outliers: usize,
 }
 
-/// `None` without samples.
+/// Summarises samples; `None` without samples.
 pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (&min, &last) = (sorted.first()?, sorted.last()?);
     let count = sorted.len();
     let median = middle(&sorted);
-    // Binomial ranks of the median, by the normal approximation; with few samples all of them.
+    // Binomial ranks of the median, by the normal approximation. With few samples the interval covers all of them.
     let half = 0.98 * (count as f64).sqrt();
     let low = ((count as f64 / 2.0 - half).floor().max(0.0) as usize).min(count - 1);
     let high = ((count as f64 / 2.0 + half).ceil() as usize).min(count - 1);
@@ -44,7 +44,7 @@ pub(crate) fn summary(samples: &[f64]) -> Option<Summary> {
     })
 }
 
-/// The standard error of the mean, as a part of it.
+/// Returns the standard error of the mean, relative to the mean.
 pub(crate) fn relative_error(samples: &[f64]) -> f64 {
     let count = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / count;
@@ -52,7 +52,7 @@ pub(crate) fn relative_error(samples: &[f64]) -> f64 {
     if mean > 0.0 { (variance / count).sqrt() / mean } else { 0.0 }
 }
 
-/// `None` without values, or with one that has no logarithm.
+/// Returns the geometric mean; `None` without values, or if one has no logarithm.
 pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let logarithms: Vec<f64> = values.map(f64::ln).collect();
     let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;

@@ -1,25 +1,25 @@
-//! What a judge works with: a compiler, the client library, a folder to keep things in, and the program that talks to the device.
+//! The judge's tools: compiler, client library, cache folder, and the runner program.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use toolchain::Toolchain;
 
-/// Found once, by whoever starts judges.
+/// Tools of a judge, located once by the program that starts it.
 #[derive(Clone, Debug)]
 pub struct Tools {
     pub toolchain: Toolchain,
-    /// The folder of our `libamdhip64.so.7`.
+    /// Folder of Remora's `libamdhip64.so.7`.
     pub libraries: PathBuf,
-    /// Precompiled headers, code and programs are kept here.
+    /// Cache folder for precompiled headers, code and programs.
     pub cache: PathBuf,
-    /// A program and its first arguments that run [`crate::runner::serve`].
+    /// Command line that runs [`crate::runner::serve`].
     pub runner: Vec<OsString>,
-    /// How far apart untrusted commands have to be.
+    /// Isolation that untrusted commands require.
     pub apartness: sandbox::Apartness,
 }
 
-/// The name of the client library, of the HIP series that programs of today are made for.
+/// File name of the client library, for the current HIP major version.
 pub(crate) const LIBRARY: &str = "libamdhip64.so.7";
 
 impl Tools {
@@ -27,7 +27,7 @@ impl Tools {
         self.libraries.join(LIBRARY)
     }
 
-    /// Texts that users are not shown, and what they are shown instead.
+    /// Returns private paths, and what users are shown instead.
     pub(crate) fn private_paths(&self) -> Vec<(String, &'static str)> {
         let named = |path: &Path, shown| {
             let mut both = vec![(path.display().to_string(), shown)];
@@ -44,13 +44,13 @@ impl Tools {
             paths.extend(named(folder, "<clang>"));
         }
         paths.push((format!("{}/", sandbox::WORK), ""));
-        // Longer ones first, so that none hides another.
+        // Longer paths first, because a shorter one may be a prefix of them.
         paths.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         paths.retain(|(path, _)| path.len() > 1);
         paths
     }
 
-    /// Text for users: without paths of this machine, and not too long.
+    /// Prepares a text for users: replaces private paths and truncates it.
     pub(crate) fn shown(&self, text: &[u8], most: usize) -> String {
         let mut text = String::from_utf8_lossy(text).into_owned();
         for (path, shown) in self.private_paths() {

@@ -1,6 +1,6 @@
-//! The right solution of every problem is accepted, and the wrong ones are not, on a software MI300X.
+//! Correct solutions of the problems are accepted and wrong ones rejected, on a software MI300X.
 //!
-//! All of them takes minutes: tests take some, `cargo xtask conformance board` takes all (`REMORA_BOARD_ALL`).
+//! All of them take minutes. The tests run a subset; `cargo xtask conformance board` runs all (`REMORA_BOARD_ALL`).
 
 mod rig;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use board_judge::Endpoint;
 
-/// Every how manieth is taken when not all are.
+/// Stride of the subset: every sixth file.
 const STRIDE: usize = 6;
 
 fn sources(folder: &str) -> Vec<PathBuf> {
@@ -21,7 +21,7 @@ fn sources(folder: &str) -> Vec<PathBuf> {
     paths.into_iter().step_by(if all { 1 } else { STRIDE }).collect()
 }
 
-/// Judges files in two lines; complaints about those that did not end like this.
+/// Judges files on two threads; returns messages about those without an expected status.
 fn complaints(paths: &[PathBuf], expected: &[&str]) -> Vec<String> {
     let judge = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();

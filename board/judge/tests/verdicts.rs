@@ -1,4 +1,4 @@
-//! What becomes of submissions, on a software MI300X.
+//! Verdicts on submissions, on a software MI300X.
 
 mod rig;
 
@@ -157,7 +157,7 @@ fn a_compile_error_shows_the_line_and_no_path_of_this_machine() {
 
 #[test]
 fn directives_of_the_source_change_the_launch() {
-    // Every work-item does two elements, so that half the blocks do.
+    // Every work-item processes two elements, so half the blocks suffice.
     let source = format!(
         "//!grid (n*m+511)/512\n{}",
         RIGHT.replace("if (i < n * m) {", "for (i = i * 2; i < n * m; i += (size_t)gridDim.x * 512) for (size_t end = i + 2; i < end && i < n * m; ++i) {")
@@ -218,7 +218,7 @@ fn what_is_unknown_is_an_error_that_names_it() {
         let last = rig().last(&job);
         assert!(matches!(last, Event::Error { .. }), "{last:?}");
     }
-    // Another GPU than the worker has.
+    // A GPU that the worker does not have.
     let mut job = rig().job("leaky-relu", RIGHT, Endpoint::Checker);
     job.gpu = "MI300A".to_owned();
     let last = rig().last(&job);

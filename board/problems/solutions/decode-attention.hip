@@ -24,7 +24,7 @@ __device__ float block_max(float value) {
     return parts[0];
 }
 
-// A work-group a head, a thread a position; the shares go through LDS in pieces.
+// One work-group per head, one thread per position; the softmax weights go through LDS in tiles.
 extern "C" __global__ void solution(const float* q, const float* K, const float* V, float* output, size_t H, size_t S, size_t E) {
     __shared__ float shares[256];
     size_t head = blockIdx.x;

@@ -1,6 +1,6 @@
 #include <hip/hip_runtime.h>
 
-// One thread a query; the softmax is corrected as keys go by.
+// One thread per query, with an online softmax over the keys.
 extern "C" __global__ void solution(const float* Q, const float* K, const float* V, float* output,
                                     size_t B, size_t H, size_t G, size_t S, size_t E) {
     size_t place = blockIdx.x * (size_t)blockDim.x + threadIdx.x, head = blockIdx.y;

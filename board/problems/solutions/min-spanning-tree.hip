@@ -1,6 +1,6 @@
 #include <hip/hip_runtime.h>
 
-// Prim's method; the nearest vertex is found by the whole work-group.
+// Prim's algorithm; the nearest vertex is found by the whole work-group.
 extern "C" __global__ void solution(const float* A, float* min_weight, size_t n) {
     __shared__ float near[256];
     __shared__ int vertex[256];

@@ -1,6 +1,6 @@
 #include <hip/hip_runtime.h>
 
-// An element's place is how many are larger, or as large and before it.
+// An element's rank is the number of elements that are larger, or equal and before it.
 extern "C" __global__ void solution(const float* input, float* output, size_t n, size_t k) {
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
         float mine = input[i];

@@ -1,22 +1,22 @@
-//! Cases: the sizes and values that a problem is tried and measured with, and where each is used.
+//! Test cases of a problem: sizes and scalar values, and where each is used.
 
 use crate::expression::Sizes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a case is for.
+/// Purpose of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Set {
-    /// Small enough to be shown whole.
+    /// Small enough for its data to be shown completely.
     Sample,
-    /// Is the answer right?
+    /// Checks correctness.
     Check,
-    /// How long does it take?
+    /// Measures the run time.
     Bench,
 }
 
-/// Where a case is run: a software GPU gets lighter ones.
+/// Kind of device that a case runs on. Software GPUs get smaller cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -24,16 +24,16 @@ pub enum Place {
     Emulated,
 }
 
-/// One choice of sizes. Only the set makes cases, so that every formula of a problem is known to hold for each of them.
+/// One choice of sizes. Only the problem set creates cases, and it evaluates every formula of a problem with each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub name: String,
     pub set: Set,
-    /// Where it is used; everywhere if nothing is said.
+    /// Kind of device the case is for; `None` for all.
     pub place: Option<Place>,
-    /// Whole numbers, the derived ones among them.
+    /// Integer sizes, including derived ones.
     pub sizes: Sizes,
-    /// Scalars that are no whole numbers.
+    /// Scalars that are not integers.
     pub values: BTreeMap<String, f64>,
 }
 
@@ -42,7 +42,7 @@ impl Case {
         self.set == set && self.place.is_none_or(|own| own == place)
     }
 
-    /// A size by its name; problems ask only for sizes they have.
+    /// Returns a size by name. Panics if the case lacks it, which a valid problem definition excludes.
     pub(crate) fn size(&self, name: &str) -> i64 {
         *self.sizes.get(name).unwrap_or_else(|| panic!("case {} has no size {name}", self.name))
     }

@@ -1,13 +1,13 @@
-//! Comparison of what came out with what is right. Not-a-number is never right, whatever was expected.
+//! Comparison of outputs with expected values. NaN is never correct, even if NaN was expected.
 
 use crate::case::Case;
 use crate::dtype::Dtype;
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
 
-/// How many of the worst differences are shown.
+/// Number of largest differences that are reported.
 const WORST: usize = 5;
-/// How many of the first differences are shown.
+/// Number of first differences that are reported.
 const FIRST: usize = 20;
 
 /// An element `a` passes for `e` if `|a - e| <= atol + rtol * |e|`.
@@ -18,7 +18,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// What holds where a problem says nothing: a few roundings of the type.
+    /// Returns the default tolerance of a type: a few rounding errors.
     pub(crate) fn usual(dtype: Dtype) -> Self {
         let both = |tolerance| Self { rtol: tolerance, atol: tolerance };
         match dtype {
@@ -35,12 +35,12 @@ impl Tolerance {
     }
 }
 
-/// The right contents of an output, more exact than its type can hold where that is a floating-point one.
+/// Expected contents of an output. For floating-point types they are more precise than the type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     Floats(Vec<f64>),
     Integers(Vec<i64>),
-    /// For what 63 bits do not hold.
+    /// For values that need all 64 bits.
     Naturals(Vec<u64>),
 }
 
@@ -57,7 +57,7 @@ impl Values {
         self.len() == 0
     }
 
-    /// As bytes of a type.
+    /// Encodes the values as bytes of a type.
     pub fn encode(&self, element: Dtype) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len() * element.size());
         match self {
@@ -73,7 +73,7 @@ impl Values {
     }
 }
 
-/// What an output has to hold.
+/// Expected contents and shape of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     pub name: String,
@@ -82,7 +82,7 @@ pub struct Expected {
     pub values: Values,
 }
 
-/// One element that is wrong. Numbers are text, because some have more bits than JSON keeps.
+/// One wrong element. Numbers are strings, because some have more bits than JSON numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mismatch {
     pub index: Vec<usize>,
@@ -94,14 +94,14 @@ pub struct Mismatch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub passed: bool,
-    /// Over the elements that are numbers.
+    /// Differences over the elements that are finite numbers.
     pub max_difference: f64,
     pub mean_difference: f64,
     pub mismatches: u64,
     pub total: u64,
-    /// Elements that are infinite or no number.
+    /// Elements that are infinite or NaN.
     pub not_finite: u64,
-    /// The worst and the first, in order of their place.
+    /// The largest and the first differences, in index order.
     pub samples: Vec<Mismatch>,
 }
 
@@ -111,7 +111,7 @@ impl Problem {
     }
 }
 
-/// What is known of one element.
+/// Comparison of one element.
 struct Element {
     wrong: bool,
     finite: bool,
@@ -151,7 +151,7 @@ fn integers(
     total: usize,
 ) -> Comparison {
     if expected.element.is_float() {
-        // Whole numbers in a floating-point output: halves are not to be cut off.
+        // Integers expected in a floating-point output: compare as floats, so that fractions are not cut off.
         let values = Values::Floats((0..total).map(|index| right(index) as f64).collect());
         return compare(tolerance, &Expected { values, ..expected.clone() }, actual);
     }
@@ -173,7 +173,7 @@ fn summarise(
 ) -> Comparison {
     let (mut mismatches, mut not_finite, mut sum, mut max) = (0, 0, 0.0, 0.0f64);
     let mut first: Vec<usize> = Vec::new();
-    // The worst few, the worst first; what is no number is worse than any difference.
+    // The largest differences, largest first. NaN counts as larger than any difference.
     let mut worst: Vec<(f64, usize)> = Vec::new();
     for index in 0..total {
         let element =
@@ -221,7 +221,7 @@ fn summarise(
     }
 }
 
-/// Where an element is in its row-major array.
+/// Converts an index of a row-major array to coordinates.
 fn coordinates(index: usize, shape: &[usize]) -> Vec<usize> {
     let mut rest = index;
     let mut place: Vec<usize> = shape
@@ -237,7 +237,7 @@ fn coordinates(index: usize, shape: &[usize]) -> Vec<usize> {
     place
 }
 
-/// Nine digits tell any two floats apart; trailing zeros tell nothing.
+/// Formats a number with nine digits, enough to distinguish any two floats, without trailing zeros.
 fn number(value: f64) -> String {
     if value == 0.0 || (1e-4..1e9).contains(&value.abs()) {
         let text = format!("{value:.9}");

@@ -1,4 +1,4 @@
-//! Reading of `problem.toml`. Every mistake is an error that names the problem and the place; nothing is guessed.
+//! Parser for `problem.toml`. Every mistake is an error that names the problem and the location; there are no fallbacks.
 
 use crate::case::{Case, Place, Set};
 use crate::compare::Tolerance;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// What is wrong with the definition of a problem.
+/// Error in the definition of a problem.
 #[derive(Debug, Error)]
 #[error("problem {slug}: {mistake}")]
 pub struct DefinitionError {
@@ -31,11 +31,11 @@ pub enum Mistake {
     Statement,
     #[error("{place}: {source}")]
     Expression { place: String, source: ExpressionError },
-    #[error("case {case}: the launch cannot be: {source}")]
+    #[error("case {case}: the launch is invalid: {source}")]
     Launch { case: String, source: LaunchError },
-    #[error("parameter {parameter}: `{element}` is no type")]
+    #[error("parameter {parameter}: `{element}` is not a type")]
     Element { parameter: String, element: String },
-    #[error("parameter {parameter}: `{fill}` is no way to fill an input")]
+    #[error("parameter {parameter}: `{fill}` is not a valid fill")]
     Fill { parameter: String, fill: String },
     #[error("parameter {parameter}: {what}")]
     Parameter { parameter: String, what: &'static str },
@@ -68,7 +68,7 @@ struct Table {
     #[serde(default)]
     tolerance: BTreeMap<Dtype, [f64; 2]>,
     parameters: Vec<TableParameter>,
-    /// Sizes that follow from those of a case.
+    /// Sizes derived from those of a case.
     #[serde(default)]
     derived: BTreeMap<String, String>,
     launch: TableLaunch,
@@ -99,15 +99,15 @@ struct TableLaunch {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct TableCases {
     sample: toml::Table,
-    /// For every device.
+    /// Cases for all devices.
     check: Vec<toml::Table>,
-    /// For real ones.
+    /// Cases for real GPUs.
     check_real: Vec<toml::Table>,
     bench_emulated: Vec<toml::Table>,
     bench_real: Vec<toml::Table>,
 }
 
-/// Reads a problem and tries every formula with every case, so that nothing can fail later.
+/// Parses a problem and evaluates every formula with every case, so that nothing can fail later.
 pub(crate) fn read(slug: &str, table: &str, statement: &str) -> Result<Problem, DefinitionError> {
     problem(slug, table, statement).map_err(|mistake| DefinitionError { slug: slug.to_owned(), mistake })
 }
@@ -180,16 +180,16 @@ fn parameter(table: TableParameter) -> Result<Parameter, Mistake> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic())
         || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     {
-        return refuse("its name is none in C");
+        return refuse("its name is not a C identifier");
     }
     if scalar != table.shape.is_empty() {
-        return refuse("scalars have no shape, and everything else has one");
+        return refuse("a scalar must not have a shape; every other parameter must have one");
     }
     if table.fill.is_some() && matches!(table.direction, Direction::Out | Direction::Scalar) {
-        return refuse("only inputs are filled");
+        return refuse("only inputs can have a fill");
     }
     if table.value.is_some() && !scalar {
-        return refuse("only scalars have a value");
+        return refuse("only scalars can have a value");
     }
     let element = table.element.unwrap_or_else(|| if scalar { "size" } else { "T" }.to_owned());
     let element = Element::from_name(&element)
@@ -261,10 +261,10 @@ fn case(
     Ok(Case { name, set, place, sizes, values })
 }
 
-/// What holds of a problem whatever the case.
+/// Checks the requirements on a problem that do not depend on the case.
 fn try_whole(problem: &Problem) -> Result<(), Mistake> {
     let require = |holds: bool, what| if holds { Ok(()) } else { Err(Mistake::Whole(what)) };
-    require(!problem.dtypes.is_empty(), "it can be solved in no type")?;
+    require(!problem.dtypes.is_empty(), "it has no dtypes")?;
     require(!problem.tags.is_empty(), "it has no tag")?;
     require(problem.outputs().next().is_some(), "it has no output")?;
     for (set, place, what) in [
@@ -277,20 +277,20 @@ fn try_whole(problem: &Problem) -> Result<(), Mistake> {
     let named =
         |case: &Case| -> Vec<String> { case.sizes.keys().chain(case.values.keys()).cloned().collect() };
     let first = problem.cases.first().map(named);
-    require(problem.cases.iter().all(|case| Some(named(case)) == first), "its cases have different sizes")?;
+    require(problem.cases.iter().all(|case| Some(named(case)) == first), "its cases name different sizes")?;
     let names: BTreeSet<&str> = problem.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    require(names.len() == problem.parameters.len(), "two parameters have one name")?;
+    require(names.len() == problem.parameters.len(), "two parameters have the same name")?;
     for place in [Place::Real, Place::Emulated] {
         let mut names = BTreeSet::new();
         let cases = problem.cases.iter().filter(|case| case.set != Set::Sample);
         for case in cases.filter(|case| case.place.is_none_or(|own| own == place)) {
-            require(names.insert((case.set == Set::Check, &case.name)), "two cases have one name")?;
+            require(names.insert((case.set == Set::Check, &case.name)), "two cases have the same name")?;
         }
     }
     Ok(())
 }
 
-/// Whatever will be asked of a case is asked once here.
+/// Evaluates every formula of a problem for a case once.
 fn try_case(problem: &Problem, case: &Case) -> Result<(), Mistake> {
     let tried =
         |place: &str, source| Mistake::Expression { place: format!("case {}: {place}", case.name), source };
@@ -314,7 +314,7 @@ fn try_case(problem: &Problem, case: &Case) -> Result<(), Mistake> {
             if bound(low)? > bound(high)? {
                 return Err(Mistake::Parameter {
                     parameter: parameter.name.clone(),
-                    what: "there are no numbers from the first to the last of its filling",
+                    what: "the upper bound of its fill is below the lower bound",
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! Types of elements: their names, their sizes, what they are called in C, and how numbers become their bytes and come back.
+//! Element types: names, sizes, C names, and conversion between numbers and bytes.
 
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ impl Dtype {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub fn size(self) -> usize {
         match self {
             Self::Int8 | Self::Uint8 => 1,
@@ -67,7 +67,7 @@ impl Dtype {
         matches!(self, Self::Float16 | Self::Bfloat16 | Self::Float32 | Self::Float64)
     }
 
-    /// Its name in HIP C++.
+    /// Returns the type's name in HIP C++.
     pub fn c_name(self) -> &'static str {
         match self {
             Self::Float16 => "__half",
@@ -83,7 +83,7 @@ impl Dtype {
         }
     }
 
-    /// The header that has [`Self::c_name`], if `hip/hip_runtime.h` has not.
+    /// Returns the header that declares [`Self::c_name`]; `None` if `hip/hip_runtime.h` does.
     pub fn header(self) -> Option<&'static str> {
         match self {
             Self::Float16 => Some("hip/hip_fp16.h"),
@@ -92,7 +92,7 @@ impl Dtype {
         }
     }
 
-    /// The type of a scalar argument that goes with elements of this type: half-precision scalars are passed as float.
+    /// Returns the type of scalar arguments for elements of this type. Half-precision scalars are passed as float.
     pub fn scalar(self) -> Self {
         match self {
             Self::Float16 | Self::Bfloat16 => Self::Float32,
@@ -100,7 +100,7 @@ impl Dtype {
         }
     }
 
-    /// The nearest number that this type has. Integer types take whole numbers only and saturate.
+    /// Encodes the nearest number of this type. Integer types accept integers only and saturate.
     pub fn encode(self, value: f64, bytes: &mut Vec<u8>) {
         match self {
             Self::Float16 => bytes.extend(f16::from_f64(value).to_le_bytes()),
@@ -111,7 +111,7 @@ impl Dtype {
         }
     }
 
-    /// The same for whole numbers, of which f64 does not have all.
+    /// Like [`Self::encode`], but for integers, which f64 cannot represent exactly in all cases.
     pub fn encode_integer(self, value: i128, bytes: &mut Vec<u8>) {
         match self {
             Self::Int8 => bytes.extend((value.clamp(-0x80, 0x7f) as i8).to_le_bytes()),
@@ -124,7 +124,7 @@ impl Dtype {
         }
     }
 
-    /// All whole elements of `bytes` as floating-point numbers.
+    /// Decodes all complete elements of `bytes` to floating-point numbers.
     pub fn decode(self, bytes: &[u8]) -> Vec<f64> {
         match self {
             Self::Float16 => elements(bytes, |b| f16::from_le_bytes(b).to_f64()),
@@ -135,7 +135,7 @@ impl Dtype {
         }
     }
 
-    /// All whole elements of `bytes` as whole numbers; fractions of floating-point elements are cut off.
+    /// Decodes all complete elements of `bytes` to integers; floating-point elements are truncated.
     pub fn decode_integers(self, bytes: &[u8]) -> Vec<i128> {
         match self {
             Self::Int8 => elements(bytes, |b| i8::from_le_bytes(b).into()),

@@ -1,14 +1,14 @@
-//! Small formulas in the sizes of a case: `(n*m+255)/256`, `2*m*n*k`, `sqrt(k)`.
+//! Formulas over the sizes of a case: `(n*m+255)/256`, `2*m*n*k`, `sqrt(k)`.
 //!
-//! One grammar, two readings: whole numbers (shapes, grids; division rounds down) and real numbers (FLOPs, bytes, scales).
-//! Every step is checked: nothing wraps, nothing divides by zero, nothing nests without end.
+//! One grammar with two evaluations: integers (shapes, grids; division rounds down) and real numbers (FLOPs, bytes, scales). Overflow and
+//! division by zero are errors, and the nesting depth is limited.
 
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Longest formula that is read.
+/// Longest accepted formula, in bytes.
 const LENGTH: usize = 512;
-/// Deepest nesting that is read.
+/// Deepest accepted nesting.
 const DEPTH: usize = 32;
 
 /// The named sizes of a case.
@@ -26,11 +26,11 @@ pub enum ExpressionError {
     Unknown { name: String },
     #[error("`{text}` divides by zero")]
     Division { text: String },
-    #[error("`{text}` leaves the numbers of 64 bits")]
+    #[error("`{text}` overflows 64 bits or is undefined")]
     Overflow { text: String },
 }
 
-/// A formula that has been read.
+/// A parsed formula.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
     text: String,
@@ -44,9 +44,9 @@ enum Node {
     Binary(Operator, Box<Node>, Box<Node>),
     Minimum(Box<Node>, Box<Node>),
     Maximum(Box<Node>, Box<Node>),
-    /// Rounded down among whole numbers.
+    /// Square root; rounded down for integers.
     Root(Box<Node>),
-    /// Rounded up among whole numbers: the passes that halving needs.
+    /// Base-2 logarithm; rounded up for integers, which gives the number of halving steps.
     Logarithm(Box<Node>),
 }
 
@@ -78,18 +78,18 @@ impl Expression {
         &self.text
     }
 
-    /// The value among whole numbers.
+    /// Evaluates the formula with integers.
     pub fn integer(&self, sizes: &Sizes) -> Result<i64, ExpressionError> {
         self.whole(&self.root, sizes)
     }
 
-    /// The value among real numbers.
+    /// Evaluates the formula with real numbers.
     pub fn real(&self, sizes: &Sizes) -> Result<f64, ExpressionError> {
         let value = self.fraction(&self.root, sizes)?;
         if value.is_finite() { Ok(value) } else { Err(self.overflow()) }
     }
 
-    /// The sizes it speaks of.
+    /// Returns the names of the sizes that the formula uses.
     pub fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         let mut nodes = vec![&self.root];
@@ -106,8 +106,8 @@ impl Expression {
         names
     }
 
-    /// The same formula in C++, over members of `s`. Whole numbers are `long long`, real ones `double`;
-    /// `divide`, `power`, `root`, `logarithm`, `least` and `most` are expected to exist for both.
+    /// Converts the formula to C++ over members of `s`. Integers are `long long`, real numbers `double`. The C++ code must define
+    /// `divide`, `power`, `root`, `logarithm`, `least` and `most` for both.
     pub(crate) fn c(&self, real: bool) -> String {
         c(&self.root, real)
     }
@@ -193,7 +193,7 @@ fn size(name: &str, sizes: &Sizes) -> Result<i64, ExpressionError> {
     sizes.get(name).copied().ok_or_else(|| ExpressionError::Unknown { name: name.to_owned() })
 }
 
-/// Reads by descent: a sum of products of powers of atoms.
+/// Recursive descent parser: a sum of products of powers of atoms.
 struct Reader<'a> {
     text: &'a str,
     at: usize,

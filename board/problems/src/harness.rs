@@ -1,6 +1,6 @@
-//! The stand-alone harness: one HIP C++ program for a problem, a type and a solution, with nothing of ours to link.
+//! Generator for the stand-alone harness: a HIP C++ program for a problem, an element type and a solution, without Remora libraries.
 //!
-//! It checks first, against small cases whose right answers the reference gives, then measures on a large one.
+//! The program first checks small cases, whose expected outputs the reference computes, and then measures a large one.
 
 mod makers;
 
@@ -16,14 +16,14 @@ use std::fmt::Write as _;
 
 const FRAME: &str = include_str!("harness/frame.hip");
 
-/// Most bytes of arguments of a case that is written into the program.
+/// Most bytes of arguments of a check case that is embedded in the program.
 const SMALL: usize = 48 << 10;
-/// Most cases that are.
+/// Most check cases that are embedded.
 const CHECKS: usize = 3;
-/// The seed of what is written into programs; the board's own seeds are others.
+/// Seed of the embedded inputs. The board uses other seeds.
 const SEED: u64 = 0x6861_726e_6573_7300;
 
-/// A complete program. Without a source it declares `solution` and has to be linked with the file that has it.
+/// Generates a complete program. Without a source it only declares `solution` and must be linked with the file that defines it.
 pub fn harness(problem: &Problem, dtype: Dtype, source: Option<&str>) -> Result<String, LaunchError> {
     let formula = problem.launch.overridden(source.unwrap_or_default())?;
     let shape = source.and_then(Shape::of).unwrap_or(Shape::Kernel);
@@ -45,14 +45,14 @@ pub fn harness(problem: &Problem, dtype: Dtype, source: Option<&str>) -> Result<
         None => format!("\n{};\n\n", problem.signature(dtype, shape)),
     };
     let head = format!(
-        "// {}: a stand-alone harness.\n//   hipcc -O3 -std=c++17 {} -o benchmark && ./benchmark\n// It prints its cases and options if it is given one it does not know.\n\n",
+        "// {}: a stand-alone harness.\n//   hipcc -O3 -std=c++17 {} -o benchmark && ./benchmark\n// With an unknown option it prints its cases and options.\n\n",
         problem.title,
         if source.is_some() { "harness.hip" } else { "solution.hip harness.hip" },
     );
     Ok(head + &FRAME.replace("@PROBLEM@\n", &text).replace("@SOLUTION@\n", &solution))
 }
 
-/// Everything a case can name, its whole numbers first.
+/// Returns all names of a case: integers first, then real numbers.
 fn names(problem: &Problem) -> (Vec<&str>, Vec<&str>) {
     let case = &problem.cases[0];
     let whole: Vec<&str> = case.sizes.keys().map(String::as_str).collect();
@@ -209,7 +209,7 @@ fn call(shape: Shape, formula: &Formula, text: &mut String) {
 
 fn cases(problem: &Problem, dtype: Dtype, text: &mut String) {
     let small = |case: &&Case| problem.bytes_of_arguments(case, dtype) <= SMALL;
-    // The largest of the small ones: the smallest show least.
+    // The largest of the small cases, because the smallest reveal the fewest errors.
     let mut checked: Vec<&Case> = problem.cases(Set::Check, Place::Emulated).filter(small).collect();
     checked.sort_by_key(|case| problem.bytes_of_arguments(case, dtype));
     let checked = checked.split_off(checked.len().saturating_sub(CHECKS));
@@ -244,7 +244,7 @@ fn cases(problem: &Problem, dtype: Dtype, text: &mut String) {
         );
     }
     let _ = write!(text, "static const Check CHECKS[] = {{\n{rows}}};\n\n");
-    text.push_str("struct Measured {\n    const char* name;\n    Sizes sizes;\n};\n\n// For real GPUs first, then for a software one.\nstatic const Measured CASES[] = {\n");
+    text.push_str("struct Measured {\n    const char* name;\n    Sizes sizes;\n};\n\n// Cases for real GPUs first, then for software GPUs.\nstatic const Measured CASES[] = {\n");
     for place in [Place::Real, Place::Emulated] {
         for case in problem.cases(Set::Bench, place) {
             let _ = writeln!(text, "    {{\"{}\", {}}},", case.name, literal(problem, case));
@@ -253,7 +253,7 @@ fn cases(problem: &Problem, dtype: Dtype, text: &mut String) {
     text.push_str("};\n\n");
 }
 
-/// The sizes of a case as an initialiser.
+/// Formats the sizes of a case as a C++ initialiser.
 fn literal(problem: &Problem, case: &Case) -> String {
     let (whole, real) = names(problem);
     let whole = whole.iter().map(|name| case.size(name).to_string());

@@ -1,15 +1,15 @@
-//! How a kernel is launched: the problem's default, and what a comment in the source says instead.
+//! Launch configuration of a kernel: the problem's default, and overrides from comments in the source.
 
 use crate::expression::{Expression, ExpressionError, Sizes};
 use thiserror::Error;
 
-/// Most work-items of a work-group on the GPUs that are served.
+/// Most work-items of a work-group on the supported GPUs.
 const WORK_GROUP: u32 = 1024;
 /// Most work-items along one dimension of a grid.
 const GRID: u64 = u32::MAX as u64;
-/// Most LDS of a work-group.
+/// Most LDS of a work-group, in bytes.
 const LDS: u32 = 64 << 10;
-/// Longest line that can be a directive.
+/// Longest line, in bytes, that is parsed as a directive.
 const LINE: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum LaunchError {
     Expression { line: String, source: ExpressionError },
     #[error("`{line}`: from one to {most} numbers are expected")]
     Count { line: String, most: usize },
-    #[error("`{line}` gives {value}, and it has to be from {least} to {most}")]
+    #[error("`{line}` gives {value}; it must be from {least} to {most}")]
     Range { line: String, value: i64, least: u64, most: u64 },
     #[error("a block of {x} x {y} x {z} has more than {WORK_GROUP} work-items")]
     Block { x: u32, y: u32, z: u32 },
@@ -34,7 +34,7 @@ pub enum LaunchError {
     Grid { groups: u32, items: u32 },
 }
 
-/// A launch in terms of the sizes of a case.
+/// A launch as formulas over the sizes of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     pub grid: Vec<Expression>,
@@ -43,8 +43,8 @@ pub struct Formula {
 }
 
 impl Formula {
-    /// This launch with what the comments `//!grid x y z`, `//!block x y z` and `//!lds bytes` of a source say instead.
-    /// Numbers are formulas without spaces: `//!grid (n+15)/16 (m+15)/16`.
+    /// Applies the directives `//!grid x y z`, `//!block x y z` and `//!lds bytes` in a source's comments. Values are formulas
+    /// without spaces: `//!grid (n+15)/16 (m+15)/16`.
     pub fn overridden(&self, source: &str) -> Result<Self, LaunchError> {
         let mut formula = self.clone();
         for line in source.lines().map(str::trim).filter(|line| line.len() <= LINE) {

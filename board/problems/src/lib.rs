@@ -1,7 +1,7 @@
-//! The problems of the board: what is asked, with which inputs, what is right, and how near one has to come.
+//! The problem set of the board: definitions, inputs, reference implementations and tolerances.
 //!
-//! Knows nothing of compilers, devices or networks and does no I/O: everything here is data and arithmetic.
-//! `set/<slug>/` holds what people read and change (a table and a statement); `reference/` holds what is right.
+//! The crate consists of data and arithmetic: no compilers, devices, networks or I/O. `set/<slug>/` contains each problem's definition
+//! (`problem.toml`) and statement; `reference/` contains the reference implementations.
 
 mod case;
 mod compare;

@@ -1,4 +1,4 @@
-//! Parameters of a solution: direction, type of element, shape, and where the contents of inputs come from.
+//! Parameters of a solution: direction, element type, shape, and fill of inputs.
 
 use crate::dtype::Dtype;
 use crate::expression::Expression;
@@ -14,12 +14,12 @@ pub enum Direction {
     Scalar,
 }
 
-/// The type of a parameter's elements, which may follow the type that was chosen for the problem.
+/// Element type of a parameter, which may depend on the type chosen for the problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// The chosen type.
     Chosen,
-    /// The type of scalars that go with the chosen type.
+    /// The scalar type for the chosen type.
     Scalar,
     /// `size_t`.
     Size,
@@ -53,21 +53,21 @@ impl Element {
     }
 }
 
-/// Where the contents of an input come from.
+/// How an input is filled.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fill {
-    /// Real numbers from `[low, high)`; for types that have none, whole numbers from a thousand times that.
+    /// Random real numbers from `[low, high)`. For integer types, integers from that range times 1000.
     Uniform { low: f64, high: f64 },
-    /// Whole numbers from `low` to `high`, both included.
+    /// Random integers from `low` to `high`, inclusive.
     Integers { low: Expression, high: Expression },
-    /// Any bits.
+    /// Random bits.
     Bits,
-    /// The problem has its own maker, because the numbers have to fit together.
+    /// Filled by the problem's own maker, because the numbers depend on each other.
     Made,
 }
 
 impl Fill {
-    /// Reads `uniform -1 1`, `integers 0 n-1`, `bits` or `made`.
+    /// Parses `uniform -1 1`, `integers 0 n-1`, `bits` or `made`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
@@ -94,12 +94,12 @@ pub struct Parameter {
     /// Row-major extents; empty for scalars.
     pub shape: Vec<Expression>,
     pub fill: Fill,
-    /// The value of a scalar in terms of the sizes; without one the case names it.
+    /// Value of a scalar as a formula over the sizes. Without it the case gives the value.
     pub value: Option<Expression>,
 }
 
 impl Parameter {
-    /// As it stands in the signature.
+    /// Returns the declaration in the signature.
     pub fn declaration(&self, chosen: Dtype) -> String {
         let (constant, pointer) = match self.direction {
             Direction::In => ("const ", "*"),

@@ -1,4 +1,4 @@
-//! Arguments of a case: hidden inputs that follow from a seed, room for outputs, scalars.
+//! Arguments of a case: inputs generated from a seed, outputs and scalars.
 
 use crate::case::Case;
 use crate::dtype::Dtype;
@@ -34,12 +34,12 @@ impl Value {
         }
     }
 
-    /// Bytes of the buffer or the scalar.
+    /// Returns the size of the buffer or the scalar in bytes.
     pub fn size(&self) -> usize {
         self.shape().iter().product::<usize>() * self.element().size()
     }
 
-    /// What is in it before the call, if anything is.
+    /// Returns the contents before the call; `None` for outputs.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Input { bytes, .. } | Self::InOut { bytes, .. } | Self::Scalar { bytes, .. } => Some(bytes),
@@ -60,7 +60,7 @@ pub struct Prepared {
     pub arguments: Vec<Argument>,
     /// Floating-point operations of the case.
     pub flops: Option<f64>,
-    /// Bytes that have to move.
+    /// Least memory traffic of the case, in bytes.
     pub bytes: f64,
 }
 
@@ -71,7 +71,7 @@ impl Prepared {
 }
 
 impl Problem {
-    /// The arguments of a case. The same seed gives the same bytes, on every machine and in every version.
+    /// Creates the arguments of a case. The same seed gives the same bytes on every machine and in every version.
     pub fn prepare(&self, case: &Case, dtype: Dtype, seed: u64) -> Prepared {
         let mut made = BTreeMap::new();
         if let Some(make) = self.row.inputs {
@@ -128,7 +128,7 @@ fn scalar(parameter: &Parameter, case: &Case, element: Dtype) -> Vec<u8> {
 fn fill(fill: &Fill, case: &Case, element: Dtype, count: usize, random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(count * element.size());
     match fill {
-        // Whole numbers of about as many digits where the chosen type has no others.
+        // For an integer type, integers with about as many digits.
         Fill::Uniform { low, high } if !element.is_float() => {
             let (low, high) = ((low * 1000.0) as i64, (high * 1000.0) as i64);
             (0..count).for_each(|_| element.encode_integer(random.integer(low, high).into(), &mut bytes));
@@ -144,12 +144,12 @@ fn fill(fill: &Fill, case: &Case, element: Dtype, count: usize, random: &mut Ran
             bytes.resize(count * element.size(), 0);
             random.0.fill_bytes(&mut bytes);
         }
-        Fill::Made => panic!("nobody made this input"),
+        Fill::Made => panic!("the maker did not fill this input"),
     }
     bytes
 }
 
-/// Random numbers of one input: a stream of its own for every seed, problem, case and name.
+/// Random numbers of one input: a separate stream for every seed, problem, case and name.
 pub(crate) struct Random(ChaCha8Rng);
 
 impl Random {
@@ -162,20 +162,20 @@ impl Random {
         Self(ChaCha8Rng::from_seed(key))
     }
 
-    /// From `[low, high)`, with all 53 bits.
+    /// Returns a number from `[low, high)`, with all 53 bits random.
     pub(crate) fn uniform(&mut self, low: f64, high: f64) -> f64 {
         let unit = (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         low + (high - low) * unit
     }
 
-    /// From `low` to `high`, both included.
+    /// Returns an integer from `low` to `high`, inclusive.
     pub(crate) fn integer(&mut self, low: i64, high: i64) -> i64 {
         let span = u128::from(high.abs_diff(low)) + 1;
         let offset = (u128::from(self.0.next_u64()) * span) >> 64;
         (i128::from(low) + offset as i128) as i64
     }
 
-    /// Any order of `0..count`.
+    /// Returns a random permutation of `0..count`.
     pub(crate) fn permutation(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -185,13 +185,13 @@ impl Random {
     }
 }
 
-/// FNV-1a; only keeps streams apart.
+/// FNV-1a hash, used only to separate the streams.
 fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Makes inputs whose numbers have to fit together.
+/// Generates inputs whose numbers depend on each other.
 pub(crate) struct Maker<'a> {
     problem: &'a Problem,
     case: &'a Case,

@@ -1,4 +1,4 @@
-//! A problem: everything that is known of it.
+//! A problem: statement, parameters, cases, tolerances and reference.
 
 use crate::case::{Case, Place, Set};
 use crate::compare::{Expected, Tolerance};
@@ -42,32 +42,32 @@ pub struct Problem {
     pub title: String,
     pub difficulty: Difficulty,
     pub tags: Vec<String>,
-    /// Other names that lead here.
+    /// Alternative slugs.
     pub aliases: Vec<String>,
     /// Markdown, with formulas between dollar signs.
     pub statement: String,
     pub parameters: Vec<Parameter>,
-    /// The types it can be solved in; the first is the usual one.
+    /// Supported element types; the first is the default.
     pub dtypes: Vec<Dtype>,
     pub cases: Vec<Case>,
-    /// Whether every element has to be the very number.
+    /// Whether every element must be exactly equal.
     pub exact: bool,
     /// The default launch of the kernel shape.
     pub launch: Formula,
-    /// Floating-point operations of a case; nothing where counting them makes no sense.
+    /// Floating-point operations of a case; `None` where the count would be meaningless.
     pub flops: Option<Expression>,
-    /// Bytes that have to move, in the sizes and `T`, the size of an element; without it every buffer counts once.
+    /// Least memory traffic in bytes, over the sizes and `T`, the size of an element. By default every buffer counts once.
     pub bytes: Option<Expression>,
-    /// What the absolute tolerance is multiplied with: errors of long sums grow with their length.
+    /// Factor of the absolute tolerance, because errors of long sums grow with their length.
     pub scale: Option<Expression>,
-    /// Sizes that follow from the others of a case.
+    /// Sizes derived from the others of a case.
     pub derived: Vec<(String, Expression)>,
     pub(crate) tolerances: BTreeMap<Dtype, Tolerance>,
     pub(crate) row: &'static Row,
 }
 
 impl Problem {
-    /// The cases of a set in the order they are run, small ones first.
+    /// Returns the cases of a set in the order they run, small ones first.
     pub fn cases(&self, set: Set, place: Place) -> impl Iterator<Item = &Case> {
         self.cases.iter().filter(move |case| case.is_for(set, place))
     }
@@ -82,7 +82,7 @@ impl Problem {
             .filter(|parameter| matches!(parameter.direction, Direction::Out | Direction::InOut))
     }
 
-    /// How near an element has to come; before [`Self::scale`], which a case decides.
+    /// Returns the tolerance of an element, before [`Self::scale`], which depends on the case.
     pub fn tolerance(&self, dtype: Dtype) -> Tolerance {
         match self.tolerances.get(&dtype) {
             _ if self.exact => Tolerance { rtol: 0.0, atol: 0.0 },
@@ -91,19 +91,19 @@ impl Problem {
         }
     }
 
-    /// The same for one case.
+    /// Returns the tolerance for one case: like [`Self::tolerance`], but with [`Self::scale`] applied.
     pub fn tolerance_of(&self, case: &Case, dtype: Dtype) -> Tolerance {
         let Tolerance { rtol, atol } = self.tolerance(dtype);
         let scale = self.scale.as_ref().map_or(1.0, |scale| known(scale.real(&case.sizes)));
         Tolerance { rtol, atol: atol * scale }
     }
 
-    /// The launch of the kernel shape if the source says nothing else.
+    /// Returns the default launch of the kernel shape.
     pub fn launch(&self, case: &Case) -> Launch {
         known(self.launch.launch(&case.sizes))
     }
 
-    /// The launch of this source.
+    /// Returns the launch with the source's directives applied.
     pub fn launch_of(&self, case: &Case, source: &str) -> Result<Launch, LaunchError> {
         self.launch.overridden(source)?.launch(&case.sizes)
     }
@@ -136,7 +136,7 @@ impl Problem {
         }
     }
 
-    /// Bytes that all buffers of a case take.
+    /// Returns the total size of a case's buffers in bytes.
     pub fn bytes_of_arguments(&self, case: &Case, dtype: Dtype) -> usize {
         let bytes = |parameter: &Parameter| match parameter.direction {
             Direction::Scalar => 0,
@@ -145,7 +145,7 @@ impl Problem {
         self.parameters.iter().map(bytes).sum()
     }
 
-    /// What is right: one for each output, in the order of the signature.
+    /// Computes the expected outputs, in the order of the signature.
     pub fn expected(&self, case: &Case, dtype: Dtype, prepared: &Prepared) -> Vec<Expected> {
         let values = (self.row.exact)(&reference::Call::new(case, prepared));
         self.expecting(case, dtype, values)
@@ -157,7 +157,7 @@ impl Problem {
         dtype: Dtype,
         values: Vec<crate::compare::Values>,
     ) -> Vec<Expected> {
-        assert_eq!(values.len(), self.outputs().count(), "{}: one result an output", self.slug);
+        assert_eq!(values.len(), self.outputs().count(), "{}: one result per output", self.slug);
         let expect = |(parameter, values): (&Parameter, crate::compare::Values)| {
             let shape = extents(parameter, case);
             assert_eq!(shape.iter().product::<usize>(), values.len(), "{}: {}", self.slug, parameter.name);
@@ -167,13 +167,13 @@ impl Problem {
     }
 }
 
-/// The extents of a parameter's shape.
+/// Returns the extents of a parameter's shape.
 pub(crate) fn extents(parameter: &Parameter, case: &Case) -> Vec<usize> {
     let extent = |formula: &Expression| usize::try_from(known(formula.integer(&case.sizes))).unwrap_or(0);
     parameter.shape.iter().map(extent).collect()
 }
 
-/// Formulas were tried with every case when the set was read.
+/// Unwraps the value of a formula. It cannot fail, because all formulas were evaluated with every case when the set was parsed.
 pub(crate) fn known<T, E: fmt::Display>(value: Result<T, E>) -> T {
     value.unwrap_or_else(|error| panic!("a formula of the set fails: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The set as it is in the binary, read once.
+//! The problem set embedded in the binary, parsed once.
 
 use crate::definition::{self, DefinitionError};
 use crate::problem::Problem;
@@ -7,15 +7,15 @@ use std::sync::LazyLock;
 
 static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/set");
 
-/// A test reads the same set, so what is in a binary can be read.
+/// The panic cannot occur in a tested binary, because a test parses the same set.
 static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| read().unwrap_or_else(|error| panic!("{error}")));
 
-/// All problems, by difficulty and then by title.
+/// Returns all problems, by difficulty and then by title.
 pub fn all() -> &'static [Problem] {
     &PROBLEMS
 }
 
-/// A problem by its slug or by another name it has.
+/// Finds a problem by slug or alias.
 pub fn find(slug: &str) -> Option<&'static Problem> {
     let named =
         |problem: &&Problem| problem.slug == slug || problem.aliases.iter().any(|alias| alias == slug);
@@ -55,7 +55,7 @@ mod tests {
         }
     }
 
-    /// Solutions by their problem; tests alone read them, no binary has them.
+    /// Reads the solutions in a folder, by problem. Only tests use them; no binary contains them.
     fn solutions(folder: &str) -> Vec<(String, String)> {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -78,7 +78,7 @@ mod tests {
                 );
             }
             for (slug, source) in &solutions {
-                let problem = find(slug).unwrap_or_else(|| panic!("{folder}: {slug} is no problem"));
+                let problem = find(slug).unwrap_or_else(|| panic!("{folder}: {slug} is not a problem"));
                 assert!(crate::Shape::of(source).is_some(), "{folder}: {slug}");
                 for case in &problem.cases {
                     problem

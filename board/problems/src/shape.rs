@@ -1,4 +1,4 @@
-//! The two shapes of a solution, how a source shows which it is, and the starter code of each.
+//! The two shapes of a solution (kernel or host function), their detection in a source, and their starter code.
 
 use crate::dtype::Dtype;
 use crate::problem::Problem;
@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 pub enum Shape {
     /// `extern "C" __global__ void solution(...)`: launched by the judge.
     Kernel,
-    /// `extern "C" void solution(...)`: a host function that launches what it likes.
+    /// `extern "C" void solution(...)`: a host function that launches its own kernels.
     Host,
 }
 
 impl Shape {
-    /// What `solution` is in this source, or nothing if there is none.
+    /// Detects the shape of `solution` in a source; `None` if it is not declared.
     pub fn of(source: &str) -> Option<Self> {
         let code = without_comments_and_strings(source);
         let mut found = None;
@@ -41,7 +41,7 @@ impl Shape {
 }
 
 impl Problem {
-    /// The declaration of `solution`, without its body.
+    /// Returns the declaration of `solution`, without its body.
     pub fn signature(&self, dtype: Dtype, shape: Shape) -> String {
         let global = match shape {
             Shape::Kernel => "__global__ ",
@@ -52,7 +52,7 @@ impl Problem {
         format!("extern \"C\" {global}void solution({})", parameters.join(", "))
     }
 
-    /// What a solver finds in the editor at first.
+    /// Returns the starter code for the editor.
     pub fn starter(&self, dtype: Dtype, shape: Shape) -> String {
         let mut text = String::from("#include <hip/hip_runtime.h>\n");
         for header in self.headers(dtype) {
@@ -70,7 +70,7 @@ impl Problem {
                 };
                 let _ = write!(
                     text,
-                    "\n// The launch, in the sizes of the case. Change it here if yours is another.\n//!grid {}\n//!block {}\n\n{signature} {{\n    \n}}\n",
+                    "\n// Launch configuration as formulas over the sizes of the case. Change it if your kernel needs another.\n//!grid {}\n//!block {}\n\n{signature} {{\n    \n}}\n",
                     list(&self.launch.grid),
                     list(&self.launch.block),
                 );
@@ -78,20 +78,20 @@ impl Problem {
             Shape::Host => {
                 let _ = write!(
                     text,
-                    "\n// Pointers are to device memory. Launch kernels of your own; they are waited for after it returns.\n{signature} {{\n    \n}}\n"
+                    "\n// Pointers are to device memory. Launch your own kernels; the judge waits for them after this function returns.\n{signature} {{\n    \n}}\n"
                 );
             }
         }
         text
     }
 
-    /// Headers that the types of the signature need beside `hip/hip_runtime.h`.
+    /// Returns the headers that the types of the signature need in addition to `hip/hip_runtime.h`.
     pub fn headers(&self, dtype: Dtype) -> BTreeSet<&'static str> {
         self.parameters.iter().filter_map(|parameter| parameter.element.dtype(dtype).header()).collect()
     }
 }
 
-/// The source with comments and the insides of strings and characters blanked out.
+/// Blanks out comments and the contents of string and character literals.
 fn without_comments_and_strings(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source.chars().peekable();
@@ -118,7 +118,7 @@ fn without_comments_and_strings(source: &str) -> String {
                 while let Some(next) = rest.next() {
                     match next {
                         '\\' => drop(rest.next()),
-                        // A quote left open ends with its line: 1'000 is no character.
+                        // An unclosed quote ends with its line: 1'000 is not a character literal.
                         '\n' => break,
                         end if end == c => break,
                         _ => {}

@@ -1,5 +1,5 @@
-//! The trial of the tolerances: they let honest single precision pass, in any order of summation, and do not let half
-//! precision pass for it. Only tests have this module.
+//! Tests of the tolerances: they must accept single precision in any order of summation, and must reject half precision. This module is
+//! compiled for tests only.
 
 use crate::case::{Case, Place, Set};
 use crate::compare::Comparison;
@@ -12,14 +12,14 @@ use crate::set::all;
 use half::f16;
 use std::cell::Cell;
 
-/// How a solution might compute.
+/// Arithmetic that a solution might use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arithmetic {
-    /// Single precision, one addition after the other.
+    /// Single precision, sequential sums.
     Single,
-    /// Single precision, sums of halves.
+    /// Single precision, pairwise sums.
     SinglePairwise,
-    /// Inputs cut to half precision, then exact.
+    /// Inputs rounded to half precision, then exact.
     HalfInputs,
     /// Everything in half precision.
     Half,
@@ -30,14 +30,14 @@ thread_local! {
 }
 
 impl Arithmetic {
-    /// What `body` gives if [`Tried`] is this arithmetic.
+    /// Runs `body` with this arithmetic for [`Tried`].
     pub(crate) fn during<T>(self, body: impl FnOnce() -> T) -> T {
         PRESENT.set(self);
         body()
     }
 }
 
-/// The arithmetic of the moment: references are compiled for one mode that tests choose, not for each.
+/// Mode that uses the current thread's arithmetic, so that references are compiled for one test mode instead of four.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tried;
 
@@ -62,7 +62,7 @@ impl Mode for Tried {
     }
 }
 
-/// What a solution in this arithmetic would give, as bytes of each output.
+/// Computes the outputs of a solution in this arithmetic, as bytes.
 fn computed(
     problem: &Problem,
     arithmetic: Arithmetic,
@@ -77,7 +77,7 @@ fn computed(
 
 const SEEDS: [u64; 3] = [11, 12, 13];
 
-/// How every output of a case compares if it is computed in this arithmetic.
+/// Compares every output of a case as computed in this arithmetic.
 fn compared(
     problem: &Problem,
     case: &Case,
@@ -140,7 +140,7 @@ fn single_precision_rounded_to_the_type_of_the_output_passes() {
 fn half_precision_never_passes_for_single() {
     let mut passed = Vec::new();
     for problem in single_precision_problems().filter(|problem| !problem.exact) {
-        // Half precision loses nothing of inputs that are no single-precision numbers to begin with.
+        // Half precision cannot degrade inputs that are not in single precision.
         let loses = problem.parameters.iter().any(|parameter| {
             parameter.direction != Direction::Out && parameter.element.dtype(Dtype::Float32) == Dtype::Float32
         });

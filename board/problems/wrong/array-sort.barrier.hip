@@ -1,6 +1,6 @@
 #include <hip/hip_runtime.h>
 
-// One work-group sorts up to 4096 numbers in LDS; longer vectors are sorted in place in steps of odd and even neighbours.
+// One work-group sorts up to 4096 numbers in LDS; longer vectors are sorted in place by odd-even transposition.
 extern "C" __global__ void solution(const int* a, int* b, size_t n) {
     __shared__ int tile[4096];
     if (n <= 4096) {

@@ -1,6 +1,6 @@
 #include <hip/hip_runtime.h>
 
-// One work-group: each thread sums the terms of its outputs, with angles reduced before they are turned.
+// One work-group: each thread sums the terms of its outputs, with angles reduced modulo n first.
 extern "C" __global__ void solution(const float* real_in, const float* imag_in, float* real_out, float* imag_out, size_t n) {
     for (size_t k = threadIdx.x; k < n; k += blockDim.x) {
         float real = 0.0f, imaginary = 0.0f;

@@ -1,6 +1,6 @@
 #include <hip/hip_runtime.h>
 
-// One work-group, one bit a pass: zeros keep their order, then ones.
+// One work-group, one bit per pass: a stable partition into zeros and ones.
 // The inclusive prefix sums of a work-group.
 __device__ unsigned block_scan(unsigned value) {
     __shared__ unsigned sums[256];

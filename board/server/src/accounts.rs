@@ -1,8 +1,8 @@
-//! API keys: how they are made, kept and recognised.
+//! API keys: creation, storage and verification.
 //!
-//! A key is `rmr_<prefix>_<secret>`. The prefix finds the row, the secret proves it. The secret is 256 random bits, so nobody can
-//! guess one, however fast the hash; a slow hash such as argon2 protects passwords that people think of, and would here only make
-//! every request slow and cheap to flood. What is stored is a BLAKE3 hash in a context of its own, compared in constant time.
+//! A key is `rmr_<prefix>_<secret>`. The prefix finds the database row, the secret authenticates. The secret has 256 random bits, so a fast
+//! hash is safe against guessing. A slow hash such as argon2 protects human-chosen passwords; here it would only slow down requests and
+//! make denial of service cheap. The database stores a BLAKE3 hash with a dedicated context string, compared in constant time.
 
 use crate::store::{Key, Store, StoreError, User, now};
 
@@ -10,29 +10,29 @@ const CONTEXT: &str = "remora board 2026 API key";
 const SECRET_BYTES: usize = 32;
 const PREFIX_BYTES: usize = 6;
 
-/// The user of requests without a key, on a server that asks for none.
+/// User of requests without a key, on a server that requires none.
 pub const LOCAL: &str = "local";
 
-/// Names are part of addresses and tables.
+/// Returns whether a user name is valid. Names appear in URLs and tables.
 pub fn valid_name(name: &str) -> bool {
     (1..=40).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Random bytes in hexadecimal.
+/// Returns random bytes in hexadecimal.
 pub fn random_hex(bytes: usize) -> String {
     let mut buffer = vec![0u8; bytes];
-    // The system's generator does not fail on any system this runs on; without it nothing here may go on.
-    getrandom::fill(&mut buffer).expect("the system has random numbers");
+    // The system's generator does not fail on supported systems, and without it keys would not be secure.
+    getrandom::fill(&mut buffer).expect("the system's random number generator works");
     buffer.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A random number that nobody can foresee: the seed of a submission's inputs.
+/// Returns an unpredictable random number: the seed of a submission's inputs.
 pub fn random_seed() -> u64 {
-    getrandom::u64().expect("the system has random numbers")
+    getrandom::u64().expect("the system's random number generator works")
 }
 
-/// A user with nothing said about limits.
+/// Creates a user without individual limits.
 pub fn new_user(name: &str) -> User {
     User {
         id: random_hex(8),
@@ -47,7 +47,7 @@ pub fn new_user(name: &str) -> User {
     }
 }
 
-/// Makes a key for a user and returns it; it is not kept and cannot be shown again.
+/// Creates a key for a user and returns it. The key itself is not stored and cannot be shown again.
 pub async fn create_key(store: &Store, user: &User) -> Result<String, StoreError> {
     let (prefix, secret) = (random_hex(PREFIX_BYTES), random_hex(SECRET_BYTES));
     let key = Key {
@@ -61,7 +61,7 @@ pub async fn create_key(store: &Store, user: &User) -> Result<String, StoreError
     Ok(format!("rmr_{prefix}_{secret}"))
 }
 
-/// Whose key this is; `None` for anything that is not a key in use.
+/// Returns the user of a key; `None` for an invalid, unknown or revoked key.
 pub async fn owner(store: &Store, key: &str) -> Result<Option<User>, StoreError> {
     let Some((prefix, secret)) = key.strip_prefix("rmr_").and_then(|rest| rest.split_once('_')) else {
         return Ok(None);
@@ -70,7 +70,7 @@ pub async fn owner(store: &Store, key: &str) -> Result<Option<User>, StoreError>
         return Ok(None);
     }
     let Some(found) = store.key(prefix).await? else { return Ok(None) };
-    // Comparing `blake3::Hash`es takes the same time wherever they differ.
+    // `blake3::Hash` compares in constant time.
     let matches = blake3::Hash::from_hex(&found.hash).is_ok_and(|kept| kept == hash(secret));
     if !matches || found.revoked_at.is_some() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What `remora board` does: changes to the database that a running server notices by itself.
+//! Commands of `remora board`: changes to the database, which a running server picks up.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,22 +10,22 @@ use crate::event::Event;
 use crate::serve::ServeError;
 use crate::store::{Filter, State, Store, StoreError, User, now, today};
 
-/// Why an administrator's command failed.
+/// Error of an administration command.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Runtime(#[from] ServeError),
-    #[error("\"{0}\" is no name: up to 40 letters, digits, dots, dashes and underscores")]
+    #[error("\"{0}\" is not a valid name: use 1 to 40 letters, digits, dots, dashes and underscores")]
     Name(String),
-    #[error("\"{0}\" is the user of requests without a key")]
+    #[error("\"{0}\" is reserved for requests without a key")]
     Reserved(String),
 }
 
 type Result<T> = std::result::Result<T, AdminError>;
 
-/// What a user may do; nothing said leaves it as it is.
+/// Limits of a user; `None` leaves a limit unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UserLimits {
     pub daily_budget_usd: Option<f64>,
@@ -43,7 +43,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The database file in a board's folder.
+    /// Returns the URL of the database file in a board's folder.
     pub fn file_url(folder: &Path) -> String {
         Store::file_url(&folder.join("board.sqlite"))
     }
@@ -75,7 +75,7 @@ impl Admin {
         })
     }
 
-    /// A table of users.
+    /// Returns a table of users.
     pub fn users(&self) -> Result<String> {
         self.runtime.block_on(async {
             let mut text = format!(
@@ -112,7 +112,7 @@ impl Admin {
         Ok(self.runtime.block_on(self.store.revoke_key(prefix))?)
     }
 
-    /// A table of a user's keys.
+    /// Returns a table of a user's keys.
     pub fn keys(&self, name: &str) -> Result<String> {
         self.runtime.block_on(async {
             let user = self.store.user_named(name).await?;
@@ -129,7 +129,7 @@ impl Admin {
         Ok(self.runtime.block_on(self.store.set_banned(name, banned))?)
     }
 
-    /// Judges again what is named, or everything finished of a problem. Returns how many.
+    /// Queues the named submissions, or all finished ones of a problem, to be judged again. Returns their number.
     pub fn rejudge(&self, ids: &[String], problem: Option<&str>) -> Result<usize> {
         self.runtime.block_on(async {
             let mut ids = ids.to_vec();
@@ -140,13 +140,13 @@ impl Admin {
                 ids.extend(found.into_iter().filter(|one| one.state == State::Done).map(|one| one.id));
             }
             for id in &ids {
-                self.store.rejudge(id, &Event::in_queue("It is judged again", 1, 0.0)).await?;
+                self.store.rejudge(id, &Event::in_queue("The submission is judged again", 1, 0.0)).await?;
             }
             Ok(ids.len())
         })
     }
 
-    /// False if it has ended already.
+    /// Requests the cancellation of a submission; false if it has already ended.
     pub fn cancel(&self, id: &str) -> Result<bool> {
         self.runtime.block_on(async {
             self.store.submission(id).await?;
@@ -158,7 +158,7 @@ impl Admin {
         Ok(self.runtime.block_on(self.store.set_drained(&gpu.to_uppercase(), drained))?)
     }
 
-    /// What there is, in a few lines.
+    /// Returns a short summary of the database.
     pub fn stats(&self) -> Result<String> {
         self.runtime.block_on(async {
             let store = &self.store;

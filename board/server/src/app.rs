@@ -1,4 +1,4 @@
-//! What the parts of a running server share.
+//! Shared state of a running server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ pub struct App {
     pub store: Store,
     pub hub: Hub,
     pub devices: Vec<Arc<Device>>,
-    /// Submissions that run now, by identifier.
+    /// Running submissions by id.
     pub running: Mutex<HashMap<String, Running>>,
     pub turns: Mutex<Turns>,
-    /// The places of everything that waits, as they were when the queue was last looked at.
+    /// Queue positions of waiting submissions, as of the scheduler's last pass.
     pub positions: Mutex<HashMap<String, usize>>,
-    /// Tells the queue that something changed.
+    /// Wakes the scheduler when something changed.
     pub wake: Notify,
-    /// Held while a submission is accepted.
+    /// Serializes the acceptance of submissions.
     pub gate: tokio::sync::Mutex<()>,
     pub stopping: watch::Sender<bool>,
     pub started: Instant,
     pub counters: Counters,
 }
 
-/// What is counted since the server started.
+/// Counters since the server started.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub requests: AtomicU64,
     pub refused: AtomicU64,
     pub finished: AtomicU64,
-    /// Seconds from a submission to its verdict.
+    /// Seconds from submission to verdict.
     pub latency: Mutex<Histogram>,
 }
 
@@ -67,18 +67,18 @@ impl App {
         }
     }
 
-    /// The device of this name.
+    /// Finds a device by name.
     pub fn device(&self, gpu_type: &str) -> Result<&Arc<Device>, Refusal> {
         let found = self.devices.iter().find(|device| device.config.gpu_type.eq_ignore_ascii_case(gpu_type));
         found.ok_or_else(|| {
             let names: Vec<&str> =
                 self.devices.iter().map(|device| device.config.gpu_type.as_str()).collect();
-            Refusal::new(StatusCode::BAD_REQUEST, format!("there is no GPU \"{gpu_type}\" here"))
-                .details(format!("There are {}.", names.join(", ")))
+            Refusal::new(StatusCode::BAD_REQUEST, format!("this server has no GPU \"{gpu_type}\""))
+                .details(format!("Available: {}.", names.join(", ")))
         })
     }
 
-    /// How long such submissions take; of those that nobody made yet, a guess.
+    /// Returns the usual duration of such submissions in seconds; a default if there were none yet.
     pub async fn usual_seconds(&self, gpu: &str, endpoint: &str) -> Result<f64, StoreError> {
         let guess = match endpoint {
             "full" | "benchmark" => 5.0,
@@ -88,18 +88,19 @@ impl App {
         Ok(self.store.usual_seconds(gpu, endpoint).await?.unwrap_or(guess))
     }
 
-    /// Everything that waits for a device, in the order it will start.
+    /// Returns the submissions that wait for a device, in the order they will start.
     pub async fn line(&self, gpu: &str) -> Result<Vec<Waiting>, StoreError> {
         let waiting = self.store.waiting().await?;
         let turns = self.turns.lock();
         Ok(queue::order(waiting.iter().filter(|one| one.gpu == gpu), &turns).into_iter().cloned().collect())
     }
 
-    /// The place in the queue that the next submission of a user would get, and the seconds until it starts.
+    /// Returns the queue position that a user's next submission would get, and the seconds until it starts.
     pub async fn next_position(&self, user: &str, gpu: &str) -> Result<(usize, f64), StoreError> {
         let line = self.line(gpu).await?;
         let mine = line.iter().filter(|one| one.user_id == user).count();
-        // In every round each user starts one: before this one come at most as many of each other user as it is in its own line.
+        // Each round starts one submission per user. So at most as many submissions of each other user come first as this one's
+        // number among the user's own.
         let mut others: HashMap<&str, usize> = HashMap::new();
         for one in line.iter().filter(|one| one.user_id != user) {
             *others.entry(&one.user_id).or_default() += 1;
@@ -109,7 +110,7 @@ impl App {
         Ok((position, self.wait_at(gpu, position).await?))
     }
 
-    /// The seconds until the submission at a place of the queue starts.
+    /// Returns the seconds until the submission at a queue position starts.
     pub async fn wait_at(&self, gpu: &str, position: usize) -> Result<f64, StoreError> {
         let slots = self
             .devices

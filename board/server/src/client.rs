@@ -1,4 +1,4 @@
-//! A submission from the other side: sent to a server, followed to its end, cancelled when the person at the terminal says so.
+//! Client for `remora submit`: sends a submission to a server, follows its events to the end, and cancels it on Ctrl-C.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 use crate::event::Event;
 pub use crate::submit::SubmitBody;
 
-/// How long a server may be away before a submission counts as lost.
+/// How long to retry while the server is unreachable.
 const AWAY: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(300);
-/// No event is longer.
+/// Largest accepted event in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// Why a submission could not be made or followed.
+/// Error of sending or following a submission.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("{url} is no address: {source}")]
+    #[error("{url} is not a valid URL: {source}")]
     Address { url: String, source: reqwest::Error },
-    #[error("no answer from {url}; is `remora serve` running there? ({source})")]
+    #[error("no response from {url}; is `remora serve` running there? ({source})")]
     Connection { url: String, source: reqwest::Error },
     #[error("{error}{}", details.as_ref().map(|text| format!("\n  {text}")).unwrap_or_default())]
     Refused { status: u16, error: String, details: Option<String> },
-    #[error("the server says something that is not understood: {0}")]
+    #[error("the server sent an invalid response: {0}")]
     Nonsense(String),
-    #[error("no runtime: {0}")]
+    #[error("cannot start the async runtime: {0}")]
     Runtime(#[from] std::io::Error),
 }
 
-/// What is told while a submission is followed.
+/// Progress of a followed submission.
 #[derive(Debug)]
 pub enum Progress<'a> {
     Accepted {
@@ -39,13 +39,13 @@ pub enum Progress<'a> {
         status: &'a str,
         data: &'a Value,
     },
-    /// The connection is gone and tried again.
+    /// The connection is lost and being retried.
     Away,
-    /// The person asked for an end, and the server was told.
+    /// The user pressed Ctrl-C, and the server was asked to cancel.
     Cancelling,
 }
 
-/// A server.
+/// Connection settings of a server.
 #[derive(Debug)]
 pub struct Client {
     url: String,
@@ -60,7 +60,7 @@ impl Client {
         Ok(Client { url: url.trim_end_matches('/').to_owned(), key: key.map(str::to_owned), http })
     }
 
-    /// Submits and follows to the end; returns the event that ended it. Ctrl-C cancels.
+    /// Submits and follows the events; returns the terminal event. Ctrl-C cancels the submission.
     pub fn run(&self, body: &SubmitBody, tell: impl FnMut(Progress)) -> Result<Value, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(self.submit_and_follow(body, tell))
@@ -90,7 +90,7 @@ impl Client {
                         cancelled = true;
                         (follower.tell)(Progress::Cancelling);
                         match self.send(self.http.post(self.at(&format!("/api/submissions/{id}/cancel")))).await {
-                            // It ended in the same moment: its own last event says how.
+                            // The submission has just ended; its terminal event follows.
                             Ok(_) | Err(ClientError::Refused { status: 409, .. }) => continue,
                             Err(error) => return Err(error),
                         }
@@ -99,7 +99,7 @@ impl Client {
             };
             match end {
                 Ok(Some(last)) => return Ok(last),
-                // The stream ended early: the server is being restarted, perhaps.
+                // The stream ended early, perhaps because the server restarts.
                 Ok(None) => since = None,
                 Err(ClientError::Connection { url, source }) => {
                     let started = *since.get_or_insert_with(std::time::Instant::now);
@@ -139,20 +139,20 @@ impl Client {
 }
 
 fn default_words(status: StatusCode) -> String {
-    format!("the server answers {status}")
+    format!("the server answered with status {status}")
 }
 
 struct Follower<'a, F> {
     client: &'a Client,
     id: &'a str,
     endpoint: &'a str,
-    /// The number of the last event that was told.
+    /// Number of the last event that was reported.
     seen: i64,
     tell: &'a mut F,
 }
 
 impl<F: FnMut(Progress)> Follower<'_, F> {
-    /// Follows until the stream ends; returns the event that ended the submission, if it did.
+    /// Follows the event stream until it ends; returns the terminal event if there was one.
     async fn follow(&mut self) -> Result<Option<Value>, ClientError> {
         let url = self.client.at(&format!("/api/submissions/{}/events", self.id));
         let request = self.client.http.get(url).header("Last-Event-ID", self.seen.to_string());
@@ -161,12 +161,12 @@ impl<F: FnMut(Progress)> Follower<'_, F> {
         loop {
             let chunk = match response.chunk().await {
                 Ok(Some(chunk)) => chunk,
-                // Cut off in the middle is as good as ended: what is missing is asked for again.
+                // A broken connection is treated like the end of the stream: the missing events are requested again.
                 Ok(None) | Err(_) => return Ok(None),
             };
             buffer.extend_from_slice(&chunk);
             if buffer.len() > LONGEST {
-                return Err(ClientError::Nonsense("an event without an end".to_owned()));
+                return Err(ClientError::Nonsense("an event that is too long".to_owned()));
             }
             while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
                 let block: Vec<u8> = buffer.drain(..end + 2).collect();
@@ -177,7 +177,7 @@ impl<F: FnMut(Progress)> Follower<'_, F> {
         }
     }
 
-    /// Takes one event in; returns it if it is the last.
+    /// Processes one event; returns it if it is terminal.
     fn take(&mut self, block: &str) -> Result<Option<Value>, ClientError> {
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let (Some(status), Some(data)) = (field("event:"), field("data:")) else { return Ok(None) };

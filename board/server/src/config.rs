@@ -1,4 +1,4 @@
-//! What a server is told when it starts.
+//! Configuration of a server.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -8,41 +8,41 @@ use std::time::Duration;
 
 pub use crate::places::dstack::settings::{DstackConfig, GPUS as DSTACK_GPUS, WorkerBackend};
 
-/// Everything a server is told.
+/// Complete configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub listen: SocketAddr,
-    /// Where the database file, sockets and caches are.
+    /// Data folder for the database file, sockets and caches.
     pub data: PathBuf,
-    /// Another database than the file in `data`.
+    /// Database URL. Default: the SQLite file in `data`.
     pub database: Option<String>,
-    /// Whether every request needs a key.
+    /// Whether every request requires a key.
     pub require_key: bool,
-    /// The command that judges one submission: a job on standard input, events on standard output.
+    /// Command that judges one submission: it reads a job from standard input and writes events to standard output.
     pub judge: Vec<OsString>,
-    /// The command that offers software GPUs (`remora worker`); devices and socket are added to it.
+    /// Command that runs software GPUs (`remora worker`); devices and socket are appended.
     pub worker: Vec<OsString>,
     pub devices: Vec<DeviceConfig>,
     pub limits: Limits,
-    /// Seconds between signs of life on a stream of events.
+    /// Interval between heartbeats on an event stream.
     pub heartbeat: Duration,
 }
 
 /// One device of the board.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceConfig {
-    /// What submissions ask for, such as `MI300X`.
+    /// Name that submissions use, such as `MI300X`.
     pub gpu_type: String,
     pub name: String,
     pub place: PlaceConfig,
     pub emulated: bool,
     pub price_per_hour: f64,
-    /// Submissions that run on it at the same time.
+    /// Number of submissions that run on it concurrently.
     pub slots: usize,
 }
 
 impl DeviceConfig {
-    /// A software GPU inside the server, such as `mi300x`.
+    /// Configures a software GPU that the server runs itself, such as `mi300x`.
     pub fn embedded(model: &str, slots: usize) -> DeviceConfig {
         let gpu_type = model.to_uppercase();
         DeviceConfig {
@@ -55,7 +55,7 @@ impl DeviceConfig {
         }
     }
 
-    /// A GPU rented through dstack. `price` is what it costs while dstack offers none.
+    /// Configures a GPU rented through dstack. `price` is the assumed price while dstack has no offer.
     pub fn dstack(gpu: &str, price: f64, config: &Arc<DstackConfig>) -> DeviceConfig {
         DeviceConfig {
             gpu_type: gpu.to_uppercase(),
@@ -67,7 +67,7 @@ impl DeviceConfig {
         }
     }
 
-    /// The model without what tells devices of one model apart (`MI300X-software`).
+    /// Returns the GPU model, without the suffix that distinguishes devices of one model (`MI300X-software`).
     pub fn model(&self) -> &str {
         self.gpu_type.split('-').next().unwrap_or_default()
     }
@@ -76,30 +76,30 @@ impl DeviceConfig {
 /// Where a device is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlaceConfig {
-    /// A software GPU of this model, in a process that the server starts and watches.
+    /// A software GPU of this model, in a process that the server supervises.
     Embedded { model: String },
-    /// A worker somebody else runs.
+    /// An external worker.
     Worker { endpoint: String, token: Option<String> },
-    /// A GPU rented through dstack when somebody needs it.
+    /// A GPU rented through dstack on demand.
     Dstack(Arc<DstackConfig>),
 }
 
-/// What users and submissions may do.
+/// Limits of users and submissions.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub source_bytes: usize,
     pub body_bytes: usize,
     pub per_minute: i64,
     pub per_day: i64,
-    /// Submissions that wait, of all users together.
+    /// Most waiting submissions of all users together.
     pub queue: i64,
-    /// Submissions of one user that run at the same time.
+    /// Most concurrently running submissions of one user.
     pub concurrency: usize,
-    /// How often a submission is started before it counts as failed.
+    /// Most attempts to run a submission before it fails.
     pub attempts: i64,
-    /// How much longer than its own limit a judge may take to say that it is reached.
+    /// Extra time for the judge to report that its own time limit was reached.
     pub margin: Duration,
-    /// What the judge is told.
+    /// Limits that are passed to the judge.
     pub job: board_judge::Limits,
 }
 

@@ -1,4 +1,4 @@
-//! What a request is answered with when it cannot be served.
+//! Error responses of the HTTP interface.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,17 +7,17 @@ use serde::Serialize;
 
 use crate::store::StoreError;
 
-/// A refusal, in words.
+/// An error response.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub status: StatusCode,
     pub error: String,
     pub details: Option<String>,
-    /// Seconds after which it may be tried again.
+    /// Seconds after which the client may retry.
     pub retry_after: Option<u64>,
 }
 
-/// The body of every answer that is not a success.
+/// Body of every error response.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct ErrorBody {
     pub error: String,

@@ -1,10 +1,10 @@
-//! The events of a submission: what is added to what the judge says, and which of them end it.
+//! Events of a submission: fields that the server adds to the judge's events, and which events are terminal.
 
 use serde_json::{Map, Value, json};
 
 use crate::store::Finish;
 
-/// One event before it has a number.
+/// An event that has no number yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub status: String,
@@ -12,7 +12,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// From fields given as a JSON object.
+    /// Creates an event from the fields of a JSON object.
     pub fn new(status: &str, fields: Value) -> Event {
         let fields = match fields {
             Value::Object(fields) => fields,
@@ -21,7 +21,7 @@ impl Event {
         Event { status: status.to_owned(), fields }
     }
 
-    /// A line of the judge; `None` if it is none.
+    /// Parses a line of the judge's output; `None` if it is not an event.
     pub fn from_line(line: &str) -> Option<Event> {
         let Ok(Value::Object(mut fields)) = serde_json::from_str(line) else { return None };
         let Some(Value::String(status)) = fields.remove("status") else { return None };
@@ -41,7 +41,7 @@ impl Event {
         )
     }
 
-    /// As it is stored and sent. The status comes first, for people who read streams.
+    /// Formats the event as it is stored and sent. The status comes first, which makes streams easier to read.
     pub fn to_json(&self, submission: &str, number: Option<i64>, moment: i64) -> String {
         let mut text = format!("{{\"status\":{}", json!(self.status));
         if let Some(number) = number {
@@ -57,7 +57,7 @@ impl Event {
         text
     }
 
-    /// Whether nothing comes after it.
+    /// Returns whether the event is the last one of a submission.
     pub fn is_terminal(&self, endpoint: &str) -> bool {
         match self.status.as_str() {
             "CHECKED" => endpoint == "checker",
@@ -79,13 +79,13 @@ impl Event {
         }
     }
 
-    /// Adds what a terminal event says of time and money.
+    /// Adds execution time and cost to a terminal event.
     pub fn bill(&mut self, execution_time: f64, cost_usd: f64) {
         self.fields.insert("execution_time".to_owned(), json!(round(execution_time, 1e3)));
         self.fields.insert("cost_usd".to_owned(), json!(round(cost_usd, 1e6)));
     }
 
-    /// What is kept of a terminal event in columns of its own.
+    /// Extracts the fields of a terminal event that are stored in separate columns.
     pub fn finish(&self, execution_time: f64, cost_usd: f64) -> Finish {
         let integer = |name: &str| self.fields.get(name).and_then(Value::as_i64);
         let real = |name: &str| self.fields.get(name).and_then(Value::as_f64);

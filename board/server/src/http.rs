@@ -1,4 +1,4 @@
-//! The HTTP interface: routes, who is calling, and what every answer has in common.
+//! The HTTP interface: routes, authentication, and common response headers.
 
 mod account;
 mod boards;
@@ -58,10 +58,10 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method")
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed for this address")
 }
 
-/// Counts answers, and says on all of them what a browser may do with them.
+/// Counts responses and adds security headers to all of them.
 async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     app.counters.requests.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "same-origin"),
         ("x-frame-options", "DENY"),
-        // Everything only from here, and nothing inline.
+        // Resources only from this origin, and nothing inline.
         (
             "content-security-policy",
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -85,10 +85,10 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
     response
 }
 
-/// Who is calling, if it can be told.
+/// Extractor for the caller; `None` for an anonymous request.
 pub struct Visitor(pub Option<User>);
 
-/// Who is calling; nobody else gets past this.
+/// Extractor for the authenticated caller; rejects anonymous requests and banned users.
 pub struct Caller(pub User);
 
 impl FromRequestParts<Arc<App>> for Visitor {
@@ -105,25 +105,27 @@ impl FromRequestParts<Arc<App>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Caller, Refusal> {
         match identify(&parts.headers, app).await? {
             Some(user) if user.banned => {
-                Err(Refusal::new(StatusCode::FORBIDDEN, format!("{} is banned here", user.name)))
+                Err(Refusal::new(StatusCode::FORBIDDEN, format!("{} is banned on this server", user.name)))
             }
             Some(user) => Ok(Caller(user)),
-            None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "this needs a key").details(
-                "Send the header \"Authorization: Bearer rmr_...\". Whoever runs this server makes keys.",
+            None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "this request needs an API key").details(
+                "Send the header \"Authorization: Bearer rmr_...\". The operator of this server creates keys.",
             )),
         }
     }
 }
 
 async fn identify(headers: &HeaderMap, app: &App) -> Result<Option<User>, Refusal> {
-    // A server nobody has keys for, on an address only this machine reaches, belongs to whoever is at the machine.
+    // A server without keys on a loopback address belongs to the user of the machine.
     if !app.config.require_key && !app.store.has_keys().await? {
         if !from_here(headers) {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
-                "without keys this server answers to localhost only",
+                "without keys this server only serves requests to localhost",
             )
-            .details("The Host header names another machine: a page in a browser may be the one asking."));
+            .details(
+                "The Host header names another machine, so the request may come from a foreign web page.",
+            ));
         }
         return Ok(Some(app.store.user_named(accounts::LOCAL).await?));
     }
@@ -131,11 +133,11 @@ async fn identify(headers: &HeaderMap, app: &App) -> Result<Option<User>, Refusa
     let key = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
     match accounts::owner(&app.store, key.unwrap_or_default()).await? {
         Some(user) => Ok(Some(user)),
-        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "the key is not known, or was revoked")),
+        None => Err(Refusal::new(StatusCode::UNAUTHORIZED, "the API key is unknown or was revoked")),
     }
 }
 
-/// Whether a request names this machine as its host. A page from elsewhere whose name was made to point here does not.
+/// Returns whether a request's Host header names this machine. This protects against DNS rebinding by foreign web pages.
 fn from_here(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return true };
     let name = match host.strip_prefix('[') {
@@ -146,10 +148,10 @@ fn from_here(headers: &HeaderMap) -> bool {
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The body of a request that says it is JSON.
+/// Extractor for a body with the content type JSON.
 pub struct JsonBody(pub Bytes);
 
-/// How many times the limit of a body is read before the connection is closed: who is still sending would not hear why.
+/// Multiple of the body limit that is read before the connection is closed. A client that is still sending would not receive the error.
 const READ_ON: usize = 16;
 
 impl FromRequest<Arc<App>> for JsonBody {
@@ -159,7 +161,7 @@ impl FromRequest<Arc<App>> for JsonBody {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if kind != "application/json" {
-            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body has to be JSON")
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be JSON")
                 .details("Send the header \"Content-Type: application/json\"."));
         }
         let limit = app.config.limits.body_bytes;
@@ -178,13 +180,13 @@ impl FromRequest<Arc<App>> for JsonBody {
         }
         if sent > limit {
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large")
-                .details(format!("{limit} bytes are the limit.")));
+                .details(format!("The limit is {limit} bytes.")));
         }
         Ok(JsonBody(kept.into()))
     }
 }
 
-/// The query of an address, with errors of our own kind.
+/// Extractor for the query string that returns errors as [`Refusal`].
 pub struct Query<T>(pub T);
 
 impl<T: serde::de::DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
@@ -194,13 +196,13 @@ impl<T: serde::de::DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
         match axum::extract::Query::<T>::from_request_parts(parts, app).await {
             Ok(axum::extract::Query(query)) => Ok(Query(query)),
             Err(rejection) => {
-                Err(Refusal::bad_request("the query is not understood").details(rejection.body_text()))
+                Err(Refusal::bad_request("the query is invalid").details(rejection.body_text()))
             }
         }
     }
 }
 
-/// Text that is downloaded as a table.
+/// Builds a response that is downloaded as a CSV file.
 pub fn csv(name: &str, text: String) -> Response {
     let disposition = format!("attachment; filename=\"{name}\"");
     (
@@ -216,7 +218,7 @@ pub fn csv(name: &str, text: String) -> Response {
         .into_response()
 }
 
-/// A cell of such a table. What a spreadsheet would take for a formula is made text.
+/// Escapes a CSV cell. Text that a spreadsheet would interpret as a formula gets a leading quote.
 pub fn cell(text: &str) -> String {
     let formula =
         text.starts_with(['=', '+', '@', '\t']) || (text.starts_with('-') && text.parse::<f64>().is_err());

@@ -1,35 +1,35 @@
-//! Wakes those who wait for the next event of a submission. The events themselves are in the database.
+//! Notifies event streams of new events of a submission. The events themselves are in the database.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// One channel for each submission that somebody watches.
+/// One channel per watched submission.
 #[derive(Debug, Default)]
 pub struct Hub {
     channels: Mutex<HashMap<String, watch::Sender<i64>>>,
 }
 
 impl Hub {
-    /// Tells the watchers of a submission the number of its latest event.
+    /// Notifies the watchers of a submission of the number of its latest event.
     pub fn tell(&self, id: &str, number: i64) {
         let mut channels = self.channels.lock();
         let Some(channel) = channels.get(id) else { return };
-        // With nobody left to read, the entry has done its work.
+        // Remove the channel when no receiver is left.
         if channel.send(number).is_err() {
             channels.remove(id);
         }
     }
 
-    /// Watches a submission.
+    /// Subscribes to a submission.
     pub fn watch(&self, id: &str) -> watch::Receiver<i64> {
         let mut channels = self.channels.lock();
         channels.retain(|_, channel| !channel.is_closed());
         channels.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
-    /// How many submissions are watched.
+    /// Returns the number of watched submissions.
     pub fn watched(&self) -> usize {
         self.channels.lock().values().filter(|channel| !channel.is_closed()).count()
     }

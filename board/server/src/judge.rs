@@ -1,7 +1,7 @@
-//! The process that judges one submission.
+//! The judge process of one submission.
 //!
-//! A job goes in on standard input, events come out on standard output, one a line. The process is not trusted to end, to be
-//! brief or to make sense: it is given a time, a number of bytes, and is ended with all its children.
+//! It reads a job from standard input and writes events to standard output, one per line. The server does not rely on it: time and output
+//! are limited, invalid lines are skipped, and the process is killed with all its children.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,21 +15,21 @@ use tokio::task::JoinHandle;
 
 use crate::event::Event;
 
-/// The longest event: a disassembly.
+/// Largest event in bytes; the longest is a disassembly.
 const LINE: u64 = 32 << 20;
-/// All events of a submission together.
+/// Most bytes of all events of a submission together.
 const OUTPUT: usize = 256 << 20;
-/// What is shown of what a judge that failed had to say.
+/// Most bytes of a failed judge's standard error that are reported.
 const LAST_WORDS: usize = 4096;
 
-/// What goes wrong with a judge.
+/// Error of a judge process.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
-    #[error("{program} does not start")]
+    #[error("{program} could not be started")]
     Start { program: String, source: std::io::Error },
-    #[error("the judge cannot be talked to")]
+    #[error("communication with the judge failed")]
     Talk(#[from] std::io::Error),
-    #[error("the judge says more than {OUTPUT} bytes")]
+    #[error("the judge wrote more than {OUTPUT} bytes")]
     TooMuch,
     #[error("the judge ended ({status}) without a verdict{words}")]
     NoVerdict { status: String, words: String },
@@ -37,12 +37,12 @@ pub enum JudgeError {
     TooLong(Duration),
 }
 
-/// A judge at work. Dropping it ends it.
+/// A running judge. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Judge {
     child: Child,
     lines: BufReader<ChildStdout>,
-    /// The end of what it complains of, read all the time: a full pipe would keep it waiting.
+    /// Task that reads standard error and keeps its end. A full pipe would block the judge.
     words: Option<JoinHandle<Vec<u8>>>,
     deadline: tokio::time::Instant,
     limit: Duration,
@@ -58,10 +58,10 @@ impl Judge {
         builder.args(command.get(1..).unwrap_or_default());
         builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         builder.process_group(0).kill_on_drop(true);
-        // SAFETY: between fork and exec only a system call that touches no memory of ours.
+        // SAFETY: between fork and exec the closure makes only one system call, which accesses no memory.
         unsafe {
             builder.pre_exec(|| {
-                // A server that is killed takes its judges with it: their submissions are run again.
+                // If the server is killed, its judges are killed too, because their submissions run again.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 Ok(())
             });
@@ -72,7 +72,7 @@ impl Judge {
         };
         let mut text = job.to_string();
         text.push('\n');
-        // A judge that does not read is found out when it gives no verdict.
+        // An error is ignored: a judge that does not read its job gives no verdict, which is reported.
         let _ = input.write_all(text.as_bytes()).await;
         drop(input);
         let words = child.stderr.take().map(|stderr| tokio::spawn(end_of(stderr)));
@@ -80,7 +80,7 @@ impl Judge {
         Ok(Judge { child, lines: BufReader::new(output), words, deadline, limit, taken: 0 })
     }
 
-    /// The next event. That there is none although nothing ended the submission is an error.
+    /// Returns the next event. It is an error if the output ends before a terminal event.
     pub async fn next(&mut self) -> Result<Event, JudgeError> {
         loop {
             let mut line = Vec::new();
@@ -100,7 +100,10 @@ impl Judge {
             if let Some(event) = std::str::from_utf8(&line).ok().and_then(Event::from_line) {
                 return Ok(event);
             }
-            tracing::warn!("the judge says what is no event: {}", String::from_utf8_lossy(&line).trim_end());
+            tracing::warn!(
+                "the judge wrote a line that is not an event: {}",
+                String::from_utf8_lossy(&line).trim_end()
+            );
         }
     }
 
@@ -119,7 +122,7 @@ impl Judge {
         JudgeError::NoVerdict { status, words }
     }
 
-    /// Ends the judge and everything it started.
+    /// Kills the judge and its children.
     pub async fn end(mut self) {
         self.kill();
         let _ = self.child.wait().await;
@@ -127,7 +130,7 @@ impl Judge {
 
     fn kill(&self) {
         if let Some(pid) = self.child.id() {
-            // SAFETY: the process is our child, not yet waited for, and the leader of a group of its own.
+            // SAFETY: the process is a child that has not been waited for, and the leader of its own process group.
             unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGKILL) };
         }
     }
@@ -139,7 +142,7 @@ impl Drop for Judge {
     }
 }
 
-/// Reads to the end and keeps the last bytes.
+/// Reads standard error to the end and keeps its last bytes.
 async fn end_of(mut stderr: ChildStderr) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut part = [0; LAST_WORDS];

@@ -1,6 +1,6 @@
-//! The board's service: HTTP, live events, queue, accounts and money, and the places where kernels run.
+//! The board's server: HTTP interface, event streams, queue, accounts and billing, and the devices where kernels run.
 //!
-//! Judges nothing itself: each submission is judged by a process of its own.
+//! Each submission is judged by a separate process.
 
 pub mod accounts;
 pub mod admin;

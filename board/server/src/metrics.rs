@@ -1,4 +1,4 @@
-//! `/metrics`: what Prometheus reads.
+//! `/metrics` in the Prometheus text format.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use crate::app::App;
 use crate::store::StoreError;
 
-/// Upper bounds in seconds.
+/// Upper bounds of the histogram buckets, in seconds.
 const BOUNDS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0];
 
-/// How often something took how long.
+/// Histogram of durations.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     buckets: [u64; BOUNDS.len()],
@@ -27,7 +27,7 @@ impl Histogram {
     }
 }
 
-/// All figures as text.
+/// Formats all metrics as text.
 pub async fn text(app: &App) -> Result<String, StoreError> {
     let mut out = String::new();
     let mut gauge = |name: &str, help: &str, rows: &[(String, f64)], kind: &str| {
@@ -39,7 +39,12 @@ pub async fn text(app: &App) -> Result<String, StoreError> {
     let one = |value: f64| vec![(String::new(), value)];
     let counters = &app.counters;
     let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
-    gauge("uptime_seconds", "Since the server started.", &one(app.started.elapsed().as_secs_f64()), "gauge");
+    gauge(
+        "uptime_seconds",
+        "Time since the server started.",
+        &one(app.started.elapsed().as_secs_f64()),
+        "gauge",
+    );
     gauge("requests_total", "Requests answered.", &one(read(&counters.requests)), "counter");
     gauge("refused_total", "Requests refused.", &one(read(&counters.refused)), "counter");
     gauge(
@@ -48,8 +53,8 @@ pub async fn text(app: &App) -> Result<String, StoreError> {
         &one(read(&counters.finished)),
         "counter",
     );
-    gauge("queued", "Submissions that wait.", &one(app.store.queue_length().await? as f64), "gauge");
-    gauge("running", "Submissions that run.", &one(app.running.lock().len() as f64), "gauge");
+    gauge("queued", "Waiting submissions.", &one(app.store.queue_length().await? as f64), "gauge");
+    gauge("running", "Running submissions.", &one(app.running.lock().len() as f64), "gauge");
     gauge("watched", "Submissions whose events are streamed.", &one(app.hub.watched() as f64), "gauge");
     gauge("spent_usd_total", "Money spent.", &one(app.store.total_spent().await?), "counter");
     let statuses: Vec<(String, f64)> = app
@@ -65,11 +70,11 @@ pub async fn text(app: &App) -> Result<String, StoreError> {
         .iter()
         .map(|device| (format!("{{gpu=\"{}\"}}", device.config.gpu_type), device.restarts() as f64))
         .collect();
-    gauge("worker_restarts_total", "Workers started again.", &restarts, "counter");
+    gauge("worker_restarts_total", "Worker restarts.", &restarts, "counter");
     let latency = app.counters.latency.lock().clone();
     let _ = writeln!(
         out,
-        "# HELP remora_board_verdict_seconds From submission to verdict.\n# TYPE remora_board_verdict_seconds histogram"
+        "# HELP remora_board_verdict_seconds Time from submission to verdict.\n# TYPE remora_board_verdict_seconds histogram"
     );
     for (bucket, bound) in latency.buckets.iter().zip(BOUNDS) {
         let _ = writeln!(out, "remora_board_verdict_seconds_bucket{{le=\"{bound}\"}} {bucket}");

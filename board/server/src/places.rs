@@ -1,4 +1,4 @@
-//! Where kernels run: how a device is made ready, and where its worker is then reached.
+//! Devices where kernels run: starting them, and the addresses of their workers.
 
 pub mod dstack;
 mod embedded;
@@ -13,23 +13,23 @@ use crate::config::{Config, DeviceConfig, PlaceConfig};
 use dstack::{Dstack, Project, Want};
 use embedded::Embedded;
 
-/// Why a device could not be had.
+/// Why a device is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    #[error("the software GPU does not start: {0}")]
+    #[error("the software GPU could not be started: {0}")]
     Embedded(String),
     #[error("{0}")]
     Dstack(String),
 }
 
 impl PlaceError {
-    /// Whether trying again at once would be of no use, or would cost money again.
+    /// Returns whether an immediate retry is pointless or would cost money again.
     pub fn is_final(&self) -> bool {
         matches!(self, PlaceError::Dstack(_))
     }
 }
 
-/// Whether a device takes work.
+/// Whether a device accepts work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceState {
@@ -39,14 +39,14 @@ pub enum DeviceState {
     Provisioning,
 }
 
-/// Where the judge finds the worker.
+/// Address and token of a worker, for the judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub worker: String,
     pub token: Option<String>,
 }
 
-/// A device that submissions can ask for.
+/// A device for submissions.
 #[derive(Debug)]
 pub struct Device {
     pub config: DeviceConfig,
@@ -59,12 +59,12 @@ enum Place {
     Embedded(Arc<Embedded>),
     Worker(Address),
     Dstack(Dstack),
-    /// Nothing can be rented, and why.
+    /// Renting is impossible, with the reason.
     Broken(String),
 }
 
 impl Device {
-    /// Makes all devices of a server, and starts those that run here.
+    /// Creates all devices of a server, and starts the local ones.
     pub fn all(config: &Config) -> Vec<Arc<Device>> {
         let sockets = config.data.join("sockets");
         let project = rented(config);
@@ -94,7 +94,7 @@ impl Device {
         Device { config: device.clone(), place, draining: AtomicBool::new(false) }
     }
 
-    /// Waits until the device can be used.
+    /// Waits until the device is ready.
     pub async fn ready(&self, want: &Want<'_>) -> Result<Lease, PlaceError> {
         let (address, generation, holder) = match &self.place {
             Place::Embedded(embedded) => (embedded.ready().await?, embedded.generation(), None),
@@ -108,7 +108,7 @@ impl Device {
         Ok(Lease { address, generation, _holder: holder })
     }
 
-    /// Whether the worker that a lease was given for has ended since, through no fault of who used it.
+    /// Returns whether the worker of a lease has ended since the lease was created.
     pub async fn was_lost(&self, lease: &Lease) -> bool {
         match &self.place {
             Place::Embedded(embedded) => embedded.generation() != lease.generation,
@@ -129,7 +129,7 @@ impl Device {
         }
     }
 
-    /// Whether a submission would start at once.
+    /// Returns whether a submission would start immediately.
     pub fn is_warm(&self) -> bool {
         match &self.place {
             Place::Embedded(embedded) => embedded.is_up(),
@@ -139,7 +139,7 @@ impl Device {
         }
     }
 
-    /// Dollars an hour.
+    /// Returns the price in dollars per hour.
     pub fn price_per_hour(&self) -> f64 {
         match &self.place {
             Place::Dstack(dstack) => dstack.price().unwrap_or(self.config.price_per_hour),
@@ -147,7 +147,7 @@ impl Device {
         }
     }
 
-    /// Seconds until a cold device is ready.
+    /// Returns the seconds until the device is ready; 0 if it is.
     pub fn start_seconds(&self) -> f64 {
         if self.is_warm() {
             return 0.0;
@@ -167,7 +167,7 @@ impl Device {
         }
     }
 
-    /// How often its worker was started again.
+    /// Returns how often its worker was restarted.
     pub fn restarts(&self) -> u64 {
         match &self.place {
             Place::Embedded(embedded) => embedded.generation().saturating_sub(1),
@@ -179,7 +179,7 @@ impl Device {
         self.draining.store(draining, Ordering::Relaxed);
     }
 
-    /// Ends what the server started.
+    /// Stops the workers that the server started.
     pub async fn stop(&self) {
         match &self.place {
             Place::Embedded(embedded) => embedded.stop().await,
@@ -189,7 +189,7 @@ impl Device {
     }
 }
 
-/// A device in use. A rented one is not given back while this lives.
+/// A device in use. A rented device is not stopped while the lease exists.
 #[derive(Debug)]
 pub struct Lease {
     pub address: Address,
@@ -197,7 +197,7 @@ pub struct Lease {
     _holder: Option<dstack::Holder>,
 }
 
-/// The dstack project that devices are rented in, if any are.
+/// Opens the dstack project for rented devices; `None` if no device is rented.
 fn rented(config: &Config) -> Option<Result<Arc<Project>, String>> {
     let settings = config.devices.iter().find_map(|device| match &device.place {
         PlaceConfig::Dstack(settings) => Some(settings),

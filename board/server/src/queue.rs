@@ -1,12 +1,10 @@
-//! The order of the queue: users take turns, and each user's submissions keep their order.
-//!
-//! Only arithmetic: what waits, who was served when, and from that who is next.
+//! Queue order: round-robin over users, first-in first-out for each user. Pure functions.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::store::Waiting;
 
-/// When users were last served; larger is later. Who never was comes first.
+/// Logical time at which each user was last served. Users who were never served come first.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     last: HashMap<String, u64>,
@@ -14,7 +12,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Notes that a user's submission starts now.
+    /// Records that a user's submission starts now.
     pub fn served(&mut self, user: &str) {
         self.clock += 1;
         self.last.insert(user.to_owned(), self.clock);
@@ -24,14 +22,14 @@ impl Turns {
         self.last.get(user).copied().unwrap_or(0)
     }
 
-    /// Forgets users whose turn no longer matters: nobody who waits was served before them.
+    /// Drops the records of all other users.
     pub fn forget_all_but<'a>(&mut self, users: impl Iterator<Item = &'a str>) {
         let kept: Vec<&str> = users.collect();
         self.last.retain(|user, _| kept.contains(&user.as_str()));
     }
 }
 
-/// The order in which submissions for one device would start if nothing else came. `waiting` is oldest first.
+/// Returns the order in which the submissions for one device start, if no more arrive. `waiting` is oldest first.
 pub fn order<'a>(waiting: impl Iterator<Item = &'a Waiting>, turns: &Turns) -> Vec<&'a Waiting> {
     let mut lines: Vec<(&str, VecDeque<&Waiting>)> = Vec::new();
     let mut index: HashMap<&str, usize> = HashMap::new();
@@ -42,7 +40,7 @@ pub fn order<'a>(waiting: impl Iterator<Item = &'a Waiting>, turns: &Turns) -> V
         });
         lines[at].1.push_back(one);
     }
-    // Users in the order of their turns; those with equal turns, which is none yet, in the order they came.
+    // Users by the time they were last served. The sort is stable: users who were never served keep their order of arrival.
     lines.sort_by_key(|(user, _)| turns.of(user));
     let mut round: VecDeque<VecDeque<&Waiting>> = lines.into_iter().map(|(_, line)| line).collect();
     let mut order = Vec::new();
@@ -55,7 +53,7 @@ pub fn order<'a>(waiting: impl Iterator<Item = &'a Waiting>, turns: &Turns) -> V
     order
 }
 
-/// The next submission to start on a device: the first in order whose user does not run as many as allowed already.
+/// Returns the next submission to start on a device: the first in order whose user is below the concurrency limit.
 pub fn next<'a>(
     order: &[&'a Waiting],
     running: &HashMap<String, usize>,

@@ -1,4 +1,4 @@
-//! Takes submissions from the queue to devices, and their events to the database.
+//! Scheduler: starts queued submissions on devices, and stores their events in the database.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::places::{Device, DeviceState, Lease, PlaceError};
 use crate::queue;
 use crate::store::{StoreError, Submission, Waiting, now};
 
-/// How often the database is looked at for what other processes (`remora board`) wrote into it.
+/// Polling interval of the database, for changes by other processes (`remora board`).
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A submission that runs.
+/// A running submission.
 #[derive(Debug)]
 pub struct Running {
     pub user_id: String,
@@ -28,32 +28,32 @@ pub struct Running {
     pub cancel: watch::Sender<bool>,
 }
 
-/// What came of one attempt.
+/// Outcome of one attempt.
 enum Outcome {
     Ended(Event),
     Cancelled,
-    /// The device went away; the submission is not to blame.
+    /// The device was lost, which is not the submission's fault.
     Lost(String),
 }
 
-/// Takes up what the last server left: what was running runs again, unless it did so too often.
+/// Requeues the submissions that were running when the previous server ended, unless they had too many attempts.
 pub async fn recover(app: &App) -> Result<usize, StoreError> {
     let left = app.store.interrupted().await?;
     let count = left.len();
     for submission in left {
-        again(app, &submission, "The server was started again").await?;
+        again(app, &submission, "The server was restarted").await?;
     }
     Ok(count)
 }
 
-/// Puts a submission back into the queue, or ends it after too many attempts.
+/// Requeues a submission, or ends it after too many attempts.
 async fn again(app: &App, submission: &Submission, why: &str) -> Result<(), StoreError> {
     let (id, attempt) = (&submission.id, submission.attempt);
     if attempt >= app.config.limits.attempts {
         let mut event = Event::error(
             "interrupted",
-            &format!("{why}; this was attempt {attempt} and there is no other"),
-            "Submit it again. If that does not help, tell whoever runs this server.",
+            &format!("{why}; this was attempt {attempt}, the last one allowed"),
+            "Submit it again. If that does not help, contact the operator of this server.",
         );
         event.bill(0.0, 0.0);
         let finish = event.finish(0.0, 0.0);
@@ -62,7 +62,7 @@ async fn again(app: &App, submission: &Submission, why: &str) -> Result<(), Stor
         }
         return Ok(());
     }
-    let event = Event::in_queue(&format!("{why}; it will be run again"), 1, 0.0);
+    let event = Event::in_queue(&format!("{why}; the submission will run again"), 1, 0.0);
     if let Some(number) = app.store.requeue(id, attempt, &event).await? {
         app.hub.tell(id, number);
     }
@@ -70,13 +70,14 @@ async fn again(app: &App, submission: &Submission, why: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// Runs until the server stops. Attempts end with it: one that went on could end a submission that the next server has put back into its queue.
+/// Runs until the server stops, and aborts all attempts then. An attempt that continued could end a submission that the next server has
+/// requeued.
 pub async fn run(app: Arc<App>) {
     let mut stopping = app.stopping.subscribe();
     let mut attempts = JoinSet::new();
     loop {
         if let Err(error) = turn(&app, &mut attempts).await {
-            tracing::error!("the queue: {error}: {:?}", std::error::Error::source(&error));
+            tracing::error!("scheduling failed: {error}: {:?}", std::error::Error::source(&error));
         }
         while attempts.try_join_next().is_some() {}
         tokio::select! {
@@ -88,7 +89,7 @@ pub async fn run(app: Arc<App>) {
     attempts.shutdown().await;
 }
 
-/// Starts everything that can start now.
+/// Handles cancellations and starts all submissions that can start now.
 async fn turn(app: &Arc<App>, attempts: &mut JoinSet<()>) -> Result<(), StoreError> {
     for submission in app.store.to_cancel().await? {
         cancel(app, &submission).await?;
@@ -123,7 +124,7 @@ async fn turn(app: &Arc<App>, attempts: &mut JoinSet<()>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Notes everybody's place, so that those who watch need not each look at the whole queue.
+/// Stores the queue positions, so that event streams do not have to compute the whole queue each.
 fn note_positions(app: &App, waiting: &[Waiting]) {
     let turns = app.turns.lock();
     let mut positions = HashMap::new();
@@ -135,7 +136,7 @@ fn note_positions(app: &App, waiting: &[Waiting]) {
     *app.positions.lock() = positions;
 }
 
-/// How many submissions run on a device, and how many of each user run at all.
+/// Counts the running submissions on a device, and by user on all devices.
 fn running(app: &App, gpu: &str) -> (usize, HashMap<String, usize>) {
     let mut on_device = 0;
     let mut by_user = HashMap::new();
@@ -168,7 +169,7 @@ async fn start(
     Ok(())
 }
 
-/// Runs one attempt of a submission from its first event to its last.
+/// Runs one attempt of a submission.
 async fn work(
     app: &App,
     device: &Device,
@@ -186,7 +187,7 @@ async fn work(
     let lease = match lease {
         Ok(lease) => lease,
         Err(error) if error.is_final() => {
-            let event = Event::error("no_device", &format!("There is no {gpu}"), &error.to_string());
+            let event = Event::error("no_device", &format!("No {gpu} is available"), &error.to_string());
             return end(app, submission, Outcome::Ended(event), 0.0).await;
         }
         Err(error) => return end(app, submission, Outcome::Lost(error.to_string()), 0.0).await,
@@ -205,7 +206,7 @@ async fn work(
     end(app, submission, outcome, started.elapsed().as_secs_f64()).await
 }
 
-/// Waits for the device, and tells how far it is if it takes long.
+/// Waits for the device, and sends progress events if that takes long.
 async fn lease(
     app: &App,
     device: &Device,
@@ -213,7 +214,7 @@ async fn lease(
 ) -> Result<Result<Lease, PlaceError>, StoreError> {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let tell = move |message: String| {
-        // Nobody listens any more only when the submission has been given up.
+        // There is no receiver only after the submission was aborted.
         let _ = tell.send(message);
     };
     let want = Want { price: submission.price_per_hour, tell: &tell };
@@ -237,7 +238,7 @@ async fn append(app: &App, submission: &Submission, event: &Event) -> Result<(),
     Ok(())
 }
 
-/// Lets a judge work and stores what it says, up to what ends the submission.
+/// Runs a judge and stores its events, up to the terminal one.
 async fn judge(
     app: &App,
     device: &Device,
@@ -246,7 +247,7 @@ async fn judge(
 ) -> Result<Outcome, StoreError> {
     let mut limits = app.config.limits.job.clone();
     if submission.reserved_usd > 0.0 && submission.price_per_hour > 0.0 {
-        // No longer than what was held back from the budget pays for.
+        // Limits the time to what the reserved budget pays for.
         limits.whole_s = limits.whole_s.min(submission.reserved_usd / submission.price_per_hour * 3600.0);
     }
     let job = json!({
@@ -303,11 +304,11 @@ async fn judge(
 }
 
 fn failure(error: &JudgeError) -> Event {
-    tracing::error!("the judge: {error}");
+    tracing::error!("judging failed: {error}");
     match error {
         JudgeError::TooLong(_) => Event::new(
             "TIME_LIMIT_EXCEEDED",
-            json!({ "message": "The submission took too long as a whole", "details": error.to_string() }),
+            json!({ "message": "The submission exceeded its total time limit", "details": error.to_string() }),
         ),
         _ => Event::error("judge", "The submission could not be judged", &error.to_string()),
     }
@@ -332,16 +333,16 @@ async fn end(app: &App, submission: &Submission, outcome: Outcome, seconds: f64)
 }
 
 async fn told(to_stop: &mut watch::Receiver<bool>) {
-    // That nobody is left to say so is reason enough.
+    // If the sender is gone, the server has stopped.
     let _ = to_stop.wait_for(|stop| *stop).await;
 }
 
-/// Cancels a submission: at once if it waits, by ending its judge if it runs.
+/// Cancels a submission: immediately if it waits, by killing its judge if it runs.
 pub async fn cancel(app: &App, submission: &Submission) -> Result<(), StoreError> {
     let told = app.running.lock().get(&submission.id).map(|one| one.cancel.send(true));
     if told.is_some() {
         return Ok(());
     }
-    // Claiming refuses what is to be cancelled, so nothing starts it in between.
+    // `claim` refuses a submission marked for cancellation, so it cannot start in between.
     end(app, submission, Outcome::Cancelled, 0.0).await
 }

@@ -1,4 +1,4 @@
-//! A server from its start to its end.
+//! Starts and stops a server.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -18,27 +18,27 @@ use crate::places::Device;
 use crate::scheduler;
 use crate::store::{Store, StoreError};
 
-/// How long the lock of a data folder is tried.
+/// How long to retry locking the data folder.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why a server does not start or go on.
+/// Error that prevents or ends a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("{path} cannot be used: {source}")]
     Folder { path: PathBuf, source: std::io::Error },
     #[error("another server is using {0}")]
     InUse(PathBuf),
-    #[error("{address} cannot be listened on: {source}")]
+    #[error("cannot listen on {address}: {source}")]
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the server failed: {0}")]
     Serve(std::io::Error),
-    #[error("no runtime: {0}")]
+    #[error("cannot start the async runtime: {0}")]
     Runtime(std::io::Error),
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     pub address: SocketAddr,
@@ -50,7 +50,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the database, takes up what was left, starts the devices and listens.
+    /// Opens the database, requeues interrupted submissions, starts the devices and listens.
     pub async fn start(config: Config) -> Result<Server, ServeError> {
         let folder = take_folder(&config.data)?;
         let file = Store::file_url(&config.data.join("board.sqlite"));
@@ -68,7 +68,9 @@ impl Server {
         let app = Arc::new(App::new(config, store, devices));
         let again = scheduler::recover(&app).await?;
         if again > 0 {
-            tracing::info!("{again} submissions were running when the last server ended; they run again");
+            tracing::info!(
+                "{again} submissions were running when the previous server ended; they were requeued"
+            );
         }
         let scheduler = tokio::spawn(scheduler::run(Arc::clone(&app)));
         let mut stopping = app.stopping.subscribe();
@@ -82,19 +84,19 @@ impl Server {
         Ok(Server { address, app, http, scheduler, _folder: folder, _database: database })
     }
 
-    /// Stops taking requests and starting work, ends judges and devices. What was running runs again with the next server.
+    /// Stops the scheduler, judges, devices and the HTTP interface. The next server runs interrupted submissions again.
     pub async fn stop(self) {
         let _ = self.app.stopping.send(true);
         let _ = self.scheduler.await;
         for device in &self.app.devices {
             device.stop().await;
         }
-        // Connections that stay open longer than this are cut.
+        // Connections that stay open longer are closed.
         let _ = tokio::time::timeout(Duration::from_secs(2), self.http).await;
     }
 }
 
-/// Serves until told to stop by a signal. `ready` is called once requests are answered.
+/// Serves until a signal stops the server. Calls `ready` once requests are accepted.
 pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
@@ -110,12 +112,12 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         server.stop().await;
         Ok(())
     });
-    // Judges are ended when their tasks are dropped.
+    // Dropping the tasks kills their judges.
     runtime.shutdown_timeout(Duration::from_secs(2));
     done
 }
 
-/// Makes the folder and locks it: two servers in one folder would run everything twice.
+/// Creates the data folder and locks it, because two servers in one folder would run everything twice.
 fn take_folder(path: &Path) -> Result<File, ServeError> {
     let wrong = |source| ServeError::Folder { path: path.to_owned(), source };
     std::fs::create_dir_all(path).map_err(wrong)?;
@@ -125,10 +127,10 @@ fn take_folder(path: &Path) -> Result<File, ServeError> {
         .write(true)
         .open(path.join("server.lock"))
         .map_err(wrong)?;
-    // A process that a server before this one started holds a copy of the lock until it executes its program.
+    // A child process of the previous server holds a copy of the lock between fork and exec.
     let deadline = Instant::now() + LOCK_PATIENCE;
     loop {
-        // SAFETY: a plain system call on a descriptor we own.
+        // SAFETY: a system call on a descriptor that `file` owns.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
             return Ok(file);
         }

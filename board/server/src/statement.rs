@@ -1,4 +1,4 @@
-//! Statements of problems as HTML: Markdown, with formulas as MathML, and nothing that could run.
+//! Renders problem statements from Markdown to sanitised HTML, with formulas as MathML.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, html};
 use pulldown_latex::config::{DisplayMode, RenderConfig};
 use pulldown_latex::{Parser as Formulas, Storage, push_mathml};
 
-/// What MathML is made of here. The sanitiser knows HTML only.
+/// Allowed MathML elements; the sanitiser's defaults cover HTML only.
 const MATHML: &[&str] = &[
     "math",
     "mrow",
@@ -93,7 +93,7 @@ fn formula(text: &str, display_mode: DisplayMode) -> CowStr<'static> {
         push_mathml(&mut rendered, events, config).is_ok()
     });
     if !done {
-        // What cannot be drawn is shown as it was written.
+        // A formula that cannot be rendered is shown as source text.
         rendered = format!("<code>{}</code>", ammonia::clean_text(text));
     }
     rendered.into()

@@ -1,7 +1,7 @@
-//! The database: SQLite in a file, or PostgreSQL by a URL, with one text of SQL for both.
+//! The database: an SQLite file or PostgreSQL, with the same SQL for both.
 //!
-//! Everything that must survive is here, and what must be true of it together is written in one transaction. Knows nothing of
-//! HTTP, processes or devices.
+//! All persistent state is here, and changes that belong together are made in one transaction. The module does not handle HTTP, processes
+//! or devices.
 
 mod accounts;
 mod boards;
@@ -20,15 +20,15 @@ pub use accounts::{Key, User};
 pub use boards::{Entry, ProblemCount};
 pub use submissions::{Filter, Finish, NewSubmission, State, StoredEvent, Submission, Waiting};
 
-/// A PostgreSQL session lock of this number is held by the one server that works on a database.
+/// Number of the PostgreSQL advisory lock that the active server of a database holds.
 const SERVER_LOCK: i64 = 0x0072_656d_6f72_6100;
 
-/// What goes wrong with the database.
+/// Database error.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the database failed")]
     Database(#[from] sqlx::Error),
-    #[error("the database cannot be brought up to date")]
+    #[error("migrating the database schema failed")]
     Migration(#[from] sqlx::migrate::MigrateError),
     #[error("there is already a {0} named \"{1}\"")]
     Exists(&'static str, String),
@@ -36,28 +36,28 @@ pub enum StoreError {
     Missing(&'static str, String),
     #[error("another server is working on this database")]
     InUse,
-    #[error("\"{0}\" is no database: write sqlite:///path/to/file or postgres://user@host/name")]
+    #[error("\"{0}\" is not a database URL: use sqlite:///path/to/file or postgres://user@host/name")]
     Url(String),
 }
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// A pool of connections to the one database.
+/// Connection pool of the database.
 #[derive(Clone, Debug)]
 pub struct Store {
     pool: AnyPool,
     sqlite: bool,
-    /// When something was last put into the queue.
+    /// Time at which a submission was last queued.
     queued: Arc<AtomicI64>,
 }
 
 impl Store {
-    /// The URL of an SQLite file.
+    /// Returns the URL of an SQLite file.
     pub fn file_url(path: &Path) -> String {
         format!("sqlite://{}", path.display())
     }
 
-    /// Opens a database, creating and updating its tables.
+    /// Opens a database and migrates its schema.
     pub async fn open(url: &str) -> Result<Store> {
         sqlx::any::install_default_drivers();
         let sqlite = url.starts_with("sqlite:");
@@ -76,8 +76,8 @@ impl Store {
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {
-                        // A write-ahead log lets readers go on beside the writer. It is written to the disk at checkpoints: a
-                        // killed server loses nothing, a machine that loses power may lose its last moments, never more.
+                        // A write-ahead log lets readers proceed alongside the writer. It is synced at checkpoints: a killed
+                        // server loses nothing; a power failure may lose the most recent transactions, but nothing else.
                         for pragma in [
                             "PRAGMA busy_timeout = 20000",
                             "PRAGMA journal_mode = WAL",
@@ -96,7 +96,7 @@ impl Store {
         Ok(Store { pool, sqlite, queued: Arc::default() })
     }
 
-    /// Makes this the only server of the database for as long as the guard lives. A file is guarded by its folder's lock.
+    /// Locks the database against other servers as long as the guard exists. An SQLite file is protected by its folder's lock instead.
     pub async fn serve_alone(&self) -> Result<Option<ServerLock>> {
         if self.sqlite {
             return Ok(None);
@@ -112,31 +112,31 @@ impl Store {
         }
     }
 
-    /// Whether the database answers.
+    /// Checks that the database answers.
     pub async fn ping(&self) -> Result<()> {
         sqlx::query("SELECT 1").execute(&self.pool).await?;
         Ok(())
     }
 
-    /// Begins a transaction that will write. SQLite gives up a read transaction that wants to write later; one that starts
-    /// with a write waits its turn, so every such transaction here starts with its write.
+    /// Begins a write transaction. Its first statement must be a write: SQLite fails a read transaction that writes later, whereas one that
+    /// starts with a write waits for its turn.
     async fn begin(&self) -> Result<sqlx::Transaction<'static, sqlx::Any>> {
         Ok(self.pool.begin().await?)
     }
 }
 
-/// Held by the server that works on a PostgreSQL database.
+/// Advisory lock of the active server of a PostgreSQL database.
 #[derive(Debug)]
 pub struct ServerLock {
     _connection: sqlx::AnyConnection,
 }
 
-/// Now, in milliseconds since 1970.
+/// Returns the current time in milliseconds since the Unix epoch.
 pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// The present, but later than ever before: what was put into the queue one after another keeps its order, however fast that was.
+/// Returns the current time, made strictly increasing, so that submissions queued within one millisecond keep their order.
 fn later(last: &AtomicI64) -> i64 {
     let present = now();
     let after = |last: i64| present.max(last + 1);
@@ -144,7 +144,7 @@ fn later(last: &AtomicI64) -> i64 {
     last.map_or(present, after)
 }
 
-/// The start of the present day (UTC).
+/// Returns the start of the current day (UTC).
 pub fn today(now: i64) -> i64 {
     now - now.rem_euclid(86_400_000)
 }
@@ -153,7 +153,7 @@ fn text(row: &AnyRow, column: &str) -> sqlx::Result<String> {
     sqlx::Row::try_get(row, column)
 }
 
-/// Some expressions have 32 bits in PostgreSQL.
+/// Reads an integer column. Some expressions have 32 bits in PostgreSQL.
 fn integer(row: &AnyRow, column: &str) -> sqlx::Result<i64> {
     sqlx::Row::try_get::<i64, _>(row, column)
         .or_else(|_| sqlx::Row::try_get::<i32, _>(row, column).map(i64::from))

@@ -1,7 +1,7 @@
-//! A submission's events as they happen, from any of them on.
+//! Live event stream of a submission (server-sent events), resumable after any event.
 //!
-//! Everything with a number comes from the database, so what was missed is sent again and nothing is sent twice. In between go
-//! signs of life, and to those who wait their place in the queue; these have no number and are not repeated.
+//! Numbered events come from the database, so missed events are sent on reconnect and none is sent twice. In between the stream sends
+//! heartbeats and, for waiting submissions, the queue position; these have no number and are not repeated.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,10 +20,10 @@ use crate::app::App;
 use crate::event::Event;
 use crate::store::{State, StoreError, now};
 
-/// How often the database is asked although nobody said that something changed.
+/// Polling interval of the database, in case a notification is missed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Streams the events of a submission after a number until it is done.
+/// Streams the events of a submission after a number, until it is done.
 pub fn respond(app: Arc<App>, id: String, after: i64) -> Response {
     let mut response = Sse::new(events(app, id, after)).into_response();
     let headers = response.headers_mut();
@@ -54,10 +54,10 @@ struct Watcher {
     after: i64,
     changed: watch::Receiver<i64>,
     stopping: watch::Receiver<bool>,
-    /// When the next sign of life is due.
+    /// Time of the next heartbeat.
     beat: Instant,
     pending: VecDeque<sse::Event>,
-    /// The place in the queue last told.
+    /// Queue position that was last sent.
     place: Option<usize>,
     done: bool,
 }
@@ -88,15 +88,15 @@ impl Watcher {
             tokio::select! {
                 _ = self.changed.changed() => {}
                 () = tokio::time::sleep_until(wake) => {}
-                // The client comes back, to the next server, with the number of the last event it has seen.
+                // The client reconnects to the next server with the number of the last event it has seen.
                 _ = self.stopping.wait_for(|stop| *stop) => return None,
             }
         }
     }
 
-    /// Takes new events from the database.
+    /// Fetches new events from the database.
     async fn look(&mut self) -> Result<(), StoreError> {
-        // First the state, then the events: one that is done has all of them.
+        // Read the state before the events: if the submission is done, all its events are stored.
         let submission = self.app.store.submission_brief(&self.id).await?;
         let events = if submission.last_event > self.after {
             self.app.store.events_after(&self.id, self.after).await?
@@ -116,7 +116,7 @@ impl Watcher {
         let Some(place) = self.app.positions.lock().get(&self.id).copied() else { return Ok(()) };
         if self.place.replace(place).is_some_and(|told| told != place) {
             let wait = self.app.wait_at(&submission.gpu, place).await?;
-            let message = format!("Place {place} in the queue for {}", submission.gpu);
+            let message = format!("Position {place} in the queue for {}", submission.gpu);
             let event = Event::in_queue(&message, place, wait);
             let data = event.to_json(&self.id, None, now());
             self.pending.push_back(sse::Event::default().event(event.status).data(data));

@@ -1,4 +1,4 @@
-//! A submission on its way in: what is read of a request, and everything that is checked before it may cost anything.
+//! Acceptance of submissions: parsing, validation, and the checks of rate limits and budget.
 
 use axum::http::StatusCode;
 use board_problems::{Dtype, Problem};
@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::places::{Device, DeviceState};
 use crate::store::{NewSubmission, User, now, today};
 
-/// What can be asked for.
+/// Valid endpoints.
 pub const ENDPOINTS: &[&str] = &["checker", "benchmark", "full", "sample", "sandbox", "compile"];
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 86_400_000;
@@ -25,21 +25,21 @@ pub struct SubmitBody {
     /// The slug of a problem; not needed by the endpoint `sandbox`.
     #[serde(alias = "problemSlug", alias = "problem_slug")]
     pub problem: Option<String>,
-    /// Ignored: what a problem is, the server knows. Different text gets a WARNING event.
+    /// Ignored, because the server has its own definition of the problem. A different text causes a WARNING event.
     #[serde(alias = "problemDef", skip_serializing_if = "Option::is_none")]
     pub problem_def: Option<String>,
     /// A device of `/api/devices`.
     #[serde(alias = "gpuType")]
     pub gpu_type: Option<String>,
-    /// The problem's first type if nothing is said.
+    /// Element type; the problem's first by default.
     pub dtype: Option<String>,
-    /// `hip`, the only one.
+    /// Language; only `hip` is supported.
     pub language: Option<String>,
     /// checker, benchmark, full (the default), sample, sandbox or compile.
     pub endpoint: Option<String>,
 }
 
-/// A submission that makes sense.
+/// A validated submission.
 #[derive(Debug)]
 pub struct Checked<'a> {
     pub problem: Option<&'static Problem>,
@@ -50,16 +50,16 @@ pub struct Checked<'a> {
     pub warning: Option<String>,
 }
 
-/// What a submission would take.
+/// Estimated cost and time of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Estimate {
-    /// What it will cost, by what such submissions took of late.
+    /// Estimated cost, from the duration of recent similar submissions.
     pub cost_usd: f64,
     /// Seconds on the device.
     pub seconds: f64,
     /// Whether the device is ready now.
     pub warm: bool,
-    /// Seconds until it starts: others before it, and the device getting ready.
+    /// Seconds until it starts: submissions ahead of it, and the start of the device.
     pub queue_s: f64,
 }
 
@@ -72,7 +72,7 @@ pub struct Accepted {
 }
 
 impl SubmitBody {
-    /// Reads the body of a request.
+    /// Parses the body of a request.
     pub fn parse(bytes: &[u8]) -> Result<SubmitBody, Refusal> {
         serde_json::from_slice(bytes).map_err(|error| {
             let status = match error.classify() {
@@ -83,7 +83,7 @@ impl SubmitBody {
         })
     }
 
-    /// Whether it makes sense on this server.
+    /// Validates the submission against this server's devices and problems.
     pub fn check<'a>(&self, app: &'a App) -> Result<Checked<'a>, Refusal> {
         let given =
             |value: &Option<String>| value.as_deref().map(str::trim).is_some_and(|text| !text.is_empty());
@@ -103,18 +103,18 @@ impl SubmitBody {
         }
         if !ENDPOINTS.contains(&endpoint.as_str()) {
             return Err(Refusal::bad_request(format!("there is no endpoint \"{endpoint}\""))
-                .details(format!("There are {}.", ENDPOINTS.join(", "))));
+                .details(format!("Available: {}.", ENDPOINTS.join(", "))));
         }
         let language = self.language.as_deref().unwrap_or("hip");
         if !language.eq_ignore_ascii_case("hip") {
-            return Err(Refusal::bad_request(format!("the language \"{language}\" is not spoken here"))
-                .details("There is hip."));
+            return Err(Refusal::bad_request(format!("the language \"{language}\" is not supported"))
+                .details("Use hip."));
         }
         let source = self.solution_code.clone().unwrap_or_default();
         let limit = app.config.limits.source_bytes;
         if source.len() > limit {
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the source is too large")
-                .details(format!("It has {} bytes; {limit} are the limit.", source.len())));
+                .details(format!("It has {} bytes; the limit is {limit}.", source.len())));
         }
         if source.contains('\0') {
             return Err(Refusal::bad_request("the source contains a zero byte"));
@@ -136,7 +136,7 @@ impl SubmitBody {
         };
         let warning =
             self.problem_def.as_ref().filter(differs).map(|_| {
-                "problem_def is ignored: what the problem is, the server knows by its name".to_owned()
+                "problem_def is ignored: the server uses its own definition of the problem".to_owned()
             });
         Ok(Checked { problem, dtype, device, endpoint, source, warning })
     }
@@ -149,15 +149,15 @@ impl SubmitBody {
         let dtype = match self.dtype.as_deref() {
             None => names.first().copied().unwrap_or_default(),
             Some(name) => *names.iter().find(|known| **known == name).ok_or_else(|| {
-                Refusal::bad_request(format!("{slug} cannot be solved in \"{name}\""))
-                    .details(format!("It can in {}.", names.join(", ")))
+                Refusal::bad_request(format!("{slug} does not support the type \"{name}\""))
+                    .details(format!("It supports {}.", names.join(", ")))
             })?,
         };
         Ok((problem, dtype.to_owned()))
     }
 }
 
-/// What a submission of this kind takes on this device.
+/// Estimates a submission of this kind on this device.
 pub async fn estimate(app: &App, device: &Device, endpoint: &str, queue_s: f64) -> Result<Estimate, Refusal> {
     let seconds = app.usual_seconds(&device.config.gpu_type, endpoint).await?;
     Ok(Estimate {
@@ -168,17 +168,17 @@ pub async fn estimate(app: &App, device: &Device, endpoint: &str, queue_s: f64) 
     })
 }
 
-/// Checks a submission against everything its user may do, and puts it into the queue.
+/// Checks a submission against its user's limits and queues it.
 pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepted, Refusal> {
     let checked = body.check(app)?;
-    // One after another, so that two requests at the same moment cannot share the last of a budget or a limit.
+    // Serialized, so that two concurrent requests cannot both use the rest of a budget or limit.
     let _gate = app.gate.lock().await;
     rate(app, user).await?;
     let device = checked.device;
     if matches!(device.state(), DeviceState::Draining) {
         return Err(Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{} takes no new work at the moment", device.config.gpu_type),
+            format!("{} does not accept new submissions at the moment", device.config.gpu_type),
         )
         .retry_after(300));
     }
@@ -206,7 +206,7 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
         price_per_hour: price,
         reserved_usd,
     };
-    let place = format!("Place {position} in the queue for {}", new.gpu);
+    let place = format!("Position {position} in the queue for {}", new.gpu);
     let mut events = vec![Event::in_queue(&place, position, estimate.queue_s)];
     events.extend(
         checked.warning.map(|message| Event::new("WARNING", serde_json::json!({ "message": message }))),
@@ -216,7 +216,7 @@ pub async fn submit(app: &App, user: &User, body: &SubmitBody) -> Result<Accepte
     Ok(Accepted { id: new.id, position, estimate })
 }
 
-/// Submissions a minute and a day.
+/// Checks the rate limits: submissions per minute and per day.
 async fn rate(app: &App, user: &User) -> Result<(), Refusal> {
     if user.name == accounts::LOCAL {
         return Ok(());
@@ -230,7 +230,7 @@ async fn rate(app: &App, user: &User) -> Result<(), Refusal> {
         let (made, first) = app.store.submitted(&user.id, moment - span).await?;
         if made >= limit {
             let wait = first.map_or(span, |first| first + span - moment);
-            let error = format!("no more than {limit} submissions {name}");
+            let error = format!("rate limit reached: {limit} submissions {name}");
             return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, error)
                 .retry_after((wait.max(0) as u64).div_ceil(1000)));
         }
@@ -238,15 +238,15 @@ async fn rate(app: &App, user: &User) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is held back from the budget for a submission; an error if the user may not spend it.
+/// Returns the budget to reserve for a submission; an error if it exceeds the user's limits.
 async fn afford(app: &App, user: &User, price: f64, usual_seconds: f64) -> Result<f64, Refusal> {
     if let Some(most) = user.max_price_usd.filter(|most| price > *most) {
         return Err(Refusal::new(
             StatusCode::PAYMENT_REQUIRED,
-            format!("the device costs ${price:.2} an hour, and your limit is ${most:.2}"),
+            format!("the device costs ${price:.2} per hour; your limit is ${most:.2}"),
         ));
     }
-    // The most it can cost: its judge is ended when that is used up.
+    // The highest possible cost: the judge is killed when it is used up.
     let most = price * app.config.limits.job.whole_s / 3600.0;
     let (Some(budget), true) = (user.daily_budget_usd, price > 0.0) else { return Ok(most) };
     let moment = now();
@@ -257,9 +257,9 @@ async fn afford(app: &App, user: &User, price: f64, usual_seconds: f64) -> Resul
         let tomorrow = today(moment) + DAY - moment;
         return Err(Refusal::new(
             StatusCode::PAYMENT_REQUIRED,
-            format!("today's budget of ${budget:.2} is spent or held back for what is still running"),
+            format!("today's budget of ${budget:.2} is spent or reserved for unfinished submissions"),
         )
-        .details(format!("${:.4} is left, and such a submission costs about ${usual:.4}.", left.max(0.0)))
+        .details(format!("${:.4} is left; such a submission costs about ${usual:.4}.", left.max(0.0)))
         .retry_after(tomorrow as u64 / 1000));
     }
     Ok(most.min(left))

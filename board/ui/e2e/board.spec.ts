@@ -17,7 +17,7 @@ test("the list is searched, narrowed and followed to a problem", async ({ page }
   await page.keyboard.type("leaky relu");
   await expect.poll(() => rows.count()).toBeLessThan(all);
   await page.getByRole("button", { name: "Hard" }).click();
-  await expect(page.getByText("No problem fits.")).toBeVisible();
+  await expect(page.getByText("No problem matches.")).toBeVisible();
   await page.getByRole("button", { name: /Show all/ }).click();
   await expect(rows).toHaveCount(all);
   await page.locator(`a[href="${PROBLEM}"]`).click();
@@ -185,7 +185,7 @@ for (const [width, name, colorScheme] of [
       await expect(page.locator("h1").first()).toBeAttached();
       await expect(page.locator(".skeleton:visible")).toHaveCount(0);
       await fits(page);
-      // Without frames there is no need for a second page to collect what frames say, which takes as long as the rest.
+      // The pages have no frames, so axe does not need a second page to collect results from frames, which would double the time.
       const axe = new AxeBuilder({ page }).setLegacyMode(true).withTags(["wcag2a", "wcag2aa", "wcag21aa"]);
       const { violations } = await axe.analyze();
       const found = violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.target.join(" ")}`));

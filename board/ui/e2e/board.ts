@@ -40,7 +40,7 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
     { scope: "worker", timeout: START_MS + 30_000 },
   ],
   baseURL: async ({ board }, use) => use(board.url),
-  // Whatever the browser complains of, its policy above all, fails the test that it happened in.
+  // Any browser error, in particular a violation of the content security policy, fails the current test.
   errors: [
     async ({ page }, use) => {
       const errors: string[] = [];
@@ -53,7 +53,7 @@ export const test = base.extend<{ errors: string[] }, { board: Board }>({
       await page.exposeFunction("policyRefused", (what: string) => errors.push(what));
       await page.addInitScript(() => {
         document.addEventListener("securitypolicyviolation", (event) => {
-          // Where text is typed over a selection the browser itself tries to carry styles over; the editor wants none.
+          // When text is typed over a selection, the browser tries to add inline styles, which the policy blocks and the editor ignores.
           const path = event.composedPath();
           if (path.some((node) => node instanceof HTMLElement && node.isContentEditable)) return;
           const refused = `${event.violatedDirective} refused ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`;

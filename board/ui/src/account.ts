@@ -1,11 +1,11 @@
-/** The API key of this browser. A board on one's own machine needs none. */
+/** The API key stored in this browser. A local board needs none. */
 
 import { signal } from "@preact/signals";
 import { stored } from "./stored";
 
 export const key = signal(stored.get("key") ?? "");
 
-/** Whether the dialog that asks for the key is open. */
+/** Whether the API key dialog is open. */
 export const asking = signal(false);
 
 export function remember(value: string): void {

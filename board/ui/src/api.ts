@@ -1,4 +1,4 @@
-/** Asking the server. Every answer that is no success becomes a [`Refusal`] that says what the server said. */
+/** HTTP client of the server. Every error response becomes a [`Refusal`] with the server's message. */
 
 import { key } from "./account";
 import type {
@@ -45,7 +45,7 @@ async function ask<T>(path: string, body?: unknown): Promise<T> {
   try {
     answer = text === "" ? null : JSON.parse(text);
   } catch {
-    throw new Refusal(response.status, `The server answered ${response.status} with something that is no JSON.`);
+    throw new Refusal(response.status, `The server answered ${response.status} with a body that is not JSON.`);
   }
   if (!response.ok) {
     const said = answer as { error?: unknown; details?: unknown } | null;
@@ -57,10 +57,10 @@ async function ask<T>(path: string, body?: unknown): Promise<T> {
   return answer as T;
 }
 
-/** A file, whatever is in it. */
+/** Downloads a file. */
 export async function file(path: string): Promise<Blob> {
   const response = await fetch(path, { headers: authorization() }).catch(() => null);
-  if (response === null || !response.ok) throw new Refusal(response?.status ?? 0, "The file cannot be had.");
+  if (response === null || !response.ok) throw new Refusal(response?.status ?? 0, "The file cannot be downloaded.");
   return response.blob();
 }
 

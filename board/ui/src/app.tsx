@@ -1,4 +1,4 @@
-/** The frame: the bar on top, the page that the address names, dialogs and notices. */
+/** The application frame: the top bar, the page for the current address, dialogs and notices. */
 
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -30,7 +30,7 @@ export function App() {
         { keys: "g p", label: "Go to the problems", run: () => navigate("/") },
         { keys: "g s", label: "Go to the submissions", run: () => navigate("/submissions") },
         { keys: "g q", label: "Go to the queue", run: () => navigate("/queue") },
-        { keys: "t", label: "Dark or light", run: toggle },
+        { keys: "t", label: "Switch between dark and light", run: toggle },
       ]),
     [],
   );
@@ -141,8 +141,8 @@ function Page({ at }: { at: Route }) {
     case "missing":
       return (
         <main class="page">
-          <h1 tabIndex={-1}>Nothing here</h1>
-          <Empty title="This address leads nowhere.">
+          <h1 tabIndex={-1}>Page not found</h1>
+          <Empty title="There is no page at this address.">
             <a href="/">All problems</a>
           </Empty>
         </main>

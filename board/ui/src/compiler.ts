@@ -1,4 +1,4 @@
-/** Reading what the compiler says: which lines of the source it speaks of. */
+/** Parser for compiler output: finds the source lines that messages refer to. */
 
 export type Severity = "error" | "warning" | "note";
 
@@ -9,7 +9,7 @@ export interface Diagnostic {
   message: string;
 }
 
-/** A piece of compiler output: plain text, or text that names a place in the source. */
+/** A piece of compiler output: plain text, or text that names a location in the source. */
 export interface Piece {
   text: string;
   line?: number;
@@ -20,7 +20,7 @@ export interface Piece {
 /** `name.hip:12:7: error: ...`, `<stdin>:12:7: warning: ...` and the like. */
 const PLACE = /^([^\s:][^:\n]*):(\d+):(\d+):\s+(?:(fatal error|error|warning|note):\s*)?(.*)$/;
 
-/** Places in the user's own file: headers of the toolchain have paths, the source has none. */
+/** Whether a file is the user's source: toolchain headers have paths, the source has none. */
 function own(file: string): boolean {
   return !file.includes("/");
 }
@@ -41,7 +41,7 @@ export function diagnostics(output: string): Diagnostic[] {
   return found;
 }
 
-/** The output line by line, with the places made out. */
+/** Splits the output into lines and marks the source locations. */
 export function pieces(output: string): Piece[][] {
   return output.split("\n").map((text) => {
     const match = PLACE.exec(text);

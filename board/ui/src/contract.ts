@@ -1,4 +1,4 @@
-/** What the server says: the shapes of its answers and of the events of one submission. Nothing here does anything. */
+/** Types of the server's responses and of a submission's events. */
 
 export type Endpoint = "checker" | "benchmark" | "full" | "sample" | "sandbox" | "compile";
 export type KernelShape = "kernel" | "host";
@@ -17,7 +17,7 @@ export interface ProblemRow {
 export interface ProblemCase {
   name: string;
   set: "check" | "sample" | "bench";
-  /** Where the case is used: on GPUs, on the software GPU, or (none) on both. */
+  /** Devices that the case is for: GPUs, the software GPU, or (null) both. */
   place: "real" | "emulated" | null;
 }
 
@@ -63,9 +63,9 @@ export interface Summary {
 export type CaseResult = (TestResult & { kind: "check" }) | (BenchmarkResult & { kind: "bench" });
 
 export interface Detail extends Summary {
-  /** Whether the asker made it. */
+  /** Whether the caller is its author. */
   mine: boolean;
-  /** For its author and, once it is public, for all; as are the events. */
+  /** Visible to its author, and to everyone once it is public; likewise the events. */
   code: string | null;
   results: CaseResult[];
   events: BoardEvent[];
@@ -144,7 +144,7 @@ export interface TestResult {
   status: "PASSED" | "FAILED";
   runtime_ms?: number | null;
   max_difference?: number | null;
-  /** Why it failed, where that is not a matter of numbers. */
+  /** Why the case failed, if not because of wrong numbers. */
   message?: string;
 }
 
@@ -203,7 +203,7 @@ export interface DebugInfo {
   message?: string;
 }
 
-/** Numbers that JSON does not hold are text. */
+/** Numbers that JSON cannot represent are strings. */
 export interface SampleArray {
   shape: number[];
   values: (number | string)[];
@@ -211,7 +211,7 @@ export interface SampleArray {
 
 export type SampleValues = Record<string, SampleArray | number | string>;
 
-/** One event of a submission. The status says which of the other fields are there. */
+/** One event of a submission. The status determines which other fields are present. */
 export interface BoardEvent {
   id?: number;
   submission_id?: string;

@@ -1,4 +1,4 @@
-/** The devices there are, and the one that was chosen last. */
+/** The available devices, and the one chosen last. */
 
 import { signal } from "@preact/signals";
 import type { Device } from "./contract";
@@ -11,7 +11,7 @@ export function choose(gpu: string): void {
   stored.set("gpu", gpu);
 }
 
-/** The chosen device if it is there, else one that is ready, else any. */
+/** Returns the chosen device if it exists, else one that is ready, else any. */
 export function pick(devices: Device[]): Device | null {
   return (
     devices.find((device) => device.gpu_type === chosen.value) ??

@@ -1,4 +1,4 @@
-/** Two texts held against each other: lines of two programs, digits of two numbers. */
+/** Text comparison: lines of two programs, digits of two numbers. */
 
 export interface LinePair {
   kind: "same" | "left" | "right" | "changed";
@@ -6,10 +6,10 @@ export interface LinePair {
   right: number | null;
 }
 
-/** Above this many cells the table of the exact method would be large; the middle is then shown as replaced. */
+/** Size limit of the table of the exact diff, in cells. Above it the differing middle is shown as replaced. */
 const CELLS = 4_000_000;
 
-/** Lines of two texts side by side. A run of removed lines beside a run of added ones is shown as changed lines. */
+/** Pairs the lines of two texts. Removed lines next to added ones are shown as changed lines. */
 export function lines(left: string[], right: string[]): LinePair[] {
   let start = 0;
   while (start < left.length && start < right.length && left[start] === right[start]) start += 1;
@@ -45,7 +45,7 @@ export function lines(left: string[], right: string[]): LinePair[] {
   return pairs;
 }
 
-/** The longest common subsequence, as pairs of places. */
+/** Returns the longest common subsequence, as pairs of indices. */
 function common(left: string[], right: string[]): [number, number][] {
   const width = right.length + 1;
   if (left.length * right.length > CELLS) return [];
@@ -72,11 +72,11 @@ function common(left: string[], right: string[]): [number, number][] {
   return pairs;
 }
 
-/** Where two spellings of numbers part: the common start, and the rest of the second. */
+/** Compares the digits of two numbers: returns the common prefix, and the rest of the second. */
 export function digits(expected: string, actual: string): { same: string; rest: string } {
   let at = 0;
   while (at < expected.length && at < actual.length && expected[at] === actual[at]) at += 1;
-  // Digits only mean the same in the same place: 12.5 and 125 have nothing in common after the 12.
+  // Digits are comparable only at the same position: 12.5 and 125 have nothing in common after the 12.
   const whole = (text: string) => text.replace(/^-/, "").split(/[.e]/)[0]?.length ?? 0;
   const comparable =
     whole(expected) === whole(actual) &&
@@ -85,7 +85,7 @@ export function digits(expected: string, actual: string): { same: string; rest: 
   return comparable ? { same: actual.slice(0, at), rest: actual.slice(at) } : { same: "", rest: actual };
 }
 
-/** `"(3, 17)"` as numbers. */
+/** Parses an index such as `"(3, 17)"`. */
 export function index(text: string): number[] {
   return (text.match(/\d+/g) ?? []).map(Number);
 }

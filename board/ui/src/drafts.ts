@@ -1,4 +1,4 @@
-/** What was written and not thrown away: one draft for each problem, dtype and shape. */
+/** Stored drafts: one for each problem, dtype and shape. */
 
 import type { KernelShape } from "./contract";
 import { stored } from "./stored";
@@ -11,13 +11,13 @@ export function load(slug: string, dtype: string, shape: KernelShape): string | 
   return stored.get(name(slug, dtype, shape));
 }
 
-/** Text that is the starter's own is no draft. */
+/** Saves a draft. Text that equals the starter code is not stored. */
 export function save(slug: string, dtype: string, shape: KernelShape, text: string, starter: string): void {
   if (text === starter) stored.remove(name(slug, dtype, shape));
   else stored.set(name(slug, dtype, shape), text);
 }
 
-/** The choices made last, for a problem. */
+/** The last choices made for a problem. */
 export interface Choice {
   dtype: string;
   shape: KernelShape;

@@ -1,4 +1,4 @@
-/** A submission that is followed live: its state as a signal, over reloads and cut connections. */
+/** Follows a submission live: its state as a signal, across reloads and lost connections. */
 
 import { type Signal, signal } from "@preact/signals";
 import * as api from "./api";

@@ -1,17 +1,17 @@
-/** Numbers as people read them. */
+/** Formatting of numbers, times and statuses. */
 
 const MISSING = "–";
 
 function significant(value: number, digits: number): string {
   if (value === 0) return "0";
-  // Rounded first: 0.9997 has three digits after the point, and 1.00 has two.
+  // Round first: 0.9997 becomes 1.00, with two digits after the point instead of three.
   value = Number(value.toPrecision(digits));
   const magnitude = Math.floor(Math.log10(Math.abs(value)));
   const decimals = Math.max(0, Math.min(20, digits - 1 - magnitude));
   return value.toFixed(decimals);
 }
 
-/** A time in the unit that keeps it between one and a thousand. */
+/** Formats a time in the unit that keeps it between 1 and 1000. */
 export function time(ms: number | null | undefined): string {
   if (ms == null || !Number.isFinite(ms)) return MISSING;
   const size = Math.abs(Number(ms.toPrecision(3)));
@@ -25,7 +25,7 @@ export function time(ms: number | null | undefined): string {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
-/** A time in whole seconds, for waiting. */
+/** Formats a waiting time in whole seconds. */
 export function wait(seconds: number | null | undefined): string {
   if (seconds == null || !Number.isFinite(seconds)) return MISSING;
   if (seconds <= 0) return "none";
@@ -37,7 +37,7 @@ export function wait(seconds: number | null | undefined): string {
 
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
 
-/** A count with a prefix: 1.25 G. The unit, if any, follows the prefix. */
+/** Formats a number with a metric prefix: 1.25 G. The unit, if any, follows the prefix. */
 export function metric(value: number | null | undefined, unit = ""): string {
   if (value == null || !Number.isFinite(value)) return MISSING;
   let step = 0;
@@ -51,13 +51,13 @@ export function metric(value: number | null | undefined, unit = ""): string {
   return suffix === "" ? number : `${number} ${suffix}`;
 }
 
-/** A whole number with thin spaces between thousands. */
+/** Formats an integer with thin spaces between thousands. */
 export function whole(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value)) return MISSING;
   return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u2009");
 }
 
-/** Bytes by powers of 1024, as memory is sold. */
+/** Formats bytes with powers of 1024. */
 export function bytes(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value)) return MISSING;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -70,7 +70,7 @@ export function bytes(value: number | null | undefined): string {
   return `${Number.isInteger(rest) ? rest : significant(rest, 3)} ${units[step]}`;
 }
 
-/** Dollars, with as many places as small sums need. */
+/** Formats dollars, with enough decimals for small sums. */
 export function money(usd: number | null | undefined): string {
   if (usd == null || !Number.isFinite(usd)) return MISSING;
   if (usd === 0) return "$0";
@@ -79,7 +79,7 @@ export function money(usd: number | null | undefined): string {
   return `$${usd.toFixed(2)}`;
 }
 
-/** A difference or an error bound: few digits, powers of ten when small or large. */
+/** Formats a difference or error bound: few digits, with an exponent if small or large. */
 export function error(value: unknown): string {
   if (value == null) return MISSING;
   const number = typeof value === "number" ? value : Number(value);
@@ -90,7 +90,7 @@ export function error(value: unknown): string {
   return size >= 0.001 && size < 10_000 ? significant(number, 3) : number.toExponential(1);
 }
 
-/** How long ago a moment was. */
+/** Formats how long ago a time was. */
 export function ago(ms: number | null | undefined, now: number = Date.now()): string {
   if (ms == null || !Number.isFinite(ms)) return MISSING;
   const seconds = Math.max(0, (now - ms) / 1000);
@@ -102,14 +102,14 @@ export function ago(ms: number | null | undefined, now: number = Date.now()): st
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** A share as a percentage. */
+/** Formats a share as a percentage. */
 export function percent(share: number | null | undefined): string {
   if (share == null || !Number.isFinite(share)) return MISSING;
   const value = share * 100;
   return `${value < 10 ? significant(value, 2) : Math.round(value)} %`;
 }
 
-/** A status as a person would say it. */
+/** Returns a readable name of a status. */
 export function status(name: string): string {
   const known: Record<string, string> = {
     IN_QUEUE: "In the queue",
@@ -141,7 +141,7 @@ export function status(name: string): string {
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "plain";
 
-/** The colour of a status. */
+/** Returns the colour of a status. */
 export function tone(name: string): Tone {
   switch (name) {
     case "CHECKED":

@@ -1,4 +1,4 @@
-/** C++ as coloured pieces, line by line, for code that is only shown. Uses the editor's own grammar. */
+/** Syntax highlighting of C++ for read-only code, line by line, with the editor's grammar. */
 
 import { cppLanguage } from "@codemirror/lang-cpp";
 import { classHighlighter, highlightCode } from "@lezer/highlight";

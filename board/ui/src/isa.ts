@@ -1,10 +1,10 @@
-/** Instructions as words with a meaning, and which of them came from which line of the source. */
+/** Tokens of disassembled instructions, and the mapping between instructions and source lines. */
 
 import type { IsaKernel, IsaLine } from "./contract";
 
 export type Family = "vector" | "scalar" | "matrix" | "memory" | "local" | "wait" | "branch" | "label";
 
-/** What kind of work an instruction is. */
+/** Returns the family of an instruction. */
 export function family(text: string): Family {
   const name = text.trim().split(/\s+/)[0] ?? "";
   if (name.endsWith(":")) return "label";
@@ -39,7 +39,7 @@ export function words(text: string): Word[] {
   return list;
 }
 
-/** How many instructions each line of the source became, over all kernels. */
+/** Counts the instructions of each source line, over all kernels. */
 export function weights(kernels: IsaKernel[]): Map<number, number> {
   const found = new Map<number, number>();
   for (const kernel of kernels) {
@@ -50,7 +50,7 @@ export function weights(kernels: IsaKernel[]): Map<number, number> {
   return found;
 }
 
-/** How many instructions of each family a kernel has. */
+/** Counts the instructions of each family in a kernel. */
 export function census(lines: IsaLine[]): [Family, number][] {
   const found = new Map<Family, number>();
   for (const line of lines) {

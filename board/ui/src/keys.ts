@@ -1,9 +1,9 @@
-/** Keyboard shortcuts. Pages register what they can do; the list in the help dialog is the same table. */
+/** Keyboard shortcuts. Pages register theirs; the help dialog shows the same table. */
 
 import { signal } from "@preact/signals";
 
 export interface Shortcut {
-  /** As shown: `Ctrl+Enter`, `/`, `g p`. */
+  /** Keys in display form: `Ctrl+Enter`, `/`, `g p`. */
   keys: string;
   label: string;
   run: () => void;
@@ -11,7 +11,7 @@ export interface Shortcut {
 
 export const shortcuts = signal<Shortcut[]>([]);
 
-/** Offer shortcuts until the answer is called. */
+/** Registers shortcuts. The returned function unregisters them. */
 export function offer(list: Shortcut[]): () => void {
   shortcuts.value = [...shortcuts.value, ...list];
   return () => {
@@ -22,7 +22,7 @@ export function offer(list: Shortcut[]): () => void {
 const CHORD_MS = 900;
 let pending: { key: string; at: number } | null = null;
 
-/** Listens before the editor does, which has meanings of its own for some keys. */
+/** Listens in the capture phase, before the editor, which handles some of the keys itself. */
 export function listen(): void {
   addEventListener(
     "keydown",
@@ -51,12 +51,12 @@ function match(event: KeyboardEvent): Shortcut | null {
   return (before === null ? null : last(`${before} ${event.key}`)) ?? last(event.key);
 }
 
-/** The page that came last wins. */
+/** Returns the shortcut that was registered last for these keys. */
 function last(keys: string): Shortcut | null {
   return shortcuts.value.filter((shortcut) => shortcut.keys === keys).at(-1) ?? null;
 }
 
-/** Whether the key would be written somewhere. */
+/** Whether the key event would type text. */
 function writes(event: KeyboardEvent): boolean {
   const target = event.composedPath()[0];
   if (!(target instanceof HTMLElement)) return false;

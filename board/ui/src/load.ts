@@ -1,4 +1,4 @@
-/** Something that is fetched: on its way, here, or refused. */
+/** State of a fetched value: loading, here, or refused. */
 
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -15,7 +15,7 @@ export interface Load<T> {
   again: () => void;
 }
 
-/** Fetch when `on` changes, and when the key does. The last value stays while the next is on its way. */
+/** Fetches again when `on` or the API key changes. The previous value stays while the next one loads. */
 export function useLoad<T>(fetch: () => Promise<T>, on: unknown[], everyMs?: number): Load<T> {
   const now = useSignal<Loaded<T>>({ state: "loading", value: null });
   const turn = useSignal(0);

@@ -1,4 +1,4 @@
-/** Where the reader is: the address bar as signals, and links that do not reload. */
+/** Client-side routing: the address as signals, and links that do not reload. */
 
 import { computed, signal } from "@preact/signals";
 import { parse, type Route } from "./routes";
@@ -23,11 +23,11 @@ export function navigate(to: string): void {
   history.pushState(null, "", to);
   read();
   scrollTo(0, 0);
-  // Those who hear the page are told where they are by the heading of the new one.
+  // Moves the focus to the new heading, so that screen readers announce the page.
   requestAnimationFrame(() => document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true }));
 }
 
-/** Change parameters of the address without a step in the history. */
+/** Changes parameters of the address without a history entry. */
 export function amend(values: Record<string, string>): void {
   const next = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {
@@ -39,7 +39,7 @@ export function amend(values: Record<string, string>): void {
   read();
 }
 
-/** Take over clicks on links of our own pages. */
+/** Intercepts clicks on internal links. */
 export function listen(): void {
   addEventListener("popstate", read);
   document.addEventListener("click", (event) => {

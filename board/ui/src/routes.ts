@@ -1,4 +1,4 @@
-/** Which page a path means. */
+/** Maps paths to pages. */
 
 export type Route =
   | { page: "problems" }

@@ -1,4 +1,4 @@
-/** One submission as its events tell it: a pure fold from events to what the pages show. */
+/** State of a submission, as a pure fold over its events. */
 
 import type { BenchmarkResult, BoardEvent, DebugInfo, Detail, Endpoint, Kernel, TestResult } from "./contract";
 import * as format from "./format";
@@ -16,18 +16,18 @@ export interface Step {
 export interface Run {
   id: string;
   endpoint: Endpoint;
-  /** The number of the last event, from which a cut stream goes on. */
+  /** Number of the last event, after which a reconnected stream continues. */
   lastEvent: number;
   status: string;
   message: string;
   position: number | null;
   expectedWait: number | null;
   compileMs: number | null;
-  /** Whether the result of the compilation was there already. */
+  /** Whether the compilation result came from the cache. */
   cached: boolean;
   kernels: Kernel[];
   warnings: string;
-  /** The step that was reached; the steps before it are done. */
+  /** The current step; earlier steps are done. */
   reached: StepName;
   tests: TestResult[];
   totalTests: number | null;
@@ -58,7 +58,7 @@ const ENDINGS = new Set([
 
 const GOOD = new Set(["BENCHMARKED", "CHECKED", "PASSED", "SANDBOX_SUCCESS", "COMPILED"]);
 
-/** Sandbox programs may print a lot; what a page keeps of it is bounded. */
+/** Most output lines of a sandbox program that a page keeps. */
 const LINES_KEPT = 2000;
 
 export function begin(id: string, endpoint: Endpoint): Run {
@@ -94,7 +94,7 @@ export function ends(event: BoardEvent, endpoint: Endpoint): boolean {
   return false;
 }
 
-/** A submission after one more event. Events that were already seen change nothing, so that replays are harmless. */
+/** Applies one event to a submission. Events that were already seen are ignored, so that replays are harmless. */
 export function advance(run: Run, event: BoardEvent): Run {
   if (event.id !== undefined && event.id <= run.lastEvent) return run;
   const next: Run = { ...run, lastEvent: event.id ?? run.lastEvent };
@@ -109,7 +109,7 @@ export function advance(run: Run, event: BoardEvent): Run {
     case "PROVISIONING":
       next.position = event.position ?? null;
       next.expectedWait = event.expected_wait_s ?? null;
-      // A job that lost its worker comes back here and starts again.
+      // A submission that lost its worker is requeued and starts over.
       next.reached = "queue";
       next.tests = [];
       next.benches = [];
@@ -188,7 +188,7 @@ export function fold(id: string, endpoint: Endpoint, events: BoardEvent[]): Run 
   return events.reduce(advance, begin(id, endpoint));
 }
 
-/** A submission as it was when the server was asked. Of somebody else's, only results are told and no events. */
+/** Builds the state from the server's details. For submissions of other users the server returns results but no events. */
 export function recall(detail: Detail): Run {
   if (detail.events.length > 0) return fold(detail.id, detail.endpoint, detail.events);
   const tests = detail.results.filter((result): result is TestResult & { kind: "check" } => result.kind === "check");
@@ -229,7 +229,7 @@ const LABELS: Record<StepName, string> = {
   run: "Run",
 };
 
-/** The steps that this kind of submission goes through, in order. */
+/** Returns the steps of this kind of submission, in order. */
 function plan(run: Run): StepName[] {
   switch (run.endpoint) {
     case "compile":
@@ -245,7 +245,7 @@ function plan(run: Run): StepName[] {
   }
 }
 
-/** What the stepper shows. */
+/** Returns the steps for the stepper. */
 export function steps(run: Run): Step[] {
   const names = plan(run);
   const at = Math.max(0, names.indexOf(run.reached));
@@ -298,7 +298,7 @@ export function ordinal(n: number): string {
   return `${n}${["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
 }
 
-/** One sentence for those who hear the page rather than see it. */
+/** Returns a sentence for screen readers. */
 export function spoken(run: Run): string {
   if (run.end !== null) {
     const parts = [format.status(run.end.status)];

@@ -1,8 +1,8 @@
-/** The values of a sample as rows of numbers. */
+/** Converts the values of a sample to rows of numbers. */
 
 import type { SampleArray } from "./contract";
 
-/** Rows of the last dimension. Long arrays come cut; what is there is shown. */
+/** Splits an array into rows of the last dimension. Long arrays arrive truncated. */
 export function rows(array: SampleArray): (number | string)[][] {
   const columns = Math.max(1, array.shape.at(-1) ?? array.values.length);
   const found = [];
@@ -14,7 +14,7 @@ export function shown(value: number | string): string {
   return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
 }
 
-/** A sample is small and shown to a few digits; what is within a hundred-thousandth looks the same and is. */
+/** Whether two values differ by more than about 1e-5 relative, the precision that a sample shows. */
 export function differs(one: number | string, two: number | string | undefined): boolean {
   if (one === two) return false;
   const a = Number(one);

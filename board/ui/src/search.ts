@@ -1,4 +1,4 @@
-/** Finding problems. */
+/** Search for problems. */
 
 import type { ProblemRow } from "./contract";
 
@@ -9,7 +9,7 @@ export interface Choice {
   unsolved: boolean;
 }
 
-/** The problems that fit: every word of the search is somewhere in the title, the name or the tags. */
+/** Returns the matching problems: every search word must occur in the title, the name or the tags. */
 export function fitting(problems: ProblemRow[], choice: Choice): ProblemRow[] {
   const words = choice.search.toLowerCase().split(/\s+/).filter((word) => word !== "");
   return problems.filter((problem) => {

@@ -1,4 +1,4 @@
-/** Server-sent events, read from a fetch: EventSource sends no Authorization header, and some boards ask for one. */
+/** Server-sent events over `fetch`, because EventSource cannot send the Authorization header that some boards require. */
 
 import type { BoardEvent } from "./contract";
 
@@ -8,7 +8,7 @@ export interface Frame {
   data: string;
 }
 
-/** Takes text as it arrives and gives whole frames. */
+/** Incremental parser: takes text as it arrives and returns complete frames. */
 export class Frames {
   private rest = "";
 
@@ -42,23 +42,23 @@ function parse(block: string): Frame | null {
 }
 
 export interface Follower {
-  /** One event; answers whether the stream is done with it. */
+  /** Handles an event; returns whether it ends the stream. */
   event(event: BoardEvent): boolean;
-  /** Whether the stream is there; it is looked for again by itself. */
+  /** Reports whether the stream is connected. Reconnecting is automatic. */
   connected(there: boolean): void;
-  /** The stream cannot be had at all. */
+  /** Reports a permanent failure of the stream. */
   failed(message: string): void;
-  /** The event to go on after. */
+  /** Returns the number of the last event, to continue after it. */
   lastEvent(): number;
 }
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 8000;
 
-/** Longer than two heartbeats of the server: a stream that is silent for so long is dead. */
+/** Timeout of a silent stream; longer than two heartbeats of the server. */
 const SILENCE_MS = 40_000;
 
-/** Follow a stream until its last event, over cut connections. Answers a function that stops following. */
+/** Follows a stream until its last event and reconnects if necessary. Returns a function that stops it. */
 export function follow(url: string, headers: () => Record<string, string>, follower: Follower): () => void {
   const stop = new AbortController();
   void loop();

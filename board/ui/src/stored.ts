@@ -1,4 +1,4 @@
-/** What this browser keeps for the board. A browser that keeps nothing (private windows) is no error. */
+/** Local storage of the browser. Its absence (private windows) is not an error. */
 
 const PREFIX = "remora.";
 
@@ -14,7 +14,7 @@ export const stored = {
     try {
       localStorage.setItem(PREFIX + name, value);
     } catch {
-      // Full or forbidden: the page works without.
+      // Storage is full or forbidden; the page works without it.
     }
   },
   remove(name: string): void {

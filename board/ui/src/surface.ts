@@ -1,4 +1,4 @@
-/** CodeMirror, set up for HIP: the part of the editor that is loaded on its own. */
+/** CodeMirror configured for HIP: the part of the editor that is loaded on demand. */
 
 import { indentWithTab } from "@codemirror/commands";
 import { cpp } from "@codemirror/lang-cpp";
@@ -57,7 +57,7 @@ const look = EditorView.theme({
   ".cm-textfield": { backgroundColor: "var(--raised)", borderColor: "var(--line-strong)", color: "var(--ink)" },
   ".cm-button": { backgroundImage: "none", backgroundColor: "var(--raised)", borderColor: "var(--line-strong)" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--sunken)", border: "none", color: "var(--ink-2)" },
-  // The marks that come with the editor are data: images, which the pages' policy refuses.
+  // The editor's default markers are data: images, which the content security policy blocks.
   ".cm-lint-marker": { content: "normal", width: "9px", height: "9px", margin: "6px 2px", borderRadius: "50%" },
   ".cm-lint-marker-error": { content: "normal", backgroundColor: "var(--bad)" },
   ".cm-lint-marker-warning": { content: "normal", backgroundColor: "var(--amber)" },

@@ -1,4 +1,4 @@
-/** Dark and light: what the system says, until the switch says otherwise. */
+/** Dark and light theme: the system's setting, unless overridden by the switch. */
 
 import { effect, signal } from "@preact/signals";
 import { stored } from "./stored";
@@ -22,7 +22,7 @@ effect(() => {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
 });
 
-/** The switch goes between the two; the one that the system has is stored as "system". */
+/** Switches between dark and light. A choice that equals the system's setting is stored as "system". */
 export function toggle(): void {
   const dark = !isDark();
   theme.value = dark === systemDark.value ? "system" : dark ? "dark" : "light";

@@ -1,4 +1,4 @@
-/** What the browser's tab says. */
+/** Title of the browser tab. */
 
 import { useEffect } from "preact/hooks";
 

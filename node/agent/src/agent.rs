@@ -1,4 +1,4 @@
-//! The agent itself: GPUs, allocations and their workers, and everything that is done to them.
+//! The agent's state (GPUs, allocations, workers) and the operations on it: create, release, renew, discover.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::state::{Folder, new_token};
 use crate::tokens::Tokens;
 use crate::{vram, worker};
 
-/// Figures of the agent itself.
+/// Counters of the agent's own metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) created: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) released: AtomicU64,
-    /// Released because their client was gone.
+    /// Allocations released because their lease ended.
     pub(crate) expired: AtomicU64,
     pub(crate) restarts: AtomicU64,
     pub(crate) push_batches: AtomicU64,
@@ -44,18 +44,18 @@ pub struct Agent {
     pub(crate) config: Config,
     pub(crate) folder: Folder,
     pub(crate) tokens: Tokens,
-    /// What workers and the HTTP interface present, where one of them speaks TLS.
+    /// TLS certificate of the workers and the HTTP interface; `None` if neither uses TLS.
     pub(crate) certificate: Option<Certificate>,
     pub(crate) provider: Option<Provider>,
     pub(crate) gpus: RwLock<Vec<Gpu>>,
     pub(crate) allocations: Mutex<BTreeMap<String, Allocation>>,
-    /// When workers that have ended are started again, and how often that failed of late.
+    /// Restart backoff by allocation: time of the next restart, and consecutive failures.
     pub(crate) restarts: Mutex<BTreeMap<String, (Instant, u32)>>,
-    /// Allocations whose worker somebody is starting.
+    /// Allocations whose worker is being started.
     pub(crate) starting: Mutex<BTreeSet<String>>,
-    /// Held while sessions are saved or taken up.
+    /// Serializes saving and resuming of sessions.
     pub(crate) saving: Mutex<()>,
-    /// Allocations that are being ended because their clients are gone.
+    /// Allocations that are being released because their lease ended.
     pub(crate) expiring: Mutex<BTreeSet<String>>,
     pub(crate) samples: Samples,
     pub(crate) counters: Counters,
@@ -63,13 +63,13 @@ pub struct Agent {
     pub(crate) stopping: AtomicBool,
 }
 
-/// Milliseconds since 1970.
+/// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 impl Agent {
-    /// Finds the GPUs, reads what was promised before, and finds the workers that still run.
+    /// Discovers the GPUs, loads the stored allocations, and adopts their workers that still run.
     pub fn open(config: Config) -> Result<Arc<Agent>, AgentError> {
         config.check()?;
         let folder = Folder::take(&config.data)?;
@@ -106,19 +106,19 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Takes workers over that an earlier agent started, by the mark in their environment.
+    /// Adopts the workers that an earlier agent started. They are recognised by a marker in their environment.
     fn adopt(&self) {
         let mut allocations = self.allocations.lock();
         let prefix = format!("{}{}", worker::MARK, worker::mark(&self.folder, ""));
         for (process, id) in process::marked(&prefix, "worker") {
             match allocations.get_mut(&id) {
                 Some(allocation) if allocation.worker.port.is_some() => {
-                    tracing::info!("allocation {id}: worker {} goes on", process.pid);
+                    tracing::info!("allocation {id}: worker {} still runs and is adopted", process.pid);
                     allocation.worker.process = Some(process);
                 }
                 _ => {
-                    // Started and not yet written down when the agent ended: nobody was told of it.
-                    tracing::warn!("worker {} of unknown allocation {id} is ended", process.pid);
+                    // The previous agent ended after it had started the worker and before it had stored it, so no client uses it.
+                    tracing::warn!("worker {} belongs to unknown allocation {id}; stopping it", process.pid);
                     worker::end(process);
                 }
             }
@@ -130,13 +130,13 @@ impl Agent {
         }
     }
 
-    /// What is promised of a GPU.
+    /// Sum of the shares of a GPU that allocations have reserved.
     pub(crate) fn promised(allocations: &BTreeMap<String, Allocation>, uuid: &str) -> Share {
         let shares = allocations.values().filter(|it| it.devices.iter().any(|device| device == uuid));
         shares.fold(Share::default(), |sum, it| sum.plus(&it.share))
     }
 
-    /// Promises parts of GPUs and starts their worker.
+    /// Creates an allocation: reserves shares of GPUs and starts the worker.
     pub(crate) fn create(&self, request: AllocationRequest) -> Result<Allocation, AgentError> {
         let made = self.promise(request).and_then(|allocation| self.begin(allocation));
         let counter = if made.is_ok() { &self.counters.created } else { &self.counters.refused };
@@ -168,9 +168,9 @@ impl Agent {
         };
         vram::reserve(&self.folder, &self.gpus.read(), &allocation)?;
         allocations.insert(id.clone(), allocation.clone());
-        // The keeper is not to start what is being started.
+        // Keeps the keeper thread from starting this worker a second time.
         self.starting.lock().insert(id.clone());
-        // Written before anything is started: whatever ends the agent now, nothing is promised twice.
+        // Stored before the worker is started: if the agent crashes now, nothing is reserved twice.
         if let Err(error) = self.folder.write(&allocations) {
             allocations.remove(&id);
             vram::release(&self.folder, &allocation);
@@ -182,13 +182,13 @@ impl Agent {
 
     fn lease(&self, request: &AllocationRequest) -> Result<Lease, AgentError> {
         let asked = request.lease.unwrap_or_default();
-        let gone = |pid: u32| AgentError::BadRequest(format!("there is no process {pid} to lease to"));
+        let gone = |pid: u32| AgentError::BadRequest(format!("the lease's process {pid} does not exist"));
         let process = asked.process.map(|pid| Identity::of(pid).ok_or_else(|| gone(pid))).transpose()?;
         let until_ms = asked.seconds.map(|seconds| now_ms() + (seconds * 1000.0) as u64);
         Ok(Lease { process, seconds: asked.seconds, until_ms })
     }
 
-    /// The GPUs for a request, and what of each.
+    /// Chooses the GPUs for a request. Returns their UUIDs and the share of each.
     fn choose(
         &self,
         request: &AllocationRequest,
@@ -198,19 +198,19 @@ impl Agent {
         let count = request.gpus.unwrap_or(1) as usize;
         let mut refusal = None;
         let mut most = 0;
-        // One worker has one kind of back end.
+        // All GPUs of a worker have the same back end: HIP or the emulator.
         for software in [false, true] {
             let mut candidates = Vec::new();
             for (at, gpu) in gpus.iter().enumerate() {
                 if request.admits(gpu) && matches!(gpu.backing, Backing::Software { .. }) == software {
                     let capacity = book::capacity(gpu, &self.config.oversubscription);
                     let mut used = Agent::promised(allocations, &gpu.uuid);
-                    // What somebody uses beyond a request is not taken away.
+                    // Memory that workers use beyond their requests cannot be reclaimed, so it counts as used.
                     used.memory_request_bytes = used.memory_request_bytes.max(vram::taken(&self.folder, gpu));
                     candidates.push((at, capacity, used, request.share_of(gpu)?));
                 }
             }
-            // The same of each: of several GPUs, those that are like the first.
+            // All GPUs of an allocation have the same share. For several GPUs only those with the first one's share qualify.
             let Some(first) = candidates.first().map(|it| it.3) else { continue };
             candidates.retain(|it| count == 1 || it.3 == first);
             most = most.max(candidates.len());
@@ -223,17 +223,20 @@ impl Agent {
             }
         }
         if most == 0 && !gpus.is_empty() {
-            let text = format!("none of this machine's {} GPUs is of that kind", gpus.len());
+            let text = format!(
+                "none of this machine's {} GPUs matches the requested device, model or vendor",
+                gpus.len()
+            );
             return Err(AgentError::NoDevice(text));
         }
-        // Which GPUs are full matters only where there are enough.
+        // Report a shortage only if enough GPUs match; otherwise report that too few match.
         Err(match refusal.filter(|_| most >= count) {
             Some(shortage) => AgentError::Short(shortage),
             None => AgentError::TooFew { asked: count, matching: most, all: gpus.len() },
         })
     }
 
-    /// Starts the worker of a new allocation; if that fails nothing is promised any more.
+    /// Starts the worker of a new allocation. On failure the allocation is released.
     fn begin(&self, allocation: Allocation) -> Result<Allocation, AgentError> {
         let id = allocation.id.clone();
         let started = self.start_worker(&id);
@@ -247,7 +250,7 @@ impl Agent {
         }
     }
 
-    /// Starts the worker of an allocation and writes down which process it is.
+    /// Starts the worker of an allocation and stores its process, port and certificate pin.
     pub(crate) fn start_worker(&self, id: &str) -> Result<Allocation, AgentError> {
         let unknown = || AgentError::NotFound(format!("there is no allocation {id}"));
         let allocation = self.allocations.lock().get(id).cloned().ok_or_else(unknown)?;
@@ -265,7 +268,7 @@ impl Agent {
             worker::start(&self.config, &self.folder, self.certificate.as_ref(), &allocation, &gpus);
         let mut allocations = self.allocations.lock();
         let Some(known) = allocations.get_mut(id) else {
-            // Released meanwhile.
+            // The allocation was released while the worker started.
             drop(allocations);
             if let Ok(started) = started {
                 worker::end(started.process);
@@ -292,9 +295,9 @@ impl Agent {
         result
     }
 
-    /// Ends an allocation and its worker. What it had is free when this returns.
+    /// Releases an allocation and stops its worker. Its GPU memory and compute are free when this returns.
     pub(crate) fn release(&self, id: &str) -> Result<Allocation, AgentError> {
-        // The promise is kept until the worker has ended: what it uses is not free before.
+        // The reservation stays until the worker has ended, because the worker uses its memory until then.
         let found = self.allocations.lock().get(id).cloned();
         let allocation = found.ok_or_else(|| AgentError::NotFound(format!("there is no allocation {id}")))?;
         if let Some(process) = allocation.worker.process {
@@ -302,7 +305,7 @@ impl Agent {
         }
         let mut allocations = self.allocations.lock();
         let removed = allocations.remove(id);
-        // Started anew between the two looks.
+        // The worker may have been restarted between the two times the lock was held.
         let again =
             removed.and_then(|it| it.worker.process).filter(|it| Some(*it) != allocation.worker.process);
         self.folder.write(&allocations)?;
@@ -314,11 +317,11 @@ impl Agent {
         worker::forget(&self.folder, id);
         self.samples.forget(id);
         self.counters.released.fetch_add(1, Ordering::Relaxed);
-        tracing::info!("allocation {id} is released");
+        tracing::info!("allocation {id} released");
         Ok(allocation)
     }
 
-    /// Begins the time of a lease anew.
+    /// Renews a lease: its time starts over.
     pub(crate) fn renew(&self, id: &str) -> Result<Allocation, AgentError> {
         let mut allocations = self.allocations.lock();
         let unknown = || AgentError::NotFound(format!("there is no allocation {id}"));
@@ -335,7 +338,7 @@ impl Agent {
         found.ok_or_else(|| AgentError::NotFound(format!("there is no allocation {id}")))
     }
 
-    /// The URL for clients of an allocation, with token and certificate pin.
+    /// Returns the URL for clients of an allocation, with token and certificate pin.
     pub(crate) fn url(&self, allocation: &Allocation) -> Option<String> {
         let endpoint = allocation.worker.endpoint(self.config.advertised())?;
         let pin = allocation.worker.trust().and_then(|trust| match trust {
@@ -345,7 +348,7 @@ impl Agent {
         Some(Address { endpoint, token: Some(allocation.token.clone()), pin }.to_string())
     }
 
-    /// Looks for GPUs again. Those that are gone are kept as long as somebody has a part of them.
+    /// Discovers the GPUs again. A GPU that is gone stays listed as long as an allocation uses it.
     pub(crate) fn discover(&self) -> Result<Vec<Gpu>, AgentError> {
         let Some(provider) = &self.provider else { return Ok(self.gpus.read().clone()) };
         let found = provider.devices().map_err(AgentError::Provider)?;
@@ -366,7 +369,7 @@ impl Agent {
         Ok(gpus.clone())
     }
 
-    /// Ends what has to end when the agent does.
+    /// Stops the background threads. With `drain` in the configuration it also releases all allocations, which stops their workers.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         if !self.config.drain {

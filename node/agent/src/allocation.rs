@@ -1,4 +1,4 @@
-//! An allocation: parts of GPUs that somebody has, and the worker that serves them.
+//! An allocation: shares of GPUs that a client has reserved, and the worker that serves them.
 
 use limits::Qos;
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,18 @@ use crate::device::Gpu;
 use crate::error::AgentError;
 use crate::process::Identity;
 
-/// No name is longer.
+/// Longest accepted name, in bytes.
 const NAME_LIMIT: usize = 253;
 
-/// Memory of each GPU, in bytes. One of the two is enough.
+/// Memory of each GPU, in bytes. `request` and `limit` default to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryRequest {
-    /// What has to be there.
+    /// Guaranteed memory.
     pub request: Option<u64>,
-    /// What may be used.
+    /// Most memory that may be used.
     pub limit: Option<u64>,
-    /// Host memory that may be used for all GPUs together; by default 512 MiB more than the limits allow of the GPUs.
+    /// Limit of host memory, for all GPUs together. Default: 512 MiB more than the sum of the GPU memory limits.
     pub host: Option<u64>,
 }
 
@@ -36,33 +36,33 @@ pub struct ComputeRequest {
     pub limit_tflops: Option<f64>,
 }
 
-/// How long an allocation lives. Without any it lives until it is released.
+/// Lifetime of an allocation. Without a lease it lives until it is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRequest {
-    /// As long as this process of the agent's machine.
+    /// The allocation ends when this process (a PID on the agent's machine) ends.
     pub process: Option<u32>,
-    /// So many seconds after it was made or renewed last.
+    /// The allocation ends this many seconds after it was created or last renewed.
     pub seconds: Option<f64>,
 }
 
-/// What somebody wants.
+/// A request for an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AllocationRequest {
-    /// Names for people and measurements.
+    /// Names that label the allocation in listings and metrics.
     pub name: Option<String>,
     pub namespace: Option<String>,
     pub workload: Option<String>,
     pub pod: Option<String>,
     pub container: Option<String>,
-    /// How many GPUs; the same of each.
+    /// Number of GPUs. The share of each is the same.
     pub gpus: Option<u32>,
-    /// This GPU, by its UUID, or one of this model or vendor.
+    /// Selects the GPU: by UUID, or by model or vendor.
     pub device: Option<String>,
     pub model: Option<String>,
     pub vendor: Option<String>,
-    /// So much of memory and compute, where they are not named themselves.
+    /// Share of memory and compute in percent, where `memory` or `compute` do not give it.
     pub percent: Option<f64>,
     pub memory: Option<MemoryRequest>,
     pub compute: Option<ComputeRequest>,
@@ -77,7 +77,8 @@ impl AllocationRequest {
         for name in names.into_iter().flatten() {
             let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:".contains(c));
             if name.is_empty() || name.len() > NAME_LIMIT || !plain {
-                let text = format!("a name of letters, digits and -_./: up to {NAME_LIMIT} is wanted");
+                let text =
+                    format!("a name consists of 1 to {NAME_LIMIT} letters, digits and -_./: characters");
                 return Err(AgentError::BadRequest(text));
             }
         }
@@ -92,15 +93,17 @@ impl AllocationRequest {
             self.lease.and_then(|lease| lease.seconds),
         ];
         if !numbers.into_iter().all(positive) {
-            return Err(AgentError::BadRequest("percentages, TFLOPs and seconds are more than 0".to_owned()));
+            return Err(AgentError::BadRequest(
+                "percentages, TFLOPs and seconds must be greater than 0".to_owned(),
+            ));
         }
         if self.gpus == Some(0) {
-            return Err(AgentError::BadRequest("at least one GPU has to be asked for".to_owned()));
+            return Err(AgentError::BadRequest("gpus must be at least 1".to_owned()));
         }
         Ok(())
     }
 
-    /// Whether a GPU is one that was asked for.
+    /// Returns whether a GPU matches the requested device, model and vendor.
     pub(crate) fn admits(&self, gpu: &Gpu) -> bool {
         let same = |wanted: &Option<String>, is: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(is))
@@ -112,8 +115,8 @@ impl AllocationRequest {
         same(&self.device, &gpu.uuid) && same(&self.vendor, &gpu.vendor) && model
     }
 
-    /// The part of a GPU that was asked for. Limits are requests where they are not given, and the other way round; what is not
-    /// named at all is the whole.
+    /// Returns the requested share of a GPU. A missing limit defaults to the request and a missing request to the limit; with neither the
+    /// share is the whole GPU.
     pub(crate) fn share_of(&self, gpu: &Gpu) -> Result<Share, AgentError> {
         let percent = self.percent.unwrap_or(100.0);
         let memory = self.memory.unwrap_or_default();
@@ -146,7 +149,7 @@ impl AllocationRequest {
         Ok(share)
     }
 
-    /// The class: as asked for, else high for those who use no more than they request.
+    /// Returns the QoS class: the requested one, or by default high if limits equal requests.
     pub(crate) fn class(&self, share: &Share) -> Qos {
         let firm = share.memory_request_bytes == share.memory_limit_bytes
             && share.compute_request_percent == share.compute_limit_percent;
@@ -154,21 +157,21 @@ impl AllocationRequest {
     }
 }
 
-/// How long an allocation lives.
+/// Lifetime of an allocation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lease {
     pub(crate) process: Option<Identity>,
     pub(crate) seconds: Option<f64>,
-    /// Milliseconds since 1970 at which it ends, if nobody renews it.
+    /// Expiry in milliseconds since the Unix epoch, unless the lease is renewed.
     pub(crate) until_ms: Option<u64>,
 }
 
-/// What the agent knows of the process that serves an allocation.
+/// The worker process of an allocation, as stored by the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WorkerRecord {
     pub(crate) process: Option<Identity>,
     pub(crate) port: Option<u16>,
-    /// Fingerprint of the certificate that the process presents; none if it speaks plain TCP.
+    /// Fingerprint of the worker's TLS certificate; `None` for plain TCP.
     #[serde(default)]
     pub(crate) pin: Option<String>,
     pub(crate) started_ms: u64,
@@ -177,7 +180,7 @@ pub(crate) struct WorkerRecord {
 }
 
 impl WorkerRecord {
-    /// Where the process listens, on a host; nothing if it was never started.
+    /// Returns the worker's endpoint on `host`; `None` if it was never started.
     pub(crate) fn endpoint(&self, host: &str) -> Option<Endpoint> {
         let (host, port) = (host.to_owned(), self.port?);
         Some(match self.pin {
@@ -186,24 +189,25 @@ impl WorkerRecord {
         })
     }
 
-    /// The certificate to trust, if it speaks TLS.
+    /// Returns the certificate to trust, if the worker uses TLS.
     pub(crate) fn trust(&self) -> Option<Trust> {
         self.pin.as_deref().and_then(Trust::parse)
     }
 }
 
-/// Parts of GPUs that somebody has.
+/// Reserved shares of GPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Allocation {
     pub(crate) id: String,
     pub(crate) request: AllocationRequest,
-    /// The GPUs by UUID, and what of each.
+    /// UUIDs of the GPUs. `share` applies to each of them.
     pub(crate) devices: Vec<String>,
     pub(crate) share: Share,
     pub(crate) qos: Qos,
-    /// What clients prove to know, and what the allocation is known by to its pod.
+    /// Token that authenticates clients to the worker, and the pod to the agent's lookup routes.
     pub(crate) token: String,
-    /// What the agent itself proves to list, take and bring sessions. Empty for workers of older agents, which ask for none.
+    /// Token that authenticates the agent to the worker for listing, saving and resuming sessions. Empty for workers of older agents, which
+    /// require none.
     #[serde(default)]
     pub(crate) admin_token: String,
     pub(crate) created_ms: u64,
@@ -214,7 +218,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// The names measurements have for it.
+    /// Returns the name of the allocation in metrics.
     pub(crate) fn name(&self) -> &str {
         self.request.name.as_deref().unwrap_or(&self.id)
     }

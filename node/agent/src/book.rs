@@ -1,7 +1,7 @@
-//! The books: what of each GPU is promised to whom, and whether more can be. No clock, no processes.
+//! Reservation arithmetic: shares of GPUs, whether another share fits, and which GPUs to choose. Pure functions without clock or processes.
 //!
-//! Requests are promises that can be kept at the same time: together they fit the GPU. Limits are what may be used while others do not
-//! want it: together they fit the GPU times the ratio of oversubscription.
+//! Requests are guaranteed: their sum fits the GPU. Limits may exceed requests and are used while other allocations are idle: their sum
+//! fits the GPU times the oversubscription ratio.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use crate::config::{Oversubscription, Placement};
 use crate::device::Gpu;
 
-/// Percentages are sums of what people wrote: a billionth more is not more.
+/// Tolerance when sums of percentages are compared, for floating-point rounding.
 const DUST: f64 = 1e-6;
 
-/// A part of a GPU.
+/// A share of a GPU: requests and limits of memory and compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Share {
     pub memory_request_bytes: u64,
@@ -43,26 +43,24 @@ impl std::fmt::Display for Share {
     }
 }
 
-/// What is missing.
+/// Why a share does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Shortage {
-    #[error(
-        "{asked} bytes of memory were requested, {free} of {of} are not promised to others or used by them"
-    )]
+    #[error("{asked} bytes of memory were requested; {free} of {of} are neither reserved nor used by others")]
     Memory { asked: u64, free: u64, of: u64 },
     #[error(
-        "a memory limit of {asked} bytes was asked for, {free} of {of} are left under the oversubscription ratio"
+        "a memory limit of {asked} bytes was requested; {free} of {of} are left under the oversubscription ratio"
     )]
     MemoryLimit { asked: u64, free: u64, of: u64 },
-    #[error("{asked} % of compute were requested, {free} % are not promised to others")]
+    #[error("{asked} % of compute were requested; {free} % are not reserved by others")]
     Compute { asked: f64, free: f64 },
     #[error(
-        "a compute limit of {asked} % was asked for, {free} % of {of} % are left under the oversubscription ratio"
+        "a compute limit of {asked} % was requested; {free} % of {of} % are left under the oversubscription ratio"
     )]
     ComputeLimit { asked: f64, free: f64, of: f64 },
 }
 
-/// What a GPU has for everybody together.
+/// Returns the capacity of a GPU: the most that the shares of all its allocations may add up to.
 pub(crate) fn capacity(gpu: &Gpu, ratios: &Oversubscription) -> Share {
     Share {
         memory_request_bytes: gpu.memory_bytes,
@@ -72,7 +70,7 @@ pub(crate) fn capacity(gpu: &Gpu, ratios: &Oversubscription) -> Share {
     }
 }
 
-/// Whether a part can still be had.
+/// Checks whether a share still fits.
 pub(crate) fn fits(capacity: &Share, used: &Share, wanted: &Share) -> Result<(), Shortage> {
     let left = |of: u64, used: u64| of.saturating_sub(used);
     let free = left(capacity.memory_request_bytes, used.memory_request_bytes);
@@ -97,7 +95,7 @@ pub(crate) fn fits(capacity: &Share, used: &Share, wanted: &Share) -> Result<(),
     Ok(())
 }
 
-/// Chooses `count` of the GPUs, which come with their capacity, what is promised of them and what is wanted of them.
+/// Chooses `count` of the GPUs. Each entry is an index with the GPU's capacity, its reserved share and the requested share.
 pub(crate) fn choose(
     gpus: &[(usize, Share, Share, Share)],
     count: usize,
@@ -118,7 +116,7 @@ pub(crate) fn choose(
     if count == 0 || fitting.len() < count {
         return Err(shortage);
     }
-    // The order of devices decides between equals.
+    // The device order breaks ties.
     fitting.sort_by(|left, right| match placement {
         Placement::Compact => right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)),
         Placement::Spread => left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)),

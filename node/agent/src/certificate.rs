@@ -1,6 +1,6 @@
-//! The certificate of an agent: given by the operator, or made once and kept.
+//! The TLS certificate of an agent: configured by the operator, or self-signed, generated once and stored.
 //!
-//! The HTTP interface and the workers present the same one, so that an agent has one fingerprint.
+//! The HTTP interface and the workers present the same certificate, so an agent has one fingerprint.
 
 use std::path::PathBuf;
 
@@ -19,14 +19,14 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// The certificate that a configuration needs; nothing if neither the HTTP interface nor workers speak TLS.
+    /// Returns the certificate that a configuration needs; `None` if neither the HTTP interface nor the workers use TLS.
     pub(crate) fn find(folder: &Folder, config: &Config) -> Result<Option<Certificate>, AgentError> {
         let found = match (&config.tls_cert, &config.tls_key) {
             (Some(chain), Some(key)) => Certificate { chain: chain.clone(), key: key.clone() },
             _ if config.serves_https() || config.workers_use_tls() => Certificate::kept(folder, config)?,
             _ => return Ok(None),
         };
-        // A key that does not belong to the certificate is refused now, not at the first connection.
+        // Refuses a key that does not match the certificate now rather than at the first connection.
         found.identity()?.server_config()?;
         Ok(Some(found))
     }
@@ -40,7 +40,7 @@ impl Certificate {
         Ok(self.identity()?.fingerprint_text())
     }
 
-    /// The self-signed certificate in the agent's folder; made if there is none yet.
+    /// Returns the self-signed certificate in the agent's folder, and generates it if it is missing.
     fn kept(folder: &Folder, config: &Config) -> Result<Certificate, AgentError> {
         let in_folder = |name: &str| folder.path().join(name);
         let kept = Certificate { chain: in_folder("tls-cert.pem"), key: in_folder("tls-key.pem") };

@@ -1,9 +1,9 @@
-//! Control groups of workers: memory that the kernel holds them to.
+//! Control groups (cgroup v1 and v2) that limit the host memory of workers.
 //!
-//! Niceness divides processor time, see `LimitConfig::niceness`; `cargo xtask bench agent` measures how well. The cpu controller is not used.
+//! Each allocation has one group, a sibling of the agent's. It contains the worker and every process the worker starts, such as compilers.
+//! If the agent may not create groups, workers run without them and only their own memory accounting and niceness apply.
 //!
-//! One group for each allocation, beside the agent, in both generations of the interface; compilers and all else that a worker starts
-//! are in it too. Where the agent may not make groups workers go on without: their own accounts and their niceness stay.
+//! The cpu controller is not used. Niceness divides CPU time, see `LimitConfig::niceness`; `cargo xtask bench agent` measures how well.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Where the agent of a unified hierarchy moves to: a group with groups in it has no processes.
+/// Child group that the agent moves into under cgroup v2, where a group that delegates controllers cannot contain processes.
 const LEAF: &str = "remora-agent";
 const PREFIX: &str = "remora-";
-/// An empty group that is older was left behind.
+/// An empty group older than this is a leftover and is removed.
 const STALE: Duration = Duration::from_secs(60);
 const REMOVAL: (u32, Duration) = (50, Duration::from_millis(10));
 
@@ -29,21 +29,21 @@ struct Hierarchy {
     memory: bool,
 }
 
-/// All of them.
+/// All hierarchies in which worker groups are created.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     hierarchies: Vec<Hierarchy>,
 }
 
-/// The groups of this machine; looked for once.
+/// Returns this machine's hierarchies, which are detected once.
 pub(crate) fn groups() -> &'static Groups {
     static FOUND: OnceLock<Groups> = OnceLock::new();
     FOUND.get_or_init(|| {
         let groups = Groups::find(Path::new("/"));
         match groups.hierarchies.iter().any(|it| it.memory) {
-            true => tracing::info!("every worker has a control group for memory"),
+            true => tracing::info!("each worker's memory is limited by a control group"),
             false => tracing::warn!(
-                "no control groups for memory can be made here: host memory is limited by the workers' own accounts alone"
+                "cannot create memory control groups: host memory is limited only by the workers' own accounting"
             ),
         }
         groups
@@ -51,7 +51,7 @@ pub(crate) fn groups() -> &'static Groups {
 }
 
 impl Groups {
-    /// Looks where groups can be made, and removes empty ones that were left behind.
+    /// Detects the hierarchies in which groups can be created, and removes empty leftover groups.
     fn find(root: &Path) -> Groups {
         let read = |name: &str| fs::read_to_string(root.join("proc/self").join(name)).unwrap_or_default();
         let (own, mounts) = (read("cgroup"), read("mountinfo"));
@@ -80,22 +80,23 @@ impl Groups {
             match hierarchy.and_then(|it| it.try_out().map(|()| it)) {
                 Ok(hierarchy) if hierarchy.memory => hierarchies.push(hierarchy),
                 Ok(_) => {}
-                Err(error) => tracing::debug!("no control groups below {path} ({names}): {error}"),
+                Err(error) => tracing::debug!("cannot create control groups below {path} ({names}): {error}"),
             }
         }
         hierarchies.iter().for_each(Hierarchy::sweep);
         Groups { hierarchies }
     }
 
-    /// Has the process that a command starts, and all it starts itself, be in a group of its own.
+    /// Makes a command start its process in a dedicated group, which the process's children inherit.
     pub(crate) fn enter(&self, command: &mut Command, id: &str, memory: u64) {
         for hierarchy in &self.hierarchies {
             match hierarchy.make(id, memory) {
                 Ok(door) => {
-                    // SAFETY: one async-signal-safe call on an open descriptor and a constant between fork and exec.
+                    // SAFETY: between fork and exec the closure only calls `write`, which is async-signal-safe, on an open
+                    // descriptor and a constant.
                     unsafe {
                         command.pre_exec(move || {
-                            // A worker without a group is better than none; `check` says so.
+                            // A failure is ignored: a worker without a group is better than no worker, and `check` logs it.
                             let _ = libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1);
                             Ok(())
                         });
@@ -111,19 +112,19 @@ impl Groups {
         }
     }
 
-    /// Says so if a worker is not in the groups that were made for it.
+    /// Logs a warning if a worker is not in the groups that were created for it.
     pub(crate) fn check(&self, id: &str, pid: u32) {
         let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let found = own.matches(&format!("/{PREFIX}{id}")).count();
         if found < self.hierarchies.len() && !own.is_empty() {
             let all = self.hierarchies.len();
             tracing::warn!(
-                "worker {id} is in {found} of {all} control groups: the kernel does not hold it to all limits"
+                "worker {id} is in {found} of {all} control groups: the kernel does not enforce all its limits"
             );
         }
     }
 
-    /// Removes the groups of a worker that has ended, and ends what it left in them.
+    /// Removes the groups of a worker that has ended, and kills the processes left in them.
     pub(crate) fn remove(&self, id: &str) {
         for hierarchy in &self.hierarchies {
             let folder = hierarchy.of(id);
@@ -136,7 +137,8 @@ impl Groups {
                     if let Ok(pid) = pid.parse::<libc::pid_t>()
                         && pid > 1
                     {
-                        // SAFETY: takes numbers. The process is in the worker's group, where only its own are.
+                        // SAFETY: `kill` takes integers only. The process is in the worker's group, which contains no other
+                        // processes.
                         unsafe { libc::kill(pid, libc::SIGKILL) };
                     }
                 }
@@ -151,7 +153,7 @@ impl Hierarchy {
         self.parent.join(format!("{PREFIX}{id}"))
     }
 
-    /// Makes a group, or takes one that is there, and returns where processes enter it.
+    /// Creates a group, or reuses an existing one, and returns its open `cgroup.procs` file.
     fn make(&self, id: &str, memory: u64) -> io::Result<OwnedFd> {
         let folder = self.of(id);
         match fs::create_dir(&folder) {
@@ -167,17 +169,18 @@ impl Hierarchy {
         Ok(OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?.into())
     }
 
-    /// Files, what is written to them, and whether a group is worth nothing without.
+    /// Returns the settings of a group: file, value, and whether the group is useless without it.
     fn settings(&self, memory: u64) -> Vec<(&'static str, String, bool)> {
         let mut settings = Vec::new();
         match (self.memory, self.unified) {
-            // Processes of sessions go first and one at a time, so that the supervisor can say why: no memory.oom.group.
+            // memory.oom.group stays unset: the OOM killer takes session processes first and one at a time, so that the supervisor can
+            // report why.
             (true, true) => settings.extend([
                 ("memory.max", memory.to_string(), true),
                 ("memory.swap.max", "0".to_owned(), false),
             ]),
             (true, false) => settings.extend([
-                // One may not be above the other, whichever way they change.
+                // memory.limit must never exceed memory.memsw.limit, whether the values rise or fall; hence the first is written twice.
                 ("memory.limit_in_bytes", memory.to_string(), false),
                 ("memory.memsw.limit_in_bytes", memory.to_string(), false),
                 ("memory.limit_in_bytes", memory.to_string(), true),
@@ -199,7 +202,7 @@ impl Hierarchy {
             let name = entry.file_name().to_string_lossy().into_owned();
             let age = entry.metadata().and_then(|it| it.modified()).ok().and_then(|at| at.elapsed().ok());
             if name.starts_with(PREFIX) && name != LEAF && age.is_some_and(|age| age > STALE) {
-                // Fails for a group with processes, as it should.
+                // Fails for a group with processes, which is intended.
                 let _ = fs::remove_dir(entry.path());
             }
         }
@@ -210,7 +213,7 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
-/// The folder of this process's group, if a line of mountinfo is of that hierarchy.
+/// Returns the folder of this process's group if a mountinfo line describes that hierarchy.
 fn own_group(root: &Path, line: &str, names: &str, path: &str) -> Option<PathBuf> {
     let (head, tail) = line.split_once(" - ")?;
     let mut tail = tail.split(' ');
@@ -225,7 +228,7 @@ fn own_group(root: &Path, line: &str, names: &str, path: &str) -> Option<PathBuf
     fits.then(|| root.join(mount.trim_start_matches('/')).join(below))
 }
 
-/// Lets groups below this one be bounded, which takes moving this process out of it.
+/// Enables the memory controller for child groups (cgroup v2), which requires moving this process into a child group.
 fn delegate(parent: PathBuf) -> io::Result<Hierarchy> {
     let has = |file: &str, name: &str| {
         let text = fs::read_to_string(parent.join(file)).unwrap_or_default();
@@ -233,7 +236,7 @@ fn delegate(parent: PathBuf) -> io::Result<Hierarchy> {
     };
     let mut memory = has("cgroup.controllers", "memory");
     if !memory {
-        return Err(io::Error::other("the controller memory is not delegated"));
+        return Err(io::Error::other("the memory controller is not delegated"));
     }
     let leaf = parent.join(LEAF);
     match fs::create_dir(&leaf) {

@@ -1,7 +1,7 @@
-//! Which process of this machine is the client of a session: the one that holds the other end of the session's connection.
+//! Finds the client process of a session on this machine: the process that holds the peer socket of the session's connection.
 //!
-//! A client tells the number that it knows itself by. In a container that is not the number it has here, and of a client on another
-//! machine it says nothing about this one's; whose connection it is can be seen and cannot be mistaken.
+//! The PID that a client reports is not enough. In a container it differs from the PID on the host, and a client on another machine reports
+//! a PID that means nothing here. The owner of the connection is unambiguous.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,14 +9,14 @@ use worker::SessionStatus;
 
 use crate::process;
 
-/// The client of a session whose worker listens on a port; nothing if it is not connected or not on this machine.
+/// Returns the host PID of a session's client, where `port` is the worker's. `None` if the client is not connected or not on this machine.
 pub(crate) fn of(session: &SessionStatus, port: u16) -> Option<u32> {
     if !session.connected {
         return None;
     }
     let peer: SocketAddr = session.peer.parse().ok()?;
     let here = |pid: &u32| holds(*pid, peer, port);
-    // The number it told is nearly always the right one, and saves looking at all others.
+    // The reported PID is nearly always right, and checking it first avoids a scan of all processes.
     let told = Some(session.pid).filter(|pid| process::innermost(*pid) == Some(session.pid)).filter(here);
     told.or_else(|| {
         let others = process::all().into_iter().filter(|pid| *pid != session.pid);
@@ -24,9 +24,9 @@ pub(crate) fn of(session: &SessionStatus, port: u16) -> Option<u32> {
     })
 }
 
-/// Whether a process has a connection from `local` to a port.
+/// Returns whether a process holds a TCP connection from `local` to a port.
 fn holds(pid: u32, local: SocketAddr, port: u16) -> bool {
-    // A process sees the connections of its own network, which in a container is not the agent's.
+    // Read the table of the process's own network namespace, which in a container is not the agent's.
     let inode = ["tcp", "tcp6"].iter().find_map(|table| {
         let table = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok()?;
         connection(&table, local, port)
@@ -38,19 +38,19 @@ fn holds(pid: u32, local: SocketAddr, port: u16) -> bool {
     links.any(|link| link.as_os_str() == name.as_str())
 }
 
-/// The number of a connection in the kernel's table.
+/// Returns the socket inode of a connection in the kernel's TCP table.
 fn connection(table: &str, local: SocketAddr, port: u16) -> Option<u64> {
     let local = (local.ip().to_canonical(), local.port());
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (from, to) = (end(fields.next()?)?, end(fields.next()?)?);
-        // State, queues, timers, retransmissions, user and timeout are between.
+        // Skips state, queues, timers, retransmissions, user and timeout.
         let inode = fields.nth(6)?.parse().ok()?;
         (from == local && to.1 == port && inode != 0).then_some(inode)
     })
 }
 
-/// `0100007F:D431`: each four bytes of an address as this machine reads a number.
+/// Parses an address such as `0100007F:D431`: every four bytes are one hexadecimal number in this machine's byte order.
 fn end(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word = |at: usize| Some(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
@@ -87,7 +87,7 @@ mod tests {
             let stream = TcpStream::connect(address).unwrap();
             let own = std::process::id();
             assert_eq!(of(&session(&stream, own), address.port()), Some(own), "{place}");
-            // Process 1 exists, and has nothing to do with it.
+            // Process 1 exists but does not hold the connection.
             assert_eq!(of(&session(&stream, 1), address.port()), None);
             assert_eq!(of(&session(&stream, own), address.port() ^ 1), None);
             let away = SessionStatus { connected: false, ..session(&stream, own) };

@@ -1,11 +1,11 @@
-//! What an agent is told at its start, by a file and by flags that come before it.
+//! Configuration of an agent, from a file and from flags, which take precedence.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where the agent answers unless told otherwise.
+/// Default address of the HTTP interface.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8001);
 
 /// Why a configuration is refused.
@@ -13,19 +13,19 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 pub enum ConfigError {
     #[error("{path} cannot be read")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path} is not understood")]
+    #[error("{path} cannot be parsed")]
     Parse { path: PathBuf, source: Box<toml::de::Error> },
     #[error("{what} is {value}: {wanted}")]
     Value { what: &'static str, value: String, wanted: &'static str },
 }
 
-/// How much more may be promised than there is.
+/// Oversubscription ratios: how far the sum of limits may exceed a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Oversubscription {
-    /// The sum of memory limits on a GPU, over its memory.
+    /// Largest sum of the memory limits on a GPU, relative to its memory.
     pub memory: f64,
-    /// The sum of compute limits on a GPU, over the whole of it.
+    /// Largest sum of the compute limits on a GPU, relative to the whole GPU.
     pub compute: f64,
 }
 
@@ -35,18 +35,18 @@ impl Default for Oversubscription {
     }
 }
 
-/// Which GPU is taken when several would do.
+/// Placement policy: which GPU is chosen if several fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// The fullest, so that whole GPUs stay free.
+    /// The fullest GPU, so that whole GPUs stay free.
     #[default]
     Compact,
-    /// The emptiest, so that neighbours are few.
+    /// The emptiest GPU, so that few allocations share it.
     Spread,
 }
 
-/// Whether workers speak TLS.
+/// Whether workers use TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerTls {
@@ -57,13 +57,13 @@ pub enum WorkerTls {
     Off,
 }
 
-/// A GPU made of software.
+/// A software GPU, executed by the emulator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SoftwareGpu {
     /// `mi300x`, `mi210`, ...
     pub model: String,
-    /// Bytes of memory, if not the model's own.
+    /// Memory in bytes. Default: the model's memory.
     #[serde(default)]
     pub memory: Option<u64>,
     #[serde(default = "one")]
@@ -74,18 +74,18 @@ fn one() -> u32 {
     1
 }
 
-/// Where measurements are sent.
+/// Where metrics are pushed to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PushConfig {
-    /// An address that takes line protocol, whole: `http://host:4000/v1/influxdb/api/v2/write?db=public&precision=ms`.
+    /// Complete URL of a line protocol endpoint: `http://host:4000/v1/influxdb/api/v2/write?db=public&precision=ms`.
     pub url: String,
-    /// What goes into the header `Authorization`, as it is.
+    /// Value of the `Authorization` header, sent verbatim.
     #[serde(default)]
     pub authorization: Option<String>,
     #[serde(default = "ten")]
     pub interval_s: f64,
-    /// Bytes of measurements that are kept on disk while nobody takes them; the oldest go first.
+    /// Most bytes of metrics that are spooled on disk while the receiver does not accept them. The oldest are dropped first.
     #[serde(default = "spool_bytes")]
     pub spool_bytes: u64,
 }
@@ -98,56 +98,56 @@ fn spool_bytes() -> u64 {
     256 << 20
 }
 
-/// All that an agent is told.
+/// Complete configuration of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where the HTTP interface answers.
+    /// Address of the HTTP interface.
     pub listen: SocketAddr,
-    /// Where state, logs and tokens are kept.
+    /// Data folder for state, logs and tokens.
     pub data: PathBuf,
-    /// The machine's name in answers and measurements.
+    /// The machine's name in responses and metrics.
     pub node: String,
     /// The pool the machine belongs to.
     pub pool: String,
     /// The address on which workers listen.
     pub worker_host: String,
-    /// The name under which clients reach workers, if it is not that address.
+    /// Host name or address that clients connect to, if it differs from `worker_host`.
     pub advertise: Option<String>,
-    /// Whether workers speak TLS.
+    /// Whether workers use TLS.
     pub worker_tls: WorkerTls,
-    /// Certificate chain and key (PEM) of the HTTP interface and of workers. Without them the agent makes a self-signed pair and keeps it in
-    /// its data folder.
+    /// Certificate chain and key (PEM) of the HTTP interface and the workers. Without them the agent generates a self-signed certificate
+    /// and stores it in its data folder.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     /// Serve HTTPS with the self-signed certificate.
     pub tls_self_signed: bool,
-    /// File with the token of administrators; `api-token` in the data folder by default.
+    /// File with the administrator token. Default: `api-token` in the data folder.
     pub api_token_file: Option<PathBuf>,
-    /// File with the token of readers; `read-token` in the data folder by default.
+    /// File with the read-only token. Default: `read-token` in the data folder.
     pub read_token_file: Option<PathBuf>,
-    /// Answer `/metrics` without a token.
+    /// Serve `/metrics` without a token.
     pub open_metrics: bool,
-    /// A library with the accelerator interface; none, and only software GPUs are offered.
+    /// Provider library (accelerator interface). Without it the agent offers software GPUs only.
     pub provider: Option<PathBuf>,
     /// The libamdhip64 that workers of real GPUs load; `None` searches the usual places.
     pub hip_library: Option<PathBuf>,
-    /// Where limits are that somebody set through the provider library; `limits` in the data folder by default.
+    /// Folder with the limits that were set through the provider library. Default: `limits` in the data folder.
     pub limits: Option<PathBuf>,
     pub software: Vec<SoftwareGpu>,
     pub oversubscription: Oversubscription,
     pub placement: Placement,
-    /// Dollars an hour that a GPU of this machine costs, for the tables of measurements.
+    /// Cost of a GPU of this machine in dollars per hour, for the metrics tables.
     pub cost_per_hour: f64,
-    /// Seconds that a session outlives a connection which its client closed without a goodbye.
+    /// Seconds that a session is kept after its client closed the connection without ending the session.
     pub grace_closed_s: f64,
-    /// Sessions that one allocation may have at the same time.
+    /// Most concurrent sessions of an allocation.
     pub max_sessions: u32,
     pub push: Option<PushConfig>,
-    /// The program and its arguments that run a worker.
+    /// Command line that runs a worker: program and arguments.
     #[serde(skip)]
     pub worker: Vec<std::ffi::OsString>,
-    /// End the workers when the agent is told to stop; else they go on, and the next agent finds them.
+    /// Release all allocations and stop their workers when the agent stops. Otherwise workers keep running and the next agent adopts them.
     pub drain: bool,
 }
 
@@ -191,7 +191,7 @@ impl Config {
             .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
     }
 
-    /// Where the agent itself reaches workers.
+    /// Returns the address at which the agent itself connects to workers.
     pub(crate) fn worker_address(&self) -> &str {
         match self.worker_host.as_str() {
             "0.0.0.0" => "127.0.0.1",
@@ -200,14 +200,14 @@ impl Config {
         }
     }
 
-    /// The name under which clients reach workers.
+    /// Returns the host name or address that clients connect to.
     pub(crate) fn advertised(&self) -> &str {
         let everywhere = ["0.0.0.0", "::"].contains(&self.worker_host.as_str());
         let own = if everywhere { &self.node } else { &self.worker_host };
         self.advertise.as_ref().unwrap_or(own)
     }
 
-    /// Whether workers speak TLS. `Auto` protects what leaves the machine, and costs nothing where nothing does.
+    /// Returns whether workers use TLS. `Auto` encrypts traffic that may leave the machine and saves the cost on the loopback interface.
     pub(crate) fn workers_use_tls(&self) -> bool {
         match self.worker_tls {
             WorkerTls::On => true,
@@ -216,7 +216,7 @@ impl Config {
         }
     }
 
-    /// Whether the HTTP interface serves HTTPS.
+    /// Returns whether the HTTP interface serves HTTPS.
     pub fn serves_https(&self) -> bool {
         self.tls_cert.is_some() || self.tls_self_signed
     }
@@ -229,15 +229,15 @@ impl Config {
             };
             return Err(ConfigError::Value {
                 what,
-                value: format!("missing beside {}", given.display()),
-                wanted: "a certificate and its key are given together",
+                value: format!("missing, but {} is set", given.display()),
+                wanted: "set both the certificate and its key, or neither",
             });
         }
         if self.tls_cert.is_some() && self.tls_self_signed {
             return Err(ConfigError::Value {
                 what: "tls_self_signed",
-                value: "set beside tls_cert".to_owned(),
-                wanted: "one of the two",
+                value: "set together with tls_cert".to_owned(),
+                wanted: "set only one of them",
             });
         }
         let ratio = |what, value: f64| match value.is_finite() && (1.0..=100.0).contains(&value) {
@@ -245,7 +245,7 @@ impl Config {
             false => Err(ConfigError::Value {
                 what,
                 value: value.to_string(),
-                wanted: "a ratio from 1 (nothing is promised twice) to 100",
+                wanted: "it must be a ratio from 1 (no oversubscription) to 100",
             }),
         };
         ratio("oversubscription.memory", self.oversubscription.memory)?;
@@ -253,7 +253,7 @@ impl Config {
         let seconds = |what, value: f64| match value.is_finite() && (0.0..=3600.0).contains(&value) {
             true => Ok(()),
             false => {
-                Err(ConfigError::Value { what, value: value.to_string(), wanted: "seconds up to an hour" })
+                Err(ConfigError::Value { what, value: value.to_string(), wanted: "0 to 3600 are allowed" })
             }
         };
         seconds("grace_closed_s", self.grace_closed_s)?;
@@ -261,7 +261,11 @@ impl Config {
             seconds("push.interval_s", push.interval_s)?;
             if push.interval_s < 0.1 {
                 let value = push.interval_s.to_string();
-                return Err(ConfigError::Value { what: "push.interval_s", value, wanted: "0.1 s at least" });
+                return Err(ConfigError::Value {
+                    what: "push.interval_s",
+                    value,
+                    wanted: "it must be at least 0.1 s",
+                });
             }
         }
         let gpus: u64 = self.software.iter().map(|gpu| u64::from(gpu.count)).sum();
@@ -277,7 +281,7 @@ impl Config {
     }
 }
 
-/// Whether only programs of this machine reach a listener at `host`.
+/// Returns whether a listener at `host` is reachable only from this machine.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())

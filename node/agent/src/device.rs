@@ -1,18 +1,18 @@
-//! A GPU of this machine, as the agent gives parts of it away.
+//! A GPU of this machine, of which the agent allocates shares.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::config::SoftwareGpu;
 
-/// What runs the kernels of a GPU.
+/// What executes a GPU's kernels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Backing {
-    /// The emulator, as this model.
+    /// The emulator, which simulates this model.
     Software { model: String },
-    /// AMD's runtime. The GPU is the one at this PCI address; where several have the same, as the parts of a divided GPU, or where the
-    /// provider library gives no address, `position` says which.
+    /// AMD's HIP runtime. `pci` is the GPU's PCI address. `position` distinguishes GPUs with the same address, such as the partitions of
+    /// one GPU, and identifies the GPU if the provider library reports no address.
     Hip { pci: Option<String>, position: u32 },
 }
 
@@ -27,12 +27,12 @@ pub struct Gpu {
     pub numa_node: i32,
     pub memory_bytes: u64,
     pub compute_units: u64,
-    /// Half-precision peak, which compute is measured against.
+    /// Half-precision peak. Compute shares in TFLOPs are relative to it.
     pub tflops: f64,
     pub backing: Backing,
 }
 
-/// Name, GiB, compute units and half-precision peak of what the emulator can be.
+/// Models of the emulator: key, name, memory in GiB, compute units, half-precision peak in TFLOPs.
 const MODELS: &[(&str, &str, u64, u64, f64)] = &[
     ("mi300x", "AMD Instinct MI300X", 192, 304, 1307.4),
     ("mi300a", "AMD Instinct MI300A", 128, 228, 980.6),
@@ -42,10 +42,10 @@ const MODELS: &[(&str, &str, u64, u64, f64)] = &[
 ];
 
 impl Gpu {
-    /// The software GPUs of a configuration; the name of one that does not exist is the error.
+    /// Returns the software GPUs of a configuration. The error is the name of an unknown model.
     pub fn software(wanted: &[SoftwareGpu], node: &str) -> Result<Vec<Gpu>, String> {
         let mut found: Vec<Gpu> = Vec::new();
-        // A model has no more memory than its part of the machine's, unless somebody says so.
+        // Unless configured otherwise, a software GPU has at most an equal share of the machine's memory.
         let count: u64 = wanted.iter().map(|gpu| u64::from(gpu.count)).sum();
         let part = (limits::machine_memory() / count.max(1)) >> 20 << 20;
         for gpu in wanted {
@@ -70,7 +70,7 @@ impl Gpu {
         Ok(found)
     }
 
-    /// The emulator's name for a GPU that calls itself by its vendor's.
+    /// Returns the emulator's model key for a vendor's product name.
     pub(crate) fn software_model(name: &str) -> Option<&'static str> {
         MODELS.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| row.0)
     }

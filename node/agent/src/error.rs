@@ -1,4 +1,4 @@
-//! What goes wrong in an agent, and how it is told over HTTP.
+//! Errors of the agent and their HTTP status codes.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::book::Shortage;
 
-/// Why something was not done.
+/// Error of an agent operation.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error("{0}")]
@@ -19,7 +19,7 @@ pub enum AgentError {
     Unauthorized(&'static str),
     #[error("{0}")]
     NotFound(String),
-    #[error("no GPU of this machine has that much left: {0}")]
+    #[error("no GPU of this machine has enough free capacity: {0}")]
     Short(Shortage),
     #[error("{0}")]
     NoDevice(String),
@@ -39,7 +39,7 @@ pub enum AgentError {
     Unsupported(&'static str),
     #[error("the worker did not start: {0}")]
     Worker(String),
-    #[error("the worker of this allocation does not run")]
+    #[error("the worker of this allocation is not running")]
     NotRunning,
     #[error("{source}: {}", cause(.source))]
     Silent {
@@ -52,38 +52,38 @@ pub enum AgentError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("another agent is using {0}")]
     InUse(PathBuf),
-    #[error("{path} holds no state of an agent: {why}")]
+    #[error("{path} is not a valid agent state file: {why}")]
     State { path: PathBuf, why: String },
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
     #[error("the provider library: {0}")]
     Provider(String),
-    #[error("{address} cannot be listened on: {source}")]
+    #[error("cannot listen on {address}: {source}")]
     Listen { address: std::net::SocketAddr, source: std::io::Error },
     #[error("the server failed: {0}")]
     Serve(std::io::Error),
 }
 
-/// An error and what it comes from, in one line.
+/// Formats an error and its sources in one line.
 pub(crate) fn words(error: &dyn std::error::Error) -> String {
     let sources = std::iter::successors(error.source(), |error| error.source());
     sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }
 
-/// How many GPUs could be given to one worker.
+/// Says how many GPUs one worker could get.
 fn available(matching: usize, all: usize) -> String {
     match all {
         _ if matching == all => format!("this machine has {all}"),
-        _ => format!("{matching} of this machine's {all} GPUs are of one kind that matches"),
+        _ => format!("{matching} of this machine's {all} GPUs match and are alike"),
     }
 }
 
-/// Over HTTP there is one line for an error and what it comes from.
+/// Returns the text of an error's source.
 fn cause(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| "no more is known".to_owned(), ToString::to_string)
+    error.source().map_or_else(|| "no details available".to_owned(), ToString::to_string)
 }
 
-/// What a refused request gets.
+/// Response body of a failed request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
     pub error: String,

@@ -1,8 +1,8 @@
-//! The order in which AMD's runtime counts the GPUs.
+//! The order in which AMD's HIP runtime enumerates the GPUs.
 //!
-//! `HIP_VISIBLE_DEVICES` takes positions in the runtime's own order, which is not the order of the provider library: firmware, topology and
-//! filters change it. A GPU is therefore found by its PCI address. A process of its own loads the runtime and prints the address at each
-//! position, because a runtime without its driver may crash.
+//! `HIP_VISIBLE_DEVICES` takes indices in the runtime's own order, which differs from the provider library's: firmware, topology and
+//! filters change it. A GPU is therefore identified by its PCI address. A separate process loads the runtime and prints the address of each
+//! GPU, because a runtime without its driver may crash.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 
 use crate::config::Config;
 
-/// Variables that also choose or reorder GPUs, and must not do so for a worker.
+/// Other environment variables that filter or reorder GPUs. They are removed from a worker's environment.
 pub(crate) const OTHER_FILTERS: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 /// How long the runtime may take to load.
 const LOAD: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
-/// What is read of its output.
+/// Most bytes that are read of the probe's output.
 const OUTPUT_BYTES: u64 = 16 << 10;
 
-/// PCI addresses of the GPUs, in the runtime's order.
+/// PCI addresses of the GPUs, in the HIP runtime's order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HipOrder {
     addresses: Vec<Address>,
 }
 
-/// Domain, bus and device. The function is left out: the parts of a divided GPU differ in it in some drivers and not in others.
+/// PCI domain, bus and device. The function is ignored: whether the partitions of a GPU differ in it depends on the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Address([u32; 3]);
 
 impl HipOrder {
-    /// Loads the runtime that workers load, and asks it.
+    /// Lists the GPUs with the same runtime library that workers load.
     pub(crate) fn probe(config: &Config) -> Result<HipOrder, String> {
         let program = config.worker.first().ok_or("no program is configured for workers")?;
         let mut command = Command::new(program);
@@ -57,7 +57,7 @@ impl HipOrder {
         HipOrder::parse(&text)
     }
 
-    /// One line `gpu ADDRESS` for each GPU; anything else says what went wrong.
+    /// Parses the probe's output: one line `gpu ADDRESS` per GPU. Any other text is an error message.
     fn parse(text: &str) -> Result<HipOrder, String> {
         let addresses: Option<Vec<Address>> =
             text.lines().map(|line| line.strip_prefix("gpu ").and_then(Address::parse)).collect();
@@ -68,7 +68,7 @@ impl HipOrder {
         }
     }
 
-    /// The runtime's number of the GPU that is the `position`th at its address. Without an address the position is all that is known.
+    /// Returns the runtime's index of the `position`th GPU at a PCI address. Without an address the index is the position.
     pub(crate) fn ordinal(&self, pci: Option<&str>, position: u32) -> Result<u32, String> {
         let Some(pci) = pci else { return Ok(position) };
         let address = Address::parse(pci).ok_or_else(|| format!("\"{pci}\" is not a PCI address"))?;

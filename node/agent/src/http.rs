@@ -1,4 +1,4 @@
-//! The HTTP interface: routes, and who may call them.
+//! The HTTP interface: routes, authentication and authorization.
 
 mod allocations;
 mod devices;
@@ -23,7 +23,7 @@ use crate::allocation::Allocation;
 use crate::error::AgentError;
 use crate::tokens::{Role, bearer, same};
 
-/// No request is larger.
+/// Largest accepted request body, in bytes.
 const BODY_LIMIT: usize = 64 << 10;
 
 /// All routes.
@@ -44,7 +44,7 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .route_layer(middleware::from_fn_with_state(Arc::clone(&agent), authenticate));
     Router::new()
         .merge(guarded)
-        // These take the token of an allocation, too.
+        // These routes also accept the token of an allocation.
         .route("/api/v1/pod", get(lookup::pod))
         .route("/api/v1/process", get(lookup::process).post(lookup::process))
         .route("/api/openapi.json", get(openapi::document))
@@ -55,7 +55,7 @@ pub(crate) fn router(agent: Arc<Agent>) -> Router {
         .with_state(agent)
 }
 
-/// Authenticates a request and checks that its role permits it; the handlers find the role among the request's extensions.
+/// Authenticates a request and checks that its role permits the method. Handlers find the role in the request's extensions.
 async fn authenticate(
     State(agent): State<Arc<Agent>>,
     mut request: Request,
@@ -71,10 +71,10 @@ fn role(agent: &Agent, headers: &HeaderMap) -> Result<Role, AgentError> {
     let token = bearer(headers).ok_or(AgentError::Unauthorized(
         "send \"Authorization: Bearer TOKEN\"; the tokens are in the files api-token and read-token of the agent's data folder",
     ))?;
-    agent.tokens.role(token).ok_or(AgentError::Unauthorized("the token is not the agent's"))
+    agent.tokens.role(token).ok_or(AgentError::Unauthorized("the token is not one of the agent's tokens"))
 }
 
-/// Who sent a request: somebody with a token of the agent, or the holder of one allocation.
+/// Sender of a request: an operator with one of the agent's tokens, or the holder of an allocation's token.
 pub(crate) enum Caller {
     Operator(Role),
     Holder(Box<Allocation>),
@@ -92,18 +92,20 @@ impl FromRequestParts<Arc<Agent>> for Caller {
         }
         let allocations = agent.allocations.lock();
         let mut holder = None;
-        // All are compared, whichever it is.
+        // Compares all tokens even after a match, so that the time reveals nothing.
         for allocation in allocations.values() {
             if same(token, &allocation.token) {
                 holder = Some(allocation.clone());
             }
         }
-        let wrong = AgentError::Unauthorized("the token is neither the agent's nor that of an allocation");
+        let wrong = AgentError::Unauthorized(
+            "the token is neither one of the agent's tokens nor that of an allocation",
+        );
         holder.map(|holder| Caller::Holder(Box::new(holder))).ok_or(wrong)
     }
 }
 
-/// Does what takes long on a thread where it may.
+/// Runs blocking work on a thread of the blocking pool.
 async fn aside<T: Send + 'static>(
     agent: &Arc<Agent>,
     work: impl FnOnce(&Agent) -> Result<T, AgentError> + Send + 'static,

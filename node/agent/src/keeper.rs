@@ -1,4 +1,4 @@
-//! Looks after workers: starts those anew that have ended.
+//! Supervises workers: restarts those that have ended, with exponential backoff.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use crate::agent::{Agent, now_ms};
 
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(500);
-/// Before a worker that has ended is started again, and at most.
+/// Restart backoff: initial and longest delay.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A worker that ran for so long is not one that fails over and over.
+/// A worker that ran for this long, in milliseconds, resets the backoff.
 const STEADY_MS: u64 = 60_000;
 
-/// Runs on a thread of its own until the agent stops.
+/// Body of the keeper thread: runs until the agent stops.
 pub(crate) fn keep(agent: &Arc<Agent>) {
     while !agent.stopping.load(Ordering::Relaxed) {
         agent.restart_workers();
@@ -22,7 +22,7 @@ pub(crate) fn keep(agent: &Arc<Agent>) {
     }
 }
 
-/// How long to wait before the next start, after so many.
+/// Returns the backoff delay after this many failures.
 fn pause(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE)
 }
@@ -36,7 +36,7 @@ impl Agent {
             restarts.retain(|id, _| allocations.contains_key(id));
             for allocation in allocations.values_mut() {
                 let worker = &mut allocation.worker;
-                // One that was never started and that nobody is starting was left behind by an agent that ended.
+                // A worker without a process that is not being started either was left behind by an agent that ended.
                 if self.starting.lock().contains(&allocation.id) {
                     continue;
                 }
@@ -64,7 +64,7 @@ impl Agent {
         for id in due {
             self.counters.restarts.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = self.start_worker(&id) {
-                tracing::error!("allocation {id}: the worker does not start again: {error}");
+                tracing::error!("allocation {id}: restarting the worker failed: {error}");
             }
         }
     }

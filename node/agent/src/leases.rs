@@ -1,4 +1,4 @@
-//! Ends allocations whose clients are gone, each on a thread of its own: nothing that takes long holds up the end of another.
+//! Releases allocations whose lease has ended, each on a separate thread so that a slow release does not delay others.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,15 +8,15 @@ use crate::agent::{Agent, now_ms};
 use crate::allocation::Lease;
 use crate::worker;
 
-/// What a dead client had is free after this.
+/// Time within which the resources of a dead client are free again.
 const FREE: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(250);
 
-// A look, and the time that a worker has to end by itself, leave half of it for a machine that is busy.
+// One polling interval plus the worker's grace period take at most half of `FREE`; the rest is slack for a busy machine.
 const _: () = assert!(2 * (LOOK.as_millis() + worker::END.as_millis()) <= FREE.as_millis());
 
-/// Runs on a thread of its own until the agent stops.
+/// Body of the lease thread: runs until the agent stops.
 pub(crate) fn watch(agent: &Arc<Agent>) {
     while !agent.stopping.load(Ordering::Relaxed) {
         for (id, why) in agent.ended_leases() {
@@ -27,7 +27,7 @@ pub(crate) fn watch(agent: &Arc<Agent>) {
             let (one, name) = (Arc::clone(agent), id.clone());
             let ends = std::thread::Builder::new().name("lease".to_owned()).spawn(move || one.expire(&name));
             if let Err(error) = ends {
-                tracing::warn!("allocation {id}: no thread: {error}");
+                tracing::warn!("allocation {id}: cannot start a thread to release it: {error}");
                 agent.expire(&id);
             }
         }
@@ -35,12 +35,12 @@ pub(crate) fn watch(agent: &Arc<Agent>) {
     }
 }
 
-/// Why a lease has ended, if it has.
+/// Returns the reason why a lease has ended; `None` if it has not.
 fn ended(lease: &Lease, now: u64) -> Option<&'static str> {
     if lease.process.is_some_and(|process| !process.is_alive()) {
-        return Some("its client has ended");
+        return Some("its client process has ended");
     }
-    lease.until_ms.filter(|until| *until <= now).map(|_| "nobody has renewed it")
+    lease.until_ms.filter(|until| *until <= now).map(|_| "its lease has expired")
 }
 
 impl Agent {
@@ -53,7 +53,7 @@ impl Agent {
     fn expire(&self, id: &str) {
         match self.release(id) {
             Ok(_) => drop(self.counters.expired.fetch_add(1, Ordering::Relaxed)),
-            Err(error) => tracing::error!("allocation {id} is not released: {error}"),
+            Err(error) => tracing::error!("releasing allocation {id} failed: {error}"),
         }
         self.expiring.lock().remove(id);
     }
@@ -71,7 +71,7 @@ mod tests {
         let lease = |process, until_ms| Lease { process, seconds: None, until_ms };
         assert_eq!(ended(&lease(None, None), 5), None);
         assert_eq!(ended(&lease(Some(own), Some(6)), 5), None);
-        assert_eq!(ended(&lease(Some(gone), Some(6)), 5), Some("its client has ended"));
-        assert_eq!(ended(&lease(Some(own), Some(5)), 5), Some("nobody has renewed it"));
+        assert_eq!(ended(&lease(Some(gone), Some(6)), 5), Some("its client process has ended"));
+        assert_eq!(ended(&lease(Some(own), Some(5)), 5), Some("its lease has expired"));
     }
 }

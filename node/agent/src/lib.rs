@@ -1,9 +1,9 @@
-//! The agent of a machine with GPUs: finds them, gives parts of them to those who ask, keeps the workers running that serve the parts,
-//! and tells what is used.
+//! The node agent of a GPU machine: discovers GPUs, allocates shares of them, supervises the workers that serve the shares, and reports
+//! metrics. docs/agent.md describes its use.
 //!
-//! One allocation is one worker process with limits (docs/limits.md); the agent is not in the way of the data. Workers outlive the
-//! agent, which finds them again. Owns the books, the processes and the HTTP interface; refuses to know kernels, frames or devices
-//! other than by the provider library's C interface. docs/agent.md says how it is used.
+//! Each allocation is one worker process with limits (docs/limits.md). Clients connect to the worker directly; no data passes through the
+//! agent. Workers outlive the agent, and the next agent adopts them. The crate owns the reservations, the worker processes and the HTTP
+//! interface. It does not handle kernels or protocol frames, and accesses devices only through the provider library's C interface.
 
 mod agent;
 mod allocation;

@@ -1,6 +1,6 @@
-//! Measurements as line protocol: the tables `tf_gpu_usage`, `tf_worker_usage` and `tf_node_metrics`.
+//! Metrics in line protocol: the tables `tf_gpu_usage`, `tf_worker_usage` and `tf_node_metrics`.
 //!
-//! What is not known of a GPU is left out of its row; nothing is written that was not measured.
+//! Values that are not known are left out of a row; only measured values are written.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ impl Row {
     }
 
     fn tag(mut self, name: &str, value: &str) -> Row {
-        // An empty tag is no tag.
+        // Line protocol has no empty tags.
         if !value.is_empty() {
             let _ = write!(self.text, ",{name}={}", escaped(value));
         }
@@ -68,7 +68,7 @@ fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
-/// What all workers together use of a GPU, and what its vendor says of it.
+/// Usage of a GPU by all workers together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct DeviceUsage {
     pub(crate) memory_bytes: u64,
@@ -93,7 +93,7 @@ impl Agent {
         sum
     }
 
-    /// All tables as they are now.
+    /// Formats all tables with their current values.
     pub(crate) fn lines(&self, time_ms: u64) -> String {
         let mut out = String::new();
         let gpus = self.gpus.read().clone();
@@ -120,7 +120,7 @@ impl Agent {
             .tag("uuid", &gpu.uuid);
         let usage = self.device_usage(gpu, allocations);
         let is_software = matches!(gpu.backing, crate::device::Backing::Software { .. });
-        // A software GPU is used by workers only, and what they say is all there is. Of a real one its driver knows more.
+        // Only workers use a software GPU, so their reports are complete. For a real GPU the driver also sees other processes.
         let health = self.samples.health(&gpu.uuid).filter(|_| !is_software);
         let (memory, compute) = match &health {
             Some(health) => (health.memory_used_bytes, f64::from(health.utilization_percent)),

@@ -1,4 +1,4 @@
-//! `/metrics`: what Prometheus reads. Names and units follow its conventions: base units, `_total` for what only grows.
+//! `/metrics` in the Prometheus text format. Names and units follow its conventions: base units, `_total` for counters.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ use crate::agent::Agent;
 use crate::allocation::Allocation;
 use crate::book;
 
-/// One figure with all its rows.
+/// One metric family with all its samples.
 struct Figure<'a> {
     out: &'a mut String,
     name: &'static str,
 }
 
-/// All figures, in order: the rows of one have to stand together.
+/// The output text. The format requires the samples of a metric family to be contiguous.
 #[derive(Default)]
 struct Page {
     out: String,
@@ -38,7 +38,7 @@ impl Figure<'_> {
     }
 }
 
-/// `name="value"`, joined.
+/// Formats labels as `name="value"`, joined by commas.
 fn labels(pairs: &[(&str, &str)]) -> String {
     let quoted = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let all: Vec<String> =
@@ -47,7 +47,7 @@ fn labels(pairs: &[(&str, &str)]) -> String {
 }
 
 impl Agent {
-    /// All figures as text.
+    /// Formats all metrics as text.
     pub(crate) fn prometheus(&self) -> String {
         let mut page = Page::default();
         let allocations: Vec<Allocation> = self.allocations.lock().values().cloned().collect();
@@ -62,23 +62,32 @@ impl Agent {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         let it = &self.counters;
         let up = self.started.elapsed().as_secs_f64();
-        page.figure("gauge", "remora_agent_uptime_seconds", "Since the agent started.").plain(up);
-        page.figure("gauge", "remora_agent_allocations", "Allocations there are.").plain(allocations as f64);
+        page.figure("gauge", "remora_agent_uptime_seconds", "Time since the agent started.").plain(up);
+        page.figure("gauge", "remora_agent_allocations", "Current allocations.").plain(allocations as f64);
         for (name, help, counter) in [
-            ("remora_agent_allocations_created_total", "Allocations made.", &it.created),
-            ("remora_agent_allocations_refused_total", "Requests that were refused.", &it.refused),
-            ("remora_agent_allocations_released_total", "Allocations ended.", &it.released),
-            ("remora_agent_allocations_expired_total", "Ended because their client was gone.", &it.expired),
-            ("remora_agent_worker_restarts_total", "Workers started anew.", &it.restarts),
-            ("remora_agent_push_batches_total", "Batches of measurements that were made.", &it.push_batches),
-            ("remora_agent_push_bytes_total", "Measurements that a receiver has taken.", &it.pushed_bytes),
-            ("remora_agent_push_failures_total", "Batches that a receiver has not taken.", &it.push_failures),
-            ("remora_agent_push_dropped_bytes_total", "Measurements that were dropped.", &it.dropped_bytes),
+            ("remora_agent_allocations_created_total", "Allocations created.", &it.created),
+            ("remora_agent_allocations_refused_total", "Allocation requests that failed.", &it.refused),
+            ("remora_agent_allocations_released_total", "Allocations released.", &it.released),
+            (
+                "remora_agent_allocations_expired_total",
+                "Allocations released because their lease ended.",
+                &it.expired,
+            ),
+            ("remora_agent_worker_restarts_total", "Worker restarts.", &it.restarts),
+            ("remora_agent_push_batches_total", "Batches of metrics written to the spool.", &it.push_batches),
+            ("remora_agent_push_bytes_total", "Bytes of metrics accepted by the receiver.", &it.pushed_bytes),
+            ("remora_agent_push_failures_total", "Failed attempts to send a batch.", &it.push_failures),
+            (
+                "remora_agent_push_dropped_bytes_total",
+                "Bytes of metrics dropped from the spool.",
+                &it.dropped_bytes,
+            ),
         ] {
             page.figure("counter", name, help).plain(read(counter));
         }
         let spooled = read(&it.spooled_bytes);
-        page.figure("gauge", "remora_agent_push_spool_bytes", "Measurements that wait.").plain(spooled);
+        page.figure("gauge", "remora_agent_push_spool_bytes", "Bytes of metrics in the spool.")
+            .plain(spooled);
     }
 
     fn device_figures(&self, page: &mut Page, allocations: &[Allocation]) {
@@ -111,14 +120,14 @@ impl Agent {
         }
         gauges! {
             "remora_device_memory_total_bytes" "Memory of the GPU." |gpu, _, _, _| gpu.memory_bytes as f64;
-            "remora_device_memory_used_bytes" "Memory that workers use of the GPU." |_, _, _, usage| usage.memory_bytes as f64;
-            "remora_device_memory_requested_bytes" "Memory that is promised." |_, promised, _, _| promised.memory_request_bytes as f64;
+            "remora_device_memory_used_bytes" "GPU memory used by workers." |_, _, _, usage| usage.memory_bytes as f64;
+            "remora_device_memory_requested_bytes" "Sum of the memory requests." |_, promised, _, _| promised.memory_request_bytes as f64;
             "remora_device_memory_limited_bytes" "Sum of the memory limits." |_, promised, _, _| promised.memory_limit_bytes as f64;
-            "remora_device_memory_limit_capacity_bytes" "What the memory limits may add up to." |_, _, capacity, _| capacity.memory_limit_bytes as f64;
-            "remora_device_compute_used_ratio" "Share of the time that workers use of the GPU." |_, _, _, usage| usage.compute_percent / 100.0;
-            "remora_device_compute_requested_ratio" "Share of the time that is promised." |_, promised, _, _| promised.compute_request_percent / 100.0;
+            "remora_device_memory_limit_capacity_bytes" "Largest allowed sum of the memory limits." |_, _, capacity, _| capacity.memory_limit_bytes as f64;
+            "remora_device_compute_used_ratio" "Share of the GPU's time used by workers." |_, _, _, usage| usage.compute_percent / 100.0;
+            "remora_device_compute_requested_ratio" "Sum of the compute requests." |_, promised, _, _| promised.compute_request_percent / 100.0;
             "remora_device_compute_limited_ratio" "Sum of the compute limits." |_, promised, _, _| promised.compute_limit_percent / 100.0;
-            "remora_device_compute_limit_capacity_ratio" "What the compute limits may add up to." |_, _, capacity, _| capacity.compute_limit_percent / 100.0;
+            "remora_device_compute_limit_capacity_ratio" "Largest allowed sum of the compute limits." |_, _, capacity, _| capacity.compute_limit_percent / 100.0;
             "remora_device_peak_tflops" "Half-precision peak." |gpu, _, _, _| gpu.tflops;
         }
         let known: Vec<_> = rows
@@ -126,9 +135,13 @@ impl Agent {
             .filter_map(|(labels, gpu, ..)| Some((labels, self.samples.health(&gpu.uuid)?)))
             .collect();
         for (name, help, value) in [
-            ("remora_device_power_watts", "Power, as the vendor's library says.", 0),
-            ("remora_device_temperature_celsius", "Temperature, as the vendor's library says.", 1),
-            ("remora_device_utilization_ratio", "Use by anybody, as the vendor's library says.", 2),
+            ("remora_device_power_watts", "Power, as reported by the vendor's library.", 0),
+            ("remora_device_temperature_celsius", "Temperature, as reported by the vendor's library.", 1),
+            (
+                "remora_device_utilization_ratio",
+                "Utilization by all processes, as reported by the vendor's library.",
+                2,
+            ),
         ] {
             let mut figure = page.figure("gauge", name, help);
             for (labels, health) in &known {
@@ -160,12 +173,11 @@ impl Agent {
         for it in allocations {
             figure.row(&self.allocation_labels(it), f64::from(u8::from(self.samples.of(&it.id).is_some())));
         }
-        let mut figure =
-            page.figure("counter", "remora_worker_restarts_total", "Times the worker was started anew.");
+        let mut figure = page.figure("counter", "remora_worker_restarts_total", "Restarts of the worker.");
         for it in allocations {
             figure.row(&self.allocation_labels(it), f64::from(it.worker.restarts));
         }
-        let mut figure = page.figure("gauge", "remora_worker_sessions", "Clients of the worker.");
+        let mut figure = page.figure("gauge", "remora_worker_sessions", "Sessions of the worker.");
         for it in allocations {
             if let Some(sample) = self.samples.of(&it.id) {
                 figure.row(&self.allocation_labels(it), sample.status.sessions.len() as f64);
@@ -194,15 +206,15 @@ impl Agent {
         }
         rows! {
             "gauge" "remora_worker_memory_used_bytes" "Memory in use." |memory, _, _| *memory as f64;
-            "gauge" "remora_worker_memory_limit_bytes" "Memory that may be used." |_, limits, _| limits.memory.map_or(f64::NAN, |limit| limit as f64);
+            "gauge" "remora_worker_memory_limit_bytes" "Memory limit." |_, limits, _| limits.memory.map_or(f64::NAN, |limit| limit as f64);
             "counter" "remora_worker_allocations_refused_total" "Allocations refused at the limit." |_, limits, _| limits.refused as f64;
-            "gauge" "remora_worker_compute_used_ratio" "Share of the GPU's time in use." |_, _, usage| usage.compute_percent / 100.0;
-            "gauge" "remora_worker_compute_limit_ratio" "Share of the GPU's time that may be used." |_, limits, _| limits.compute_percent / 100.0;
-            "gauge" "remora_worker_compute_request_ratio" "Share of the GPU's time that is promised." |_, limits, _| limits.compute_request_percent / 100.0;
-            "counter" "remora_worker_compute_seconds_total" "Time of the GPU that was used." |_, limits, _| limits.spent_ns as f64 / 1e9;
+            "gauge" "remora_worker_compute_used_ratio" "Share of the GPU's time used." |_, _, usage| usage.compute_percent / 100.0;
+            "gauge" "remora_worker_compute_limit_ratio" "Compute limit as a share of the GPU's time." |_, limits, _| limits.compute_percent / 100.0;
+            "gauge" "remora_worker_compute_request_ratio" "Compute request as a share of the GPU's time." |_, limits, _| limits.compute_request_percent / 100.0;
+            "counter" "remora_worker_compute_seconds_total" "GPU time used." |_, limits, _| limits.spent_ns as f64 / 1e9;
             "counter" "remora_worker_launches_total" "Kernels launched." |_, limits, _| limits.launches as f64;
-            "counter" "remora_worker_throttled_total" "Launches that were held back." |_, limits, _| limits.throttled as f64;
-            "counter" "remora_worker_throttled_seconds_total" "Time that launches were held back." |_, limits, _| limits.throttled_ns as f64 / 1e9;
+            "counter" "remora_worker_throttled_total" "Launches that were throttled." |_, limits, _| limits.throttled as f64;
+            "counter" "remora_worker_throttled_seconds_total" "Time that launches were throttled." |_, limits, _| limits.throttled_ns as f64 / 1e9;
         }
     }
 
@@ -229,9 +241,9 @@ impl Agent {
         }
         rows! {
             "gauge" "remora_session_memory_used_bytes" "Memory in use." |it| it.memory_used.iter().sum::<u64>() as f64;
-            "counter" "remora_session_compute_seconds_total" "Time of GPUs that was used." |it| it.spent_ns.iter().sum::<u64>() as f64 / 1e9;
+            "counter" "remora_session_compute_seconds_total" "GPU time used, of all GPUs." |it| it.spent_ns.iter().sum::<u64>() as f64 / 1e9;
             "counter" "remora_session_requests_total" "Requests of the client." |it| it.requests as f64;
-            "counter" "remora_session_round_trips_total" "Requests whose answer was waited for." |it| it.round_trips as f64;
+            "counter" "remora_session_round_trips_total" "Requests that waited for a response." |it| it.round_trips as f64;
             "counter" "remora_session_received_bytes_total" "Bytes from the client." |it| it.bytes_received as f64;
             "counter" "remora_session_sent_bytes_total" "Bytes to the client." |it| it.bytes_sent as f64;
         }

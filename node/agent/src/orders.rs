@@ -1,17 +1,17 @@
-//! Limits that somebody set through the provider library: files that the agent looks at when it starts a worker.
+//! Limits set through the provider library: files that the agent reads when it starts a worker.
 //!
-//! `<folder>/<worker>/<device>` holds lines `memory_bytes N` and `compute_percent N`; the worker `@all` is everybody. An order only makes
-//! less of what was allocated.
+//! `<folder>/<worker>/<device>` holds lines `memory_bytes N` and `compute_percent N`; the worker name `@all` applies to all workers. Such a
+//! limit only lowers the allocated share.
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::book::Share;
 
-/// No such file is longer.
+/// Most bytes read of such a file.
 const FILE_LIMIT: u64 = 4096;
 
-/// What is left of a share of a device for a worker that goes by some names.
+/// Returns a worker's share of a device, lowered to the limits set under any of the worker's names.
 pub(crate) fn apply(folder: &Path, names: &[&str], device: &str, share: Share) -> Share {
     let mut share = share;
     for name in names.iter().chain(&["@all"]) {

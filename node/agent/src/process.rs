@@ -1,22 +1,22 @@
-//! Processes by number and start time, which together name one process for as long as the machine runs.
+//! Processes by PID and start time, which together identify a process uniquely until the next reboot.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// One process.
+/// Identity of a process: PID and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) pid: u32,
-    /// Clock ticks between the start of the machine and its own.
+    /// Start time in clock ticks since boot.
     pub(crate) start: u64,
 }
 
 impl Identity {
-    /// The process that has this number now, if it is not one that has ended and waits for its parent.
+    /// Returns the process that has this PID now; `None` for a zombie.
     pub(crate) fn of(pid: u32) -> Option<Identity> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name is in parentheses and may hold anything.
+        // The process name is in parentheses and may contain any character, including parentheses.
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split_ascii_whitespace();
         let state = fields.next()?;
@@ -29,15 +29,15 @@ impl Identity {
         Identity::of(self.pid) == Some(self)
     }
 
-    /// Sends a signal to this process and no other.
+    /// Sends a signal to this process, unless it has ended.
     pub(crate) fn signal(self, signal: libc::c_int) {
         if self.is_alive() {
-            // SAFETY: takes numbers. The process was this one a moment ago.
+            // SAFETY: `kill` takes integers only. `is_alive` has just checked that the PID still belongs to this process.
             unsafe { libc::kill(self.pid as libc::pid_t, signal) };
         }
     }
 
-    /// The processes that it has started and that have not ended.
+    /// Returns its child processes that still run.
     pub(crate) fn children(self) -> Vec<Identity> {
         let parent = |pid: u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -46,21 +46,21 @@ impl Identity {
         all().into_iter().filter(|pid| parent(*pid) == Some(self.pid)).filter_map(Identity::of).collect()
     }
 
-    /// Takes note of the end of a child, so that its number is free.
+    /// Reaps this process if it is a child of the agent, so that its PID becomes free.
     pub(crate) fn reap(self) {
         let mut status = 0;
-        // SAFETY: fills a number; fails harmlessly for a process that is no child of this one.
+        // SAFETY: `waitpid` writes one integer, and fails harmlessly for a process that is not a child of this one.
         unsafe { libc::waitpid(self.pid as libc::pid_t, &raw mut status, libc::WNOHANG) };
     }
 }
 
-/// The numbers of all processes there are.
+/// Returns the PIDs of all processes.
 pub(crate) fn all() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The processes of a program's first argument `verb` that have `mark` in their environment.
+/// Returns the processes whose first argument is `verb` and whose environment contains `mark`.
 pub(crate) fn marked(mark: &str, verb: &str) -> Vec<(Identity, String)> {
     let found = all().into_iter().filter_map(|pid| {
         let folder = format!("/proc/{pid}");
@@ -75,7 +75,7 @@ pub(crate) fn marked(mark: &str, verb: &str) -> Vec<(Identity, String)> {
     found.collect()
 }
 
-/// The number that a process knows itself by: the one it has in its innermost namespace.
+/// Returns the PID that a process has in its innermost PID namespace.
 pub(crate) fn innermost(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

@@ -1,7 +1,7 @@
-//! The accelerator interface of a vendor's library, opened at run time: which GPUs there are and how they are.
+//! The provider library of a vendor (accelerator interface), loaded at run time: lists GPUs and reads their metrics.
 //!
-//! The library's functions and structs are those of the present generation (`Accel*`); sizes are checked when this is compiled. What the
-//! library writes is read as bytes with lengths, never trusted to be text or to end.
+//! Functions and structs are those of the current generation (`Accel*`); struct sizes are checked at compile time. Strings that the library
+//! writes are read as bytes of bounded length: they may be invalid UTF-8 or lack a terminator.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::Path;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::device::{Backing, Gpu};
 
-/// No machine has more.
+/// Most devices and extra metrics that are read.
 const MAX_DEVICES: usize = 64;
 const MAX_EXTRA: usize = 64;
 
@@ -72,7 +72,7 @@ type NoArguments = unsafe extern "C" fn() -> c_int;
 type GetAllDevices = unsafe extern "C" fn(*mut DeviceInfo, usize, *mut usize) -> c_int;
 type GetDeviceMetrics = unsafe extern "C" fn(*const *const c_char, usize, *mut DeviceMetrics) -> c_int;
 
-/// How a GPU is, as its vendor's library says.
+/// Metrics of a GPU, as reported by the vendor's library.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Health {
     pub(crate) power_watts: f64,
@@ -84,10 +84,10 @@ pub(crate) struct Health {
     pub(crate) extra: Vec<(String, f64)>,
 }
 
-/// A library that was loaded and initialised. Never unloaded: such libraries start threads.
+/// A loaded and initialised provider library. It is never unloaded, because such libraries start threads.
 pub(crate) struct Provider {
     library: std::mem::ManuallyDrop<Library>,
-    /// One call at a time, whatever the library promises.
+    /// Serializes calls, whether or not the library is thread-safe.
     calls: Mutex<()>,
 }
 
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Provider {
 
 impl Provider {
     pub(crate) fn load(path: &Path) -> Result<Provider, String> {
-        // SAFETY: runs the library's constructors. Whoever configured the agent chose the library.
+        // SAFETY: loading runs the library's constructors. The operator chose the library in the agent's configuration.
         let library =
             unsafe { Library::new(path) }.map_err(|error| format!("{}: {error}", path.display()))?;
         let provider = Provider { library: std::mem::ManuallyDrop::new(library), calls: Mutex::new(()) };
@@ -107,33 +107,33 @@ impl Provider {
             provider.symbol::<NoArguments>(name)?;
         }
         let init = provider.symbol::<NoArguments>(c"AccelInit")?;
-        // SAFETY: the function takes nothing, by its interface.
+        // SAFETY: the interface defines this function without arguments.
         match unsafe { init() } {
             0 => Ok(provider),
-            code => Err(format!("{}: AccelInit says {code}", path.display())),
+            code => Err(format!("{}: AccelInit failed with code {code}", path.display())),
         }
     }
 
     fn symbol<T: Copy>(&self, name: &CStr) -> Result<T, String> {
-        // SAFETY: the types are those of the interface, which the library claims to have by having the name.
+        // SAFETY: the types are those of the interface, which a library that exports this name implements.
         let symbol = unsafe { self.library.get::<T>(name.to_bytes_with_nul()) };
         symbol.map(|symbol| *symbol).map_err(|error| format!("{}: {error}", name.to_string_lossy()))
     }
 
-    /// The GPUs the library finds.
+    /// Returns the GPUs that the library lists.
     pub(crate) fn devices(&self) -> Result<Vec<Gpu>, String> {
         let _one = self.calls.lock();
         let get = self.symbol::<GetAllDevices>(c"AccelGetAllDevices")?;
         let mut found: Vec<DeviceInfo> = Vec::with_capacity(MAX_DEVICES);
-        // SAFETY: all zero is a valid value of the struct; the room is for as many.
+        // SAFETY: all zeros is a valid value of the struct, and the buffer has space for `MAX_DEVICES` of them.
         unsafe { std::ptr::write_bytes(found.as_mut_ptr(), 0, MAX_DEVICES) };
         let mut count = 0;
-        // SAFETY: there is room for as many as it is told.
+        // SAFETY: the buffer has space for the `MAX_DEVICES` structs that are passed as its size.
         let code = unsafe { get(found.as_mut_ptr(), MAX_DEVICES, &raw mut count) };
         if code != 0 {
-            return Err(format!("AccelGetAllDevices says {code}"));
+            return Err(format!("AccelGetAllDevices failed with code {code}"));
         }
-        // SAFETY: zeroed above, and any bytes are a valid value.
+        // SAFETY: the structs were zeroed above, and any bytes are a valid value.
         unsafe { found.set_len(count.min(MAX_DEVICES)) };
         let mut gpus: Vec<Gpu> = Vec::new();
         for (device, at) in found.iter().zip(0..) {
@@ -164,7 +164,7 @@ impl Provider {
                 index: u32::try_from(device.index).unwrap_or(at),
                 numa_node: device.numa_node,
                 memory_bytes: match backing {
-                    // Which has no more than the machine it is made of.
+                    // A software GPU has no more memory than its host.
                     Backing::Software { .. } => device.total_memory_bytes.min(limits::machine_memory()),
                     Backing::Hip { .. } => device.total_memory_bytes,
                 },
@@ -177,7 +177,7 @@ impl Provider {
         Ok(gpus)
     }
 
-    /// How each of some GPUs is, in their order.
+    /// Returns the metrics of several GPUs, in the order of `uuids`.
     pub(crate) fn health(&self, uuids: &[&str]) -> Result<Vec<Health>, String> {
         if uuids.is_empty() {
             return Ok(Vec::new());
@@ -189,10 +189,10 @@ impl Provider {
         let mut metrics: Vec<DeviceMetrics> = Vec::with_capacity(pointers.len());
         // SAFETY: as in `devices`.
         unsafe { std::ptr::write_bytes(metrics.as_mut_ptr(), 0, pointers.len()) };
-        // SAFETY: names and room are as many as it is told, and live through the call.
+        // SAFETY: both arrays have `pointers.len()` elements and outlive the call.
         let code = unsafe { get(pointers.as_ptr(), pointers.len(), metrics.as_mut_ptr()) };
         if code != 0 {
-            return Err(format!("AccelGetDeviceMetrics says {code}"));
+            return Err(format!("AccelGetDeviceMetrics failed with code {code}"));
         }
         // SAFETY: as in `devices`.
         unsafe { metrics.set_len(pointers.len()) };
@@ -215,7 +215,7 @@ impl Provider {
     }
 }
 
-/// Text up to its end or the end of its room.
+/// Converts a C string to text, up to its terminator or the end of the buffer.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// A vendor's library in C, with two GPUs.
+    /// A provider library in C, with two GPUs.
     const LIBRARY: &str = r#"
 #include <stddef.h>
 #include <stdint.h>

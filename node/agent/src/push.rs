@@ -1,4 +1,4 @@
-//! Sends measurements to whoever keeps them: each batch goes to disk first and leaves it when it has been taken.
+//! Pushes metrics to a receiver. Each batch is written to a spool on disk first and removed when the receiver has accepted it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,35 +11,35 @@ use crate::agent::{Agent, now_ms};
 use crate::config::PushConfig;
 use crate::spool::Spool;
 
-/// A receiver that has not answered after this long is not there.
+/// Timeout of a request to the receiver.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries while nobody answers, and at most.
+/// Retry backoff: initial and longest delay.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What became of a batch.
+/// Outcome of sending a batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Taken,
-    /// It will never be taken: sending it again would hold up all that come after it.
+    /// Permanently rejected. A retry would block all later batches.
     Refused(String),
-    /// To be tried again.
+    /// Temporary failure; the batch is retried.
     Failed(String),
 }
 
-/// Runs until the agent stops.
+/// Measures and delivers until the agent stops.
 pub(crate) async fn push(agent: Arc<Agent>, config: PushConfig) {
     let client = match reqwest::Client::builder().timeout(PATIENCE).no_proxy().build() {
         Ok(client) => client,
-        Err(error) => return tracing::error!("measurements are not sent: {error}"),
+        Err(error) => return tracing::error!("metrics are not pushed: {error}"),
     };
     let folder = agent.folder.path().join("spool");
     let spool = match Spool::open(&folder, config.spool_bytes) {
         Ok(spool) => Mutex::new(spool),
-        Err(error) => return tracing::error!("measurements are not sent: {}: {error}", folder.display()),
+        Err(error) => return tracing::error!("metrics are not pushed: {}: {error}", folder.display()),
     };
     let added = Notify::new();
-    // A receiver that takes its time, or hangs, does not keep anything from being measured.
+    // Measuring and delivering are separate, so that a slow or hanging receiver does not delay measurements.
     tokio::join!(measure(&agent, &config, &spool, &added), deliver(&agent, &config, &client, &spool, &added));
 }
 
@@ -55,7 +55,7 @@ async fn measure(agent: &Arc<Agent>, config: &PushConfig, spool: &Mutex<Spool>, 
         let mut spool = spool.lock();
         match spool.add(&lines) {
             Ok(()) => drop(counters.push_batches.fetch_add(1, Ordering::Relaxed)),
-            Err(error) => tracing::error!("measurements are lost: {error}"),
+            Err(error) => tracing::error!("a batch of metrics could not be spooled and is lost: {error}"),
         }
         counters.spooled_bytes.store(spool.bytes(), Ordering::Relaxed);
         let evicted = spool.take_dropped();
@@ -64,7 +64,7 @@ async fn measure(agent: &Arc<Agent>, config: &PushConfig, spool: &Mutex<Spool>, 
     }
 }
 
-/// Sends what is in the spool, the oldest first.
+/// Sends the spooled batches, oldest first.
 async fn deliver(
     agent: &Arc<Agent>,
     config: &PushConfig,
@@ -88,14 +88,14 @@ async fn deliver(
                 pause = FIRST_PAUSE;
             }
             Answer::Refused(why) => {
-                tracing::error!("measurements are refused and dropped: {why}");
+                tracing::error!("the receiver rejected a batch of metrics, which is dropped: {why}");
                 counters.push_failures.fetch_add(1, Ordering::Relaxed);
                 counters.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
                 spool.lock().done(number);
             }
             Answer::Failed(why) => {
                 let waiting = spool.lock().bytes();
-                tracing::warn!("measurements wait, {waiting} bytes of them: {why}");
+                tracing::warn!("pushing metrics failed and is retried, {waiting} bytes are spooled: {why}");
                 counters.push_failures.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -117,7 +117,7 @@ async fn send(client: &reqwest::Client, config: &PushConfig, lines: &str) -> Ans
             let status = response.status();
             let text = response.text().await.unwrap_or_default();
             let why = format!("{status}: {}", text.chars().take(200).collect::<String>());
-            // Too many, too slow, not allowed yet: all of that may pass. Malformed lines do not.
+            // Rate limits, timeouts and missing permissions may be temporary. Malformed lines stay malformed.
             match status.as_u16() {
                 400 | 413 | 422 => Answer::Refused(why),
                 _ => Answer::Failed(why),

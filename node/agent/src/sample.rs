@@ -1,4 +1,4 @@
-//! What is used at the moment: each worker asked how it is, the vendor's library how the GPUs are.
+//! Samples current usage: queries each worker's status, and the vendor's library for the GPUs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use worker::{Place, Status};
 use crate::agent::Agent;
 use crate::provider::Health;
 
-/// Between two looks.
+/// Sampling interval.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// What one worker used of one of its GPUs between two looks.
+/// A worker's usage of one of its GPUs between two samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) memory_bytes: u64,
     /// Percent of the GPU's time.
     pub(crate) compute_percent: f64,
-    /// Bytes a second from clients, and to them.
+    /// Bytes per second received from clients, and sent to them.
     pub(crate) received: f64,
     pub(crate) sent: f64,
 }
 
-/// The last look at one worker.
+/// The latest sample of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerSample {
     pub(crate) status: Status,
     at: Instant,
-    /// By device of the allocation.
+    /// Usage by device, in the order of the allocation's devices.
     pub(crate) usage: Vec<Usage>,
 }
 
 impl WorkerSample {
-    /// A look at a worker, compared with the one before.
+    /// Creates a sample. Rates are computed from the difference to the previous sample.
     pub(crate) fn new(status: Status, at: Instant, before: Option<&WorkerSample>) -> WorkerSample {
-        // A worker that started anew counts from nothing.
+        // The counters of a restarted worker start at zero.
         let before =
             before.filter(|it| it.status.pid == status.pid && it.status.uptime_ms <= status.uptime_ms);
         let elapsed = before.map_or(0.0, |it| at.duration_since(it.at).as_secs_f64());
@@ -68,7 +68,7 @@ impl WorkerSample {
     }
 }
 
-/// The last look at everything.
+/// The latest samples of all workers and GPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     workers: Mutex<BTreeMap<String, Arc<WorkerSample>>>,
@@ -89,7 +89,7 @@ impl Samples {
     }
 }
 
-/// Runs on a thread of its own until the agent stops.
+/// Body of the sampling thread: runs until the agent stops.
 pub(crate) fn watch(agent: &Arc<Agent>) {
     while !agent.stopping.load(Ordering::Relaxed) {
         agent.look();
@@ -98,7 +98,7 @@ pub(crate) fn watch(agent: &Arc<Agent>) {
 }
 
 impl Agent {
-    /// Asks every worker and the vendor's library.
+    /// Samples every worker and the vendor's library.
     pub(crate) fn look(&self) {
         let running: Vec<(String, Place)> = {
             let allocations = self.allocations.lock();
@@ -110,7 +110,7 @@ impl Agent {
                 Ok(status) => {
                     let before = self.samples.of(&id);
                     let sample = WorkerSample::new(status, Instant::now(), before.as_deref());
-                    // Released while it was asked: not to come back.
+                    // Do not insert a sample of an allocation that was released in the meantime.
                     if self.allocations.lock().contains_key(&id) {
                         self.samples.workers.lock().insert(id, Arc::new(sample));
                     }

@@ -1,4 +1,4 @@
-//! An agent from its start to its end.
+//! Runs an agent: starts its threads and listeners, and stops them.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::error::AgentError;
 use crate::{http, keeper, leases, push, sample};
 
-/// An agent that runs.
+/// A running agent.
 #[derive(Debug)]
 pub struct Server {
     pub address: SocketAddr,
@@ -62,13 +62,13 @@ impl Server {
         Ok(Server { address, agent, threads, http, local, push })
     }
 
-    /// The fingerprint of the certificate that the HTTP interface presents, if it serves HTTPS.
+    /// Returns the fingerprint of the HTTP interface's certificate, if it serves HTTPS.
     fn fingerprint(&self) -> Result<Option<String>, AgentError> {
         let certificate = self.agent.certificate.as_ref().filter(|_| self.agent.config.serves_https());
         Ok(certificate.map(|it| it.fingerprint()).transpose()?)
     }
 
-    /// Stops answering. Workers go on, unless the agent was told to end them.
+    /// Stops the HTTP interface. Workers keep running, unless the configuration says `drain`.
     pub async fn stop(self) {
         self.http.abort();
         if let Some(local) = self.local {
@@ -88,11 +88,11 @@ impl Server {
     }
 }
 
-/// Serves the same interface in plain HTTP on the socket `agent.sock` of the agent's folder, for programs of this machine that speak no TLS,
-/// such as the provider library. Only the agent's user may connect, and tokens are checked as everywhere.
+/// Serves the HTTP interface on the Unix socket `agent.sock` in the agent's folder, for local programs without TLS such as the provider
+/// library. Only the agent's user may connect, and tokens are checked as on the TCP listener.
 fn local(agent: &Arc<Agent>, router: axum::Router) -> Option<tokio::task::JoinHandle<()>> {
     let path = agent.folder.path().join("agent.sock");
-    // The folder belongs to this agent alone, so a socket in it is one that an earlier agent left.
+    // The agent holds the folder's lock, so an existing socket is a leftover of an earlier agent.
     let _ = std::fs::remove_file(&path);
     let bound = UnixListener::bind(&path).and_then(|listener| {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map(|()| listener)
@@ -104,14 +104,14 @@ fn local(agent: &Arc<Agent>, router: axum::Router) -> Option<tokio::task::JoinHa
             }
         })),
         Err(error) => {
-            tracing::warn!("{}: no requests are answered there: {error}", path.display());
+            tracing::warn!("{}: cannot serve the local socket: {error}", path.display());
             None
         }
     }
 }
 
-/// Serves until told to stop by a signal. `ready` is called once requests are answered, with the address of the HTTP interface and the
-/// fingerprint of its certificate, if it serves HTTPS.
+/// Serves until a signal stops the agent. Calls `ready` once requests are accepted, with the address of the HTTP interface and, for HTTPS,
+/// the fingerprint of its certificate.
 pub fn serve(config: Config, ready: impl FnOnce(SocketAddr, Option<String>)) -> Result<(), AgentError> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(AgentError::Serve)?;

@@ -1,8 +1,8 @@
-//! Sessions saved to files and taken up again: their programs wait meanwhile, and notice nothing else.
+//! Session snapshots: saves sessions to files and resumes them. In between, their client programs wait and notice nothing else.
 //!
-//! A session is in its worker or in its file. It is in both only between the moment in which the file is whole and the one in which the
-//! worker has let go. A file is therefore removed only when the worker has taken the session up, or has said that it never let go and
-//! has the client connected: the worker's word counts, not a list that may be a moment old.
+//! A session exists in its worker or in its snapshot file. It is in both only from the moment the file is complete until the worker has
+//! released the session. A file is therefore removed only after the worker has resumed the session, or after the worker reports that it
+//! still has the session with its client connected. The worker's current answer decides, not an older list of sessions.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,63 +19,63 @@ use crate::error::AgentError;
 use crate::state::private;
 use crate::{client, worker as process};
 
-/// How long a session's work may take to end before it is left alone.
+/// Timeout for a session's pending work to finish. After it the session is not saved.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A client that was cut off comes back within a second; who it is can be seen then.
+/// How long to wait for disconnected clients. A client reconnects within a second, and only a connected client can be identified.
 const RETURN: Duration = Duration::from_secs(2);
-/// How long the process of a session that was saved may take to end before nobody waits for it any more.
+/// How long to wait for the process of a saved session to end.
 const LEAVE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
 const ENDING: &str = ".session";
 
-/// Whose sessions.
+/// Selects the sessions to save or resume.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    /// All of one worker.
+    /// All sessions of one worker.
     Worker(String),
-    /// Those of these processes, which are clients, workers or the processes that workers have for sessions; or, if none is named, all.
-    /// With a device, only those that have it.
+    /// Sessions of these processes: PIDs of clients, workers or the workers' session processes. An empty set selects all. With a device,
+    /// only sessions of workers that have it.
     Processes { processes: BTreeSet<u32>, device: Option<String> },
 }
 
-/// What became of a choice.
+/// Result of saving or resuming.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Sessions that were saved or taken up now.
+    /// Sessions that this call saved or resumed.
     pub(crate) sessions: Vec<SessionId>,
-    /// Processes that have none.
+    /// Requested processes without a session.
     pub(crate) unknown: Vec<u32>,
 }
 
-/// A session in a file.
+/// A session saved in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Saved {
     session: u64,
-    /// Its client, if that is on this machine.
+    /// PID of its client, if that is on this machine.
     process: Option<u32>,
     path: PathBuf,
 }
 
-/// A worker with what was chosen of it.
+/// A worker with its selected sessions.
 struct Chosen {
     place: Place,
     folder: PathBuf,
-    /// The chosen ones, with their clients if those are on this machine.
+    /// The selected running sessions, with the PIDs of their clients if those are on this machine.
     running: Vec<(SessionStatus, Option<u32>)>,
     saved: Vec<Saved>,
-    /// Some client of this worker is cut off at the moment.
+    /// Whether a client of this worker is disconnected and may reconnect.
     is_awaited: bool,
     can_save: bool,
 }
 
 impl Agent {
-    /// Saves sessions and suspends them. If one cannot be saved none is: those before it are taken up again.
+    /// Saves sessions and suspends them. If one cannot be saved, those already saved are resumed, so that none is saved.
     pub(crate) fn save(&self, choice: &Choice) -> Result<Outcome, AgentError> {
-        // Two that saved one session would write one file.
+        // Concurrent saves of one session would write the same file.
         let _one = self.saving.lock();
         let (chosen, unknown) = self.find(choice)?;
         if chosen.iter().any(|it| !it.can_save && !it.running.is_empty()) {
-            let text = "sessions of real GPUs cannot be saved: their runtime gives no address twice";
+            let text = "sessions on real GPUs cannot be saved: the HIP runtime cannot allocate memory at the same addresses again";
             return Err(AgentError::Unsupported(text));
         }
         let mut done: Vec<(&Place, Saved)> = Vec::new();
@@ -93,7 +93,7 @@ impl Agent {
         Ok(Outcome { sessions: done.iter().map(|(_, saved)| SessionId(saved.session)).collect(), unknown })
     }
 
-    /// Takes sessions up again that were saved. One that cannot be taken up stays saved, and does not keep the others.
+    /// Resumes saved sessions. A session that cannot be resumed stays saved and does not block the others.
     pub(crate) fn resume(&self, choice: &Choice) -> Result<Outcome, AgentError> {
         let _one = self.saving.lock();
         let (chosen, unknown) = self.find(choice)?;
@@ -103,7 +103,7 @@ impl Agent {
             for saved in &it.saved {
                 match resume(&it.place, saved) {
                     Ok(()) => outcome.sessions.push(SessionId(saved.session)),
-                    // Saved by an agent that ended before the worker let go.
+                    // An earlier agent wrote this file but ended before the worker released the session.
                     Err(_) if goes_on(&it.place, saved.session) => drop(std::fs::remove_file(&saved.path)),
                     Err(error) => failed = failed.or(Some(error)),
                 }
@@ -112,7 +112,7 @@ impl Agent {
         failed.map_or(Ok(outcome), Err)
     }
 
-    /// What is chosen, and the processes of the choice that have nothing here.
+    /// Returns the selected sessions by worker, and the requested processes without a session.
     fn find(&self, choice: &Choice) -> Result<(Vec<Chosen>, Vec<u32>), AgentError> {
         let began = Instant::now();
         loop {
@@ -134,7 +134,7 @@ impl Agent {
                 continue;
             }
             return match silent {
-                // What was asked for may be with the worker that does not answer.
+                // The requested sessions may belong to the worker that does not answer.
                 Some(error) if known.is_empty() => Err(error),
                 _ if processes.is_empty() || !known.is_empty() => Ok((found, unknown)),
                 _ => {
@@ -146,7 +146,7 @@ impl Agent {
         }
     }
 
-    /// The allocations that a choice may mean.
+    /// Returns the allocations whose sessions a choice may select.
     fn candidates(&self, choice: &Choice) -> Result<Vec<Allocation>, AgentError> {
         let device = match choice {
             Choice::Worker(id) => return Ok(vec![self.allocation(id)?]),
@@ -185,11 +185,11 @@ impl Agent {
             }
             _ => true,
         };
-        // A worker without a session is known, too.
+        // Marks the worker's PID as known even if the worker has no session.
         is_chosen([worker, None, None]);
         let mut running = Vec::new();
         for session in status.sessions {
-            // One that was saved a moment ago may still be about to leave the list.
+            // A session that was just saved may still be listed until its process has ended.
             if !session.connected && saved.iter().any(|it| it.session == session.id) {
                 continue;
             }
@@ -208,18 +208,18 @@ impl Agent {
     }
 }
 
-/// Takes up again what was saved before something could not be.
+/// Resumes the sessions that were saved before one failed.
 fn undo(done: &[(&Place, Saved)], error: AgentError) -> AgentError {
     let stuck = done.iter().filter_map(|(place, saved)| resume(place, saved).err()).count();
     match stuck {
         0 => error,
         _ => {
-            AgentError::Refused(format!("{error}; {stuck} others were saved and could not be taken up again"))
+            AgentError::Refused(format!("{error}; {stuck} sessions that were already saved could not resume"))
         }
     }
 }
 
-/// A session has left when its process has ended, which is a moment after its file is whole: what it had is free only then.
+/// Waits until the processes of saved sessions have ended. They end shortly after the file is complete, and only then is their memory free.
 fn wait_for_leave(place: &Place, sessions: &[(SessionStatus, Option<u32>)]) {
     let began = Instant::now();
     let is_there = |id: u64| sessions.iter().any(|(session, _)| session.id == id);
@@ -233,7 +233,7 @@ fn wait_for_leave(place: &Place, sessions: &[(SessionStatus, Option<u32>)]) {
     }
 }
 
-/// The sessions of a folder.
+/// Returns the saved sessions in a folder.
 fn saved(folder: &Path) -> Vec<Saved> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let parse = |path: PathBuf| {
@@ -255,7 +255,7 @@ fn save(
     let failed = |source| AgentError::Io { path: folder.to_owned(), source };
     let refused = |error: worker::MoveError| {
         AgentError::Refused(format!(
-            "session {} of {} goes on: {error}",
+            "session {} of {} cannot be saved and keeps running: {error}",
             SessionId(session.id),
             session.client
         ))
@@ -271,7 +271,7 @@ fn save(
         Ok(taken)
     };
     let taken = write().inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
-    // From here on the file stays whatever happens: if the answer is lost, it may be all there is.
+    // From here on the file is kept: if the worker's response is lost, the file may be the only copy of the session.
     taken.suspend().map_err(refused)?;
     for older in saved(folder).into_iter().filter(|it| it.session == session.id && it.path != path) {
         let _ = std::fs::remove_file(older.path);
@@ -279,7 +279,7 @@ fn save(
     Ok(Saved { session: session.id, process, path })
 }
 
-/// Whether a worker has a session, and its client.
+/// Returns whether a worker has a session with its client connected.
 fn goes_on(place: &Place, session: u64) -> bool {
     place.inspect().is_ok_and(|status| status.sessions.iter().any(|it| it.id == session && it.connected))
 }
@@ -288,7 +288,10 @@ fn resume(place: &Place, saved: &Saved) -> Result<(), AgentError> {
     let failed = |source| AgentError::Io { path: saved.path.clone(), source };
     let file = File::open(&saved.path).map_err(failed)?;
     worker::resume(place, &mut BufReader::with_capacity(1 << 20, file)).map_err(|error| {
-        AgentError::Refused(format!("session {} stays saved: {error}", SessionId(saved.session)))
+        AgentError::Refused(format!(
+            "session {} cannot be resumed and stays saved: {error}",
+            SessionId(saved.session)
+        ))
     })?;
     std::fs::remove_file(&saved.path).map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! Measurements that nobody has taken yet, on disk: one file for each batch, the oldest sent first, and no more than fits.
+//! On-disk queue of metrics that the receiver has not accepted yet: one file per batch, oldest first, bounded in size.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,14 +11,14 @@ use crate::state::private;
 pub(crate) struct Spool {
     folder: PathBuf,
     limit: u64,
-    /// Numbers and sizes, the oldest first.
+    /// Number and size of each batch, oldest first.
     batches: VecDeque<(u64, u64)>,
     next: u64,
     dropped: u64,
 }
 
 impl Spool {
-    /// Takes up what an earlier agent left.
+    /// Opens a spool with the batches that an earlier agent left.
     pub(crate) fn open(folder: &Path, limit: u64) -> std::io::Result<Spool> {
         std::fs::create_dir_all(folder)?;
         let mut batches: Vec<(u64, u64)> = Vec::new();
@@ -28,7 +28,7 @@ impl Spool {
             let number = name.to_str().and_then(|name| name.strip_suffix(".lines")?.parse().ok());
             match number {
                 Some(number) => batches.push((number, entry.metadata()?.len())),
-                // Half of a batch, from an agent that was ended while it wrote.
+                // An incomplete batch, from an agent that was killed while it wrote.
                 None => drop(std::fs::remove_file(entry.path())),
             }
         }
@@ -37,7 +37,7 @@ impl Spool {
         Ok(Spool { folder: folder.to_owned(), limit, batches: batches.into(), next, dropped: 0 })
     }
 
-    /// Keeps a batch; the oldest make room for it.
+    /// Adds a batch. The oldest batches are dropped to make room.
     pub(crate) fn add(&mut self, lines: &str) -> std::io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -57,19 +57,19 @@ impl Spool {
         Ok(())
     }
 
-    /// The oldest batch, and its number.
+    /// Returns the number and text of the oldest batch.
     pub(crate) fn oldest(&mut self) -> Option<(u64, String)> {
         while let Some((number, _)) = self.batches.front().copied() {
             match std::fs::read_to_string(self.path(number)) {
                 Ok(lines) => return Some((number, lines)),
-                // Somebody removed it, or it is no text: nothing to send.
+                // The file was removed or is not UTF-8: skip it.
                 Err(_) => self.done(number),
             }
         }
         None
     }
 
-    /// A batch has been taken, or nobody will ever take it.
+    /// Removes a batch that the receiver has accepted or permanently rejected.
     pub(crate) fn done(&mut self, number: u64) {
         self.batches.retain(|(other, _)| *other != number);
         let _ = std::fs::remove_file(self.path(number));
@@ -79,7 +79,7 @@ impl Spool {
         self.batches.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Bytes that were dropped to make room since this was last asked.
+    /// Returns the bytes dropped to make room since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

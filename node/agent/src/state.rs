@@ -1,4 +1,4 @@
-//! What the agent must not forget, in one file that is replaced as a whole.
+//! The agent's persistent state: one file in its data folder, replaced atomically.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ struct Stored {
     allocations: Vec<Allocation>,
 }
 
-/// The folder of one agent, which no other may use at the same time.
+/// The data folder of an agent, locked against use by another agent.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -32,7 +32,7 @@ impl Folder {
         let failed = |source| AgentError::Io { path: path.to_owned(), source };
         std::fs::create_dir_all(path.join("workers")).map_err(failed)?;
         let lock = private(&path.join("agent.lock"), false).map_err(failed)?;
-        // SAFETY: a plain system call on a descriptor we own.
+        // SAFETY: a system call on a descriptor that `lock` owns.
         match unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
             0 => Ok(Folder { path: path.to_owned(), _lock: lock }),
             _ => Err(AgentError::InUse(path.to_owned())),
@@ -43,7 +43,7 @@ impl Folder {
         &self.path
     }
 
-    /// The files of one worker.
+    /// Returns the path of a worker's file of one kind.
     pub(crate) fn of_worker(&self, id: &str, kind: &str) -> PathBuf {
         self.path.join("workers").join(format!("{id}.{kind}"))
     }
@@ -58,7 +58,7 @@ impl Folder {
         let stored: Stored = serde_json::from_slice(&text)
             .map_err(|error| AgentError::State { path: path.clone(), why: error.to_string() })?;
         if stored.version != VERSION {
-            let why = format!("version {}, this program knows {VERSION}", stored.version);
+            let why = format!("it has version {}, this program supports {VERSION}", stored.version);
             return Err(AgentError::State { path, why });
         }
         Ok(stored.allocations.into_iter().map(|it| (it.id.clone(), it)).collect())
@@ -71,7 +71,7 @@ impl Folder {
         self.replace("state.json", &text)
     }
 
-    /// Writes beside the file and puts it in its place: what is read is the old or the new, never a part.
+    /// Replaces a file atomically, by writing a temporary file and renaming it: readers see the old or the new content, never a part.
     pub(crate) fn replace(&self, name: &str, text: &[u8]) -> Result<(), AgentError> {
         let path = self.path.join(name);
         let beside = self.path.join(format!("{name}.new"));
@@ -85,12 +85,12 @@ impl Folder {
     }
 }
 
-/// A file that only its owner reads.
+/// Opens a file that only its owner may access (mode 0600).
 pub(crate) fn private(path: &Path, truncate: bool) -> std::io::Result<File> {
     OpenOptions::new().create(true).write(true).truncate(truncate).mode(0o600).open(path)
 }
 
-/// 128 random bits in hexadecimal digits.
+/// Returns 128 random bits as hexadecimal digits.
 pub(crate) fn new_token() -> Result<String, AgentError> {
     let mut random = [0u8; 16];
     getrandom::fill(&mut random).map_err(|error| AgentError::Io {

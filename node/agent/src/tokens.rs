@@ -1,4 +1,4 @@
-//! The tokens of the HTTP interface and the roles they give.
+//! The tokens of the HTTP interface and the roles they grant.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use crate::config::Config;
 use crate::error::AgentError;
 use crate::state::Folder;
 
-/// What the holder of a token may do.
+/// Role of a token's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Everything.
+    /// May do everything.
     Admin,
-    /// Look at everything but the tokens of allocations, and change nothing.
+    /// May read everything except the tokens of allocations, and change nothing.
     Reader,
 }
 
 impl Role {
-    /// Whether requests of this method are allowed.
+    /// Checks whether this role permits an HTTP method.
     pub(crate) fn permit(self, method: &Method) -> Result<(), AgentError> {
         match self {
             Role::Reader if *method != Method::GET && *method != Method::HEAD => Err(AgentError::Forbidden(
-                "this token may only read; the request needs the token of the file api-token",
+                "this token is read-only; the request needs the token in the file api-token",
             )),
             _ => Ok(()),
         }
@@ -38,14 +38,14 @@ pub(crate) struct Tokens {
 }
 
 impl std::fmt::Debug for Tokens {
-    /// Tokens do not get into logs.
+    /// Hides the tokens, so that they do not appear in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tokens")
     }
 }
 
 impl Tokens {
-    /// The tokens in the files that a configuration names, or in the agent's folder, where missing ones are made.
+    /// Reads the tokens from the configured files, or from the agent's folder, where missing ones are generated.
     pub(crate) fn read(folder: &Folder, config: &Config) -> Result<Tokens, AgentError> {
         let token = |given: &Option<PathBuf>, name| match given {
             Some(path) => read(path),
@@ -55,37 +55,39 @@ impl Tokens {
         let reader = token(&config.read_token_file, "read-token")?;
         if same(&admin, &reader) {
             let path = config.read_token_file.clone().unwrap_or_else(|| folder.path().join("read-token"));
-            let problem = "it holds the administrators' token; readers need another one".to_owned();
+            let problem =
+                "it contains the administrator token; the read-only token must be different".to_owned();
             return Err(AgentError::Token { path, problem });
         }
         Ok(Tokens { admin, reader })
     }
 
-    /// The role of a token; all are compared, whichever it is.
+    /// Returns the role of a token. Both tokens are always compared, so that the time reveals nothing.
     pub(crate) fn role(&self, token: &str) -> Option<Role> {
         let (admin, reader) = (same(token, &self.admin), same(token, &self.reader));
         if admin { Some(Role::Admin) } else { reader.then_some(Role::Reader) }
     }
 }
 
-/// The token that a request shows.
+/// Returns the bearer token of a request.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
 }
 
-/// Whether two secrets are the same, in a time that does not tell where they differ.
+/// Compares two secrets in constant time: the time does not reveal where they differ.
 pub(crate) fn same(left: &str, right: &str) -> bool {
     let differences = left.bytes().zip(right.bytes()).fold(0, |sum, (left, right)| sum | (left ^ right));
     left.len() == right.len() && differences == 0
 }
 
-/// A token from a file that only its owner may read, and that cannot be guessed.
+/// Reads a token from a file that only its owner may read, and checks its strength.
 fn read(path: &Path) -> Result<String, AgentError> {
     let bytes = token::read_file(path)?;
     token::check_strength(&format!("the token in {}", path.display()), &bytes)?;
     String::from_utf8(bytes).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic())).ok_or_else(
         || {
-            let problem = "it holds other characters than letters, digits and signs of ASCII".to_owned();
+            let problem = "it contains characters other than printable ASCII letters, digits and punctuation"
+                .to_owned();
             AgentError::Token { path: path.to_owned(), problem }
         },
     )

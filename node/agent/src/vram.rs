@@ -1,7 +1,7 @@
-//! The ledgers of GPUs' memory: what allocations have requested, and what their workers use beyond that.
+//! GPU memory ledgers: the memory that allocations have requested, and what their workers use beyond that.
 //!
-//! One file for each GPU in the agent's folder. Workers grow their rows by themselves, within what is free; the agent makes and removes
-//! rows. What is requested is so never used by others, and what others use is not promised.
+//! Each GPU has one ledger file in the agent's folder. The agent adds and removes rows; workers increase the usage in their own rows within
+//! the free memory. So requested memory is never used by other allocations, and memory in use is not reserved a second time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::device::Gpu;
 use crate::error::AgentError;
 use crate::state::Folder;
 
-/// The ledger of a GPU.
+/// Returns the path of a GPU's ledger.
 pub(crate) fn path(folder: &Folder, uuid: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     folder.path().join("ledgers").join(uuid.chars().map(plain).collect::<String>())
@@ -39,7 +39,7 @@ fn failed(error: LedgerError) -> AgentError {
     }
 }
 
-/// Has the ledgers agree with the allocations there are.
+/// Brings the ledgers in line with the existing allocations.
 pub(crate) fn settle(
     folder: &Folder,
     gpus: &[Gpu],
@@ -58,7 +58,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Sets aside what an allocation requests of its GPUs: of all or of none.
+/// Reserves the requested memory of an allocation on all its GPUs, or on none.
 pub(crate) fn reserve(folder: &Folder, gpus: &[Gpu], allocation: &Allocation) -> Result<(), AgentError> {
     let of_allocation = gpus.iter().filter(|gpu| allocation.devices.contains(&gpu.uuid));
     let mut reserved = of_allocation.map(|gpu| {
@@ -69,7 +69,7 @@ pub(crate) fn reserve(folder: &Folder, gpus: &[Gpu], allocation: &Allocation) ->
     result.inspect_err(|_| release(folder, allocation))
 }
 
-/// Gives up what an allocation had.
+/// Releases the memory of an allocation on all its GPUs.
 pub(crate) fn release(folder: &Folder, allocation: &Allocation) {
     for uuid in &allocation.devices {
         let released = Ledger::open(&path(folder, uuid)).and_then(|it| it.release(&allocation.id));
@@ -79,7 +79,7 @@ pub(crate) fn release(folder: &Folder, allocation: &Allocation) {
     }
 }
 
-/// Bytes of a GPU that are requested, or used beyond requests.
+/// Returns the bytes of a GPU that are requested, or used beyond requests.
 pub(crate) fn taken(folder: &Folder, gpu: &Gpu) -> u64 {
     Ledger::open(&path(folder, &gpu.uuid)).and_then(|ledger| ledger.taken()).unwrap_or(0)
 }

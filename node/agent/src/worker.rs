@@ -1,4 +1,4 @@
-//! The process of an allocation: started so that it outlives the agent, reached, ended.
+//! The worker process of an allocation: starting it so that it outlives the agent, connecting to it, and stopping it.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -22,36 +22,36 @@ use crate::process::Identity;
 use crate::state::{Folder, private};
 use crate::vram;
 
-/// What a worker and each of its sessions may take of the host's memory beside what is counted: code, stacks, queues.
+/// Host memory that a worker and each of its sessions may use in addition to what their accounting counts: code, stacks, queues.
 const WORKER_BYTES: u64 = 1 << 30;
 const SESSION_BYTES: u64 = 32 << 20;
-/// Names the allocation in a worker's environment.
+/// Environment variable that marks a worker with its allocation.
 pub(crate) const MARK: &str = "REMORA_ALLOCATION=";
-/// How long a worker may take until it listens; machines may be busy.
+/// Timeout until a new worker listens; generous, because the machine may be busy.
 const START: Duration = Duration::from_secs(60);
-/// How long it may take to end before it is killed, with the processes of its sessions.
+/// Grace period of a worker to end before it and its session processes are killed.
 pub(crate) const END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(2);
-/// A longer log is put aside when the worker is started next.
+/// A longer log is rotated at the worker's next start.
 const LOG_BYTES: u64 = 16 << 20;
 
-/// What is written behind the mark: allocations of another agent on this machine are not ours.
+/// Returns the value of the marker. It includes the agent's folder, to tell apart the workers of several agents on one machine.
 pub(crate) fn mark(folder: &Folder, id: &str) -> String {
     format!("{}:{id}", folder.path().display())
 }
 
-/// A worker that listens.
+/// A started worker that accepts connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
     pub(crate) process: Identity,
     pub(crate) port: u16,
-    /// Fingerprint of its certificate, if it speaks TLS.
+    /// Fingerprint of its certificate, if it uses TLS.
     pub(crate) pin: Option<String>,
 }
 
-/// Starts a worker and waits until it listens. It keeps the port it had, so that clients find it again, unless another program has taken
-/// that port: then it gets a free one.
+/// Starts a worker and waits until it listens. A restarted worker keeps its port, so that clients can reconnect, unless another program has
+/// taken that port; then it gets a free one.
 pub(crate) fn start(
     config: &Config,
     folder: &Folder,
@@ -76,7 +76,7 @@ pub(crate) fn start(
     begin(0)
 }
 
-/// Whether another program listens on a port that workers of this agent could use.
+/// Returns whether another program listens on a port of the workers' address.
 fn is_taken(config: &Config, port: u16) -> bool {
     let bind = || TcpListener::bind((config.worker_host.as_str(), port));
     port != 0 && bind().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
@@ -123,20 +123,20 @@ fn start_on(
         }
         if began.elapsed() > START {
             end(process);
-            return Err(format!("it did not listen within {} s", START.as_secs()));
+            return Err(format!("it did not start to listen within {} s", START.as_secs()));
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// The memory limit of a worker's control group: all that its own accounts allow, and what processes need besides.
+/// Returns the memory limit of a worker's control group: all that its own accounting allows, plus the overhead of its processes.
 fn memory_bound(config: &Config, allocation: &Allocation, gpus: &[Gpu]) -> u64 {
     let limits = LimitConfig {
         memory: Some(allocation.share.memory_limit_bytes),
         host_memory: allocation.request.memory.and_then(|memory| memory.host),
         ..LimitConfig::default()
     };
-    // Memory of a software GPU is the host's.
+    // The memory of a software GPU is host memory.
     let software = gpus.iter().filter(|gpu| matches!(gpu.backing, Backing::Software { .. })).count() as u64;
     let devices = allocation.share.memory_limit_bytes.saturating_mul(software);
     let sessions = SESSION_BYTES.saturating_mul(config.max_sessions.max(1) as u64);
@@ -214,7 +214,7 @@ fn command(
             command.arg("--library").arg(library);
         }
     }
-    // Neither a terminal's signals nor the agent's end are the worker's business.
+    // A separate process group, so that neither a terminal's signals nor the agent's end reach the worker.
     command.process_group(0);
     command.env(MARK.trim_end_matches('='), mark(folder, &allocation.id));
     command.env_remove("REMORA_TOKEN").env_remove("REMORA_TOKEN_FILE").env_remove("REMORA_WORKER");
@@ -222,15 +222,19 @@ fn command(
     Ok(command)
 }
 
-/// The end of a worker's log, for whoever wants to know why it did not start.
+/// Returns the last line of a worker's log, to report why it did not start.
 fn last_words(folder: &Folder, id: &str) -> String {
     let log = std::fs::read(folder.of_worker(id, "log")).unwrap_or_default();
     let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(2000)..]).into_owned();
-    let line = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it ended without a word");
+    let line = tail
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("it ended without a message in its log");
     line.trim().to_owned()
 }
 
-/// Ends a worker: asks, waits, kills. Its sessions end with it.
+/// Stops a worker and its sessions: sends SIGTERM, waits, then sends SIGKILL.
 pub(crate) fn end(process: Identity) {
     process.signal(libc::SIGTERM);
     let began = Instant::now();
@@ -241,7 +245,7 @@ pub(crate) fn end(process: Identity) {
     if !process.is_alive() {
         return;
     }
-    // Killed, they end as soon as the machine gets to it; what they have is free only then.
+    // Killed processes take a moment to end, and their memory is free only then.
     let mut all = process.children();
     all.push(process);
     all.iter().for_each(|it| it.signal(libc::SIGKILL));
@@ -251,7 +255,7 @@ pub(crate) fn end(process: Identity) {
     }
 }
 
-/// Removes what a worker left.
+/// Removes the files and control groups of a worker.
 pub(crate) fn forget(folder: &Folder, id: &str) {
     for kind in ["out", "token", "admin-token", "log", "log.1"] {
         let _ = std::fs::remove_file(folder.of_worker(id, kind));
@@ -260,7 +264,7 @@ pub(crate) fn forget(folder: &Folder, id: &str) {
     cgroup::groups().remove(id);
 }
 
-/// Where the worker of an allocation is reached; nothing if it has none yet.
+/// Returns the address and credentials of an allocation's worker; `None` if it was never started.
 pub(crate) fn place(config: &Config, allocation: &Allocation) -> Option<Place> {
     let token = match allocation.admin_token.as_str() {
         "" => allocation.token.as_str(),

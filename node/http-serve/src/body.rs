@@ -1,4 +1,4 @@
-//! Bodies that keep the table informed, and a time limit for those that are received.
+//! Request and response bodies that update the connection table, and a time limit for request bodies.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::table::{Entry, Phase};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a request. It has to be complete within the time limit.
+/// The body of a request. It must be complete within the time limit.
 pub(crate) struct Received {
     body: Incoming,
     limit: Duration,

@@ -1,7 +1,7 @@
 //! HTTP/1.1 over TCP or TLS for the services of this project, with time limits and a bounded number of connections.
 //!
 //! `axum::serve` reads headers and bodies without a time limit and accepts until the process has no descriptors left. This
-//! crate drives hyper directly and adds the limits. It knows connections and bytes; routes and access are the router's part.
+//! crate drives hyper directly and adds the limits. It handles connections and bytes; routes and access control belong to the router.
 
 mod body;
 mod table;
@@ -36,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// Time a connection gets for its current request when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Limits of a server. The default suits an API behind which nothing is uploaded that takes minutes.
+/// Limits of a server. The defaults suit an API without uploads that take minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Time for the TLS handshake, for the headers of a request, and for a kept connection to send its next request.
@@ -45,7 +45,7 @@ pub struct Bounds {
     pub body: Duration,
     /// Time the peer may leave sent data unacknowledged, or its receive window closed.
     pub write: Duration,
-    /// Open connections. The server uses at most half of the process's descriptors, whatever this says.
+    /// Most open connections. The server never uses more than half of the process's file descriptors, even if this is larger.
     pub connections: usize,
 }
 
@@ -60,9 +60,9 @@ impl Default for Bounds {
     }
 }
 
-/// Serves the router until `shutdown` completes, with the default limits. With a TLS configuration it speaks only HTTPS.
+/// Serves the router until `shutdown` completes, with the default limits. With a TLS configuration it serves HTTPS only.
 ///
-/// A response that streams (server-sent events) may last for any time. Dropping the returned future closes all connections.
+/// A streaming response (server-sent events) may last indefinitely. Dropping the returned future closes all connections.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -72,7 +72,7 @@ pub async fn serve(
     serve_within(Bounds::default(), listener, router, tls, shutdown).await
 }
 
-/// The same with given limits.
+/// Like [`serve`], but with the given limits.
 pub async fn serve_within(
     bounds: Bounds,
     listener: TcpListener,
@@ -88,7 +88,7 @@ pub async fn serve_within(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            // Collects finished tasks, so that the set does not grow.
+            // Removes finished tasks, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
             () = &mut shutdown => break,
         };
@@ -144,12 +144,12 @@ impl Connection {
         };
         tokio::select! {
             () = done => {}
-            // Dropping the conversation closes the socket.
+            // Dropping the `converse` future closes the socket.
             _ = evicted => {}
         }
     }
 
-    /// Speaks HTTP until the peer, an error, a time limit or the end of the server closes the connection.
+    /// Serves HTTP on one connection until the peer, an error, a time limit or the shutdown of the server closes it.
     async fn converse<S>(self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -166,12 +166,12 @@ impl Connection {
             _ = stopping.wait_for(|stop| *stop) => {}
         }
         connection.as_mut().graceful_shutdown();
-        // An error here is the peer's end of the connection; nobody is left to report it to.
+        // An error means that the connection is broken, so it cannot be reported to the peer.
         let _ = connection.await;
     }
 }
 
-/// Passes one request to the router and keeps the table informed of what the connection is doing.
+/// Passes one request to the router and records the connection's phase in the table.
 async fn answer(
     request: Request<Incoming>,
     mut router: Router,
@@ -182,17 +182,17 @@ async fn answer(
         entry.set(Phase::Serving);
     }
     let request = request.map(|body| Body::new(Received::new(body, bounds.body, Arc::clone(&entry))));
-    // A router is ready at any time.
+    // A router is always ready, so `poll_ready` is not needed.
     let response = router.call(request).await?;
     entry.set(Phase::Serving);
     Ok(response.map(|body| Body::new(Sent::new(body, entry))))
 }
 
-/// Socket options. Failure leaves the system's defaults, which only cost time.
+/// Sets socket options. A failure is ignored: the system's defaults only cost time.
 fn prepare(stream: &TcpStream, write: Duration) {
     let _ = stream.set_nodelay(true);
     let milliseconds = libc::c_uint::try_from(write.as_millis()).unwrap_or(libc::c_uint::MAX);
-    // SAFETY: the descriptor is open for the life of `stream`, and the value has the size that is passed.
+    // SAFETY: the descriptor is open for the lifetime of `stream`, and the value has the size that is passed.
     unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
@@ -204,10 +204,10 @@ fn prepare(stream: &TcpStream, write: Duration) {
     }
 }
 
-/// How many descriptors this process may open.
+/// Returns how many file descriptors this process may open.
 fn descriptors() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is valid for the call.
+    // SAFETY: `getrlimit` writes to a valid `rlimit` structure.
     match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
         0 => usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
         _ => 1024,

@@ -1,4 +1,4 @@
-//! The open connections of a server, and which one is closed when there are too many.
+//! The connection table of a server, and the choice of the connection to close when it is full.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Between two log lines about closed connections.
+/// Shortest interval between two log lines about closed connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a connection is doing.
@@ -29,7 +29,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Inner {
     rows: HashMap<u64, Row>,
-    /// Numbers rise, so the lowest is the oldest.
+    /// Number of the next connection. Numbers increase, so the lowest belongs to the oldest connection.
     next: u64,
     closed: u64,
     logged: Option<Instant>,
@@ -42,7 +42,7 @@ struct Row {
     evict: oneshot::Sender<()>,
 }
 
-/// What counts as one origin: an IPv4 address, or the 64 bits of an IPv6 network, which one host can fill at will.
+/// Origin of a connection: an IPv4 address, or an IPv6 /64 network, because one host can use all addresses of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Network {
     V4([u8; 4]),
@@ -62,7 +62,7 @@ impl Table {
         Table { limit, inner: Mutex::new(inner) }
     }
 
-    /// Adds a connection. If the table is full, another one is closed first: a new connection always gets in.
+    /// Adds a connection. If the table is full, it closes another one first: a new connection is always accepted.
     pub(crate) fn insert(self: &Arc<Table>, address: IpAddr) -> (Entry, oneshot::Receiver<()>) {
         let (evict, evicted) = oneshot::channel();
         let mut inner = self.inner.lock();
@@ -74,7 +74,7 @@ impl Table {
         (Entry { number, table: Arc::clone(self) }, evicted)
     }
 
-    /// Closes one connection, for a process that has run out of descriptors.
+    /// Closes one connection, for a process that has run out of file descriptors.
     pub(crate) fn evict_one(&self) {
         self.inner.lock().evict();
     }
@@ -86,7 +86,7 @@ impl Inner {
             return false;
         };
         if let Some(row) = self.rows.remove(&number) {
-            // A receiver that is gone belongs to a connection that ended by itself.
+            // If the receiver is gone, the connection has already ended.
             let _ = row.evict.send(());
         }
         self.closed += 1;
@@ -98,7 +98,7 @@ impl Inner {
         true
     }
 
-    /// The oldest connection of the origin that has the most, among those in this phase.
+    /// Returns the oldest connection of the origin with the most connections in this phase (`None`: in any phase).
     fn victim(&self, phase: Option<Phase>) -> Option<u64> {
         let eligible = || self.rows.iter().filter(|(_, row)| phase.is_none_or(|phase| row.phase == phase));
         let mut origins: HashMap<Network, (usize, u64)> = HashMap::new();

@@ -1,4 +1,4 @@
-//! What a server does with clients that are slow, silent or many, and with those that are not.
+//! Limits of the server: slow, silent and too many clients are cut off, and well-behaved clients are served.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn send(address: SocketAddr, text: &str) -> TcpStream {
     stream
 }
 
-/// Everything the server says until it closes.
+/// Reads everything the server sends until it closes the connection.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut text)).await;
@@ -74,7 +74,7 @@ async fn headers_that_do_not_end_are_closed() {
     for text in ["", "GET /healthz HTTP/1.1\r\nhost: "] {
         answer(&mut send(address, text).await).await;
     }
-    // A kept connection that sends no further request.
+    // A keep-alive connection that sends no further request.
     let mut kept = send(address, "GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await;
     assert!(answer(&mut kept).await.ends_with("fine"));
 }

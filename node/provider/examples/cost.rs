@@ -1,5 +1,5 @@
-//! What the library costs: `cargo xtask bench provider` runs this. Eight MI300X in CPX mode, as files, with a process on each of
-//! their 64 partitions. Prints `key best median name`, in microseconds.
+//! Benchmark of the library, run by `cargo xtask bench provider`. Files simulate the machine: eight MI300X in CPX mode with a process on
+//! each of their 64 partitions. Prints `key best median name`, in microseconds.
 
 #[path = "../tests/machine/mod.rs"]
 mod machine;

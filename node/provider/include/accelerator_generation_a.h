@@ -1,4 +1,4 @@
-/* The accelerator interface as of January 2026. Not to be included beside generation E: structures of one name differ. */
+/* The accelerator interface as of January 2026. Do not include together with generation E: structures with the same name differ. */
 #ifndef REMORA_ACCELERATOR_GENERATION_A_H
 #define REMORA_ACCELERATOR_GENERATION_A_H
 
@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
     DeviceTopology devices[ACCELERATOR_MAX_DEVICES];
     size_t deviceCount;
-    char topologyType[32]; /* XGMI if all of them are linked so, else NUMA */
+    char topologyType[32]; /* XGMI if all devices are linked by XGMI, else NUMA */
 } ExtendedDeviceTopology;
 
 typedef struct {
@@ -47,7 +47,7 @@ typedef struct {
 
 typedef struct {
     char templateId[64]; /* in */
-    char deviceUUID[64]; /* in: a device, or a card that is divided */
+    char deviceUUID[64]; /* in: a device, or a partitioned card */
     char partitionUUID[64];
     EnvVar envVars[ACCELERATOR_MAX_VARIABLES];
     size_t envVarCount;

@@ -1,4 +1,4 @@
-/* The accelerator interface as of March 2026 and since. Not to be included beside generation A: structures of one name differ. */
+/* The accelerator interface as of March 2026 and since. Do not include together with generation A: structures with the same name differ. */
 #ifndef REMORA_ACCELERATOR_GENERATION_E_H
 #define REMORA_ACCELERATOR_GENERATION_E_H
 
@@ -14,7 +14,7 @@ typedef struct {
     char model[128];
     char driverVersion[80];
     char firmwareVersion[64];
-    char deviceNode[64]; /* /dev/dri/renderD128; programs need /dev/kfd besides */
+    char deviceNode[64]; /* /dev/dri/renderD128; programs also need /dev/kfd */
     int32_t index;
     int32_t numaNode; /* -1: none */
     uint64_t totalMemoryBytes;
@@ -60,7 +60,7 @@ typedef struct {
     size_t deviceCount;
 } ExtendedDeviceTopology;
 
-/* The same three as they are written with TF_ACCEL_TOPO_ABI=go. */
+/* The three topology structures as they are written with TF_ACCEL_TOPO_ABI=go. */
 typedef struct {
     char peerUUID[64];
     int32_t peerIndex;

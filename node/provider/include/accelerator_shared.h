@@ -1,4 +1,4 @@
-/* What both generations of the accelerator interface have in common. 64-bit Linux. */
+/* Definitions that both generations of the accelerator interface share. 64-bit Linux. */
 #ifndef REMORA_ACCELERATOR_SHARED_H
 #define REMORA_ACCELERATOR_SHARED_H
 
@@ -19,7 +19,7 @@ enum {
     ACCELERATOR_MAX_PROCESSES = 1024,
 };
 
-/* What every function answers, but for two of generation A that answer true or false. */
+/* Result code of every function, except two of generation A that return a boolean. */
 enum {
     ACCELERATOR_SUCCESS = 0,
     ACCELERATOR_INVALID_PARAM = 1,
@@ -30,7 +30,7 @@ enum {
     ACCELERATOR_INTERNAL = 6,
 };
 
-/* Level is INFO, WARN or ERROR. Both strings are gone when the function returns. It may call the library. */
+/* Level is INFO, WARN or ERROR. Both strings are valid only during the call. The callback may call the library. */
 typedef void (*LogCallbackFunc)(const char *level, const char *message);
 
 typedef struct {
@@ -74,10 +74,10 @@ typedef struct {
     char processId[32];
     char deviceUUID[64];
     double computeUtilizationPercent;
-    uint64_t activeSMs; /* compute units that have waves of it */
+    uint64_t activeSMs; /* compute units that run wavefronts of the process */
     uint64_t totalSMs;
     uint64_t memoryUsedBytes;
-    uint64_t memoryReservedBytes; /* always 0: the driver does not tell */
+    uint64_t memoryReservedBytes; /* always 0: the driver does not report it */
     double memoryUtilizationPercent;
 } ProcessInformation;
 
@@ -85,8 +85,8 @@ typedef struct {
     char deviceUUID[64];
     double powerUsageWatts;
     double temperatureCelsius;
-    uint64_t pcieRxBytes; /* always 0: reading it would take a second for each device */
-    uint64_t pcieTxBytes; /* the same */
+    uint64_t pcieRxBytes; /* always 0: reading it would take a second per device */
+    uint64_t pcieTxBytes; /* always 0, for the same reason */
     uint32_t utilizationPercent;
     uint64_t memoryUsedBytes;
     ExtraMetric extraMetrics[ACCELERATOR_MAX_EXTRA_METRICS];

@@ -1,7 +1,7 @@
-//! The interface of node agents, in both of its generations.
+//! The C interface for node agents (accelerator interface), in both of its generations.
 //!
-//! Everything here turns pointers into this crate's terms and answers back into structures. What both generations share is in
-//! [`shared`]; each has a file for what is its own. A panic becomes an internal error, and never crosses.
+//! Converts pointers to this crate's types, and results back to C structures. [`shared`] contains what both generations have in common;
+//! each generation has a separate file for the rest. A panic becomes an internal error and never unwinds into C.
 
 pub mod generation_a;
 pub mod generation_e;
@@ -26,16 +26,16 @@ use shared::{
 };
 pub use text::Text;
 
-/// Names and templates are shorter; what is longer is cut, and then matches nothing.
+/// Most bytes read of a C string. Device and template names are shorter; a longer string is cut and matches nothing.
 const STRING_LIMIT: usize = 1024;
-/// More devices than one call may ask about.
+/// Most devices in one call.
 const ASKED_LIMIT: usize = 4096;
 
 static NODE: RwLock<Option<Arc<Node>>> = RwLock::new(None);
 
-/// Runs what a function does and turns it into its result.
+/// Runs the body of an interface function, logs its error, and returns the result code.
 fn answer(act: impl FnOnce() -> Result<(), Refusal>) -> c_int {
-    // What is behind the pointers is written as a whole or not at all, and the core's locks do not poison.
+    // Unwind safety: caller memory is written completely or not at all, and the core's locks do not poison.
     let refusal = match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => return SUCCESS,
         Ok(Err(refusal)) => refusal,
@@ -49,7 +49,7 @@ fn answer(act: impl FnOnce() -> Result<(), Refusal>) -> c_int {
         Refusal::InvalidParameter(_) | Refusal::NotFound(_) | Refusal::NotSupported(_) => Level::Warn,
         _ => Level::Error,
     };
-    // Saying it may fail like anything else; the code is still the code.
+    // The log callback may panic as well; the result code is returned anyway.
     let _ = catch_unwind(AssertUnwindSafe(|| log::say(level, &refusal.to_string())));
     refusal.code()
 }
@@ -64,7 +64,7 @@ fn open() -> Result<(), Refusal> {
     if NODE.read().is_none() {
         let (node, notes) = Node::open(Settings::from_environment());
         let found = node.devices().len();
-        // Of two threads that come here together, the second finds the place taken.
+        // If two threads race here, the first one's node stays.
         NODE.write().get_or_insert_with(|| Arc::new(node));
         say(notes);
         log::say(Level::Info, &format!("{found} devices"));
@@ -90,16 +90,16 @@ fn discover() -> Result<(Arc<Node>, Vec<Device>), Refusal> {
     Ok((node, devices))
 }
 
-/// A string of the caller's.
+/// Copies a C string of the caller.
 ///
 /// # Safety
 ///
-/// The pointer is null or points to a string with a zero at its end.
+/// The pointer is null or points to a zero-terminated string.
 unsafe fn string(pointer: *const c_char, what: &'static str) -> Result<String, Refusal> {
     if pointer.is_null() {
         return Err(Refusal::InvalidParameter(what));
     }
-    // SAFETY: not null, so there is a zero somewhere; no byte behind it is looked at.
+    // SAFETY: not null, so the string is zero-terminated; no byte after the terminator is read.
     let bytes = unsafe {
         let length = libc::strnlen(pointer, STRING_LIMIT);
         std::slice::from_raw_parts(pointer.cast::<u8>(), length)
@@ -110,34 +110,34 @@ unsafe fn string(pointer: *const c_char, what: &'static str) -> Result<String, R
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Room of the caller's for one structure, made all zeros.
+/// Zeroes the caller's memory for one structure and returns it.
 ///
 /// # Safety
 ///
-/// The pointer is null or points to room for a `T`, which nobody else uses during the call; all zeros are a valid `T`.
+/// The pointer is null or valid for writing a `T`, and nothing else accesses that memory during the call. All zeros is a valid `T`.
 unsafe fn room<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a mut T, Refusal> {
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: `rooms` has the same safety contract, here with a count of 1.
     let rooms = unsafe { rooms(pointer, 1, what)? };
     rooms.first_mut().ok_or(Refusal::InvalidParameter(what))
 }
 
-/// The same for several. Only as many as will be filled are touched.
+/// Like [`room`], but for `count` structures. Memory after them is not touched.
 ///
 /// # Safety
 ///
-/// As for one, for `count` of them.
+/// As for [`room`], for `count` elements.
 unsafe fn rooms<'a, T>(pointer: *mut T, count: usize, what: &'static str) -> Result<&'a mut [T], Refusal> {
     if pointer.is_null() || !pointer.is_aligned() {
         return Err(Refusal::InvalidParameter(what));
     }
-    // SAFETY: there is room for `count`; once they are zeros they are initialised.
+    // SAFETY: the memory is valid for `count` elements, and zeroing initialises them.
     unsafe {
         pointer.write_bytes(0, count);
         Ok(std::slice::from_raw_parts_mut(pointer, count))
     }
 }
 
-/// What each device can be used for.
+/// Returns the virtualization capabilities of each device.
 fn capabilities(node: &Node, devices: &[Device]) -> Vec<VirtualizationCapabilities> {
     let (savable, notes) = node.savable(devices);
     say(notes);
@@ -158,28 +158,31 @@ fn capabilities_of(node: &Node, device: &Device, savable: bool) -> Virtualizatio
     }
 }
 
-/// Both generations ask for metrics in the same way.
+/// Fills in device metrics; used by both generations.
 ///
 /// # Safety
 ///
-/// `names` is null or points to `count` pointers, each null or a string; `metrics` is null or has room for `count`.
+/// `names` is null or points to `count` pointers, each null or a C string; `metrics` is null or valid for writing `count` elements.
 unsafe fn device_metrics(
     names: *const *const c_char,
     count: usize,
     metrics: *mut DeviceMetrics,
 ) -> Result<(), Refusal> {
     if names.is_null() || count == 0 || count > ASKED_LIMIT {
-        return Err(Refusal::InvalidParameter("no devices were named"));
+        return Err(Refusal::InvalidParameter("no devices were named, or more than 4096"));
     }
     if metrics.is_null() {
-        return Err(Refusal::InvalidParameter("there is no room for metrics"));
+        return Err(Refusal::InvalidParameter("the buffer for metrics is null, misaligned or empty"));
     }
     let node = node()?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     let (names, metrics) = unsafe {
-        (std::slice::from_raw_parts(names, count), rooms(metrics, count, "there is no room for metrics")?)
+        (
+            std::slice::from_raw_parts(names, count),
+            rooms(metrics, count, "the buffer for metrics is null, misaligned or empty")?,
+        )
     };
-    // SAFETY: the caller's promise. A name that is none is answered like one that nobody has.
+    // SAFETY: the caller upholds the safety contract. A null name becomes an empty one, which matches no device.
     let names: Vec<String> =
         names.iter().map(|name| unsafe { string(*name, "") }.unwrap_or_default()).collect();
     let asked: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -201,21 +204,21 @@ unsafe fn device_metrics(
 
 /// # Safety
 ///
-/// `infos` is null or has room for `most`; `count` is null or has room for a number.
+/// `infos` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
 unsafe fn process_information(
     infos: *mut ProcessInformation,
     most: usize,
     count: *mut usize,
 ) -> Result<(), Refusal> {
     if infos.is_null() || most == 0 {
-        return Err(Refusal::InvalidParameter("there is no room for processes"));
+        return Err(Refusal::InvalidParameter("the buffer for processes is null, misaligned or empty"));
     }
-    // SAFETY: the caller's promise.
-    let count = unsafe { room(count, "there is no room for the number of processes")? };
+    // SAFETY: the caller upholds the safety contract.
+    let count = unsafe { room(count, "the pointer to the number of processes is null or misaligned")? };
     let found = node()?.processes();
     let filled = found.len().min(most).min(MAX_PROCESSES);
-    // SAFETY: the caller's promise, for fewer.
-    let infos = unsafe { rooms(infos, filled, "there is no room for processes")? };
+    // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
+    let infos = unsafe { rooms(infos, filled, "the buffer for processes is null, misaligned or empty")? };
     for (to, process) in infos.iter_mut().zip(&found) {
         to.process_id.set(&process.pid.to_string());
         to.device_uuid.set(&process.device);
@@ -231,17 +234,17 @@ unsafe fn process_information(
 
 /// # Safety
 ///
-/// `mounts` is null or has room for `most`; `count` is null or has room for a number.
+/// `mounts` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
 unsafe fn vendor_mounts(mounts: *mut MountPath, most: usize, count: *mut usize) -> Result<(), Refusal> {
     if mounts.is_null() || most == 0 {
-        return Err(Refusal::InvalidParameter("there is no room for mounts"));
+        return Err(Refusal::InvalidParameter("the buffer for mounts is null, misaligned or empty"));
     }
-    // SAFETY: the caller's promise.
-    let count = unsafe { room(count, "there is no room for the number of mounts")? };
+    // SAFETY: the caller upholds the safety contract.
+    let count = unsafe { room(count, "the pointer to the number of mounts is null or misaligned")? };
     let found = node()?.mounts();
     let filled = found.len().min(most);
-    // SAFETY: the caller's promise, for fewer.
-    let mounts = unsafe { rooms(mounts, filled, "there is no room for mounts")? };
+    // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
+    let mounts = unsafe { rooms(mounts, filled, "the buffer for mounts is null, misaligned or empty")? };
     for (to, mount) in mounts.iter_mut().zip(&found) {
         to.host_path.set(&mount.host);
         to.guest_path.set(&mount.guest);
@@ -252,32 +255,32 @@ unsafe fn vendor_mounts(mounts: *mut MountPath, most: usize, count: *mut usize) 
 
 /// # Safety
 ///
-/// `count` is null or has room for a number.
+/// `count` is null or valid for writing one number.
 unsafe fn device_count(count: *mut usize) -> Result<(), Refusal> {
-    // SAFETY: the caller's promise.
-    let count = unsafe { room(count, "there is no room for the number of devices")? };
+    // SAFETY: the caller upholds the safety contract.
+    let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
     *count = discover()?.1.len();
     Ok(())
 }
 
 fn limit_memory(worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), Refusal> {
     if bytes == 0 {
-        return Err(Refusal::InvalidParameter("a limit of no memory at all"));
+        return Err(Refusal::InvalidParameter("the memory limit must not be 0"));
     }
     node()?.limit_memory(worker, uuid, bytes)
 }
 
 fn limit_compute(worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), Refusal> {
     if !(1..=100).contains(&percent) {
-        return Err(Refusal::InvalidParameter("compute is limited to 1 to 100 percent"));
+        return Err(Refusal::InvalidParameter("a compute limit must be 1 to 100 percent"));
     }
     node()?.limit_compute(worker, uuid, percent)
 }
 
-/// Processes by their numbers, and a device that may be left out, as both generations name them.
+/// Checks a selection of processes by PID and an optional device; used by both generations.
 fn chosen(processes: &[libc::pid_t], device: Option<String>) -> Result<Chosen, Refusal> {
     let positive = |pid: &libc::pid_t| u32::try_from(*pid).ok().filter(|pid| *pid > 0);
     let processes: Option<Vec<u32>> = processes.iter().map(positive).collect();
-    let processes = processes.ok_or(Refusal::InvalidParameter("a process has a number above 0"))?;
+    let processes = processes.ok_or(Refusal::InvalidParameter("a process id must be greater than 0"))?;
     Ok(Chosen { processes, device })
 }

@@ -1,8 +1,8 @@
-//! Where a device sits on the PCI bus.
+//! PCI addresses.
 
 use std::fmt;
 
-/// `domain:bus:device.function`.
+/// A PCI address: `domain:bus:device.function`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
     pub domain: u32,
@@ -12,7 +12,7 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// As the kernel names folders: `0000:c1:00.0`.
+    /// Parses the kernel's notation: `0000:c1:00.0`.
     pub fn parse(text: &str) -> Option<PciAddress> {
         let (domain, rest) = text.split_once(':')?;
         let (bus, rest) = rest.split_once(':')?;
@@ -30,7 +30,7 @@ impl PciAddress {
         (address.device < 32 && address.function < 8).then_some(address)
     }
 
-    /// From KFD's `domain` and `location_id`, or the two halves of what AMD's library calls an id.
+    /// Builds an address from KFD's `domain` and `location_id`, or from the two halves of AMD SMI's BDF id.
     pub fn from_location(domain: u32, location: u32) -> PciAddress {
         PciAddress {
             domain,
@@ -40,7 +40,7 @@ impl PciAddress {
         }
     }
 
-    /// The bits of a location that tell the partitions of one card apart.
+    /// Returns the bits of a `location_id` that distinguish the partitions of one card.
     pub fn partition_of(location: u32) -> u32 {
         location >> 28
     }

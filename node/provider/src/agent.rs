@@ -1,8 +1,8 @@
-//! The agent of this machine, which has the workers and can save and resume their sessions.
+//! HTTP client for this machine's Remora agent, which owns the workers and can save and resume their sessions.
 //!
-//! This library has no sessions and knows no worker's protocol, and should not: it is loaded into other people's processes. It sends requests
-//! to the agent instead, in plain HTTP over the agent's unix socket or over the loopback interface alone, because the token is sent as it is.
-//! Of an answer only the number and a short text are used.
+//! This library is loaded into foreign processes, so it implements neither sessions nor the worker protocol. It sends requests to the agent
+//! instead, in plain HTTP. Only the agent's Unix socket and the loopback interface are allowed, because the token is sent unencrypted.
+//! Of a response only the status code and a short text are used.
 
 use std::fmt;
 use std::fs::File;
@@ -12,19 +12,19 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to say whether it is there.
+/// Timeout of a query.
 const GLANCE: Duration = Duration::from_secs(2);
-/// How long it may take to save or resume what it was asked to. Sessions may be large.
+/// Timeout of saving or resuming. Sessions may be large.
 const WORK: Duration = Duration::from_secs(600);
 const TOKEN_BYTES: u64 = 4096;
-/// No answer is read further.
+/// Most bytes read of a response.
 const ANSWER_BYTES: u64 = 64 << 10;
-/// What is said of why something was refused.
+/// Longest reported reason of a refusal.
 const REASON_CHARS: usize = 500;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    #[error("nobody here has sessions to save: REMORA_AGENT names no agent")]
+    #[error("sessions cannot be saved or resumed: REMORA_AGENT is not set to an agent's address")]
     Nobody,
     #[error(
         "REMORA_AGENT is `{0}`; it must be unix:FOLDER/agent.sock with the agent's data folder, or an address of this machine's loopback \
@@ -35,13 +35,13 @@ pub enum AgentError {
     Token { path: PathBuf, source: io::Error },
     #[error("the agent at {address} does not answer: {source}")]
     Silent { address: Place, source: io::Error },
-    #[error("what answers at {0} is no agent that speaks plain HTTP")]
+    #[error("the response from {0} is not that of an agent with plain HTTP")]
     Nonsense(Place),
-    #[error("the agent refuses ({status}): {reason}")]
+    #[error("the agent refused the request ({status}): {reason}")]
     Refused { status: u16, reason: String },
 }
 
-/// Where the agent answers.
+/// Address of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     Loopback(SocketAddr),
@@ -49,7 +49,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// `unix:/path`, `127.0.0.1:8001` or `http://127.0.0.1:8001`.
+    /// Parses `unix:/path`, `127.0.0.1:8001` or `http://127.0.0.1:8001`.
     fn parse(text: &str) -> Option<Place> {
         if let Some(path) = text.strip_prefix("unix:") {
             return path.starts_with('/').then(|| Place::Socket(path.into()));
@@ -106,12 +106,12 @@ impl Stream {
     }
 }
 
-/// Whose sessions are saved or resumed.
+/// Selects the sessions to save or resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// Clients or workers, by their numbers on this machine; none are all.
+    /// PIDs of clients or workers on this machine. An empty list selects all.
     pub processes: Vec<u32>,
-    /// Only what uses this device.
+    /// Selects only sessions that use this device.
     pub device: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl Chosen {
     }
 }
 
-/// Where the agent is, and the file with what it takes to be heard.
+/// Address of the agent and the file with its token.
 #[derive(Clone, Debug)]
 pub struct Agent {
     address: Place,
@@ -131,13 +131,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The agent at an address: `unix:/path`, `127.0.0.1:8001` or `http://127.0.0.1:8001`. Sends nothing yet.
+    /// Creates a client for an address: `unix:/path`, `127.0.0.1:8001` or `http://127.0.0.1:8001`. Does not connect yet.
     pub fn new(address: &str, token: &Path) -> Result<Agent, AgentError> {
         let address = Place::parse(address).ok_or_else(|| AgentError::Address(address.to_owned()))?;
         Ok(Agent { address, token: token.to_owned() })
     }
 
-    /// Whether it is there, takes the token, and has a device.
+    /// Returns whether the agent answers, accepts the token, and has a device.
     pub fn has(&self, device: &str) -> Result<bool, AgentError> {
         match self.ask("GET", &format!("/api/v1/devices/{}", in_path(device)), "", GLANCE) {
             Ok(()) => Ok(true),
@@ -146,12 +146,12 @@ impl Agent {
         }
     }
 
-    /// Has sessions saved; their programs wait.
+    /// Makes the agent save sessions. Their client programs wait until they are resumed.
     pub fn snapshot(&self, chosen: &Chosen) -> Result<(), AgentError> {
         self.ask("POST", "/api/v1/processes/snapshot", &chosen.json(), WORK)
     }
 
-    /// Has sessions taken up again.
+    /// Makes the agent resume saved sessions.
     pub fn resume(&self, chosen: &Chosen) -> Result<(), AgentError> {
         self.ask("POST", "/api/v1/processes/resume", &chosen.json(), WORK)
     }
@@ -172,7 +172,7 @@ impl Agent {
         }
     }
 
-    /// What the request names as its host.
+    /// Returns the value of the `host` header.
     fn host(&self) -> String {
         match &self.address {
             Place::Loopback(address) => address.to_string(),
@@ -180,14 +180,14 @@ impl Agent {
         }
     }
 
-    /// The token as the file has it now: an agent may have been given another.
+    /// Reads the token from its file. It is read for every request, because the token may change.
     fn token(&self) -> io::Result<String> {
         let mut text = String::new();
         File::open(&self.token)?.take(TOKEN_BYTES).read_to_string(&mut text)?;
         let token = text.trim();
-        // Anything else would be read as a line of its own.
+        // Rejects line breaks, which would inject header lines.
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no token"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file contains no valid token"));
         }
         Ok(token.to_owned())
     }
@@ -214,7 +214,7 @@ impl Agent {
     }
 }
 
-/// The number of an answer and what it says, in one line.
+/// Parses a response: status code, and the message in one line.
 pub(crate) fn read_answer(answer: &[u8]) -> Option<(u16, String)> {
     let answer = String::from_utf8_lossy(answer);
     let (head, body) = answer.split_once("\r\n\r\n")?;
@@ -225,7 +225,7 @@ pub(crate) fn read_answer(answer: &[u8]) -> Option<(u16, String)> {
     Some((status, told.unwrap_or(body).chars().take(REASON_CHARS).map(plain).collect()))
 }
 
-/// Text within quotes of JSON.
+/// Escapes a text for a JSON string.
 fn escaped(text: &str) -> String {
     let escape = |letter: char| match letter {
         '"' | '\\' => format!("\\{letter}"),
@@ -235,7 +235,7 @@ fn escaped(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// Text as one part of a path.
+/// Percent-encodes a text as one segment of a URL path.
 fn in_path(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever answers once with these bytes, and what it was asked.
+    /// Starts a server that sends these bytes once; the thread returns the request it received.
     fn answering(answer: &'static [u8]) -> (SocketAddr, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

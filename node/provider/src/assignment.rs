@@ -1,21 +1,21 @@
-//! Which parts of cards are given away.
+//! Assignments of card partitions.
 
 use std::collections::BTreeMap;
 
 use crate::device::Device;
 use crate::refusal::Refusal;
 
-/// A part that somebody has, and how a program is told of it.
+/// An assigned partition, and how to pass it to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
     pub uuid: String,
-    /// For programs that see every device of the machine.
+    /// Environment variables, for programs that see all devices of the machine.
     pub variables: Vec<(String, String)>,
-    /// For programs that see only the files they are given.
+    /// Device nodes, for programs that see only the files passed to them (containers).
     pub device_nodes: Vec<String>,
 }
 
-/// Parts given away, by their names, with the template they were asked for by.
+/// Assigned partitions by UUID, with the template each was requested with.
 #[derive(Debug, Default)]
 pub struct Book {
     given: BTreeMap<String, String>,
@@ -26,7 +26,7 @@ impl Book {
         self.given.contains_key(uuid)
     }
 
-    /// Gives away the first free part of `candidates`.
+    /// Assigns the first free partition of `candidates`.
     pub fn give(
         &mut self,
         template: &str,
@@ -36,7 +36,7 @@ impl Book {
         let free = candidates.iter().find(|device| !self.holds(&device.uuid));
         let Some(device) = free else {
             return Err(Refusal::Exhausted(format!(
-                "all {} parts for {template} are given away",
+                "all {} partitions of {template} are already assigned",
                 candidates.len()
             )));
         };
@@ -52,7 +52,7 @@ impl Book {
         })
     }
 
-    /// Takes back the last part that was given away for a template, of one device or of any part of one card.
+    /// Removes the last assignment with a template among `devices`: one device, or all partitions of one card.
     pub fn take_back(&mut self, template: &str, devices: &[&Device]) -> Option<String> {
         let given = |device: &&&Device| self.given.get(&device.uuid).is_some_and(|known| known == template);
         let uuid = devices.iter().rev().find(given).map(|device| device.uuid.clone())?;
@@ -60,7 +60,7 @@ impl Book {
         Some(uuid)
     }
 
-    /// Forgets what is no longer there.
+    /// Drops assignments of devices that no longer exist.
     pub fn keep(&mut self, devices: &[Device]) {
         self.given.retain(|uuid, _| devices.iter().any(|device| device.uuid == *uuid));
     }

@@ -1,20 +1,20 @@
-//! A device as this library tells of it.
+//! A device as reported by this library.
 
 use crate::address::PciAddress;
 use crate::partition::Modes;
 
-/// Who told of a device, and whom to ask about it.
+/// Data source of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// AMD's management library, by its handle.
+    /// AMD's management library (AMD SMI), with the device's handle.
     Library(usize),
     /// The kernel driver alone.
     Kernel,
-    /// Remora itself.
+    /// Remora's list of software GPUs.
     Software,
 }
 
-/// The widest and fastest a slot can do.
+/// Maximum PCIe generation and width of a device's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcieLink {
     pub generation: u32,
@@ -28,24 +28,24 @@ pub struct Device {
     pub model: String,
     pub driver: String,
     pub firmware: String,
-    /// -1 where there is none.
+    /// NUMA node; -1 for none.
     pub numa: i32,
     pub memory: u64,
     pub compute_units: u64,
-    /// Compute dies.
+    /// Number of compute dies.
     pub dies: u32,
-    /// Dense half precision.
+    /// Dense half-precision peak.
     pub tflops: f64,
     pub pcie: Option<PcieLink>,
     pub address: Option<PciAddress>,
-    /// Which part of its card, and of how many; nothing if it is the whole card.
+    /// Partition index and number of partitions; `None` for a whole card.
     pub part: Option<(u32, u32)>,
     pub render_minor: Option<u32>,
-    /// KFD's numbers, of the device and of its node.
+    /// KFD's id of the device, and the number of its topology node.
     pub gpu_id: u64,
     pub node: Option<u32>,
     pub hive: u64,
-    /// KFD's number for the processor.
+    /// KFD's `gfx_target_version`.
     pub target: u32,
     pub unique_id: u64,
     pub modes: Modes,
@@ -53,7 +53,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// The card's name: that of a partition without its part.
+    /// Returns the UUID of the card: a partition's UUID without the partition suffix.
     pub fn card_uuid(&self) -> &str {
         match self.part {
             Some(_) => self.uuid.rsplit_once("-p").map_or(self.uuid.as_str(), |(card, _)| card),
@@ -61,12 +61,12 @@ impl Device {
         }
     }
 
-    /// The one file that is this device's alone.
+    /// Returns the render node, the only device node that belongs to this device alone.
     pub fn device_node(&self) -> Option<String> {
         self.render_minor.map(|minor| format!("/dev/dri/renderD{minor}"))
     }
 
-    /// What else is worth knowing, as names and values.
+    /// Returns further properties as names and values.
     pub fn properties(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         let source = match self.source {

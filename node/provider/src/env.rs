@@ -1,43 +1,43 @@
-//! The environment of the library: the only file of this crate that reads it.
+//! Settings from environment variables. Only this file of the crate reads the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Which of AMD's management libraries is asked.
+/// Which management library (AMD SMI) to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SmiChoice {
-    /// The first that is found in these folders, or by the loader.
+    /// The first one found in these folders, or by the dynamic loader.
     Search(Vec<PathBuf>),
     /// This file.
     File(PathBuf),
     Off,
 }
 
-/// How the topology of the second generation is laid out.
+/// Memory layout of the topology in generation E.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyForm {
-    /// As its C header has it: 72 bytes a peer.
+    /// The layout of the C header: 72 bytes per peer.
     Header,
-    /// As its Go reader has it: 80 bytes a peer, with a bandwidth.
+    /// The layout of the Go reader: 80 bytes per peer, with a bandwidth.
     Go,
 }
 
-/// What can be chosen.
+/// Settings of the library.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder that `/sys`, `/proc`, `/etc` and `/opt` are looked for in.
+    /// Root folder of `/sys`, `/proc`, `/etc` and `/opt`.
     pub root: PathBuf,
     pub smi: SmiChoice,
     /// Software GPUs: `mi300x`, `mi210*4`.
     pub software: Vec<String>,
     pub limits: Option<PathBuf>,
-    /// The address of the agent that has the workers, and the file with its token.
+    /// Address of the Remora agent, and the file with its token.
     pub agent: Option<String>,
     pub agent_token: Option<PathBuf>,
-    /// Whether ROCm's folders are offered to containers.
+    /// Whether ROCm folders are offered as mounts for containers.
     pub mounts: bool,
     pub rocm: Option<PathBuf>,
-    /// Whether an idle card may be divided anew.
+    /// Whether an idle card may be repartitioned.
     pub repartition: bool,
     pub topology: TopologyForm,
 }
@@ -66,7 +66,7 @@ impl Settings {
         let smi = match value("REMORA_AMD_SMI") {
             Some(word) if word == "off" => SmiChoice::Off,
             Some(file) => SmiChoice::File(file.into()),
-            // A library would tell of this machine, and somebody wants to be told of another.
+            // With another root the library must not be used, because it reports the real machine.
             None if root.is_some() => SmiChoice::Off,
             None => SmiChoice::Search(rocm.iter().map(|rocm| rocm.join("lib")).collect()),
         };
@@ -90,7 +90,7 @@ impl Settings {
         }
     }
 
-    /// Where the agent's token is: where agents keep it, unless told otherwise.
+    /// Returns the token file of the agent: the configured one, or an agent's default location.
     pub(crate) fn agent_token(&self) -> &Path {
         self.agent_token.as_deref().unwrap_or(Path::new("/var/lib/remora/api-token"))
     }

@@ -1,17 +1,17 @@
-//! What a fuzzer does to this crate: bytes as the kernel's files, and as an agent's answers.
+//! Entry points for fuzzing: arbitrary bytes as kernel files and as responses of an agent.
 
 use crate::agent;
 use crate::kfd::Properties;
 use crate::{ComputeMode, MemoryMode, PciAddress, Template};
 
-/// Any bytes as the answer of an agent.
+/// Parses arbitrary bytes as a response of an agent.
 pub fn answer(bytes: &[u8]) {
     if let Some((_, reason)) = agent::read_answer(bytes) {
         assert!(reason.chars().count() <= 500 && !reason.contains('\n'));
     }
 }
 
-/// Any bytes as properties, and as every small text that is parsed. Must not panic, and must stay within its limits.
+/// Parses arbitrary bytes as properties and as each small text format. Must not panic, and results must stay within their limits.
 pub fn properties(bytes: &[u8]) {
     let properties = Properties::parse(bytes);
     for name in ["simd_count", "location_id", "unique_id"] {

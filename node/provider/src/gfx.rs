@@ -1,7 +1,7 @@
-//! What follows from the processor alone: its name, and how much arithmetic a compute unit does in a clock.
+//! Properties that follow from the GPU architecture alone: its gfx name, and the operations of a compute unit per clock.
 
-/// Dense half-precision operations of one compute unit in one clock, by processor: `(first, last, operations)` of KFD's numbers.
-/// A product and its sum count as two; matrix units where there are some.
+/// Dense half-precision operations per compute unit and clock, by `gfx_target_version`: `(first, last, operations)`. A fused multiply-add
+/// counts as two. The figures are those of the matrix units, if the architecture has them.
 const OPERATIONS: &[(u32, u32, u32)] = &[
     (90000, 90006, 256),
     (90008, 90008, 1024),
@@ -13,20 +13,20 @@ const OPERATIONS: &[(u32, u32, u32)] = &[
     (120000, 129999, 1024),
 ];
 
-/// KFD's number for a processor (90402) as AMD's compilers call it (`gfx942`); nothing for zero.
+/// Converts KFD's `gfx_target_version` (90402) to the compiler's name (`gfx942`); `None` for zero.
 pub fn name(target: u32) -> Option<String> {
     let (major, minor, stepping) = (target / 10000, target / 100 % 100, target % 100);
     (major > 0).then(|| format!("gfx{major}{minor:x}{stepping:x}"))
 }
 
-/// The name's digits as AMD's management library gives them (0x942), as KFD's number.
+/// Converts the digits of the gfx name, as AMD SMI reports them (0x942), to KFD's `gfx_target_version`.
 pub fn from_digits(digits: u64) -> Option<u32> {
     let major: u32 = format!("{:x}", digits >> 8).parse().ok()?;
     let minor = (digits >> 4 & 0xf) as u32;
     (0 < major && major < 1000).then(|| major * 10000 + minor * 100 + (digits & 0xf) as u32)
 }
 
-/// Half-precision TFLOPS; zero for a processor that is not in the table, because nobody is helped by a guess.
+/// Returns the half-precision peak in TFLOPS. Zero for an architecture that is not in the table, rather than a guess.
 pub fn tflops(target: u32, compute_units: u64, clock_mhz: u64) -> f64 {
     let found = OPERATIONS.iter().find(|(first, last, _)| (*first..=*last).contains(&target));
     let operations = found.map_or(0, |(_, _, operations)| *operations);
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(from_digits(u64::MAX), None);
     }
 
-    /// The figures of AMD's data sheets, dense FP16 in TFLOPS.
+    /// Compares with AMD's data sheets: dense FP16 in TFLOPS.
     #[test]
     fn the_formula_gives_what_data_sheets_say() {
         let sheets = [

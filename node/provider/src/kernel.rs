@@ -1,5 +1,4 @@
-//! Devices as the kernel's two drivers tell of them together: the compute driver says which there are, the graphics driver what
-//! they are like.
+//! Devices from the two kernel drivers combined: the compute driver (KFD) lists them, the graphics driver (amdgpu) describes them.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,12 +12,12 @@ use crate::pci::{self, Card};
 use crate::software::name_of_chip;
 use crate::tree::Tree;
 
-/// One look at the drivers.
+/// A snapshot of both drivers' devices.
 #[derive(Debug, Default)]
 pub struct View {
     pub devices: Vec<Device>,
     pub cards: BTreeMap<PciAddress, Card>,
-    /// What was strange, in words.
+    /// Warnings about inconsistent data.
     pub strange: Vec<String>,
     links: OnceLock<BTreeMap<(u32, u32), NodeLink>>,
 }
@@ -30,10 +29,10 @@ impl View {
         let driver = pci::driver_version(tree);
         let mut strange: Vec<String> = senseless
             .iter()
-            .map(|number| format!("the compute driver's node {number} makes no sense and is left out"))
+            .map(|number| format!("the compute driver's node {number} has invalid properties and is skipped"))
             .collect();
         for address in cards.keys().filter(|address| !nodes.iter().any(|node| node.address == **address)) {
-            strange.push(format!("the card at {address} is not known to the compute driver and is left out"));
+            strange.push(format!("the compute driver does not list the card at {address}, which is skipped"));
         }
         let mut devices: Vec<Device> = Vec::new();
         for node in &nodes {
@@ -45,11 +44,11 @@ impl View {
         View { devices, cards, strange, links: OnceLock::new() }
     }
 
-    /// The direct link between two devices, if the compute driver has one.
+    /// Returns the direct link between two devices, if the compute driver lists one.
     pub fn link(&self, tree: &Tree, from: &Device, to: &Device) -> Option<&NodeLink> {
         let links = self.links.get_or_init(|| {
             let nodes = self.devices.iter().filter_map(|device| device.node);
-            // Backwards, so that of two links between the same nodes the first stays.
+            // In reverse, so that of two links between the same nodes the first one is kept.
             let of_node =
                 |node| kfd::links(tree, node).into_iter().rev().map(move |link| ((node, link.to), link));
             nodes.flat_map(of_node).collect()
@@ -58,7 +57,7 @@ impl View {
     }
 }
 
-/// Sensors as of now, each card's read once however many of its partitions are asked about.
+/// Current sensor values. Each card is read once, even if several of its partitions are queried.
 #[derive(Debug)]
 pub struct Reading<'a> {
     view: &'a View,
@@ -77,7 +76,7 @@ impl<'a> Reading<'a> {
         let Some(card) = self.view.cards.get(&address) else { return Metrics::default() };
         let mut metrics = self.cards.entry(address).or_insert_with(|| card.metrics(self.tree)).clone();
         if device.part.is_some() {
-            // The card counts for all its partitions; processes are counted by partition.
+            // The card's counter covers all partitions, so a partition's usage is the sum of its processes.
             let processes = self.processes.get_or_insert_with(|| kfd::processes(self.tree));
             let own = processes.iter().filter(|process| process.gpu_id == device.gpu_id);
             metrics.memory_used = Some(own.map(|process| process.vram).fold(0, u64::saturating_add));
@@ -86,7 +85,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What processes have on these devices.
+/// Returns the usage of these devices by process.
 pub fn processes(tree: &Tree, devices: &[Device]) -> Vec<ProcessUse> {
     let of_device = |process: kfd::Process| {
         let device = devices.iter().find(|device| device.gpu_id != 0 && device.gpu_id == process.gpu_id)?;
@@ -102,7 +101,7 @@ pub fn processes(tree: &Tree, devices: &[Device]) -> Vec<ProcessUse> {
     kfd::processes(tree).into_iter().filter_map(of_device).collect()
 }
 
-/// The name of a device that has a number of its own, wherever it is plugged in.
+/// Returns the UUID of a device with a unique id. It does not depend on the slot.
 pub fn uuid(unique_id: u64, part: Option<(u32, u32)>) -> String {
     match part {
         Some((part, _)) => format!("amd-{unique_id:016x}-p{part}"),
@@ -110,7 +109,7 @@ pub fn uuid(unique_id: u64, part: Option<(u32, u32)>) -> String {
     }
 }
 
-/// Something to tell this machine from others.
+/// Returns a hash that identifies this machine.
 pub fn machine(tree: &Tree) -> u64 {
     let name = tree.text("etc/machine-id").or_else(|| tree.text("proc/sys/kernel/hostname"));
     hash(name.unwrap_or_default().as_bytes())
@@ -120,13 +119,13 @@ fn describe(node: &Node, siblings: &[&Node], card: Option<&Card>, driver: &str, 
     let parts = siblings.len() as u32;
     let part = (parts > 1).then(|| {
         let numbered = siblings.iter().any(|sibling| sibling.partition != node.partition);
-        // A driver that does not number the partitions lists them in order.
+        // A driver that does not number partitions lists them in order.
         let place = siblings.iter().position(|sibling| sibling.number == node.number).unwrap_or(0) as u32;
         (if numbered { node.partition } else { place }, parts)
     });
     let stated = card.map_or(0, |card| card.unique_id);
     let unique_id = [stated, node.unique_id].into_iter().find(|id| *id != 0);
-    // Cards of the consumer kind have no number. Their place is unique in one machine only, so the machine goes in too.
+    // Consumer cards have no unique id. Their PCI address is unique only within a machine, so the machine id is hashed as well.
     let identity = unique_id.unwrap_or_else(|| hash(format!("{machine:016x} {}", node.address).as_bytes()));
     let whole_memory = card.map_or(0, |card| card.memory);
     let memory = if node.memory > 0 { node.memory } else { whole_memory / u64::from(parts.max(1)) };
@@ -159,7 +158,7 @@ fn describe(node: &Node, siblings: &[&Node], card: Option<&Card>, driver: &str, 
     }
 }
 
-/// Two dies of one card may share its number: the second gets a suffix, in the order of addresses.
+/// Makes UUIDs unique: two dies of one card may share a unique id, so the second gets a suffix, in the order of PCI addresses.
 pub fn distinguish(devices: &mut [Device]) {
     let mut places: Vec<(u64, PciAddress)> = devices
         .iter()
@@ -179,7 +178,7 @@ pub fn distinguish(devices: &mut [Device]) {
     }
 }
 
-/// FNV-1a: names need no more.
+/// FNV-1a hash, which is sufficient for names.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

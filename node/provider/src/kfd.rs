@@ -1,4 +1,4 @@
-//! What the compute driver tells below `/sys/class/kfd`: nodes, their properties, the links between them, and processes.
+//! Parser for the compute driver's files below `/sys/class/kfd`: topology nodes, their properties and links, and processes.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use crate::tree::Tree;
 
 const NODES: &str = "sys/class/kfd/kfd/topology/nodes";
 const PROCESSES: &str = "sys/class/kfd/kfd/proc";
-/// More lines than any file of properties has.
+/// Most lines read of a properties file; real files have fewer.
 const LINE_LIMIT: usize = 1024;
-/// Kinds of memory banks that are the device's own.
+/// Heap types of memory banks that are device memory.
 const LOCAL_HEAPS: [u64; 2] = [1, 2];
-/// A link between the memories of two devices, without the PCI bus.
+/// Link type of a direct link between two devices that does not use PCIe.
 const XGMI: u64 = 11;
-/// More than any device has: what is above was not read from one.
+/// Plausibility limits, above any real device. Larger values are invalid.
 const MEMORY_LIMIT: u64 = 1 << 48;
 const UNITS_LIMIT: u64 = 1 << 16;
 
-/// `name value` lines. Whatever is no such line is passed over.
+/// Properties from `name value` lines. Other lines are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties(BTreeMap<String, u64>);
 
@@ -30,39 +30,39 @@ impl Properties {
         Properties(bytes.split(|byte| *byte == b'\n').take(LINE_LIMIT).filter_map(line).collect())
     }
 
-    /// Zero if there is no such property.
+    /// Returns a property; zero if it is missing.
     pub fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// The same if it is below a limit; zero if it is not.
+    /// Like [`Properties::get`], but zero for values that are not below `limit`.
     pub fn sane(&self, name: &str, limit: u64) -> u64 {
         Some(self.get(name)).filter(|value| *value < limit).unwrap_or(0)
     }
 }
 
-/// A GPU, or one partition of one, as the driver lists it.
+/// A topology node: a GPU or one partition of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub number: u32,
-    /// Never zero: that would be a processor.
+    /// Never zero; zero marks a CPU node.
     pub gpu_id: u64,
     pub address: PciAddress,
     pub partition: u32,
     pub render_minor: Option<u32>,
     pub target: u32,
     pub compute_units: u64,
-    /// Compute dies.
+    /// Number of compute dies.
     pub dies: u32,
     pub clock_mhz: u64,
-    /// Zero where the driver does not say.
+    /// Bytes of memory; zero if the driver does not report it.
     pub memory: u64,
     pub unique_id: u64,
     pub hive: u64,
     pub device_id: u32,
 }
 
-/// From a node to another.
+/// A link from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLink {
     pub to: u32,
@@ -70,17 +70,17 @@ pub struct NodeLink {
     pub bandwidth_bytes: u64,
 }
 
-/// A process that has memory or queues on a GPU.
+/// A process with memory or queues on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
     pub gpu_id: u64,
     pub vram: u64,
-    /// Compute units that have waves of it.
+    /// Compute units that run wavefronts of the process.
     pub occupied: u64,
 }
 
-/// Every GPU, in the driver's order, and the numbers of nodes that make no sense.
+/// Returns all GPUs in the driver's order, and the numbers of invalid nodes.
 pub fn nodes(tree: &Tree) -> (Vec<Node>, Vec<u32>) {
     let (mut found, mut senseless) = (Vec::new(), Vec::new());
     for number in tree.numbers(NODES) {
@@ -97,7 +97,7 @@ pub fn nodes(tree: &Tree) -> (Vec<Node>, Vec<u32>) {
     (found, senseless)
 }
 
-/// Who uses what.
+/// Returns the usage of all GPUs by process.
 pub fn processes(tree: &Tree) -> Vec<Process> {
     let mut found = Vec::new();
     for pid in tree.numbers(PROCESSES) {
@@ -118,7 +118,7 @@ pub fn processes(tree: &Tree) -> Vec<Process> {
     found
 }
 
-/// The links that begin at a node. There are as many as there are other nodes, so they are read when somebody asks.
+/// Returns the links that start at a node. A node has a link to every other node, so they are read only on demand.
 pub fn links(tree: &Tree, number: u32) -> Vec<NodeLink> {
     let mut found = Vec::new();
     for kind in ["io_links", "p2p_links"] {
@@ -130,7 +130,7 @@ pub fn links(tree: &Tree, number: u32) -> Vec<NodeLink> {
             found.push(NodeLink {
                 to,
                 xgmi: properties.get("type") == XGMI,
-                // The driver counts in MB/s.
+                // The driver reports MB/s.
                 bandwidth_bytes: properties.sane("max_bandwidth", 1 << 40) * 1_000_000,
             });
         }

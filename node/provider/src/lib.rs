@@ -1,10 +1,10 @@
-//! `libaccelerator_amd.so`: which AMD GPUs a machine has, how they hang together, how busy they are and who uses them, through
-//! the accelerator interface that node agents load.
+//! `libaccelerator_amd.so`: reports a machine's AMD GPUs, their topology, utilization and processes through the accelerator interface that
+//! node agents load.
 //!
-//! One core ([`Node`]) asks three sources in order: AMD's management library, if it is there and its layout is known; what the
-//! kernel driver tells below `/sys`; and the list of software GPUs. Two thin layers ([`abi`]) give its answers the shapes of
-//! both generations of the interface. It refuses to guess: a library of an unknown version is not asked, a file that makes no
-//! sense is as good as none, and what cannot be done is said to be not supported. It does not link AMD's libraries.
+//! The core ([`Node`]) combines three sources, in this order: AMD's management library (AMD SMI), if it is installed and its struct layout
+//! is known; the kernel driver's files below `/sys`; and the list of software GPUs. Two thin layers ([`abi`]) convert its results to both
+//! generations of the C interface. The crate does not guess: a library of an unknown version is not used, an invalid file is treated as
+//! missing, and an impossible operation is reported as not supported. It does not link AMD's libraries.
 
 pub mod abi;
 mod address;

@@ -1,7 +1,7 @@
-//! Limits of memory and compute, as orders to the agent that starts workers.
+//! Memory and compute limits of workers, passed to the Remora agent through files.
 //!
-//! Drivers know no such limits; Remora's workers do. A limit set here is written to a folder from which the agent takes it when
-//! it starts a worker. Without that folder nobody would hold anybody to anything, and setting a limit is refused.
+//! Drivers cannot enforce such limits; Remora's workers can. A limit set here is written to a folder that the agent reads when it starts a
+//! worker. Without that folder the limit would not be enforced, so setting it is refused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,37 +10,37 @@ use std::path::{Path, PathBuf};
 
 use crate::tree::Tree;
 
-/// The folder name for limits of a device whoever uses it.
+/// Folder name of the limits that apply to all workers.
 const EVERYBODY: &str = "@all";
-/// As long as a file's name can be.
+/// Longest accepted worker name, so that it is a valid file name.
 const NAME_LIMIT: usize = 200;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LimitsError {
-    #[error("nobody here enforces limits: REMORA_LIMITS_DIR names no folder of an agent")]
+    #[error("limits would not be enforced: REMORA_LIMITS_DIR is not set to the limits folder of an agent")]
     Nowhere,
-    #[error("`{0}` cannot be the name of a worker")]
+    #[error("`{0}` is not a valid worker name")]
     Name(String),
     #[error("cannot write {path}")]
     Io { path: PathBuf, source: io::Error },
 }
 
-/// What a worker may use of a device; nothing is no limit.
+/// Limits of a worker on a device; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     pub memory_bytes: Option<u64>,
     pub compute_percent: Option<u32>,
 }
 
-/// Whoever sees to it that limits are kept. No worker is every worker.
+/// Stores limits for enforcement. `None` as the worker means all workers.
 pub trait Limiter: Send + Sync + std::fmt::Debug {
-    /// Whether a limit that is set will be kept.
+    /// Returns whether limits are enforced.
     fn works(&self) -> bool;
     fn limit(&self, worker: Option<&str>, device: &str) -> Result<Limit, LimitsError>;
     fn set(&self, worker: Option<&str>, device: &str, limit: Limit) -> Result<(), LimitsError>;
 }
 
-/// Limits as files: `<folder>/<worker>/<device>` holds lines `memory_bytes N` and `compute_percent N`.
+/// Stores limits as files: `<folder>/<worker>/<device>` contains lines `memory_bytes N` and `compute_percent N`.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     folder: Option<PathBuf>,
@@ -51,7 +51,7 @@ impl Ledger {
         Ledger { folder }
     }
 
-    /// Every limit there is, by worker (none for everybody) and device: what the agent reads.
+    /// Returns all limits by worker (`None` for all workers) and device, as the agent reads them.
     pub fn read(&self) -> BTreeMap<(Option<String>, String), Limit> {
         let Some(folder) = &self.folder else { return BTreeMap::new() };
         let tree = Tree::new(folder);
@@ -113,7 +113,7 @@ fn read(tree: &Tree, file: &str) -> Limit {
     }
 }
 
-/// Whole or not at all: the agent may read at any moment.
+/// Writes a file atomically, because the agent may read it at any time.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;

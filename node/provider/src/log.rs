@@ -1,9 +1,9 @@
-//! Where messages go: to the callback that was registered, if one was.
+//! Logging through the registered callback.
 
 use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How bad it is. There is no level above `Error`: agents end themselves when they hear of one.
+/// Severity of a message. There is no level above `Error`, because agents exit when they receive one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Info,
@@ -11,23 +11,23 @@ pub enum Level {
     Error,
 }
 
-/// What an agent registers: level and message, both only valid during the call.
+/// Log callback of an agent. Level and message are valid only during the call.
 pub type Callback = unsafe extern "C" fn(level: *const c_char, message: *const c_char);
 
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes the place of whatever was registered before.
+/// Registers a callback and replaces the previous one; `None` removes it.
 pub fn register(callback: Option<Callback>) {
     CALLBACK.store(callback.map_or(0, |callback| callback as usize), Ordering::Release);
 }
 
-/// Must not be called with a lock held: the callback may call this library.
+/// Logs a message. Must not be called with a lock held, because the callback may call this library.
 pub fn say(level: Level, message: &str) {
     let callback = CALLBACK.load(Ordering::Acquire);
     if callback == 0 {
         return;
     }
-    // SAFETY: the number was made from such a function, and from nothing else, by `register`.
+    // SAFETY: a non-zero value was stored by `register`, which converts it from a `Callback`.
     let callback: Callback = unsafe { std::mem::transmute::<usize, Callback>(callback) };
     let level = match level {
         Level::Info => c"INFO",
@@ -35,6 +35,6 @@ pub fn say(level: Level, message: &str) {
         Level::Error => c"ERROR",
     };
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-    // SAFETY: whoever registered the callback promised that it can be called with two C strings.
+    // SAFETY: by the interface, a registered callback accepts two C strings.
     unsafe { callback(level.as_ptr(), message.as_ptr()) };
 }

@@ -1,26 +1,26 @@
-//! How busy a device is, and with whom.
+//! Metrics of a device, and its usage by process.
 
-/// What can be said of a device now; what is unknown is not there.
+/// Current metrics of a device. Unknown values are `None` or missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
     pub power_watts: Option<f64>,
     pub temperature: Option<f64>,
-    /// Percent.
+    /// Utilization in percent.
     pub utilization: Option<u32>,
     pub memory_used: Option<u64>,
-    /// Anything else, under the names of the usage table's columns where it has one.
+    /// Further values. Their names are those of the usage table's columns, if it has a column for them.
     pub extra: Vec<(&'static str, f64)>,
 }
 
 impl Metrics {
-    /// Adds a value unless it is there already: who is asked first is believed.
+    /// Adds a value unless the key exists: the first source takes precedence.
     pub fn extra(&mut self, key: &'static str, value: f64) {
         if value.is_finite() && !self.extra.iter().any(|(known, _)| *known == key) {
             self.extra.push((key, value));
         }
     }
 
-    /// What this lacks is taken from another.
+    /// Fills in missing values from `other`.
     pub fn or(mut self, other: Metrics) -> Metrics {
         for (key, value) in other.extra {
             self.extra(key, value);
@@ -35,12 +35,12 @@ impl Metrics {
     }
 }
 
-/// A process on a device.
+/// A process's usage of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessUse {
     pub pid: u32,
     pub device: String,
-    /// Compute units that have waves of it, of all the device has.
+    /// Compute units that run wavefronts of the process, and the device's total.
     pub occupied_units: u64,
     pub total_units: u64,
     pub memory_used: u64,

@@ -1,13 +1,13 @@
-//! Folders of the host that containers may want: ROCm, from AMD's packages or from TheRock's archives.
+//! Host folders to mount into containers: ROCm, from AMD's packages or from TheRock's archives.
 //!
-//! None unless asked for. A container that has ROCm of its own, as nearly all have, breaks if the host's is put over it; those
-//! that have none find the host's beside where their own would be.
+//! Disabled by default. Nearly all containers include ROCm and would break if the host's replaced it. The mounts therefore use a separate
+//! path, where containers without ROCm can find it.
 
 use std::path::Path;
 
 use crate::tree::Tree;
 
-/// A folder and where containers find it.
+/// A host folder and its path in the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     pub host: String,
@@ -17,7 +17,7 @@ pub struct Mount {
 const GUEST: &str = "/usr/local/rocm";
 const FOLDERS: [&str; 2] = ["lib", "bin"];
 
-/// The folders of the ROCm at `stated`, or else at `/opt/rocm`, or else of the newest `/opt/rocm-<version>`.
+/// Returns the folders of the ROCm at `stated`, or else at `/opt/rocm`, or else of the newest `/opt/rocm-<version>`.
 pub fn find(tree: &Tree, stated: Option<&Path>) -> Vec<Mount> {
     let versions = tree.names("opt").into_iter().filter_map(|name| {
         let version = name.strip_prefix("rocm-")?;

@@ -1,4 +1,4 @@
-//! The core: one machine, its sources in their order, and what is kept about them.
+//! The core: combines the data sources of a machine and keeps its state (devices, assignments, limits).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,13 +21,13 @@ use crate::software;
 use crate::topology::{self, Link, LinkKind};
 use crate::tree::Tree;
 
-/// How long a card may take to show its new partitions.
+/// Timeout until a card shows its new partitions.
 const DIVISION: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(50);
-/// How many workers may share a device.
+/// Most workers that may share a device.
 pub const MAX_WORKERS: u32 = 64;
 
-/// What is told to whoever listens.
+/// Messages for the log callback.
 pub type Notes = Vec<(Level, String)>;
 
 /// A machine with its GPUs.
@@ -43,7 +43,7 @@ pub struct Node {
     book: Mutex<Book>,
 }
 
-/// One look at everything.
+/// Result of one discovery.
 #[derive(Debug)]
 struct State {
     view: View,
@@ -51,23 +51,23 @@ struct State {
     notes: Notes,
 }
 
-/// What a device can be used for.
+/// Virtualization capabilities of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     pub partitioning: bool,
-    /// Limits that workers keep; they are as hard as they are soft.
+    /// Whether workers enforce limits. Soft and hard isolation are the same.
     pub isolation: bool,
     pub max_partitions: u32,
 }
 
 impl Node {
-    /// Looks for everything there is.
+    /// Discovers the devices of the machine.
     pub fn open(settings: Settings) -> (Node, Notes) {
         let limiter = Box::new(Ledger::new(settings.limits.clone()));
         Node::with_limiter(settings, limiter)
     }
 
-    /// The same with somebody else to keep limits.
+    /// Like [`Node::open`], but with another limiter.
     pub fn with_limiter(settings: Settings, limiter: Box<dyn Limiter>) -> (Node, Notes) {
         let tree = Tree::new(&settings.root);
         let machine = kernel::machine(&tree);
@@ -78,7 +78,7 @@ impl Node {
                 Some(Mutex::new(session))
             }
             Err(why) => {
-                notes.push((Level::Info, format!("{why}; the kernel is asked instead")));
+                notes.push((Level::Info, format!("{why}; using the kernel driver's files instead")));
                 None
             }
         };
@@ -100,7 +100,7 @@ impl Node {
         &self.settings
     }
 
-    /// Looks again, and tells what was not so the last time.
+    /// Discovers the devices again. Returns only messages that the previous discovery did not return.
     pub fn discover(&self) -> (Vec<Device>, Notes) {
         let state = look(&self.settings, &self.tree, self.machine, self.smi.as_ref());
         let before = self.state();
@@ -111,7 +111,7 @@ impl Node {
         (devices, news)
     }
 
-    /// The devices that were there at the last look.
+    /// Returns the devices of the last discovery.
     pub fn devices(&self) -> Vec<Device> {
         self.state().devices.clone()
     }
@@ -121,15 +121,15 @@ impl Node {
         let parts = templates.iter().map(|template| template.parts).max().unwrap_or(1);
         let divided = device.part.is_some();
         Capabilities {
-            // A card that is whole can be divided only by whoever may.
+            // A whole card can be partitioned only if the settings allow it.
             partitioning: divided || (self.settings.repartition && device.modes.divides()),
             isolation: self.limiter.works(),
             max_partitions: if divided { 1 } else { parts },
         }
     }
 
-    /// For each device, whether sessions that use it can be saved: the agent must be there and have it, and it must be one whose addresses
-    /// can be had again.
+    /// Returns for each device whether its sessions can be saved. The agent must answer and have the device, and the device must be a
+    /// software GPU, because only there can memory be allocated at the same addresses again.
     pub fn savable(&self, devices: &[Device]) -> (Vec<bool>, Notes) {
         let mut notes = Notes::new();
         let mut agent = self.agent.as_ref();
@@ -138,7 +138,7 @@ impl Node {
             match asked.has(&device.uuid) {
                 Ok(has) => Some(has),
                 Err(error) => {
-                    // Who does not answer for one device need not be waited for at the next.
+                    // If the agent does not answer for one device, do not wait for it again for the others.
                     notes.push((Level::Warn, format!("sessions cannot be saved: {error}")));
                     agent = None;
                     None
@@ -149,17 +149,17 @@ impl Node {
         (savable, notes)
     }
 
-    /// Has sessions saved by the agent; their programs wait until they are resumed.
+    /// Makes the agent save sessions. Their client programs wait until they are resumed.
     pub fn snapshot(&self, chosen: &Chosen) -> Result<(), Refusal> {
         Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.snapshot(chosen)?)
     }
 
-    /// Has sessions taken up again that were saved.
+    /// Makes the agent resume saved sessions.
     pub fn resume(&self, chosen: &Chosen) -> Result<(), Refusal> {
         Ok(self.agent.as_ref().ok_or(AgentError::Nobody)?.resume(chosen)?)
     }
 
-    /// Every way in which a device's card can be divided.
+    /// Returns all partition templates of a device's card.
     pub fn templates(&self, device: &Device) -> Vec<Template> {
         let parts = device.part.map_or(1, |(_, parts)| parts);
         let whole = Whole {
@@ -171,7 +171,7 @@ impl Node {
         partition::templates(&device.modes, whole)
     }
 
-    /// What is worth knowing of a device beyond what has a field of its own.
+    /// Returns the properties of a device that have no dedicated field in the interface.
     pub fn properties(&self, device: &Device) -> Vec<(String, String)> {
         let plain = device.properties().into_iter().map(|(key, value)| (key.to_owned(), value));
         let templates = self.templates(device).into_iter().map(|template| {
@@ -183,7 +183,7 @@ impl Node {
         plain.chain(templates).collect()
     }
 
-    /// The way from one device to another.
+    /// Returns the link from one device to another.
     pub fn link(&self, from: &Device, to: &Device) -> Link {
         let state = self.state();
         let mut link = topology::link(state.view.link(&self.tree, from, to), from, to);
@@ -197,12 +197,12 @@ impl Node {
         link
     }
 
-    /// How busy a device is; nothing for one that is not there.
+    /// Returns the metrics of a device; `None` if it does not exist.
     pub fn metrics(&self, uuid: &str) -> Option<Metrics> {
         self.metrics_of(&[uuid]).pop().flatten()
     }
 
-    /// The same of several, in one reading.
+    /// Like [`Node::metrics`], but for several devices with one reading of the sensors.
     pub fn metrics_of(&self, uuids: &[&str]) -> Vec<Option<Metrics>> {
         let state = self.state();
         let mut reading = Reading::new(&state.view, &self.tree);
@@ -211,7 +211,7 @@ impl Node {
             (Source::Library(handle), Some(smi)) => {
                 let mut metrics = smi.lock().metrics(handle);
                 if device.part.is_some() {
-                    // The library, too, counts the memory of the whole card.
+                    // The library also reports the memory usage of the whole card.
                     metrics.memory_used = None;
                 }
                 metrics.or(reading.metrics(device))
@@ -221,7 +221,7 @@ impl Node {
         uuids.iter().map(|uuid| find(&state.devices, uuid).map(&mut metrics)).collect()
     }
 
-    /// Who uses which device.
+    /// Returns the usage of all devices by process.
     pub fn processes(&self) -> Vec<ProcessUse> {
         let state = self.state();
         let mut found = Vec::new();
@@ -255,17 +255,17 @@ impl Node {
         mounts::find(&self.tree, self.settings.rocm.as_deref())
     }
 
-    /// Limits what a worker may allocate on a device; no worker is every worker.
+    /// Limits the memory that a worker may allocate on a device. `None` as the worker means all workers.
     pub fn limit_memory(&self, worker: Option<&str>, uuid: &str, bytes: u64) -> Result<(), Refusal> {
         self.limit(worker, uuid, |limit| limit.memory_bytes = Some(bytes))
     }
 
-    /// Limits how much of a device's time a worker may have, in percent.
+    /// Limits a worker's share of a device's time, in percent. `None` as the worker means all workers.
     pub fn limit_compute(&self, worker: Option<&str>, uuid: &str, percent: u32) -> Result<(), Refusal> {
         self.limit(worker, uuid, |limit| limit.compute_percent = Some(percent))
     }
 
-    /// Gives away a part of a card. The card is divided first if it is idle, and if that was allowed.
+    /// Assigns a partition of a card. The card is repartitioned first if necessary, provided that it is idle and the settings allow it.
     pub fn assign(&self, template: &str, uuid: &str) -> Result<Assignment, Refusal> {
         let template = template.to_ascii_lowercase();
         let Some((compute, memory)) = Template::parse_id(&template) else {
@@ -277,7 +277,10 @@ impl Node {
             return Err(Refusal::NotFound(format!("there is no device {uuid}")));
         };
         if !self.templates(first).iter().any(|known| known.id() == template) {
-            return Err(Refusal::NotSupported(format!("{} cannot be divided as {template}", first.model)));
+            return Err(Refusal::NotSupported(format!(
+                "{} cannot be partitioned as {template}",
+                first.model
+            )));
         }
         if first.modes.compute == Some(compute) && first.modes.memory.is_none_or(|mode| mode == memory) {
             return self.book.lock().give(&template, &candidates, &devices);
@@ -287,12 +290,12 @@ impl Node {
         self.book.lock().give(&template, &parts(&devices, &card), &devices)
     }
 
-    /// Takes a part back. Which one does not matter if only the card is named: they are all alike.
+    /// Removes the assignment of a partition. If only the card is named, any of its partitions will do, because they are equal.
     pub fn remove(&self, template: &str, uuid: &str) -> Result<String, Refusal> {
         let devices = self.devices();
         let template = template.to_ascii_lowercase();
         let taken = self.book.lock().take_back(&template, &parts(&devices, uuid));
-        taken.ok_or_else(|| Refusal::NotFound(format!("no {template} of {uuid} is given away")))
+        taken.ok_or_else(|| Refusal::NotFound(format!("no {template} partition of {uuid} is assigned")))
     }
 
     fn state(&self) -> Arc<State> {
@@ -309,20 +312,20 @@ impl Node {
         let Some(device) = find(&state.devices, uuid) else {
             return Err(Refusal::NotFound(format!("there is no device {uuid}")));
         };
-        // Reading and writing belong together: two threads may set the two limits of one worker.
+        // Lock the read-modify-write: two threads may set the two limits of one worker at the same time.
         let _order = self.book.lock();
         let mut limit = self.limiter.limit(worker, &device.uuid)?;
         change(&mut limit);
         Ok(self.limiter.set(worker, &device.uuid, limit)?)
     }
 
-    /// Sets a card to another mode and waits until its parts are there.
+    /// Sets a card to another partition mode and waits until its partitions appear.
     fn divide(&self, template: &str, card: &str) -> Result<Vec<Device>, Refusal> {
         let devices = self.devices();
         let now = parts(&devices, card);
         if !self.settings.repartition {
             return Err(Refusal::Failed(format!(
-                "{card} is not divided as {template}; set it so with amd-smi, or allow it with REMORA_REPARTITION=1"
+                "{card} is not partitioned as {template}; set that mode with amd-smi, or allow it with REMORA_REPARTITION=1"
             )));
         }
         let given = {
@@ -332,19 +335,19 @@ impl Node {
         let used =
             self.processes().iter().any(|process| now.iter().any(|device| device.uuid == process.device));
         if given || used {
-            return Err(Refusal::Exhausted(format!("{card} is in use and cannot be divided anew")));
+            return Err(Refusal::Exhausted(format!("{card} is in use and cannot be repartitioned")));
         }
         let state = self.state();
         let address = now.first().and_then(|device| device.address);
         let place = address.and_then(|address| state.view.cards.get(&address));
-        // Now, for while parts come and go nobody knows how many dies there are.
+        // Computed before the change: while partitions appear and disappear, the number of dies is unknown.
         let templates = now.first().map(|device| self.templates(device)).unwrap_or_default();
         let wanted = templates.into_iter().find(|known| known.id() == template);
         let (Some(place), Some(wanted)) = (place, wanted) else {
-            return Err(Refusal::NotSupported(format!("{card} has no modes")));
+            return Err(Refusal::NotSupported(format!("{card} has no partition modes")));
         };
         let refused =
-            |error| Refusal::Failed(format!("the driver refuses to divide {card} as {template}: {error}"));
+            |error| Refusal::Failed(format!("the driver cannot partition {card} as {template}: {error}"));
         place.set_modes(&self.tree, wanted.compute, wanted.memory_mode).map_err(refused)?;
         let asked = Instant::now();
         loop {
@@ -360,7 +363,7 @@ impl Node {
             }
             if asked.elapsed() > DIVISION {
                 return Err(Refusal::Failed(format!(
-                    "{card} was set to {template}, but its parts did not appear"
+                    "{card} was set to {template}, but its partitions did not appear"
                 )));
             }
             std::thread::sleep(GLANCE);
@@ -368,12 +371,12 @@ impl Node {
     }
 }
 
-/// The device of that name, in any case: agents write names in lower case.
+/// Finds a device by UUID, ignoring case, because agents convert UUIDs to lower case.
 fn find<'a>(devices: &'a [Device], uuid: &str) -> Option<&'a Device> {
     devices.iter().find(|device| device.uuid.eq_ignore_ascii_case(uuid))
 }
 
-/// A device, or all parts of a card.
+/// Returns the device with this UUID, or all partitions of the card with this UUID.
 fn parts<'a>(devices: &'a [Device], uuid: &str) -> Vec<&'a Device> {
     match find(devices, uuid) {
         Some(device) => vec![device],
@@ -389,7 +392,7 @@ fn look(settings: &Settings, tree: &Tree, machine: u64, smi: Option<&Mutex<Sessi
     let view = View::look(tree, machine);
     let mut notes: Notes = view.strange.iter().map(|strange| (Level::Warn, strange.clone())).collect();
     let facts = smi.map(|smi| smi.lock().devices()).unwrap_or_default();
-    // A library that sees nothing where the kernel sees something is of no use.
+    // If the library lists no devices, use the kernel driver's list.
     let mut devices =
         if facts.is_empty() { view.devices.clone() } else { smi::devices(&facts, &view.devices) };
     let (software, unknown) = software::devices(&settings.software, machine);

@@ -1,6 +1,6 @@
-//! The ways in which a card can be divided, and what one part of each has.
+//! Partition modes of a card, and the resources of one partition in each mode.
 
-/// How the compute dies are grouped.
+/// Compute partition mode: how the compute dies are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ComputeMode {
     Spx,
@@ -10,7 +10,7 @@ pub enum ComputeMode {
     Cpx,
 }
 
-/// How the memory is divided among them.
+/// Memory partition mode: how the memory is divided among the partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemoryMode {
     Nps1,
@@ -42,7 +42,7 @@ impl ComputeMode {
         COMPUTE.iter().find(|(mode, _)| *mode == self).map_or("", |(_, name)| name)
     }
 
-    /// Parts of a card with so many compute dies.
+    /// Returns the number of partitions of a card with this many compute dies.
     pub fn parts(self, dies: u32) -> u32 {
         match self {
             ComputeMode::Spx => 1,
@@ -68,7 +68,7 @@ impl MemoryMode {
     }
 }
 
-/// What a card is set to, and what it could be set to.
+/// Current and available partition modes of a card.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
     pub compute: Option<ComputeMode>,
@@ -78,19 +78,19 @@ pub struct Modes {
 }
 
 impl Modes {
-    /// Whether the card can be divided at all.
+    /// Returns whether the card can be partitioned.
     pub fn divides(&self) -> bool {
         self.available_compute.iter().any(|mode| *mode != ComputeMode::Spx)
     }
 }
 
-/// One way to divide a card: `cpx-nps1`.
+/// A partition template of a card, such as `cpx-nps1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     pub compute: ComputeMode,
     pub memory_mode: MemoryMode,
     pub parts: u32,
-    /// Of one part.
+    /// Resources of one partition.
     pub memory: u64,
     pub compute_units: u64,
     pub tflops: f64,
@@ -101,24 +101,24 @@ impl Template {
         format!("{}-{}", self.compute.name(), self.memory_mode.name()).to_ascii_lowercase()
     }
 
-    /// The modes a template's name stands for.
+    /// Parses a template's name to its modes.
     pub fn parse_id(id: &str) -> Option<(ComputeMode, MemoryMode)> {
         let (compute, memory) = id.split_once('-')?;
         Some((ComputeMode::parse(compute)?, MemoryMode::parse(memory)?))
     }
 }
 
-/// What a whole card has.
+/// Resources of a whole card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whole {
     pub memory: u64,
     pub compute_units: u64,
     pub tflops: f64,
-    /// Compute dies.
+    /// Number of compute dies.
     pub dies: u32,
 }
 
-/// Every way this card can be divided. Memory cannot be divided finer than the compute dies are.
+/// Returns all templates of a card. Memory cannot have more partitions than compute.
 pub fn templates(modes: &Modes, whole: Whole) -> Vec<Template> {
     let memory_modes = if modes.available_memory.is_empty() {
         vec![modes.memory.unwrap_or(MemoryMode::Nps1)]

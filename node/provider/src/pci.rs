@@ -1,4 +1,4 @@
-//! What the graphics driver tells of a card in its folder of the PCI bus.
+//! Reads a card's properties and sensors from the graphics driver's PCI device folder.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::partition::{ComputeMode, MemoryMode, Modes};
 use crate::tree::Tree;
 
 const DRIVER: &str = "sys/module/amdgpu/drivers/pci:amdgpu";
-/// More than any card has.
+/// Plausibility limit of memory, above any real card.
 const MEMORY_LIMIT: u64 = 1 << 48;
 
 /// A card.
@@ -26,20 +26,20 @@ pub struct Card {
     pub modes: Modes,
 }
 
-/// Every card the driver has bound.
+/// Returns all cards that the driver has bound.
 pub fn cards(tree: &Tree) -> BTreeMap<PciAddress, Card> {
     let addresses = tree.names(DRIVER).into_iter().filter_map(|name| PciAddress::parse(&name));
     addresses.map(|address| (address, card(tree, address))).collect()
 }
 
-/// The driver's version, or the kernel's, of which it is then a part.
+/// Returns the driver's version, or for an in-tree driver the kernel's.
 pub fn driver_version(tree: &Tree) -> String {
     let version = tree.text("sys/module/amdgpu/version").or_else(|| tree.text("proc/sys/kernel/osrelease"));
     version.unwrap_or_default()
 }
 
 impl Card {
-    /// What its sensors say now.
+    /// Reads the current sensor values.
     pub fn metrics(&self, tree: &Tree) -> Metrics {
         let at = |name: &str| format!("{}/{name}", self.folder);
         let mut metrics = Metrics {
@@ -65,7 +65,7 @@ impl Card {
         metrics
     }
 
-    /// Orders a mode; the driver does it while we wait, or refuses.
+    /// Sets the partition modes. The driver applies them synchronously or returns an error.
     pub fn set_modes(&self, tree: &Tree, compute: ComputeMode, memory: MemoryMode) -> std::io::Result<()> {
         if self.modes.memory != Some(memory) {
             tree.write(format!("{}/current_memory_partition", self.folder), memory.name())?;
@@ -110,7 +110,7 @@ fn link(tree: &Tree, folder: &str) -> Option<PcieLink> {
     Some(PcieLink { generation: generation(transfers * 1000.0)?, width })
 }
 
-/// The generation by its megatransfers a second.
+/// Returns the PCIe generation with this rate in megatransfers per second.
 pub fn generation(megatransfers: f64) -> Option<u32> {
     let known = [(2500.0, 1), (5000.0, 2), (8000.0, 3), (16000.0, 4), (32000.0, 5), (64000.0, 6)];
     known.into_iter().find(|(speed, _)| *speed == megatransfers).map(|(_, generation)| generation)
@@ -137,7 +137,7 @@ fn sensors(tree: &Tree, folder: &str, metrics: &mut Metrics) {
             temperatures.insert(label, degrees);
         }
     }
-    // Cards of the MI300 kind have no sensor at the edge; the hottest place is the one that matters anyway.
+    // MI300 cards have no edge sensor; the junction (hottest spot) is the relevant one anyway.
     metrics.temperature =
         ["junction", "edge", "mem"].iter().find_map(|label| temperatures.get(*label).copied());
     if let Some(degrees) = temperatures.get("mem") {

@@ -1,9 +1,9 @@
-//! Why something was not done, and the number both generations of the interface have for it.
+//! Errors of the library and their result codes, which both generations share.
 
 use crate::agent::AgentError;
 use crate::limits::LimitsError;
 
-/// What a caller is told instead of an answer.
+/// Error of an interface function.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("{0}")]
@@ -20,11 +20,11 @@ pub enum Refusal {
     Internal(String),
 }
 
-/// The code for "done".
+/// Result code of success.
 pub const SUCCESS: i32 = 0;
 
 impl Refusal {
-    /// The interface's result code.
+    /// Returns the interface's result code.
     pub fn code(&self) -> i32 {
         match self {
             Refusal::InvalidParameter(_) => 1,
@@ -41,7 +41,7 @@ impl From<LimitsError> for Refusal {
     fn from(error: LimitsError) -> Refusal {
         match error {
             LimitsError::Nowhere => Refusal::NotSupported(error.to_string()),
-            LimitsError::Name(_) => Refusal::InvalidParameter("the worker's name cannot name a folder"),
+            LimitsError::Name(_) => Refusal::InvalidParameter("the worker's name is not a valid folder name"),
             LimitsError::Io { .. } => Refusal::Failed(error.to_string()),
         }
     }

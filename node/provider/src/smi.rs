@@ -1,4 +1,4 @@
-//! AMD's management library, loaded at run time: `libamd_smi` of ROCm 6.1 and later.
+//! AMD's management library (AMD SMI), loaded at run time: `libamd_smi` of ROCm 6.1 and later.
 
 mod device;
 mod layout;

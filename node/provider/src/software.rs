@@ -1,19 +1,19 @@
-//! Remora's own software GPUs, by the names people give them.
+//! Remora's software GPU models.
 //!
-//! The figures are those of `backend_emulator::MODELS`; a test of `remora devices` compares them. The library does not link that
-//! crate: it holds a whole emulator with a compiler in it, and a process that lists devices should hold none of that.
+//! The figures are those of `backend_emulator::MODELS`; a test of `remora devices` compares them. The library does not link that crate,
+//! because it contains the whole emulator with a compiler, which does not belong in a process that lists devices.
 
 use crate::device::{Device, Source};
 use crate::gfx;
 use crate::partition::Modes;
 
-/// What the software GPUs are made to look like.
+/// The GPU model that a software GPU emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// What people type: `mi300x`.
+    /// Name in settings: `mi300x`.
     pub key: &'static str,
     pub name: &'static str,
-    /// KFD's number for the processor.
+    /// KFD's `gfx_target_version`.
     pub target: u32,
     pub memory_gib: u64,
     pub compute_units: u64,
@@ -37,7 +37,7 @@ macro_rules! models {
     };
 }
 
-/// Every model there is.
+/// All models.
 #[rustfmt::skip]
 pub const MODELS: &[Model] = models! {
     "mi300x" "AMD Instinct MI300X" 90402 192 GiB 304 CUs 8 dies 2100 MHz 0x74a1
@@ -47,7 +47,7 @@ pub const MODELS: &[Model] = models! {
     "mi250x" "AMD Instinct MI250X" 90010  64 GiB 110 CUs 1 dies 1700 MHz 0x7408
 };
 
-/// Cards that say only their number, beyond the models above.
+/// Names of further PCI device ids, for cards whose driver reports no name.
 const OTHER_NAMES: &[(u32, &str)] = &[
     (0x738c, "AMD Instinct MI100"),
     (0x740c, "AMD Instinct MI250X"),
@@ -61,19 +61,19 @@ impl Model {
         MODELS.iter().find(|model| model.key.eq_ignore_ascii_case(key))
     }
 
-    /// As compilers call it.
+    /// Returns the compiler's name of the architecture, such as `gfx942`.
     pub fn processor(&self) -> Option<String> {
         gfx::name(self.target)
     }
 }
 
-/// What a card with this number on the PCI bus is called.
+/// Returns the product name for a PCI device id.
 pub fn name_of_chip(chip: u32) -> Option<&'static str> {
     let model = MODELS.iter().find(|model| model.pci_chip == chip).map(|model| model.name);
     model.or_else(|| OTHER_NAMES.iter().find(|(known, _)| *known == chip).map(|(_, name)| *name))
 }
 
-/// One device for each name of the list, and the names that are none. A name may be followed by `*` and a number.
+/// Returns the devices of a list of model names, and the unknown names. A name may be followed by `*` and a count.
 pub fn devices(list: &[String], machine: u64) -> (Vec<Device>, Vec<String>) {
     let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for entry in list {

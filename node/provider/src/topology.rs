@@ -1,22 +1,22 @@
-//! How near two devices are to each other.
+//! Topology: the kind and bandwidth of the link between two devices.
 
 use crate::device::Device;
 use crate::kfd::NodeLink;
 
-/// Two devices, seen from the first; in the interface's order, nearest first.
+/// Kind of link between two devices, in the interface's order: nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkKind {
-    /// One card, or links of AMD's own between cards.
+    /// Within one card, or by XGMI between cards.
     Internal,
-    /// The bus, below one memory controller of the host.
+    /// PCIe, within one NUMA node.
     NumaNode,
-    /// The bus, across the host.
+    /// PCIe, across NUMA nodes.
     System,
     Unknown,
 }
 
 impl LinkKind {
-    /// The interface's number.
+    /// Returns the interface's number of the kind.
     pub fn level(self) -> i32 {
         match self {
             LinkKind::Internal => 0,
@@ -27,14 +27,14 @@ impl LinkKind {
     }
 }
 
-/// A link, and what it carries as far as the driver knows.
+/// A link and its bandwidth, zero if the driver does not report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     pub kind: LinkKind,
     pub bandwidth_bytes: u64,
 }
 
-/// What the drivers say of the way from one device to another, between which there may be a direct link.
+/// Returns the link from one device to another, given the driver's direct link, if any.
 pub fn link(direct: Option<&NodeLink>, from: &Device, to: &Device) -> Link {
     let bandwidth_bytes = direct.map_or(0, |link| link.bandwidth_bytes);
     let one_card = from.address.is_some() && from.address == to.address;
@@ -47,7 +47,7 @@ pub fn link(direct: Option<&NodeLink>, from: &Device, to: &Device) -> Link {
     Link { kind, bandwidth_bytes }
 }
 
-/// What the host's memory controllers say of it.
+/// Returns the kind of link by NUMA node.
 pub fn by_host(from: &Device, to: &Device) -> LinkKind {
     if from.address.is_none() || to.address.is_none() {
         LinkKind::Unknown

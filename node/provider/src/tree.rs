@@ -1,17 +1,17 @@
-//! Files of the kernel, below a root that tests choose. What cannot be read is not there; nothing blocks, and nothing is
-//! larger than it should be.
+//! Access to kernel files below a root folder, which tests can choose. Unreadable files are treated as missing, reads do not block, and
+//! sizes are bounded.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// No file of interest is larger.
+/// Most bytes read of a file.
 const FILE_LIMIT: u64 = 64 << 10;
-/// Nor a folder.
+/// Most entries read of a folder.
 const FOLDER_LIMIT: usize = 4096;
 
-/// A file system as seen from some folder.
+/// A file system tree below a root folder.
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: PathBuf,
@@ -22,15 +22,15 @@ impl Tree {
         Tree { root: root.into() }
     }
 
-    /// Where a file of this tree really is.
+    /// Returns the real path of a file of this tree.
     pub fn path(&self, below: impl AsRef<Path>) -> PathBuf {
         let below = below.as_ref();
         self.root.join(below.strip_prefix("/").unwrap_or(below))
     }
 
-    /// The bytes of a plain file, as many as are allowed.
+    /// Returns the bytes of a regular file, at most `FILE_LIMIT`.
     pub fn bytes(&self, below: impl AsRef<Path>) -> Option<Vec<u8>> {
-        // A pipe must not keep us waiting for somebody to write to it.
+        // Non-blocking, so that opening a FIFO does not wait for a writer.
         let file =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(self.path(below)).ok()?;
         if !file.metadata().ok()?.is_file() {
@@ -41,25 +41,25 @@ impl Tree {
         Some(bytes)
     }
 
-    /// The text of a file without the white space around it, if there is any.
+    /// Returns the text of a file without surrounding white space; `None` if it is empty.
     pub fn text(&self, below: impl AsRef<Path>) -> Option<String> {
         let bytes = self.bytes(below)?;
         let text = std::str::from_utf8(&bytes).ok()?.trim_matches(['\0', ' ', '\t', '\n', '\r']);
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// A decimal number, which is all the file says.
+    /// Parses a file that contains a single decimal number.
     pub fn number<T: std::str::FromStr>(&self, below: impl AsRef<Path>) -> Option<T> {
         self.text(below)?.parse().ok()
     }
 
-    /// A hexadecimal number, with or without `0x`.
+    /// Parses a file that contains a single hexadecimal number, with or without `0x`.
     pub fn hexadecimal(&self, below: impl AsRef<Path>) -> Option<u64> {
         let text = self.text(below)?;
         u64::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
     }
 
-    /// The names in a folder, sorted.
+    /// Returns the names in a folder, sorted.
     pub fn names(&self, below: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(below)) else { return Vec::new() };
         let name = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
@@ -68,7 +68,7 @@ impl Tree {
         names
     }
 
-    /// The numbers that are names in a folder, sorted as numbers.
+    /// Returns the names in a folder that are numbers, sorted numerically.
     pub fn numbers(&self, below: impl AsRef<Path>) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.names(below).iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
@@ -79,7 +79,7 @@ impl Tree {
         self.path(below).is_dir()
     }
 
-    /// Writes to a file that is already there, as drivers take orders.
+    /// Writes to an existing file, such as a driver attribute.
     pub fn write(&self, below: impl AsRef<Path>, text: &str) -> std::io::Result<()> {
         let mut options = OpenOptions::new();
         let mut file =

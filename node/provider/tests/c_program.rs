@@ -1,5 +1,5 @@
-//! The library as agents use it: loaded by a C program, which calls every function of both generations with right and wrong
-//! arguments, from one thread and from eight. AddressSanitizer watches its memory and looks for leaks at the end.
+//! Tests the library as agents use it: a C program loads it and calls every function of both generations with valid and invalid arguments,
+//! from one thread and from eight, under AddressSanitizer with leak detection.
 
 mod machine;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use accelerator_amd::{Ledger, Limit};
 use machine::{Card, Machine};
 
-/// What cargo built of this crate for C, beside this test.
+/// Returns the path of the cdylib that cargo built alongside this test.
 fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
@@ -54,7 +54,7 @@ fn a_c_program_finds_every_function_as_promised_and_no_leak() {
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{form}: {}\n{said}", output.status);
-        // What the last calls set, as an agent reads it.
+        // The limits set by the last calls, as the agent reads them.
         let ledger = Ledger::new(Some(limits.path().to_owned())).read();
         let limit =
             |worker: Option<&str>| ledger[&(worker.map(str::to_owned), "amd-a1b2c3d400000000".to_owned())];

@@ -1,4 +1,4 @@
-//! What the library makes of the kernel's files, on machines of every kind, and on broken ones.
+//! Parsing of kernel files, for machines of every kind and for corrupt files.
 
 mod machine;
 
@@ -32,7 +32,7 @@ fn a_node_of_eight_mi300x_has_eight_devices_in_one_hive() {
     }
     let link = node.link(&devices[0], &devices[7]);
     assert_eq!((link.kind, link.bandwidth_bytes), (LinkKind::Internal, 64_000_000_000));
-    // Whole cards are not divided unless somebody allowed it.
+    // Whole cards are not partitioned unless the settings allow it.
     let can = node.capabilities(&devices[0]);
     assert_eq!((can.partitioning, can.max_partitions, can.isolation), (false, 8, false));
 }
@@ -99,10 +99,10 @@ fn parts_are_given_away_one_by_one_and_taken_back() {
     assert!(matches!(node.assign("cpx-nps1", card), Err(Refusal::Exhausted(_))));
     assert_eq!(node.remove("cpx-nps1", &named.uuid).unwrap(), named.uuid);
     assert!(matches!(node.remove("cpx-nps1", &named.uuid), Err(Refusal::NotFound(_))));
-    // A look does not forget what was given away, and what is free is the one that came back.
+    // A new discovery keeps the assignments, and the free partition is the one whose assignment was removed.
     node.discover();
     assert_eq!(node.assign("cpx-nps1", card).unwrap().uuid, named.uuid);
-    // The whole card beside it is a part of itself.
+    // The unpartitioned card next to it counts as its only partition.
     assert_eq!(node.assign("spx-nps1", "amd-a1b2c3d400000001").unwrap().variables[0].1, "8");
     assert!(matches!(node.assign("mig-1g.7gb", card), Err(Refusal::NotFound(_))));
     assert!(matches!(node.assign("tpx-nps1", card), Err(Refusal::NotSupported(_))));
@@ -123,7 +123,7 @@ fn an_idle_card_is_divided_when_that_is_allowed_and_a_busy_one_is_not() {
     let mode = machine.path("sys/devices/pci0000:00/0000:05:00.0/current_compute_partition");
     let given = std::thread::scope(|scope| {
         let asked = scope.spawn(|| node.assign("cpx-nps1", card));
-        // What the driver does when it is told.
+        // Simulates the driver, which applies the mode that is written.
         while fs::read_to_string(&mode).unwrap().trim() != "CPX" {
             assert!(!asked.is_finished(), "no mode was written");
             std::thread::yield_now();
@@ -155,7 +155,7 @@ fn a_mixed_node_has_every_card_by_its_own_kind() {
         ]
     );
     let radeon = &devices[3];
-    // It has no number of its own, so its name is made of the machine and its place, and stays the same.
+    // It has no unique id, so its UUID is derived from the machine and the PCI address, and is stable.
     assert!(radeon.uuid.starts_with("amd-") && radeon.uuid.len() == 20, "{}", radeon.uuid);
     assert_eq!(node.discover().0[3].uuid, radeon.uuid);
     assert_eq!(node.link(&devices[0], radeon).kind, LinkKind::System);
@@ -186,7 +186,7 @@ fn metrics_come_from_sensors_and_unknown_names_have_none() {
     ] {
         assert!(metrics.extra.contains(&(key, value)), "{key}: {:?}", metrics.extra);
     }
-    // A partition's memory is what its own processes have.
+    // A partition's memory usage is the sum of its processes.
     assert_eq!(node.metrics("amd-a1b2c3d400000001-p3").unwrap().memory_used, Some(6 << 30));
     assert_eq!(node.metrics("amd-a1b2c3d400000001-p4").unwrap().memory_used, Some(0));
     assert_eq!(node.metrics("GPU-nobody"), None);
@@ -202,7 +202,7 @@ fn metrics_come_from_sensors_and_unknown_names_have_none() {
 fn a_broken_node_loses_what_is_broken_and_nothing_else() {
     let machine = Machine::with((0..8).map(Card::mi300x));
     let file = |node: u32, name: &str| machine.node_file(node, name);
-    // Node 0 is the processor. Each card from the second on is broken in a way of its own.
+    // Node 0 is the CPU. Each card from the second on is corrupt in a different way.
     machine.remove(&file(2, "properties"));
     machine.put(&file(3, "properties"), [0xff; 5000]);
     machine.put(&file(4, "gpu_id"), "what?\n");
@@ -228,7 +228,8 @@ fn a_broken_node_loses_what_is_broken_and_nothing_else() {
         uuids(&devices),
         ["amd-a1b2c3d400000000", "amd-a1b2c3d400000004", "amd-a1b2c3d400000006", "amd-a1b2c3d400000007"]
     );
-    // Memory without end is no memory; without a bank the graphics driver is believed; without that there is the rest.
+    // An implausible memory size counts as zero. Without a memory bank the graphics driver's size is used. A missing graphics driver leaves
+    // the other properties.
     assert_eq!(devices.iter().map(|device| device.memory >> 30).collect::<Vec<_>>(), [192, 0, 192, 192]);
     assert_eq!(devices[2].model, "AMD Instinct MI300X", "named by its number");
     assert_eq!((devices[2].numa, devices[3].numa), (-1, -1));
@@ -237,7 +238,7 @@ fn a_broken_node_loses_what_is_broken_and_nothing_else() {
     assert_eq!(node.metrics("amd-a1b2c3d400000006").unwrap().utilization, None);
     assert_eq!(node.processes().len(), 1);
     let warnings = notes.iter().filter(|(level, _)| *level == Level::Warn).count();
-    // Four nodes that make no sense, and their four cards.
+    // Four invalid nodes, and their four cards.
     assert_eq!(warnings, 8, "{notes:?}");
     assert!(node.discover().1.is_empty(), "nothing is said twice");
 }
@@ -262,7 +263,7 @@ fn bytes_of_every_kind_are_read_as_properties_and_as_answers() {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // Mostly what such files are made of.
+            // Mostly characters that occur in such files.
             *byte =
                 if state & 7 == 0 { state as u8 } else { b"simd_count 0189\n-x:.cp"[state as usize % 22] };
         }

@@ -1,4 +1,4 @@
-//! AMD's management library in each of its layouts: a stand-in is compiled for every row of the table, and read back.
+//! AMD SMI in each of its layouts: compiles a fake library for every row of the table and reads its data back.
 
 mod machine;
 
@@ -9,7 +9,7 @@ use accelerator_amd::smi::{LAYOUTS, Layout};
 use accelerator_amd::{LinkKind, Node, PcieLink, Settings, SmiChoice, Source};
 use machine::{Card, Machine};
 
-/// A stand-in with this layout that says it has this version.
+/// Compiles a fake library with this layout that reports this version.
 fn stand_in(folder: &Path, layout: &Layout, version: (u32, u32)) -> PathBuf {
     let mut defines = layout.numbers();
     defines.extend([("VERSION_FIRST", version.0 as usize), ("VERSION_SECOND", version.1 as usize)]);
@@ -31,7 +31,7 @@ fn compile(source: &str, defines: &[(&str, usize)], into: &Path) {
 fn every_layout_is_chosen_by_its_version_and_read_right() {
     let folder = tempfile::tempdir().unwrap();
     for layout in LAYOUTS {
-        // The last version of a release is read as the first one is.
+        // The last version of a release is read like its first.
         let version = (layout.version.0, layout.version.1.max(5));
         let file = stand_in(folder.path(), layout, version);
         let settings =
@@ -80,7 +80,7 @@ fn a_library_of_an_unknown_version_is_not_asked_and_the_kernel_is() {
     for version in [(23, 4), (28, 0), (0, 0)] {
         let file = stand_in(machine.root(), &LAYOUTS[LAYOUTS.len() - 1], version);
         let (node, notes) = Node::open(Settings { smi: SmiChoice::File(file), ..machine.settings() });
-        assert!(notes[0].1.contains("which is not known here"), "{notes:?}");
+        assert!(notes[0].1.contains("which is not supported"), "{notes:?}");
         let devices = node.devices();
         assert_eq!((devices.len(), devices[0].source), (1, Source::Kernel));
     }
@@ -91,7 +91,7 @@ fn a_library_of_an_unknown_version_is_not_asked_and_the_kernel_is() {
     }
 }
 
-/// The stand-in's cards are at the places where this machine has an MI250X's dies.
+/// The fake library's cards have the PCI addresses of this machine's MI250X dies.
 #[test]
 fn what_the_library_does_not_say_the_kernel_adds() {
     let machine = Machine::with([Card::mi250x(0), Card::mi250x(1)]);
@@ -116,7 +116,7 @@ fn what_the_library_does_not_say_the_kernel_adds() {
     assert_eq!((processes.len(), last.pid, last.device.as_str()), (21, 31, second.uuid.as_str()));
 }
 
-/// It lists what there was when it was started.
+/// The library lists the devices that existed at its initialisation.
 #[test]
 fn the_library_is_started_anew_when_a_card_is_divided() {
     let mut machine = Machine::with([Card::mi300x(0)]);

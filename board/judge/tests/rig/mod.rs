@@ -1,4 +1,4 @@
-//! A judge with a software MI300X, as the board has them.
+//! Test rig: a judge with a software MI300X, as on the board.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -9,17 +9,17 @@ use board_judge::{Apartness, Endpoint, Event, Job, Limits, Toolchain, Tools};
 use board_problems::Dtype;
 use e2e::{Worker, WorkerOptions};
 
-/// What tests judge with.
+/// Judge, worker and tools for tests.
 pub struct Rig {
     worker: Worker,
     tools: Tools,
 }
 
-/// One for all tests of a file; its worker ends with the process.
+/// Returns the rig shared by all tests of a file. Its worker ends with the process.
 pub fn rig() -> &'static Rig {
     static RIG: OnceLock<Rig> = OnceLock::new();
     RIG.get_or_init(|| {
-        // Its parent is the thread that starts it, and threads of tests end; this one does not.
+        // The worker's parent-death signal follows the starting thread. Test threads end; this thread does not.
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let options = WorkerOptions::with(&["--watchdog", "3", "--exit-with-parent"]);
@@ -30,7 +30,7 @@ pub fn rig() -> &'static Rig {
         });
         let worker = receiver.recv().expect("a worker");
         let remora = e2e::remora();
-        // Kept between runs, like the programs of other tests: compiled headers take seconds.
+        // The cache is kept between runs, because precompiling headers takes seconds.
         let cache = remora.parent().unwrap_or(&remora).join("board-tests");
         let tools = Tools {
             toolchain: Toolchain::find(Some(&e2e::toolchain_folder())).expect("a compiler"),
@@ -60,12 +60,12 @@ impl Rig {
             token: None,
             emulated: true,
             seed: 0x5eed,
-            // Nothing here is held to a time it might not make on a busy machine.
+            // Generous limits, for busy machines.
             limits: Limits { run_s: 120.0, whole_s: 300.0, compile_s: 120.0, ..Limits::default() },
         }
     }
 
-    /// Everything that is told of a job. The last event, and no other, says that it is.
+    /// Runs a job and returns all its events. Only the last one is terminal.
     pub fn events(&self, job: &Job) -> Vec<Event> {
         let mut events = Vec::new();
         board_judge::run(job, &self.tools, &mut |event| events.push(event));
@@ -80,7 +80,7 @@ impl Rig {
     }
 }
 
-/// The name of an event, as the service sends it.
+/// Returns the status of an event, as the server sends it.
 pub fn status(event: &Event) -> String {
     let json = serde_json::to_value(event).expect("JSON");
     json["status"].as_str().expect("a status").to_owned()

@@ -24,7 +24,7 @@ namespace harness {
         }                                                                                                        \
     } while (0)
 
-// Formulas, among whole numbers and among real ones.
+// Functions for formulas, with integers and with real numbers.
 [[maybe_unused]] static long long divide(long long a, long long b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 [[maybe_unused]] static double divide(double a, double b) { return a / b; }
 [[maybe_unused]] static long long power(long long a, long long b) { return b <= 0 ? 1 : a * power(a, b - 1); }
@@ -61,7 +61,7 @@ static uint16_t half_bits(float value) {
     if (shift > 24) return (uint16_t)sign;
     uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
     if (rest > middle || (rest == middle && (kept & 1))) ++kept;
-    // A mantissa that rounds up to the next power of two carries into the exponent by itself.
+    // A mantissa that rounds up to the next power of two carries into the exponent.
     uint32_t biased = exponent < -14 ? 0 : (uint32_t)(exponent + 14) << 10;
     return (uint16_t)(sign | (biased + kept));
 }
@@ -105,7 +105,7 @@ template <class T> static T read(const uint8_t* from) {
     return value;
 }
 
-// A long double has every number of every type.
+// A long double represents every number of every element type exactly.
 static long double get(const std::vector<uint8_t>& bytes, size_t index, Type type) {
     const uint8_t* from = bytes.data() + index * size_of(type);
     switch (type) {
@@ -127,7 +127,7 @@ static long double get(const std::vector<uint8_t>& bytes, size_t index, Type typ
     }
 }
 
-// Inputs: the same on every machine and in every run.
+// Inputs are the same on every machine and in every run.
 struct Random {
     uint64_t state;
     uint64_t bits() {
@@ -179,7 +179,7 @@ struct Launch {
     unsigned lds;
 };
 
-// One launch, whatever the solution calls its types.
+// Calls the solution with arguments converted to its own parameter types.
 template <class R, class... P, size_t... I>
 static void call_host(R (*function)(P...), void** arguments, std::index_sequence<I...>) {
     function(*reinterpret_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(arguments[I])...);
@@ -210,7 +210,7 @@ struct Device {
     void upload(size_t i) {
         HARNESS_CHECK(hipMemcpy(pointers[i], arguments[i].bytes.data(), arguments[i].bytes.size(), hipMemcpyHostToDevice));
     }
-    // Outputs are poisoned, so that what is not written is seen; what is changed in place starts anew.
+    // Poisons outputs, so that unwritten elements are detected, and restores in-out arguments.
     void reset() {
         for (size_t i = 0; i < arguments.size(); ++i) {
             if (arguments[i].role == OUT) HARNESS_CHECK(hipMemset(pointers[i], 0xff, arguments[i].count() * size_of(arguments[i].type)));
@@ -237,7 +237,7 @@ static bool near(long double expected, long double actual, const Sizes& s) {
     return std::isfinite((double)actual) && std::fabs(actual - expected) <= absolute_tolerance(s) + relative_tolerance() * std::fabs(expected);
 }
 
-// Compares with what the board's reference gives.
+// Compares with the results of the board's reference.
 static bool check(const Check& check) {
     Sizes s = check.sizes;
     std::vector<Argument> all = arguments(s);
@@ -262,7 +262,7 @@ static bool check(const Check& check) {
     return true;
 }
 
-// What every right output is: all numbers, and the same each time but for the order of sums.
+// Plausibility check without a reference: outputs must be finite, and equal in each run up to the order of summation.
 static bool same(const std::vector<Argument>& all, const std::vector<std::vector<uint8_t>>& first,
                  const std::vector<std::vector<uint8_t>>& last, const Sizes& s) {
     size_t output = 0;
@@ -348,7 +348,7 @@ static int run(int argc, char** argv) {
     std::vector<float> times;
     for (int i = 0; i < iterations; ++i) {
         device.reset();
-        // Everything that caches hold is pushed out, outside of what is timed.
+        // Flushes the caches, outside of the timed section.
         if (flush) HARNESS_CHECK(hipMemset(flush, i, flush_bytes));
         HARNESS_CHECK(hipDeviceSynchronize());
         HARNESS_CHECK(hipEventRecord(start, nullptr));

@@ -1,8 +1,8 @@
-//! The C++ twins of the makers of inputs: as good for measuring, though not the same numbers.
+//! C++ counterparts of the input makers. They are equivalent for measuring, but do not produce the same numbers.
 //!
-//! Each is a body that fills the arguments `a(name)` for the sizes `s`, with `random(name)` where it needs chance.
+//! Each is a function body that fills the arguments `a(name)` for the sizes `s`, with random numbers from `random(name)`.
 
-/// The maker of a problem whose numbers have to fit together.
+/// Returns the input maker of a problem whose inputs depend on each other.
 pub(super) fn of(slug: &str) -> Option<&'static str> {
     Some(match slug {
         "hinge-loss" => {

@@ -1,4 +1,4 @@
-//! Functions of single elements.
+//! Activation functions: element by element.
 
 use super::{Call, Mode, Real, Row, floats, real::real, rows};
 use crate::compare::Values;
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "tanh" => tanh;
 };
 
-/// `f` of every element of `input`.
+/// Applies `f` to every element of `input`.
 fn map<M: Mode>(call: &Call<'_, M>, f: impl Fn(Real<M>) -> Real<M>) -> Vec<Values> {
     floats(call.floats("input").into_iter().map(f))
 }
@@ -75,7 +75,7 @@ fn swiglu<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(call.floats("gate").into_iter().zip(call.floats("up")).map(|(gate, up)| swish_of(gate) * up))
 }
 
-/// Each row holds its gates first, then what passes them.
+/// Each row contains its gates first, then the gated values.
 fn geglu<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let m = call.size("m");
     floats(call.floats("input").chunks_exact(2 * m).flat_map(|row| {
@@ -96,7 +96,7 @@ pub(super) fn swish_of<M: Mode>(x: Real<M>) -> Real<M> {
     x * sigmoid_of(x)
 }
 
-/// The form with the hyperbolic tangent.
+/// The tanh approximation of GELU.
 fn gelu_of<M: Mode>(x: Real<M>) -> Real<M> {
     let inner = real::<M>(0.797_884_560_802_865_4) * (x + real::<M>(0.044715) * x * x * x);
     real::<M>(0.5) * x * (real::<M>(1.0) + inner.tanh())

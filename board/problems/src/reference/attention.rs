@@ -1,4 +1,4 @@
-//! Attention in its forms, and the turning of positions.
+//! Attention variants and rotary position embedding (RoPE).
 
 use super::{Call, Mode, Real, Row, floats, matmul::dot, real::real, rows, softmax::softmax_of};
 use crate::compare::Values;
@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "scaled-dot-attention" => full;
 };
 
-/// What one query makes of its keys and values, `stride` elements apart.
+/// Computes the attention output of one query over its keys and values.
 fn attend<M: Mode>(query: &[Real<M>], keys: &[&[Real<M>]], values: &[&[Real<M>]]) -> Vec<Real<M>> {
     let scale = real::<M>(query.len() as f64).sqrt();
     let scores: Vec<Real<M>> = keys.iter().map(|key| dot(query, key) / scale).collect();
@@ -21,7 +21,7 @@ fn attend<M: Mode>(query: &[Real<M>], keys: &[&[Real<M>]], values: &[&[Real<M>]]
     (0..query.len()).map(element).collect()
 }
 
-/// Heads of queries in order, each with the head of keys it looks at.
+/// Computes all query heads in order, each with its key/value head.
 fn heads<M: Mode>(call: &Call<'_, M>, sharing: usize, causal: bool) -> Vec<Values> {
     let (s, e) = (call.size("S"), call.size("E"));
     let (q, k, v) = (call.floats("Q"), call.floats("K"), call.floats("V"));
@@ -50,7 +50,7 @@ fn grouped<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     heads(call, call.size("H") / call.size("G"), false)
 }
 
-/// One query a head; keys and values lie position by position.
+/// One query per head; keys and values are ordered by position.
 fn decode<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (h, s, e) = (call.size("H"), call.size("S"), call.size("E"));
     let (q, k, v) = (call.floats("q"), call.floats("K"), call.floats("V"));
@@ -65,7 +65,7 @@ fn decode<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     }))
 }
 
-/// Element `i` of the first half turns with element `i` of the second.
+/// Rotates element `i` of the first half with element `i` of the second.
 fn rope<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (h, e) = (call.size("H"), call.size("E"));
     let half = e / 2;

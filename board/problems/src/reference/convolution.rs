@@ -1,4 +1,4 @@
-//! Convolutions, in the sense of neural networks: the kernel is not turned round. Outside of the input there is zero.
+//! Convolutions as in neural networks (cross-correlation: the kernel is not flipped), with zero padding.
 
 use super::{Call, Mode, Real, Row, floats, real::real, rows};
 use crate::compare::Values;
@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "depthwise-conv-2d" => depthwise;
 };
 
-/// Sizes of a volume or of a kernel; planes and lines are thin volumes.
+/// Sizes of a volume or a kernel. Planes and lines are volumes of thickness 1.
 #[derive(Clone, Copy)]
 struct Extent {
     depth: usize,
@@ -19,9 +19,9 @@ struct Extent {
     width: usize,
 }
 
-/// The kernel's middle lies on the element; the result is as large as the input.
+/// Convolution with "same" padding: the kernel is centred on the element, and the result is as large as the input.
 fn same<M: Mode>(input: &[Real<M>], size: Extent, kernel: &[Real<M>], reach: Extent) -> Vec<Real<M>> {
-    // Where the kernel meets the input along one axis, if it does.
+    // Input index of a kernel tap along one axis; `None` outside of the input.
     let meets = |at: usize, tap: usize, reach: usize, size: usize| {
         (at + tap).checked_sub((reach - 1) / 2).filter(|place| *place < size)
     };

@@ -1,9 +1,9 @@
-//! Arithmetic of finite fields, exact to the last bit.
+//! Finite field arithmetic; results are exact.
 
 use super::{Call, Mode, Row, integers, rows};
 use crate::compare::Values;
 
-/// The Mersenne prime of 31 bits.
+/// The Mersenne prime 2^31 - 1.
 const PRIME: u64 = (1 << 31) - 1;
 
 pub(super) const ROWS: &[Row] = rows! {

@@ -1,4 +1,4 @@
-//! Graphs: as matrices of weights, where zero is no edge, and as lists of neighbours.
+//! Graph algorithms, on weight matrices (zero means no edge) and on adjacency lists.
 
 use super::{Call, Mode, Real, Row, floats, integers, rows};
 use crate::compare::Values;
@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "shortest-path" => from_source, ring;
 };
 
-/// The distances from one vertex, by Dijkstra's method on a matrix.
+/// Computes the distances from one vertex, by Dijkstra's algorithm on a matrix.
 fn distances<M: Mode>(weights: &[Real<M>], source: usize, n: usize) -> Vec<Real<M>> {
     let mut distance: Vec<Option<Real<M>>> = vec![None; n];
     let mut done = vec![false; n];
@@ -28,7 +28,7 @@ fn distances<M: Mode>(weights: &[Real<M>], source: usize, n: usize) -> Vec<Real<
             }
         }
     }
-    // Makers close a ring, so every vertex is reached.
+    // The input makers include a ring through all vertices, so every vertex is reached.
     distance.into_iter().map(|distance| distance.unwrap_or(Real::zero())).collect()
 }
 
@@ -42,7 +42,7 @@ fn from_source<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(distances(&call.floats("adj_matrix"), call.size("source"), call.size("n")))
 }
 
-/// The weight of the tree, by Prim's method.
+/// Computes the weight of the minimum spanning tree, by Prim's algorithm.
 fn spanning_tree<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let n = call.size("n");
     let weights = call.floats("A");
@@ -83,7 +83,7 @@ fn bfs<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     integers(levels)
 }
 
-/// About eight edges a vertex, and a ring of heavy ones that leads everywhere.
+/// Generates about eight edges per vertex, and a ring of heavy edges through all vertices.
 fn weights(maker: &Maker<'_>, name: &str) -> Vec<f64> {
     let n = maker.size("n");
     let mut random = maker.random(name);
@@ -117,7 +117,7 @@ fn symmetric_ring(maker: &mut Maker<'_>) {
     maker.floats("A", matrix);
 }
 
-/// `e` edges from anywhere to anywhere, sorted by where they start; some vertices are not reached.
+/// Generates `e` random edges, sorted by source vertex; some vertices are unreachable.
 fn neighbours(maker: &mut Maker<'_>) {
     let (n, e) = (maker.size("n"), maker.size("e"));
     let mut random = maker.random("edges");

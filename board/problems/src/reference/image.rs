@@ -1,4 +1,4 @@
-//! Images: pixels, neighbourhoods, counts.
+//! Image processing: pixels, neighbourhoods, histograms.
 
 use super::{Call, Mode, Real, Row, floats, integers, real::real, rows};
 use crate::compare::Values;
@@ -25,13 +25,13 @@ fn threshold<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(call.floats("input_image").into_iter().map(cut))
 }
 
-/// The mean of what the window holds of the image: less at its edges.
+/// Mean of the pixels in the window; windows at the edges contain fewer pixels.
 fn box_blur<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let reach = (call.size("kernel_size") - 1) / 2;
     floats(around(call, reach, |window| Real::sum_of(window) / real(window.len() as f64)))
 }
 
-/// The lower middle of what the window holds.
+/// Lower median of the pixels in the window.
 fn median<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(around(call, 1, |window| {
         let mut sorted = window.to_vec();
@@ -40,7 +40,7 @@ fn median<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     }))
 }
 
-/// `f` of the square around each pixel.
+/// Applies `f` to the square window around each pixel.
 fn around<M: Mode>(call: &Call<'_, M>, reach: usize, f: impl Fn(&[Real<M>]) -> Real<M>) -> Vec<Real<M>> {
     let (height, width) = (call.size("height"), call.size("width"));
     let image = call.floats("input_image");
@@ -60,7 +60,7 @@ fn around<M: Mode>(call: &Call<'_, M>, reach: usize, f: impl Fn(&[Real<M>]) -> R
     output
 }
 
-/// The length of Sobel's gradient; nothing at the edge of the image.
+/// Magnitude of the Sobel gradient; zero at the edges of the image.
 fn edges<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (height, width) = (call.size("height"), call.size("width"));
     let image = call.floats("input_image");

@@ -1,4 +1,4 @@
-//! Losses: how far predictions are from targets.
+//! Loss functions.
 
 use super::{Call, Mode, Real, Row, floats, matmul::dot, real::real, rows};
 use crate::compare::Values;
@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "triplet-margin" => triplet;
 };
 
-/// `f` of each prediction with its target.
+/// Applies `f` to each prediction and its target.
 fn each<M: Mode>(call: &Call<'_, M>, f: impl Fn(Real<M>, Real<M>) -> Real<M>) -> Vec<Real<M>> {
     let pairs = call.floats("predictions").into_iter().zip(call.floats("targets"));
     pairs.map(|(prediction, target)| f(prediction, target)).collect()
@@ -62,7 +62,7 @@ fn triplet<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats([losses.sum::<Real<M>>() / real(batch as f64)])
 }
 
-/// Targets are one or minus one.
+/// Generates targets of 1 or -1.
 fn signs(maker: &mut Maker<'_>) {
     let n = maker.size("n");
     let mut random = maker.random("targets");
@@ -70,7 +70,7 @@ fn signs(maker: &mut Maker<'_>) {
     maker.floats("targets", targets);
 }
 
-/// Both sum to about one; now and then a target is zero.
+/// Generates distributions that sum to about one; one target in ten is zero.
 fn distributions(maker: &mut Maker<'_>) {
     let n = maker.size("n");
     for name in ["predictions", "targets"] {

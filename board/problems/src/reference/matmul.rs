@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use super::{Call, Mode, Real, Row, activation, floats, integers, rows};
 use crate::compare::Values;
@@ -123,7 +123,7 @@ fn capital<M: Mode>(call: &Call<'_, M>) -> Vec<Real<M>> {
     product(&call.floats("A"), &call.floats("B"), call.size("M"), call.size("N"), call.size("K"))
 }
 
-/// `x` (rows x inputs) times `w` (outputs x inputs) on its side, and a bias for every output.
+/// `x` (rows x inputs) times the transpose of `w` (outputs x inputs), plus a bias for every output.
 fn linear<M: Mode>(
     x: &[Real<M>],
     w: &[Real<M>],
@@ -138,11 +138,11 @@ fn linear<M: Mode>(
 
 /// `a` (m x k) times `b` (k x n), both row-major.
 pub(super) fn product<M: Mode>(a: &[Real<M>], b: &[Real<M>], m: usize, n: usize, k: usize) -> Vec<Real<M>> {
-    // Columns of b become rows, so that both factors are read in order.
+    // Transposes b, so that both factors are read sequentially.
     product_transposed(a, &transposed(b, k, n), m, k)
 }
 
-/// `a` (m x k) times `b` (n x k) on its side.
+/// `a` (m x k) times the transpose of `b` (n x k).
 pub(super) fn product_transposed<M: Mode>(a: &[Real<M>], b: &[Real<M>], m: usize, k: usize) -> Vec<Real<M>> {
     let mut c = Vec::with_capacity(m * b.len() / k);
     for row in a.chunks_exact(k) {
@@ -155,7 +155,7 @@ pub(super) fn dot<M: Mode>(a: &[Real<M>], b: &[Real<M>]) -> Real<M> {
     a.iter().zip(b).map(|(x, y)| *x * *y).sum()
 }
 
-/// A matrix of `rows` rows on its side.
+/// Transposes a matrix of `rows` rows.
 pub(super) fn transposed<T: Copy>(matrix: &[T], rows: usize, columns: usize) -> Vec<T> {
     (0..columns).flat_map(|column| (0..rows).map(move |row| matrix[row * columns + column])).collect()
 }
@@ -168,7 +168,7 @@ fn upper_factors(maker: &mut Maker<'_>) {
     masked(maker, |row, column| column >= row);
 }
 
-/// Two matrices that are zero where the mask is not.
+/// Generates two matrices that are zero where the mask is false.
 fn masked(maker: &mut Maker<'_>, mask: fn(usize, usize) -> bool) {
     let n = maker.size("n");
     for name in ["input_a", "input_b"] {
@@ -196,7 +196,7 @@ fn symmetric_factors(maker: &mut Maker<'_>) {
     }
 }
 
-/// A matrix whose powers neither grow nor vanish.
+/// Generates a matrix whose powers neither overflow nor vanish.
 fn contraction(maker: &mut Maker<'_>) {
     let size = maker.size("size");
     let bound = (3.0 / size as f64).sqrt();

@@ -1,7 +1,7 @@
-//! What is right, for every problem: one row each, one file a family.
+//! Reference implementations of all problems: one row per problem, one file per family.
 //!
-//! References are written once over [`Real`], whose [`Mode`] says how every operation is rounded: not at all
-//! (f64, the truth, which judges submissions), or as tests want it, which judge the tolerances.
+//! References are written once over [`Real`], whose [`Mode`] defines the rounding of every operation. Submissions are judged in f64 without
+//! further rounding; tests use other modes to validate the tolerances.
 
 mod activation;
 mod attention;
@@ -29,7 +29,7 @@ use crate::prepare::{Maker, Prepared, Value};
 pub use real::{Exact, Mode, Real};
 use std::marker::PhantomData;
 
-/// A problem's reference, and the maker of its inputs if it has one.
+/// A problem's reference, and its input maker if it has one.
 #[derive(Debug)]
 pub struct Row {
     slug: &'static str,
@@ -39,7 +39,7 @@ pub struct Row {
     pub(crate) tried: fn(&Call<'_, crate::tolerance::Tried>) -> Vec<Values>,
 }
 
-/// Writes the rows of a family: `"slug" => function` or `"slug" => function, maker`.
+/// Defines the rows of a family: `"slug" => function` or `"slug" => function, maker`.
 macro_rules! rows {
     ($($slug:literal => $compute:path $(, $inputs:path)?;)*) => {
         &[$($crate::reference::Row {
@@ -79,13 +79,13 @@ pub(crate) fn row(slug: &str) -> Option<&'static Row> {
     FAMILIES.iter().copied().flatten().find(|row| row.slug == slug)
 }
 
-/// Names of all references.
+/// Returns the slugs of all references.
 #[cfg(test)]
 pub(crate) fn slugs() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().copied().flatten().map(|row| row.slug)
 }
 
-/// One call of a reference: its arguments by name.
+/// One call of a reference, with access to its arguments by name.
 #[derive(Debug)]
 pub struct Call<'a, M> {
     case: &'a Case,
@@ -98,23 +98,23 @@ impl<'a, M: Mode> Call<'a, M> {
         Self { case, prepared, mode: PhantomData }
     }
 
-    /// A size of the case.
+    /// Returns a size of the case.
     pub(crate) fn size(&self, name: &str) -> usize {
         usize::try_from(self.case.size(name)).unwrap_or(0)
     }
 
-    /// A floating-point scalar, as the type of the argument has it.
+    /// Returns a floating-point scalar, rounded to the type of the argument.
     pub(crate) fn scalar(&self, name: &str) -> Real<M> {
         self.floats(name)[0]
     }
 
-    /// A buffer of floating-point numbers.
+    /// Returns a buffer as floating-point numbers.
     pub(crate) fn floats(&self, name: &str) -> Vec<Real<M>> {
         let (element, bytes) = self.contents(name);
         element.decode(bytes).into_iter().map(Real::input).collect()
     }
 
-    /// A buffer of whole numbers.
+    /// Returns a buffer as integers.
     pub(crate) fn integers(&self, name: &str) -> Vec<i64> {
         let (element, bytes) = self.contents(name);
         element.decode_integers(bytes).into_iter().map(|value| value as i64).collect()
@@ -131,12 +131,12 @@ impl<'a, M: Mode> Call<'a, M> {
     }
 }
 
-/// One output of floating-point numbers.
+/// Builds a single output of floating-point numbers.
 pub(crate) fn floats<M: Mode>(values: impl IntoIterator<Item = Real<M>>) -> Vec<Values> {
     vec![Values::Floats(values.into_iter().map(Real::output).collect())]
 }
 
-/// One output of whole numbers.
+/// Builds a single output of integers.
 pub(crate) fn integers(values: impl IntoIterator<Item = i64>) -> Vec<Values> {
     vec![Values::Integers(values.into_iter().collect())]
 }

@@ -3,7 +3,7 @@
 use super::{Call, Mode, Real, Row, floats, real::real, rows};
 use crate::compare::Values;
 
-/// What keeps a deviation of zero from dividing.
+/// Added to the variance, to avoid division by zero.
 const EPSILON: f64 = 1e-5;
 
 pub(super) const ROWS: &[Row] = rows! {
@@ -20,7 +20,7 @@ fn mean<M: Mode>(values: &[Real<M>]) -> Real<M> {
     Real::sum_of(values) / real(values.len() as f64)
 }
 
-/// Mean zero, variance one.
+/// Normalises to mean zero and variance one.
 fn standardised<M: Mode>(values: &[Real<M>]) -> Vec<Real<M>> {
     let centre = mean(values);
     let squares: Vec<Real<M>> = values.iter().map(|x| (*x - centre).square()).collect();

@@ -1,4 +1,4 @@
-//! Numerical methods: sparse products, stencils, transforms, factorisations, clusters.
+//! Numerical methods: sparse products, stencils, transforms, factorisations, clustering.
 
 use super::{Call, Mode, Real, Row, floats, integers, matmul::dot, real::real, reduction::first_best, rows};
 use crate::compare::Values;
@@ -21,7 +21,7 @@ fn spmv<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     }))
 }
 
-/// `nnz` places anywhere, sorted by row; rows may be empty.
+/// Generates `nnz` random positions, sorted by row; rows may be empty.
 fn sparse(maker: &mut Maker<'_>) {
     let (rows, width, nnz) = (maker.size("rows") as i64, maker.size("width") as i64, maker.size("nnz"));
     let mut random = maker.random("places");
@@ -50,7 +50,7 @@ fn jacobi<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(grid)
 }
 
-/// By halves: even places, odd places, and their turns.
+/// Radix-2 FFT: transforms even and odd elements and combines them with twiddle factors.
 fn fft<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let input = call.floats("real_in").into_iter().zip(call.floats("imag_in")).collect::<Vec<_>>();
     let (re, im): (Vec<_>, Vec<_>) = transform(&input).into_iter().unzip();
@@ -77,7 +77,7 @@ fn transform<M: Mode>(input: &[Complex<M>]) -> Vec<Complex<M>> {
     output
 }
 
-/// The lower factor, row by row.
+/// Computes the lower triangular factor, row by row.
 fn cholesky<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let n = call.size("n");
     let a = call.floats("A");
@@ -92,7 +92,7 @@ fn cholesky<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(l)
 }
 
-/// Random and symmetric, with a diagonal that outweighs its row.
+/// Generates a random symmetric matrix that is diagonally dominant.
 fn positive_definite(maker: &mut Maker<'_>) {
     let n = maker.size("n");
     let mut random = maker.random("A");
@@ -118,11 +118,11 @@ fn nearest<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     }))
 }
 
-/// Every point is near one centroid and far from the others, so that no rounding decides.
+/// Generates points that are near one centroid and far from the others, so that rounding cannot change the assignment.
 fn clusters(maker: &mut Maker<'_>) {
     let (n, d, k) = (maker.size("n"), maker.size("d"), maker.size("k"));
     let mut random = maker.random("centroids");
-    // Along the first axis the centroids are steps apart, in any order.
+    // Along the first axis the centroids are 1 apart, in random order.
     let order = random.permutation(k);
     let centroids: Vec<f64> = (0..k * d)
         .map(|index| if index % d == 0 { order[index / d] as f64 } else { random.uniform(-1.0, 1.0) })

@@ -1,4 +1,4 @@
-//! Pooling over windows of one, two and three axes, all axes alike.
+//! Pooling over one, two and three axes, with the same window along each axis.
 
 use super::{Call, Mode, Real, Row, floats, real::real, rows};
 use crate::compare::Values;
@@ -42,13 +42,13 @@ fn average<M: Mode>(call: &Call<'_, M>, size: [usize; 3], axes: u32) -> Vec<Valu
     floats(windows(call, size, axes, 1, |window| Real::sum_of(window) / count))
 }
 
-/// Padding counts for nothing.
+/// Padding is ignored.
 fn max<M: Mode>(call: &Call<'_, M>, size: [usize; 3], axes: u32) -> Vec<Values> {
     let largest = |window: &[Real<M>]| window.iter().copied().reduce(Real::max).unwrap_or(Real::zero());
     floats(windows(call, size, axes, call.size("dilation"), largest))
 }
 
-/// `pool` of what every window holds of the input. Only the last `axes` of the three have windows wider than one.
+/// Applies `pool` to the input elements of every window. Only the last `axes` of the three have windows wider than one.
 fn windows<M: Mode>(
     call: &Call<'_, M>,
     size: [usize; 3],
@@ -58,7 +58,7 @@ fn windows<M: Mode>(
 ) -> Vec<Real<M>> {
     let (kernel, stride, padding) = (call.size("kernel_size"), call.size("stride"), call.size("padding"));
     let input = call.floats("input");
-    // For each axis and each place of the output, the places of the input that its window covers.
+    // For each axis and output index, the input indices that its window covers.
     let covered = |axis: usize| -> Vec<Vec<usize>> {
         if axis + (axes as usize) < 3 {
             return vec![vec![0]];

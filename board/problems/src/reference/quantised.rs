@@ -1,4 +1,4 @@
-//! Low-precision formats: OCP microscaling blocks of 32 with one power of two, and packed integers.
+//! Low-precision formats: OCP microscaling (MX) blocks of 32 elements with a power-of-two scale, and packed integers.
 
 use super::{Call, Mode, Real, Row, floats, matmul::product_transposed, real::real, rows};
 use crate::compare::Values;
@@ -26,7 +26,7 @@ struct Format {
     largest_exponent: i32,
     /// Bits of the largest number.
     largest: u8,
-    /// The bit of the sign.
+    /// Sign bit.
     sign: u8,
 }
 
@@ -39,13 +39,13 @@ impl Format {
         let (exponent, mantissa) =
             (magnitude >> self.mantissa_bits, magnitude & ((1 << self.mantissa_bits) - 1));
         let one = 1 << self.mantissa_bits;
-        // Without a leading one below the least exponent.
+        // Subnormal numbers have no implicit leading one.
         let (digits, exponent) = if exponent == 0 { (mantissa, 1) } else { (one + mantissa, exponent) };
         let value = f64::from(digits) * 2f64.powi(exponent - self.bias - self.mantissa_bits as i32);
         if bits & self.sign != 0 { -value } else { value }
     }
 
-    /// The nearest number, the even one of two; the largest for all that is larger.
+    /// Rounds to the nearest number, ties to even; saturates at the largest number.
     fn bits(self, value: f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign } else { 0 };
         let magnitude = value.abs();
@@ -59,7 +59,7 @@ impl Format {
         best | sign
     }
 
-    /// The byte of a block's scale: the power of two that brings the largest element near the format's largest.
+    /// Returns the scale byte of a block: the power of two that brings the largest element near the format's largest number.
     fn scale(self, block: &[f64]) -> u8 {
         let largest = block.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
         if largest == 0.0 {
@@ -84,12 +84,12 @@ impl Format {
     }
 }
 
-/// What a scale byte stands for.
+/// Returns the value of a scale byte.
 fn power(scale: u8) -> f64 {
     2f64.powi(i32::from(scale) - 127)
 }
 
-/// Two elements a byte, the first in the low half.
+/// Unpacks two elements per byte, the first in the low half.
 fn unpacked(bytes: &[i64]) -> Vec<u8> {
     bytes.iter().flat_map(|byte| [(byte & 15) as u8, (byte >> 4) as u8]).collect()
 }
@@ -138,7 +138,7 @@ fn mxfp8_gemm<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(product_transposed(&a, &b, call.size("m"), call.size("k")))
 }
 
-/// Weights of four bits around eight, a scale for each 32 of a row.
+/// 4-bit weights with zero point 8, and one scale per 32 weights of a row.
 fn int4_matmul<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let scales = call.floats("scales");
     let weights: Vec<Real<M>> = unpacked(&call.integers("q"))
@@ -149,7 +149,7 @@ fn int4_matmul<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(product_transposed(&call.floats("x"), &weights, call.size("m"), call.size("k")))
 }
 
-/// Any element but the two that are no numbers.
+/// Generates random elements except the two NaN encodings.
 fn e4m3(maker: &mut Maker<'_>, name: &str, count: usize) {
     let mut random = maker.random(name);
     let elements: Vec<i64> =

@@ -1,23 +1,23 @@
-//! Real numbers as some arithmetic has them: kept as f64 and rounded after every operation.
+//! Simulated floating-point arithmetic: numbers are stored as f64 and rounded after every operation.
 //!
-//! f64 has more than twice the digits of f32, so rounding its sums, products, quotients and roots gives the very f32 results.
+//! f64 has more than twice the digits of f32, so rounding its sums, products, quotients and roots gives exactly the f32 results.
 
 use std::cmp::Ordering;
 use std::iter::Sum;
 use std::marker::PhantomData;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// How operations round.
+/// Rounding mode of an arithmetic.
 pub trait Mode: Copy + std::fmt::Debug + 'static {
-    /// After every operation.
+    /// Rounds the result of an operation.
     fn round(value: f64) -> f64;
-    /// On the way in.
+    /// Rounds an input.
     fn input(value: f64) -> f64;
-    /// Whether sums are taken of halves.
+    /// Returns whether sums are pairwise.
     fn pairwise() -> bool;
 }
 
-/// f64: the truth.
+/// Plain f64, the reference result.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact;
 
@@ -35,7 +35,7 @@ impl Mode for Exact {
     }
 }
 
-/// A number of an arithmetic.
+/// A number in the arithmetic of a mode.
 #[derive(Debug)]
 pub struct Real<M>(f64, PhantomData<M>);
 
@@ -59,7 +59,7 @@ impl<M> PartialOrd for Real<M> {
     }
 }
 
-/// The number nearest to a constant.
+/// Rounds a constant to the arithmetic.
 pub(crate) fn real<M: Mode>(value: f64) -> Real<M> {
     Real(M::round(value), PhantomData)
 }
@@ -81,17 +81,17 @@ impl<M: Mode> Real<M> {
         real(self.0.exp())
     }
 
-    /// The natural logarithm.
+    /// Returns the natural logarithm.
     pub(crate) fn ln(self) -> Self {
         real(self.0.ln())
     }
 
-    /// `ln(1 + x)` without the loss of a small `x`.
+    /// Returns `ln(1 + x)` without loss of precision for small `x`.
     pub(crate) fn ln_1p(self) -> Self {
         real(self.0.ln_1p())
     }
 
-    /// `e^x - 1` without the loss of a small `x`.
+    /// Returns `e^x - 1` without loss of precision for small `x`.
     pub(crate) fn exp_m1(self) -> Self {
         real(self.0.exp_m1())
     }
@@ -120,7 +120,7 @@ impl<M: Mode> Real<M> {
         self * self
     }
 
-    /// The sum of many, in the order of this arithmetic.
+    /// Sums values, sequentially or pairwise according to the mode.
     pub(crate) fn sum_of(values: &[Self]) -> Self {
         if M::pairwise() && values.len() > 2 {
             let (left, right) = values.split_at(values.len() / 2);

@@ -1,4 +1,4 @@
-//! Reductions along one axis of three, and of everything.
+//! Reductions along the middle of three axes, and over all elements.
 
 use super::{Call, Mode, Real, Row, floats, integers, real::real, rows};
 use crate::compare::Values;
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "sum-dim" => sum;
 };
 
-/// `reduce` of every line along the middle axis.
+/// Applies `reduce` to every line along the middle axis.
 fn along<M: Mode, T>(call: &Call<'_, M>, reduce: impl Fn(&[Real<M>]) -> T) -> Vec<T> {
     let (outer, length, inner) = (call.size("outer"), call.size("length"), call.size("inner"));
     let input = call.floats("input");
@@ -60,7 +60,7 @@ fn argmin<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     integers(along(call, |line| first_best(line, |new, best| new < best)))
 }
 
-/// The first place that no other place beats.
+/// Returns the first index whose element no other element beats.
 pub(super) fn first_best<M: Mode>(line: &[Real<M>], beats: impl Fn(Real<M>, Real<M>) -> bool) -> i64 {
     let mut best = 0;
     for place in 1..line.len() {

@@ -1,4 +1,4 @@
-//! Prefixes: running sums and products, and what is built on them.
+//! Prefix scans: cumulative sums and products, and algorithms built on them.
 
 use super::{Call, Mode, Real, Row, floats, integers, real::real, rows};
 use crate::compare::Values;
@@ -15,7 +15,7 @@ fn cumsum<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats(prefixes(&call.floats("input")))
 }
 
-/// Inclusive prefix sums; pairwise ones add a prefix of halves to each half, as trees do.
+/// Computes inclusive prefix sums. In pairwise mode they are combined like in a tree.
 fn prefixes<M: Mode>(values: &[Real<M>]) -> Vec<Real<M>> {
     if M::pairwise() && values.len() > 2 {
         let (left, right) = values.split_at(values.len() / 2);
@@ -48,7 +48,7 @@ fn exclusive<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     }))
 }
 
-/// The window ends at the element.
+/// Sums over a window that ends at the element.
 fn window<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (input, width) = (call.floats("input"), call.size("W"));
     floats((0..input.len()).map(|end| Real::sum_of(&input[(end + 1).saturating_sub(width)..=end])))

@@ -1,4 +1,4 @@
-//! Softmax, and losses and choices that are made of it.
+//! Softmax, and losses and gating based on it.
 
 use super::{Call, Mode, Real, Row, floats, real::real, reduction::first_best, rows};
 use crate::compare::Values;
@@ -23,7 +23,7 @@ fn log_softmax<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     }))
 }
 
-/// The mean over samples of minus the logarithm of what the right class gets.
+/// Mean over samples of the negative log-probability of the true class.
 fn cross_entropy<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (samples, classes) = (call.size("n"), call.size("c"));
     let logits = call.floats("logits");
@@ -32,7 +32,7 @@ fn cross_entropy<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     floats([sum / real(samples as f64)])
 }
 
-/// The two largest of each row, and the softmax of these two.
+/// Returns the two largest elements of each row, and the softmax of these two.
 fn top2_gating<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let (mut experts, mut weights) = (Vec::new(), Vec::new());
     for row in call.floats("logits").chunks_exact(call.size("e")) {
@@ -56,7 +56,7 @@ fn largest<M: Mode>(row: &[Real<M>]) -> Real<M> {
     row.iter().copied().reduce(Real::max).unwrap_or(Real::zero())
 }
 
-/// The softmax of one row, with the largest element taken off first.
+/// Softmax of one row; the maximum is subtracted first.
 pub(super) fn softmax_of<M: Mode>(row: &[Real<M>]) -> Vec<Real<M>> {
     let largest = largest(row);
     let powers: Vec<Real<M>> = row.iter().map(|x| (*x - largest).exp()).collect();

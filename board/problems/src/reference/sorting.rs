@@ -1,4 +1,4 @@
-//! Sorting, choosing and merging. Elements are moved, never changed.
+//! Sorting, selection and merging. Elements are moved, never changed.
 
 use super::{Call, Mode, Real, Row, rows};
 use crate::compare::Values;
@@ -30,7 +30,7 @@ fn top<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     vec![Values::Floats(values.into_iter().rev().take(call.size("k")).collect())]
 }
 
-/// By key; pairs of one key keep their order.
+/// Sorts pairs by key; the sort is stable.
 fn pairs<M: Mode>(call: &Call<'_, M>) -> Vec<Values> {
     let mut pairs: Vec<(i64, i64)> = call.integers("keys").into_iter().zip(call.integers("values")).collect();
     pairs.sort_by_key(|(key, _)| *key);

@@ -1,4 +1,4 @@
-//! Vectors and matrices element by element: sums, copies in another order.
+//! Element-wise operations on vectors and matrices, and reordering.
 
 use super::{Call, Mode, Row, floats, matmul::transposed, rows};
 use crate::compare::Values;

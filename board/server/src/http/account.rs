@@ -1,4 +1,4 @@
-//! Who the caller is and may do; whether the server is well.
+//! Routes for the caller's account, health and metrics.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ pub struct Me {
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Budget {
-    /// None: no limit.
+    /// Daily budget; null for no limit.
     pub daily_usd: Option<f64>,
     pub spent_usd: f64,
-    /// Held back for what waits and runs.
+    /// Reserved for waiting and running submissions.
     pub reserved_usd: f64,
-    /// The dearest device, in dollars an hour.
+    /// Highest allowed device price, in dollars per hour.
     pub max_price_usd: Option<f64>,
 }
 
-/// None: no limit.
+/// Limits of the caller; null for no limit.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct MyLimits {
     pub per_minute: Option<i64>,
@@ -44,7 +44,7 @@ pub struct MyLimits {
     pub queue: i64,
 }
 
-/// Who the caller is, and what is left of the day's budget.
+/// Returns the caller's account, limits and budget.
 #[utoipa::path(get, path = "/api/me", tag = "account", responses((status = 200, body = Me), (status = 401, body = ErrorBody)))]
 pub async fn me(State(app): State<Arc<App>>, Caller(user): Caller) -> Result<Json<Me>, Refusal> {
     let limits = &app.config.limits;
@@ -76,7 +76,7 @@ pub struct Health {
     pub uptime_s: u64,
 }
 
-/// Whether the server and its database answer.
+/// Health check of the server and its database.
 #[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, body = Health), (status = 503, body = ErrorBody)))]
 pub async fn health(State(app): State<Arc<App>>) -> Result<Json<Health>, Refusal> {
     app.store.ping().await?;
@@ -87,7 +87,7 @@ pub async fn health(State(app): State<Arc<App>>) -> Result<Json<Health>, Refusal
     }))
 }
 
-/// Figures for Prometheus.
+/// Metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation",
     responses((status = 200, content_type = "text/plain", body = String)))]
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {

@@ -1,4 +1,4 @@
-//! Leaderboards, one for each problem and GPU.
+//! Leaderboards, one per problem and GPU.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::{ErrorBody, Refusal};
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct BoardQuery {
-    /// The first device of the server if nothing is said.
+    /// GPU; the server's first device by default.
     gpu: Option<String>,
     dtype: Option<String>,
 }
@@ -27,7 +27,7 @@ pub struct Place {
     pub dtype: String,
     pub avg_runtime_ms: f64,
     pub avg_gflops: Option<f64>,
-    /// Of all measured cases together, on a software GPU.
+    /// Instructions of all measured cases together; software GPUs only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<f64>,
     pub created_at: i64,
@@ -38,12 +38,12 @@ pub struct Place {
 pub struct Leaderboard {
     pub problem: String,
     pub gpu: String,
-    /// Whether these are results of a software GPU. They never stand beside those of a real one.
+    /// Whether these are results of a software GPU. They are never ranked together with those of real GPUs.
     pub emulated: bool,
     pub entries: Vec<Place>,
 }
 
-/// The best submission of each user, fastest first. With `.csv` after the slug it is a table.
+/// Returns the best submission of each user, fastest first. With `.csv` after the slug the response is a CSV table.
 #[utoipa::path(get, path = "/api/leaderboards/{slug}", params(("slug" = String, Path), BoardQuery), tag = "problems",
     responses((status = 200, body = Leaderboard), (status = 404, body = ErrorBody)))]
 pub async fn leaderboard(

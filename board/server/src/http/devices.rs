@@ -1,4 +1,4 @@
-//! Devices, their queues, and what a submission would cost.
+//! Routes for devices, the queue and cost estimates.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::submit::{self, ENDPOINTS, Estimate};
 
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct DeviceView {
-    /// What submissions ask for.
+    /// Name that submissions use.
     pub gpu_type: String,
     pub name: String,
     /// embedded, worker or dstack.
@@ -35,7 +35,7 @@ pub struct Devices {
     pub devices: Vec<DeviceView>,
 }
 
-/// The devices submissions can ask for.
+/// Lists the devices.
 #[utoipa::path(get, path = "/api/devices", tag = "devices", responses((status = 200, body = Devices)))]
 pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Devices>, Refusal> {
     let mut devices = Vec::new();
@@ -63,17 +63,14 @@ pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Devices>, Refusal>
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub struct EstimateBody {
     #[serde(alias = "problemSlug")]
-    #[allow(
-        dead_code,
-        reason = "accepted and named in the document; what is known of costs does not depend on it"
-    )]
+    #[allow(dead_code, reason = "accepted and documented, but the estimate does not depend on it")]
     problem: Option<String>,
     #[serde(alias = "gpuType")]
     gpu_type: String,
     endpoint: Option<String>,
 }
 
-/// What a submission would cost, before anything is run.
+/// Estimates the cost of a submission without running it.
 #[utoipa::path(post, path = "/api/estimate", request_body = EstimateBody, tag = "devices",
     responses((status = 200, body = Estimate), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub async fn estimate(
@@ -82,7 +79,7 @@ pub async fn estimate(
     JsonBody(body): JsonBody,
 ) -> Result<Json<Estimate>, Refusal> {
     let body: EstimateBody = serde_json::from_slice(&body).map_err(|error| {
-        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "this says not what to estimate")
+        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "the body is not a valid estimate request")
             .details(error.to_string())
     })?;
     let device = app.device(&body.gpu_type)?;
@@ -102,7 +99,7 @@ pub struct QueueEntry {
     pub problem: String,
     pub gpu: String,
     pub endpoint: String,
-    /// 0 for what runs.
+    /// Queue position; 0 for a running submission.
     pub position: usize,
     pub expected_wait_s: f64,
     pub queued_at: i64,
@@ -116,7 +113,7 @@ pub struct Queue {
     pub waiting: usize,
 }
 
-/// What runs and what waits, in the order it will start.
+/// Lists the running submissions, and the waiting ones in the order they will start.
 #[utoipa::path(get, path = "/api/queue", tag = "devices", responses((status = 200, body = Queue)))]
 pub async fn queue(State(app): State<Arc<App>>) -> Result<Json<Queue>, Refusal> {
     let mut entries = Vec::new();

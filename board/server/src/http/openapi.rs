@@ -1,4 +1,4 @@
-//! The interface described for machines, derived from the handlers.
+//! The OpenAPI description of the HTTP interface, derived from the handlers.
 
 use axum::Json;
 use utoipa::OpenApi;
@@ -8,7 +8,7 @@ use super::{account, boards, devices, problems, submissions};
 
 #[derive(Debug, OpenApi)]
 #[openapi(
-    info(title = "Remora board", description = "Submit a HIP kernel, have it checked and measured."),
+    info(title = "Remora board", description = "Checks and measures submitted HIP kernels."),
     paths(
         submissions::stream_submit,
         submissions::submit,
@@ -35,7 +35,7 @@ use super::{account, boards, devices, problems, submissions};
 )]
 struct Document;
 
-/// This document.
+/// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "operation", responses((status = 200, content_type = "application/json", body = serde_json::Value)))]
 pub async fn document() -> Json<utoipa::openapi::OpenApi> {
     let mut document = Document::openapi();

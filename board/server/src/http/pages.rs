@@ -1,7 +1,7 @@
-//! The pages, from inside the program.
+//! Serves the web pages embedded in the program.
 //!
-//! Files with a hash in their name are kept by browsers for good; the rest is asked for again and answered with "not changed".
-//! Compressed files come from the build where it left some (`.br`, `.gz`), else they are compressed once and kept.
+//! Browsers cache files with a hash in their name permanently and revalidate the others by ETag. Compressed files come from the build
+//! (`.br`, `.gz`) if it made them; otherwise they are compressed once and cached.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -19,25 +19,28 @@ use crate::error::Refusal;
 #[allow_missing = true]
 struct Files;
 
-/// Shown by a program that was built without pages.
+/// Page of a program that was built without web pages.
 const BARE: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>Remora</title>\
-<body><h1>Remora</h1><p>This program was built without its pages. Build them with <code>cargo xtask build</code>; \
-until then the <a href=/api/openapi.json>interface</a> and <code>remora submit</code> do everything.</body></html>";
+<body><h1>Remora</h1><p>This program was built without its web pages. Build them with <code>cargo xtask build</code>; \
+until then use the <a href=/api/openapi.json>HTTP interface</a> or <code>remora submit</code>.</body></html>";
 
-/// Answers every address that is no route: a file, or the one page that draws all others.
+/// Fallback for addresses without a route: serves a file, or the single-page application.
 pub async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Result<Response<Body>, Refusal> {
     let path = uri.path().trim_start_matches('/');
     if path.starts_with("api/") {
         return Err(Refusal::not_found("there is nothing at this address")
-            .details("What there is: /api/openapi.json"));
+            .details("The available addresses are listed in /api/openapi.json"));
     }
     if method != Method::GET && method != Method::HEAD {
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this address does not take that method"));
+        return Err(Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "this method is not allowed for this address",
+        ));
     }
     let is_file = path.rsplit('/').next().is_some_and(|name| name.contains('.'));
     let name = match Files::get(path) {
         Some(_) if !path.is_empty() => path,
-        // A file that is not there is not there; anything else is a place inside the pages.
+        // A missing file is an error; any other address is a view of the application.
         _ if is_file => return Err(Refusal::not_found("there is no such file")),
         _ => "index.html",
     };
@@ -73,7 +76,7 @@ fn answer(name: &str, file: &EmbeddedFile, headers: &HeaderMap) -> Response<Body
     response.status(status).body(body).unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// The smallest form of a file that the browser takes.
+/// Returns the smallest encoding of a file that the browser accepts.
 fn encoded(name: &str, file: &EmbeddedFile, accepted: &str) -> (Option<&'static str>, Vec<u8>) {
     let takes = |encoding: &str| {
         accepted.split(',').any(|one| {
@@ -104,7 +107,7 @@ fn gzip(name: &str, data: &[u8]) -> Vec<u8> {
         return done.clone();
     }
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let done = encoder.write_all(data).and_then(|()| encoder.finish()).unwrap_or_default();
     made.insert(name.to_owned(), done.clone());
     done

@@ -1,4 +1,4 @@
-//! Problems: the list, and everything a solver is told of one.
+//! Routes for problems: the list, and the details of one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::statement;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct ProblemsQuery {
-    /// Part of a title, slug or tag.
+    /// Substring of a title, slug or tag.
     search: Option<String>,
     /// easy, medium or hard.
     difficulty: Option<String>,
@@ -29,7 +29,7 @@ pub struct ProblemSummary {
     pub difficulty: String,
     pub tags: Vec<String>,
     pub dtypes: Vec<String>,
-    /// By the caller.
+    /// Whether the caller has solved it.
     pub solved: bool,
     pub submissions: i64,
     pub accepted: i64,
@@ -45,9 +45,9 @@ pub struct ProblemParameter {
     pub name: String,
     /// in, out, inout or scalar.
     pub direction: String,
-    /// Its type in C, for the problem's first dtype.
+    /// C type, for the problem's first dtype.
     pub c_type: String,
-    /// As formulas in the sizes of a case.
+    /// Extents as formulas over the sizes of a case.
     pub shape: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct ProblemCase {
     pub values: BTreeMap<String, f64>,
     /// check, sample or bench.
     pub set: String,
-    /// real or emulated; none for both.
+    /// real or emulated; null for both.
     pub place: Option<String>,
 }
 
@@ -78,23 +78,23 @@ pub struct ProblemTolerance {
 pub struct ProblemDetail {
     #[serde(flatten)]
     pub summary: ProblemSummary,
-    /// HTML without scripts; formulas are MathML.
+    /// Sanitised HTML; formulas are MathML.
     pub statement_html: String,
     pub parameters: Vec<ProblemParameter>,
-    /// Of the kernel shape, for the first dtype.
+    /// Signature of the kernel shape, for the first dtype.
     pub signature: String,
-    /// What the editor starts with, for each dtype.
+    /// Starter code by dtype.
     pub starters: BTreeMap<String, Starter>,
     pub cases: Vec<ProblemCase>,
-    /// Whether every element has to be the very number.
+    /// Whether every element must be exactly equal.
     pub exact: bool,
-    /// For each dtype.
+    /// Tolerance by dtype.
     pub tolerance: BTreeMap<String, ProblemTolerance>,
     pub flops_formula: Option<String>,
     pub bytes_formula: Option<String>,
 }
 
-/// All problems.
+/// Lists all problems.
 #[utoipa::path(get, path = "/api/problems", params(ProblemsQuery), tag = "problems", responses((status = 200, body = Problems)))]
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -143,7 +143,7 @@ fn summary(problem: &Problem) -> ProblemSummary {
     }
 }
 
-/// One problem.
+/// Shows one problem.
 #[utoipa::path(get, path = "/api/problems/{slug}", params(("slug" = String, Path)), tag = "problems",
     responses((status = 200, body = ProblemDetail), (status = 404, body = ErrorBody)))]
 pub async fn detail(

@@ -1,4 +1,4 @@
-//! Submissions: made, listed, watched, cancelled, compared, taken away as files.
+//! Routes for submissions: create, list, follow, cancel, compare, export.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const PAGE: i64 = 50;
 const LARGEST_PAGE: i64 = 500;
 const MOST_COMPARED: usize = 10;
 
-/// What is said of a submission in lists.
+/// Summary of a submission, for lists.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Summary {
     pub id: String,
@@ -31,14 +31,14 @@ pub struct Summary {
     pub gpu: String,
     pub dtype: String,
     pub endpoint: String,
-    /// Of its latest event.
+    /// Status of its latest event.
     pub status: String,
     /// queued, running or done.
     pub state: String,
-    /// Measured on a software GPU: never ranked with real ones.
+    /// Whether it ran on a software GPU. Such results are never ranked with real ones.
     pub emulated: bool,
     pub public: bool,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub created_at: i64,
     pub finished_at: Option<i64>,
     pub passed_tests: Option<i64>,
@@ -85,29 +85,29 @@ impl Summary {
     }
 }
 
-/// Everything that is said of a submission.
+/// Details of a submission.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Detail {
     #[serde(flatten)]
     pub summary: Summary,
-    /// Whether the caller made it.
+    /// Whether the caller is its author.
     pub mine: bool,
-    /// The source, for its author and, once it is public, for all.
+    /// The source; visible to its author, and to everyone once it is public.
     pub code: Option<String>,
-    /// Results of the cases that were checked and measured.
+    /// Results of the checked and measured cases.
     pub results: Vec<Value>,
-    /// For its author and, once it is public, for all.
+    /// Events; visible to its author, and to everyone once it is public.
     pub events: Vec<Value>,
-    /// While it waits.
+    /// Queue position while it waits.
     pub position: Option<usize>,
     pub expected_wait_s: Option<f64>,
 }
 
-/// A submission that was accepted.
+/// An accepted submission.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Submitted {
     pub id: String,
-    /// Where its events are streamed.
+    /// Address of its event stream.
     pub events: String,
     pub position: usize,
     pub estimate: Estimate,
@@ -116,12 +116,12 @@ pub struct Submitted {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Submissions {
     pub submissions: Vec<Summary>,
-    /// What to give as `before` for the ones after these.
+    /// Value of `before` for the next page.
     pub next: Option<String>,
 }
 
-/// Submit a kernel and follow it: the answer is its stream of events, up to the one that ends it. Closing the stream does not
-/// cancel the submission.
+/// Submits a kernel and follows it: the response is the event stream, up to the terminal event. Closing the stream does not cancel the
+/// submission.
 #[utoipa::path(post, path = "/api/amd/submit", request_body = SubmitBody, tag = "submissions", responses(
     (status = 200, description = "Events: `event: STATUS`, `id: N`, `data: {...}`", content_type = "text/event-stream", body = String),
     (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 402, body = ErrorBody),
@@ -141,7 +141,7 @@ pub async fn stream_submit(
     Ok(response)
 }
 
-/// Submit a kernel and come back for its events.
+/// Submits a kernel. Its events are available at a separate address.
 #[utoipa::path(post, path = "/api/submissions", request_body = SubmitBody, tag = "submissions", responses(
     (status = 202, body = Submitted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
     (status = 402, body = ErrorBody), (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
@@ -162,15 +162,15 @@ pub struct ListQuery {
     problem: Option<String>,
     status: Option<String>,
     gpu: Option<String>,
-    /// 1: only the caller's own.
+    /// Set to 1 for the caller's own submissions only.
     mine: Option<String>,
-    /// At most 500; 50 if nothing is said.
+    /// Page size, at most 500; 50 by default.
     limit: Option<i64>,
-    /// The `next` of the answer before.
+    /// The `next` of the previous page.
     before: Option<String>,
 }
 
-/// Submissions, the newest first.
+/// Lists submissions, newest first.
 #[utoipa::path(get, path = "/api/submissions", params(ListQuery), tag = "submissions",
     responses((status = 200, body = Submissions), (status = 400, body = ErrorBody)))]
 pub async fn list(
@@ -182,18 +182,18 @@ pub async fn list(
     let user_id = match (mine, user) {
         (false, _) => None,
         (true, Some(user)) => Some(user.id),
-        (true, None) => return Err(Refusal::new(StatusCode::UNAUTHORIZED, "whose? This needs a key")),
+        (true, None) => return Err(Refusal::new(StatusCode::UNAUTHORIZED, "`mine` needs an API key")),
     };
     let before = match &query.before {
         None => None,
         Some(text) => {
             let parts = text.split_once('-').and_then(|(time, id)| Some((time.parse().ok()?, id.to_owned())));
-            Some(parts.ok_or_else(|| Refusal::bad_request("`before` is not what an answer gave as `next`"))?)
+            Some(parts.ok_or_else(|| Refusal::bad_request("`before` is not the `next` of a response"))?)
         }
     };
     let limit = query.limit.unwrap_or(PAGE);
     if !(1..=LARGEST_PAGE).contains(&limit) {
-        return Err(Refusal::bad_request(format!("`limit` is from 1 to {LARGEST_PAGE}")));
+        return Err(Refusal::bad_request(format!("`limit` must be from 1 to {LARGEST_PAGE}")));
     }
     let filter = Filter {
         problem: query.problem.filter(|text| !text.is_empty()),
@@ -210,7 +210,7 @@ pub async fn list(
     Ok(Json(Submissions { submissions: found.iter().map(Summary::of).collect(), next }))
 }
 
-/// One submission with its results.
+/// Shows one submission with its results.
 #[utoipa::path(get, path = "/api/submissions/{id}", params(("id" = String, Path)), tag = "submissions",
     responses((status = 200, body = Detail), (status = 404, body = ErrorBody)))]
 pub async fn detail(
@@ -249,7 +249,7 @@ async fn detail_of(app: &App, user: Option<&User>, submission: &Submission) -> R
     Ok(detail)
 }
 
-/// What the latest attempt says of each case.
+/// Returns the results of the latest attempt by case.
 fn results_in(events: &[Value]) -> Vec<Value> {
     let started = events.iter().rposition(|event| event["status"] == "PROVISIONING").unwrap_or(0);
     let of_case =
@@ -265,31 +265,31 @@ fn results_in(events: &[Value]) -> Vec<Value> {
     events[started.min(events.len())..].iter().filter(of_case).map(result).collect()
 }
 
-/// A submission that the caller may see all of.
+/// Returns a submission if the caller may see all of it.
 async fn open_submission(app: &App, user: Option<&User>, id: &str) -> Result<Submission, Refusal> {
     let submission = app.store.submission(id).await?;
     if submission.public || user.is_some_and(|user| user.id == submission.user_id) {
         return Ok(submission);
     }
-    Err(Refusal::new(StatusCode::FORBIDDEN, "this submission is its author's alone"))
+    Err(Refusal::new(StatusCode::FORBIDDEN, "this submission is visible only to its author"))
 }
 
-/// A submission of the caller.
+/// Returns a submission if it belongs to the caller.
 async fn own_submission(app: &App, user: &User, id: &str) -> Result<Submission, Refusal> {
     let submission = app.store.submission(id).await?;
     if submission.user_id == user.id {
         return Ok(submission);
     }
-    Err(Refusal::new(StatusCode::FORBIDDEN, "this submission is somebody else's"))
+    Err(Refusal::new(StatusCode::FORBIDDEN, "this submission belongs to another user"))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct EventsQuery {
-    /// As the header Last-Event-ID, for those who cannot set headers.
+    /// Same as the header Last-Event-ID, for clients that cannot set headers.
     last_event_id: Option<i64>,
 }
 
-/// The events of a submission from the beginning, or after Last-Event-ID, up to the one that ends it.
+/// Streams the events of a submission from the beginning, or after Last-Event-ID, up to the terminal event.
 #[utoipa::path(get, path = "/api/submissions/{id}/events", params(("id" = String, Path), EventsQuery), tag = "submissions",
     responses((status = 200, content_type = "text/event-stream", body = String), (status = 403, body = ErrorBody),
     (status = 404, body = ErrorBody)))]
@@ -304,7 +304,7 @@ pub async fn events(
         None => None,
         Some(value) => {
             let number = value.to_str().ok().and_then(|text| text.trim().parse::<i64>().ok());
-            Some(number.ok_or_else(|| Refusal::bad_request("Last-Event-ID is no number"))?)
+            Some(number.ok_or_else(|| Refusal::bad_request("Last-Event-ID is not a number"))?)
         }
     };
     let submission = open_submission(&app, user.as_ref(), &id).await?;
@@ -312,7 +312,7 @@ pub async fn events(
     Ok(stream::respond(app, submission.id, after))
 }
 
-/// Cancel a submission that waits or runs.
+/// Cancels a waiting or running submission.
 #[utoipa::path(post, path = "/api/submissions/{id}/cancel", params(("id" = String, Path)), tag = "submissions",
     responses((status = 202, description = "It will end with CANCELLED"), (status = 403, body = ErrorBody),
     (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
@@ -323,7 +323,7 @@ pub async fn cancel(
 ) -> Result<Response, Refusal> {
     let submission = own_submission(&app, &user, &id).await?;
     if !app.store.ask_to_cancel(&submission.id).await? {
-        return Err(Refusal::new(StatusCode::CONFLICT, "the submission has ended already"));
+        return Err(Refusal::new(StatusCode::CONFLICT, "the submission has already ended"));
     }
     app.wake.notify_one();
     Ok((StatusCode::ACCEPTED, Json(json!({ "id": submission.id, "cancelling": true }))).into_response())
@@ -334,7 +334,7 @@ pub struct PublicBody {
     public: bool,
 }
 
-/// Show the source to everybody, or no longer.
+/// Makes a submission public or private.
 #[utoipa::path(post, path = "/api/submissions/{id}/public", params(("id" = String, Path)), request_body = PublicBody,
     tag = "submissions", responses((status = 200, body = Summary), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn set_public(
@@ -352,7 +352,7 @@ pub async fn set_public(
     Ok(Json(Summary::of(&app.store.submission(&submission.id).await?)))
 }
 
-/// The disassembly of a submission, with source lines.
+/// Returns the disassembly of a submission, with source lines.
 #[utoipa::path(get, path = "/api/submissions/{id}/isa", params(("id" = String, Path)), tag = "submissions",
     responses((status = 200, body = Value), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn isa(
@@ -367,7 +367,7 @@ pub async fn isa(
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// Everything about a submission as a file.
+/// Exports a submission as a JSON file.
 #[utoipa::path(get, path = "/api/submissions/{id}/export.json", params(("id" = String, Path)), tag = "submissions",
     responses((status = 200, body = Detail), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn export_json(
@@ -381,7 +381,7 @@ pub async fn export_json(
     Ok(([(header::CONTENT_DISPOSITION, name)], Json(detail)).into_response())
 }
 
-/// The results of a submission as a table, one row a case.
+/// Exports the results of a submission as a CSV table, one row per case.
 #[utoipa::path(get, path = "/api/submissions/{id}/export.csv", params(("id" = String, Path)), tag = "submissions",
     responses((status = 200, content_type = "text/csv", body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn export_csv(
@@ -421,7 +421,7 @@ pub async fn export_csv(
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 pub struct CompareQuery {
-    /// Identifiers with commas in between, at most ten.
+    /// Comma-separated ids, at most ten.
     ids: String,
 }
 
@@ -430,7 +430,7 @@ pub struct Comparison {
     pub submissions: Vec<Detail>,
 }
 
-/// Several submissions side by side.
+/// Returns several submissions for comparison.
 #[utoipa::path(get, path = "/api/compare", params(CompareQuery), tag = "submissions",
     responses((status = 200, body = Comparison), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub async fn compare(
@@ -440,7 +440,7 @@ pub async fn compare(
 ) -> Result<Json<Comparison>, Refusal> {
     let ids: Vec<&str> = query.ids.split(',').map(str::trim).filter(|id| !id.is_empty()).collect();
     if ids.is_empty() || ids.len() > MOST_COMPARED {
-        return Err(Refusal::bad_request(format!("`ids` names from 1 to {MOST_COMPARED} submissions")));
+        return Err(Refusal::bad_request(format!("`ids` must name 1 to {MOST_COMPARED} submissions")));
     }
     let mut submissions = Vec::new();
     for id in ids {

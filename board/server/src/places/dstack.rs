@@ -1,9 +1,8 @@
-//! GPUs rented through dstack: one task per GPU that runs a worker, started when somebody needs it, kept while it is used,
-//! stopped when nobody does.
+//! GPUs rented through dstack: one task per GPU runs a worker. It is started on demand, kept while in use, and stopped when idle.
 //!
-//! A run that nobody remembers costs money for ever, so there are four nets. A run is written down before it is asked for,
-//! under a name that only this board makes. Everything with such a name that is not in use is stopped, at the start, every
-//! minute and at the end. A worker that nobody uses ends by itself. And dstack ends every run after its longest time.
+//! A forgotten run would cost money forever, so there are four safeguards. A run is recorded on disk before it is requested, with a name
+//! that only this board uses. All runs with such names that are not in use are stopped at the start, every minute and at the end. An idle
+//! worker exits by itself. And dstack ends every run after its maximum duration.
 
 mod keeper;
 mod project;
@@ -24,11 +23,11 @@ use super::{Address, DeviceState, PlaceError};
 use keeper::Keeper;
 pub use project::Project;
 
-/// What a submission asks of a device besides being ready.
+/// A submission's requirements on a device.
 pub struct Want<'a> {
-    /// The price an hour that it was accepted at; a dearer device will not do. Zero if it was not told one.
+    /// Price per hour at which the submission was accepted; a more expensive device is refused. Zero for no limit.
     pub price: f64,
-    /// Is told how far a device that takes long is.
+    /// Callback for progress messages while a device starts.
     pub tell: &'a (dyn Fn(String) + Send + Sync),
 }
 
@@ -45,12 +44,12 @@ pub struct Dstack {
     ended: watch::Receiver<bool>,
 }
 
-/// How it stands.
+/// Phase of a rented GPU.
 #[derive(Clone, Debug)]
 enum Phase {
     /// Nothing is rented.
     Cold,
-    /// A run is on its way; how far it is.
+    /// A run is starting, with a progress message.
     Starting(String),
     Up(Up),
 }
@@ -62,41 +61,41 @@ struct Up {
     generation: u64,
 }
 
-/// What the keeper and those who wait for it share.
+/// State shared between the keeper and the waiting submissions.
 #[derive(Debug)]
 struct Shared {
     gpu: String,
     project: Arc<Project>,
     phase: watch::Sender<Phase>,
-    /// Which attempt to start failed last, and why.
+    /// Number of the last failed start attempt, and the reason.
     failed: watch::Sender<(u64, String)>,
     wanted: Mutex<Vec<Wish>>,
-    /// Told when somebody wants the device, or nobody does any more.
+    /// Notified when the first request for the device arrives or the last one ends.
     changed: Notify,
-    /// How often a worker was lost.
+    /// Number of times a worker was lost.
     generation: AtomicU64,
     market: Mutex<Market>,
     stop: watch::Sender<bool>,
 }
 
-/// Somebody who needs the device.
+/// A request for the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Wish {
-    /// The attempt that had failed last when it came: a later failure is told to it, and then it wants nothing more.
+    /// The last failed attempt when the request arrived. A later failure is reported to the request, which then ends.
     since: u64,
-    /// What it may pay.
+    /// Highest acceptable price.
     price: f64,
 }
 
-/// What is known of prices and times.
+/// Known prices and start times.
 #[derive(Debug, Default)]
 struct Market {
     offered: Option<f64>,
-    /// Why nothing is.
+    /// Why nothing is offered.
     nothing: Option<String>,
-    /// Whether a machine stands ready.
+    /// Whether an idle machine is available.
     idle: bool,
-    /// How long the last start took.
+    /// Duration of the last start.
     start_seconds: Option<f64>,
 }
 
@@ -122,7 +121,7 @@ impl Dstack {
         Dstack { shared, ended }
     }
 
-    /// Waits until its worker answers. While the holder lives it is not stopped for want of use.
+    /// Waits until its worker answers. The device is not stopped as idle while the holder exists.
     pub async fn ready(&self, want: &Want<'_>) -> Result<(Address, u64, Holder), PlaceError> {
         let mut phase = self.shared.phase.subscribe();
         let mut failed = self.shared.failed.subscribe();
@@ -133,7 +132,7 @@ impl Dstack {
                 Phase::Up(up) => {
                     if want.price > 0.0 && up.price > want.price * 1.001 {
                         return Err(PlaceError::Dstack(format!(
-                            "the {} that is running costs ${:.2} an hour, more than the ${:.2} this was accepted at",
+                            "the running {} costs ${:.2} per hour, more than the ${:.2} at which this submission was accepted",
                             self.shared.gpu, up.price, want.price
                         )));
                     }
@@ -152,7 +151,7 @@ impl Dstack {
         }
     }
 
-    /// Whether the worker of a lease is gone. dstack may learn that later than whoever used it, so the worker is asked.
+    /// Returns whether the worker of a lease is gone. dstack may notice later than the user of the device, so the worker itself is probed.
     pub async fn was_lost(&self, generation: u64) -> bool {
         let now = self.shared.phase.borrow().clone();
         let up = match now {
@@ -176,7 +175,7 @@ impl Dstack {
         }
     }
 
-    /// Dollars an hour: of what runs, else of what is offered.
+    /// Returns the price in dollars per hour: of the running machine, else of the best offer.
     pub fn price(&self) -> Option<f64> {
         match &*self.shared.phase.borrow() {
             Phase::Up(up) => Some(up.price),
@@ -184,13 +183,13 @@ impl Dstack {
         }
     }
 
-    /// Seconds that a start takes.
+    /// Returns the expected seconds of a start.
     pub fn start_seconds(&self) -> f64 {
         let market = self.shared.market.lock();
         market.start_seconds.unwrap_or(if market.idle { 60.0 } else { 420.0 })
     }
 
-    /// Stops the run and waits until dstack knows.
+    /// Stops the run and waits until dstack has acknowledged it.
     pub async fn stop(&self) {
         let _ = self.shared.stop.send(true);
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
@@ -201,7 +200,7 @@ fn gone() -> PlaceError {
     PlaceError::Dstack("the server is stopping".to_owned())
 }
 
-/// Keeps a device from being stopped.
+/// Guard that keeps a device from being stopped.
 #[derive(Debug)]
 pub struct Holder {
     shared: Arc<Shared>,
@@ -229,7 +228,7 @@ impl Drop for Holder {
 }
 
 impl Shared {
-    /// Those who have not been told of a failure since they came. Who was told may not have left yet.
+    /// Returns the requests that no failure has been reported to. A request with a failure may not have been dropped yet.
     fn wishes(&self) -> Vec<Wish> {
         let failed = self.failed.borrow().0;
         self.wanted.lock().iter().copied().filter(|wish| wish.since >= failed).collect()
@@ -239,7 +238,7 @@ impl Shared {
         !self.wishes().is_empty()
     }
 
-    /// What a run may cost an hour so that everybody who waits may use it.
+    /// Returns the highest price per hour that all waiting requests accept.
     fn most(&self) -> Option<f64> {
         let told = self.wishes().into_iter().map(|wish| wish.price).filter(|price| *price > 0.0);
         told.chain(self.project.config.max_price).reduce(f64::min)

@@ -1,4 +1,4 @@
-//! A software GPU in a process of its own, started again when it ends.
+//! A software GPU in a separate worker process, restarted when it ends.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use tokio::sync::watch;
 
 use super::{Address, PlaceError};
 
-/// A worker that has not come up by then will not.
+/// Timeout until a new worker listens.
 const START: Duration = Duration::from_secs(60);
-/// Between two tries to start one, at first and at most.
+/// Restart backoff: initial and longest delay.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// One that ran this long is not failing at once.
+/// A worker that ran this long resets the backoff.
 const STEADY: Duration = Duration::from_secs(10);
-/// How long a worker may take to end when asked.
+/// Grace period of a worker to end after SIGTERM.
 const END: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone)]
 enum Phase {
     Starting,
     Up(Address),
-    /// Why the last start failed.
+    /// The last start failed, with the reason.
     Down(String),
 }
 
-/// A watched worker process.
+/// A supervised worker process.
 #[derive(Debug)]
 pub struct Embedded {
     phase: watch::Receiver<Phase>,
@@ -80,7 +80,7 @@ impl Embedded {
         matches!(&*self.phase.borrow(), Phase::Up(_))
     }
 
-    /// How often a worker has come up.
+    /// Returns how often a worker has been started.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -91,7 +91,7 @@ impl Embedded {
     }
 }
 
-/// Keeps the process running.
+/// Supervises the process.
 struct Keeper {
     command: Vec<OsString>,
     model: String,
@@ -111,7 +111,7 @@ impl Keeper {
                 Ok(mut child) => {
                     tokio::select! {
                         ended = child.wait() => {
-                            tracing::warn!("the worker of {} ended ({ended:?}); it is started again", self.model);
+                            tracing::warn!("the worker of {} ended ({ended:?}); restarting it", self.model);
                             self.set(Phase::Starting);
                         }
                         () = stopped(&mut stopping) => {
@@ -121,7 +121,7 @@ impl Keeper {
                     }
                 }
                 Err(why) => {
-                    tracing::error!("the worker of {} does not start: {why}", self.model);
+                    tracing::error!("the worker of {} could not be started: {why}", self.model);
                     self.set(Phase::Down(why));
                 }
             }
@@ -137,7 +137,7 @@ impl Keeper {
     }
 
     fn set(&self, phase: Phase) {
-        // Nobody listens any more only when the server ends.
+        // There is no receiver only while the server stops.
         let _ = self.phase.send(phase);
     }
 
@@ -151,7 +151,7 @@ impl Keeper {
             .arg("--listen")
             .arg(format!("unix:{}", self.socket.display()))
             .args(["--device", &self.model, "--ready", "--exit-with-parent"])
-            // Tokens and certificates are for workers that others reach.
+            // Tokens and certificates are for workers on the network.
             .env_remove("REMORA_TOKEN")
             .env_remove("REMORA_TOKEN_FILE")
             .stdin(Stdio::null())
@@ -172,21 +172,21 @@ impl Keeper {
             }
             _ => {
                 end(&mut child).await;
-                Err("it did not say where it listens; its own words are in the log".to_owned())
+                Err("it did not report its address; see the log for its messages".to_owned())
             }
         }
     }
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // That nobody is left to say so is reason enough.
+    // If the sender is gone, the server has stopped.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-/// Asks a process to end, and insists.
+/// Ends a process: sends SIGTERM, and kills it after the grace period.
 async fn end(child: &mut Child) {
     if let Some(pid) = child.id() {
-        // SAFETY: the process is our child and has not been waited for, so the number is its own.
+        // SAFETY: the process is a child that has not been waited for, so the PID is still its own.
         unsafe { libc::kill(pid as libc::pid_t, libc::SIGTERM) };
     }
     if tokio::time::timeout(END, child.wait()).await.is_err() {

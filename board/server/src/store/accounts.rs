@@ -1,27 +1,27 @@
-//! Users, their keys, and what they spent.
+//! Users, their API keys and their spending.
 
 use sqlx::any::AnyRow;
 
 use super::{Result, Store, StoreError, integer, maybe_integer, maybe_real, now, real, text};
 
-/// Who submits.
+/// A user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
     pub id: String,
     pub name: String,
     pub created_at: i64,
     pub banned: bool,
-    /// What may be spent in a day; nothing said is no limit.
+    /// Daily budget; `None` for no limit.
     pub daily_budget_usd: Option<f64>,
-    /// The dearest device this user may use, in dollars an hour.
+    /// Highest allowed device price, in dollars per hour.
     pub max_price_usd: Option<f64>,
-    /// Submissions a minute, a day and at one time, where they differ from the server's.
+    /// Limits of submissions per minute, per day and running concurrently; `None` for the server's default.
     pub per_minute: Option<i64>,
     pub per_day: Option<i64>,
     pub concurrency: Option<i64>,
 }
 
-/// An API key as it is kept: never the secret itself.
+/// A stored API key: the hash, never the secret itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub prefix: String,
@@ -53,7 +53,7 @@ impl Store {
         Ok(())
     }
 
-    /// Sets what a user may do.
+    /// Sets the limits of a user.
     pub async fn set_limits(&self, user: &User) -> Result<()> {
         let done = sqlx::query(
             "UPDATE users SET daily_budget_usd = $2, max_price_usd = $3, per_minute = $4, per_day = $5, concurrency = $6
@@ -89,7 +89,7 @@ impl Store {
         Ok(user(&row)?)
     }
 
-    /// Bans a user, and with that cancels what the user has waiting or running; or takes a ban back.
+    /// Bans a user and cancels the user's waiting and running submissions, or lifts a ban.
     pub async fn set_banned(&self, name: &str, banned: bool) -> Result<()> {
         let mut transaction = self.begin().await?;
         let done = sqlx::query("UPDATE users SET banned = $2 WHERE name = $1")
@@ -110,7 +110,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether anybody was given a key: until then a local server asks nobody for one.
+    /// Returns whether any valid key exists. Until then a local server requires none.
     pub async fn has_keys(&self) -> Result<bool> {
         let row = sqlx::query("SELECT COUNT(*) AS n FROM keys WHERE revoked_at IS NULL")
             .fetch_one(&self.pool)
@@ -154,7 +154,7 @@ impl Store {
         found(done.rows_affected(), "key in use with the prefix", prefix)
     }
 
-    /// What a user spent since a moment.
+    /// Returns the user's spending since a time.
     pub async fn spent(&self, user: &str, since: i64) -> Result<f64> {
         let row = sqlx::query(
             "SELECT CAST(COALESCE(SUM(usd), 0) AS DOUBLE PRECISION) AS usd FROM charges
@@ -167,7 +167,7 @@ impl Store {
         Ok(real(&row, "usd")?)
     }
 
-    /// What a user's unfinished submissions may still cost.
+    /// Returns the budget reserved for the user's unfinished submissions.
     pub async fn reserved(&self, user: &str) -> Result<f64> {
         let row = sqlx::query(
             "SELECT CAST(COALESCE(SUM(reserved_usd), 0) AS DOUBLE PRECISION) AS usd FROM submissions
@@ -179,7 +179,7 @@ impl Store {
         Ok(real(&row, "usd")?)
     }
 
-    /// How many submissions a user made since a moment, and when the first of these was made.
+    /// Returns the number of the user's submissions since a time, and the time of the first of them.
     pub async fn submitted(&self, user: &str, since: i64) -> Result<(i64, Option<i64>)> {
         let row = sqlx::query(
             "SELECT COUNT(*) AS n, MIN(created_at) AS first FROM submissions WHERE user_id = $1 AND created_at > $2",

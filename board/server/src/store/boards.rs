@@ -1,10 +1,10 @@
-//! What is asked across submissions: leaderboards, counts, durations.
+//! Queries across submissions: leaderboards, counts, durations.
 
 use sqlx::any::AnyRow;
 
 use super::{Result, Store, StoreError, integer, maybe_real, real, text};
 
-/// A place on a leaderboard: a user's best.
+/// A leaderboard entry: a user's best submission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub user: String,
@@ -18,18 +18,18 @@ pub struct Entry {
     pub public: bool,
 }
 
-/// How often a problem was tried, and how often solved.
+/// Number of submissions and solutions of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProblemCount {
     pub problem: String,
     pub submissions: i64,
     pub accepted: i64,
-    /// By the user who asks.
+    /// Whether the requesting user has solved it.
     pub solved: bool,
 }
 
 impl Store {
-    /// The best measured submission of each user that nobody flagged, fastest first.
+    /// Returns the best measured submission without flags of each user, fastest first.
     pub async fn leaderboard(
         &self,
         problem: &str,
@@ -56,7 +56,7 @@ impl Store {
         rows.iter().map(|row| entry(row).map_err(StoreError::from)).collect()
     }
 
-    /// Tries and solutions of every problem.
+    /// Returns the submission counts of every problem.
     pub async fn problem_counts(&self, user: &str) -> Result<Vec<ProblemCount>> {
         let rows = sqlx::query(
             "SELECT problem, COUNT(*) AS n,
@@ -79,7 +79,7 @@ impl Store {
             .collect()
     }
 
-    /// How many submissions ended, or are, how.
+    /// Returns the number of submissions by status.
     pub async fn status_counts(&self) -> Result<Vec<(String, i64)>> {
         let rows =
             sqlx::query("SELECT status, COUNT(*) AS n FROM submissions GROUP BY status ORDER BY status")
@@ -88,7 +88,7 @@ impl Store {
         rows.iter().map(|row| Ok((text(row, "status")?, integer(row, "n")?))).collect()
     }
 
-    /// How long the last submissions of this kind ran, on average, in seconds.
+    /// Returns the average run time of recent submissions of this kind, in seconds.
     pub async fn usual_seconds(&self, gpu: &str, endpoint: &str) -> Result<Option<f64>> {
         let row = sqlx::query(
             "SELECT CAST(AVG(execution_time) AS DOUBLE PRECISION) AS seconds FROM (
@@ -103,7 +103,7 @@ impl Store {
         Ok(maybe_real(&row, "seconds")?)
     }
 
-    /// All that was ever spent.
+    /// Returns the total spending of all users.
     pub async fn total_spent(&self) -> Result<f64> {
         let row = sqlx::query("SELECT CAST(COALESCE(SUM(usd), 0) AS DOUBLE PRECISION) AS usd FROM charges")
             .fetch_one(&self.pool)

@@ -1,8 +1,8 @@
-//! Submissions, their events, and their way through the queue.
+//! Submissions, their events, and their states in the queue.
 //!
-//! A submission is `queued`, `running` or `done`. It is claimed by a change from queued to running that can succeed once, and
-//! finished by a change to done that can succeed once; the terminal event is written in that same transaction. Whatever happens
-//! to the server in between, there is one terminal event and none is lost.
+//! A submission is `queued`, `running` or `done`. The transitions from queued to running (claim) and to done (finish) can each succeed only
+//! once, and the terminal event is written in the same transaction as the second. So even if the server crashes, each submission gets
+//! exactly one terminal event.
 
 use sqlx::Any;
 use sqlx::any::AnyRow;
@@ -11,7 +11,7 @@ use crate::event::Event;
 
 use super::{Result, Store, StoreError, integer, later, maybe_integer, maybe_real, now, real, text};
 
-/// What is stored of a new submission.
+/// A new submission to store.
 #[derive(Clone, Debug)]
 pub struct NewSubmission {
     pub id: String,
@@ -24,11 +24,11 @@ pub struct NewSubmission {
     pub seed: u64,
     pub emulated: bool,
     pub price_per_hour: f64,
-    /// What it may cost at most, held back from the budget until it is done.
+    /// Highest possible cost, reserved from the budget until the submission is done.
     pub reserved_usd: f64,
 }
 
-/// A submission as it is stored, with the name of its user.
+/// A stored submission, with the name of its user.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub id: String,
@@ -62,7 +62,7 @@ pub struct Submission {
     pub flags: Vec<String>,
 }
 
-/// Where a submission is in its life.
+/// State of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Queued,
@@ -113,13 +113,13 @@ pub struct Filter {
     pub status: Option<String>,
     pub gpu: Option<String>,
     pub user_id: Option<String>,
-    /// Only those older than this (creation time and identifier of the last one seen).
+    /// Only submissions older than this one (creation time and id of the last one seen).
     pub before: Option<(i64, String)>,
     pub limit: i64,
 }
 
 const SELECT: &str = "SELECT s.*, u.name AS user_name FROM submissions s JOIN users u ON u.id = s.user_id";
-/// The same without the source, which a list has no use for and which is large.
+/// Like `SELECT`, but without the source, which is large and not needed in lists.
 const SELECT_BRIEF: &str = "SELECT s.id, s.user_id, s.problem, s.dtype, s.gpu, s.endpoint, '' AS source, s.seed, s.state, s.status,
      s.emulated, s.public, s.cancel, s.attempt, s.last_event, s.price_per_hour, s.reserved_usd, s.created_at, s.started_at,
      s.finished_at, s.passed_tests, s.total_tests, s.avg_runtime_ms, s.avg_gflops, s.instructions, s.execution_time,
@@ -129,7 +129,7 @@ const WAITING: &str =
      FROM submissions s JOIN users u ON u.id = s.user_id WHERE s.state = 'queued' ORDER BY s.queued_at, s.id";
 
 impl Store {
-    /// Puts a submission into the queue, with its first events.
+    /// Queues a submission, with its first events.
     pub async fn enqueue(&self, new: &NewSubmission, events: &[Event]) -> Result<()> {
         let moment = later(&self.queued);
         let mut transaction = self.begin().await?;
@@ -160,7 +160,7 @@ impl Store {
         Ok(())
     }
 
-    /// Everything that waits, oldest first.
+    /// Returns the waiting submissions, oldest first.
     pub async fn waiting(&self) -> Result<Vec<Waiting>> {
         let rows = sqlx::query(WAITING).fetch_all(&self.pool).await?;
         rows.iter()
@@ -186,7 +186,7 @@ impl Store {
         Ok(integer(&row, "n")?)
     }
 
-    /// Takes a submission out of the queue to run it. `None` if somebody else has, or it was cancelled meanwhile.
+    /// Claims a queued submission to run it. `None` if it was already claimed or cancelled.
     pub async fn claim(&self, id: &str) -> Result<Option<Submission>> {
         let mut transaction = self.begin().await?;
         let taken = sqlx::query(
@@ -206,7 +206,7 @@ impl Store {
         Ok(Some(submission(&row)?))
     }
 
-    /// Adds an event to a running submission; `None` if this attempt is no longer the one that runs.
+    /// Adds an event to a running submission; `None` if this attempt is no longer the current one.
     pub async fn append(&self, id: &str, attempt: i64, event: &Event) -> Result<Option<i64>> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
@@ -221,7 +221,7 @@ impl Store {
         commit_event(transaction, row, id, event).await
     }
 
-    /// Ends a submission with its terminal event, once: `None` if it has ended already, or runs as another attempt.
+    /// Ends a submission with its terminal event; `None` if it has already ended, or another attempt is running.
     pub async fn finish(
         &self,
         id: &str,
@@ -272,7 +272,7 @@ impl Store {
         Ok(Some(number))
     }
 
-    /// Puts a running submission back into the queue, at the place it had: its server or its device is gone.
+    /// Requeues a running submission at its old position, after its server or device was lost.
     pub async fn requeue(&self, id: &str, attempt: i64, event: &Event) -> Result<Option<i64>> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
@@ -286,7 +286,7 @@ impl Store {
         commit_event(transaction, row, id, event).await
     }
 
-    /// Judges a finished submission anew: its old events go, the numbers of the new ones go on.
+    /// Queues a finished submission to be judged again. Deletes its old events; the numbering continues.
     pub async fn rejudge(&self, id: &str, event: &Event) -> Result<()> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
@@ -314,7 +314,7 @@ impl Store {
         Ok(())
     }
 
-    /// Asks for a submission to be cancelled; false if it is done.
+    /// Marks a submission for cancellation; false if it is done.
     pub async fn ask_to_cancel(&self, id: &str) -> Result<bool> {
         let done = sqlx::query("UPDATE submissions SET cancel = 1 WHERE id = $1 AND state <> 'done'")
             .bind(id)
@@ -323,12 +323,12 @@ impl Store {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Unfinished submissions somebody wants cancelled.
+    /// Returns the unfinished submissions marked for cancellation.
     pub async fn to_cancel(&self) -> Result<Vec<Submission>> {
         self.select("WHERE s.cancel = 1 AND s.state <> 'done'").await
     }
 
-    /// Those that were running when the last server ended.
+    /// Returns the submissions that were running when the previous server ended.
     pub async fn interrupted(&self) -> Result<Vec<Submission>> {
         self.select("WHERE s.state = 'running' ORDER BY s.queued_at, s.id").await
     }
@@ -345,7 +345,7 @@ impl Store {
         Ok(submission(&row)?)
     }
 
-    /// A submission without its source.
+    /// Returns a submission without its source.
     pub async fn submission_brief(&self, id: &str) -> Result<Submission> {
         let row = sqlx::query(&format!("{SELECT_BRIEF} WHERE s.id = $1"))
             .bind(id)
@@ -355,7 +355,7 @@ impl Store {
         Ok(submission(&row)?)
     }
 
-    /// The newest submissions first, without their sources.
+    /// Lists submissions, newest first, without their sources.
     pub async fn list(&self, filter: &Filter) -> Result<Vec<Submission>> {
         let mut sql = format!("{SELECT_BRIEF} WHERE 1 = 1");
         let mut texts: Vec<&str> = Vec::new();
@@ -390,7 +390,7 @@ impl Store {
         rows.iter().map(|row| submission(row).map_err(StoreError::from)).collect()
     }
 
-    /// Events after a number, in order.
+    /// Returns the events after a number, in order.
     pub async fn events_after(&self, id: &str, after: i64) -> Result<Vec<StoredEvent>> {
         let rows = sqlx::query(
             "SELECT number, status, data FROM events WHERE submission_id = $1 AND number > $2 ORDER BY number",
@@ -442,7 +442,7 @@ impl Store {
     }
 }
 
-/// Gives an event the number that an update of its submission left in `row`; `None` if nothing was updated.
+/// Stores an event under the number that an update of its submission returned in `row`; `None` if nothing was updated.
 async fn commit_event(
     mut transaction: sqlx::Transaction<'static, Any>,
     row: Option<AnyRow>,

@@ -1,7 +1,7 @@
-//! A board that rents its GPUs: what it asks of dstack and when, and that it leaves nothing running.
+//! A board that rents GPUs: its requests to dstack, and that it leaves no runs behind.
 //!
-//! dstack is played by a server in this process; `ssh` by a command that does nothing, as there is no other machine. With a
-//! real dstack, a real sshd and a real worker the same is tried by `cargo xtask conformance dstack`.
+//! A server in this process simulates dstack, and a command that does nothing replaces `ssh`. `cargo xtask conformance dstack` tests the
+//! same with a real dstack, a real sshd and a real worker.
 
 mod api;
 
@@ -15,7 +15,7 @@ use api::{Api, Fate, TOKEN, offer};
 use board_server::config::{Config, DeviceConfig, DstackConfig};
 use serde_json::{Value, json};
 
-/// A script that ignores what it is told.
+/// Writes a shell script that ignores its arguments.
 fn script(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.join(name);
@@ -24,7 +24,7 @@ fn script(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
     path
 }
 
-/// What a board is told that rents from this server.
+/// Configures a board to rent from this server.
 fn rented(tools: &Path, url: &str, change: impl FnOnce(&mut DstackConfig)) -> Box<dyn FnOnce(&mut Config)> {
     let mut dstack = DstackConfig::new(url, "main", TOKEN, "/bin/true".into());
     dstack.ssh = script(tools, "ssh", "exec sleep 1000").into();
@@ -41,7 +41,7 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, reached).await.is_ok(), "waited in vain: {what}");
+    assert!(tokio::time::timeout(PATIENCE, reached).await.is_ok(), "timeout waiting for: {what}");
 }
 
 async fn device(rig: &Rig) -> Value {
@@ -177,7 +177,7 @@ async fn runs_that_nobody_remembers_are_stopped_and_those_of_others_are_not() {
     let id = rig.submit("", "//", "checker").await;
     assert_eq!(names(&rig.events("", &id).await).last(), Some(&"CHECKED"));
     let [mine] = &api.active()[..] else { panic!("{:?}", api.active()) };
-    // As if a server before had been killed after asking, and its record lost; and one of another board.
+    // Simulates a run of an earlier server that was killed and whose record was lost, and a run of another board.
     let mut run = api.runs.lock()[mine].clone();
     let forgotten = format!("{}ffffff", &mine[..mine.len() - 6]);
     let others = "remora-00000000-mi300x-aaaaaa".to_owned();
@@ -194,7 +194,7 @@ async fn runs_that_nobody_remembers_are_stopped_and_those_of_others_are_not() {
 async fn a_run_that_ends_by_itself_is_replaced() {
     let (api, url) = Api::start().await;
     let tools = tempfile::tempdir().unwrap();
-    // A connection that ends when the run does.
+    // A connection that ends with the run.
     let gate = tools.path().join("up");
     std::fs::write(&gate, "").unwrap();
     let text = format!("while [ -e {} ]; do sleep 0.02; done", gate.display());
@@ -234,10 +234,13 @@ async fn a_device_dearer_than_what_was_promised_is_not_used() {
     let tools = tempfile::tempdir().unwrap();
     let rig = Rig::with(rented(tools.path(), &url, |_| {})).await;
     until("an offer", async || device(&rig).await["price_per_hour"] == json!(1.0)).await;
-    // The run that comes costs 1.99.
+    // The actual run costs 1.99.
     let id = rig.submit("", "//", "checker").await;
     let events = rig.events("", &id).await;
     let last = &events.last().unwrap().data;
     assert_eq!(last["error"], json!("no_device"), "{last}");
-    assert!(last["details"].as_str().unwrap().contains("costs $1.99 an hour, more than the $1.00"), "{last}");
+    assert!(
+        last["details"].as_str().unwrap().contains("costs $1.99 per hour, more than the $1.00"),
+        "{last}"
+    );
 }

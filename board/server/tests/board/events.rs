@@ -1,4 +1,4 @@
-//! What a submission says from the first event to the last.
+//! Events of a submission, from the first to the last.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn a_stream_goes_on_after_the_last_event_that_was_seen() {
         let rest = rig.http.get(format!("{url}?last_event_id={seen}")).send().await.unwrap();
         assert_eq!(names(&read(rest).await), names(&all)[seen..]);
     }
-    // Nothing comes after the last, and the stream ends.
+    // There is nothing after the last event, and the stream ends.
     let rest = rig.http.get(&url).header("Last-Event-ID", all.len().to_string()).send().await.unwrap();
     assert!(read(rest).await.is_empty());
     let wrong = rig.http.get(&url).header("Last-Event-ID", "x").send().await.unwrap();
@@ -123,7 +123,7 @@ async fn a_judge_that_complains_at_length_is_not_kept_waiting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_judge_that_does_not_end_is_ended() {
     let rig = Rig::with(|config| {
-        // The judge has its own limit; the server adds half a minute, which the test does not wait for.
+        // The server adds a margin of half a minute to the judge's limit. The test sets it to zero.
         config.limits.job.whole_s = 1.0;
         config.limits.margin = Duration::ZERO;
     })
@@ -141,7 +141,7 @@ async fn what_waits_and_what_runs_can_be_cancelled() {
         rig.wait_for(id, "COMPILING").await;
     }
     let waiting = rig.submit("", "//", "checker").await;
-    // The one that waits first: once another has ended, it would start.
+    // Cancels the waiting one first, because it would start once another has ended.
     for id in [&waiting].into_iter().chain(&running) {
         let (status, _) = rig.post_as("", &format!("/api/submissions/{id}/cancel"), &json!({})).await;
         assert_eq!(status, 202);

@@ -1,4 +1,4 @@
-//! The service as its users and operators meet it. One program, because linking it takes longer than running it.
+//! Tests of the server as users and operators see it. They are one program, because linking takes longer than running.
 
 mod dstack;
 mod events;

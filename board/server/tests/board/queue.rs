@@ -1,4 +1,4 @@
-//! Many submissions: fair, complete, and there again after a restart.
+//! Many submissions: fairness, completeness, and recovery after a restart.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ async fn two_hundred_submissions_of_twenty_users_take_turns_and_all_finish() {
     for user in 0..20 {
         keys.push(rig.user(&format!("user{user:02}"), |_| {}).await);
     }
-    // Nothing starts until everything waits.
+    // Nothing starts until all submissions are queued.
     let gate = rig.folder.path().join("gate");
     let first = rig.submit(&keys[0], &format!("//hold={}//", gate.display()), "checker").await;
     rig.wait_for(&first, "COMPILING").await;
-    // One user after another, as unfair as can be.
+    // All submissions of one user after another, the least fair order.
     let mut ids = Vec::new();
     for key in &keys {
         for _ in 0..10 {
@@ -39,7 +39,7 @@ async fn two_hundred_submissions_of_twenty_users_take_turns_and_all_finish() {
         let users: BTreeSet<&str> = started.iter().map(|one| one.user.as_str()).collect();
         assert_eq!(users.len(), 20, "round {round} served somebody twice");
     }
-    // Each user's own keep their order.
+    // Each user's submissions keep their order.
     for key in 0..20 {
         let name = format!("user{key:02}");
         let started: Vec<&String> = all.iter().filter(|one| one.user == name).map(|one| &one.id).collect();
@@ -134,7 +134,7 @@ async fn judging_again_replaces_the_verdict() {
     assert_eq!(after[0].id, Some(before.len() as i64 + 1), "numbers go on");
 }
 
-/// A worker that says where it listens, and lives until a file is there.
+/// A fake worker that prints its address and runs until a file exists.
 const WORKER: &str =
     r#"echo "listening on $1 $2 $3 $4"; while [ ! -e "$GATE" ]; do sleep 0.02; done; rm "$GATE""#;
 

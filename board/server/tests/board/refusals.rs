@@ -1,4 +1,4 @@
-//! Everything that is refused: with which words, and that it costs nothing.
+//! Refused requests: status and message, and that they cost nothing.
 
 use crate::rig::{Rig, body};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ struct Case {
     kind: Option<&'static str>,
     body: Vec<u8>,
     status: u16,
-    /// Part of the words.
+    /// Part of the error message.
     words: &'static str,
 }
 
@@ -44,9 +44,9 @@ fn cases() -> Vec<Case> {
     let set = |field: &str, value: Value| submission(|body| body[field] = value);
     let at = |path, method, status, words| Case { name: "an address", method, path, key: Key::Good, kind: JSON, body: b"{}".to_vec(), status, words };
     vec![
-        case("no key", Key::None, plain(), 401, "needs a key"),
-        case("a key nobody was given", Key::Unknown, plain(), 401, "not known"),
-        case("a key that was revoked", Key::Revoked, plain(), 401, "not known"),
+        case("no key", Key::None, plain(), 401, "needs an API key"),
+        case("a key nobody was given", Key::Unknown, plain(), 401, "unknown"),
+        case("a key that was revoked", Key::Revoked, plain(), 401, "unknown"),
         case("a banned user", Key::Banned, plain(), 403, "banned"),
         case("nothing", Key::Good, Vec::new(), 400, "not a submission"),
         case("half of something", Key::Good, b"{\"solution_code\": \"".to_vec(), 400, "not a submission"),
@@ -62,7 +62,7 @@ fn cases() -> Vec<Case> {
         case("another problem", Key::Good, set("problem", json!("nothing-like-it")), 404, "no problem"),
         case("a path for a problem", Key::Good, set("problem", json!("../../etc/passwd")), 404, "no problem"),
         case("another GPU", Key::Good, set("gpu_type", json!("H100")), 400, "no GPU \"H100\""),
-        case("another type", Key::Good, set("dtype", json!("float12")), 400, "cannot be solved in"),
+        case("another type", Key::Good, set("dtype", json!("float12")), 400, "does not support the type"),
         case("another language", Key::Good, set("language", json!("cuda")), 400, "language \"cuda\""),
         case("another endpoint", Key::Good, set("endpoint", json!("rm")), 400, "no endpoint"),
         case("a zero byte", Key::Good, set("solution_code", json!("a\0b")), 400, "zero byte"),
@@ -70,9 +70,9 @@ fn cases() -> Vec<Case> {
         case("a body that is too large", Key::Good, set("solution_code", json!("x".repeat(2 << 20))), 413, "too large"),
         case("a device above the price cap", Key::Thrifty, set("gpu_type", json!("MI210")), 402, "your limit"),
         case("more than the budget", Key::Poor, set("gpu_type", json!("MI210")), 402, "budget"),
-        Case { kind: None, ..case("no kind of body", Key::Good, plain(), 415, "has to be JSON") },
-        Case { kind: Some("application/x-www-form-urlencoded"), ..case("a form", Key::Good, plain(), 415, "has to be JSON") },
-        Case { path: "/api/amd/submit", ..case("the stream without a key", Key::None, plain(), 401, "needs a key") },
+        Case { kind: None, ..case("no kind of body", Key::Good, plain(), 415, "must be JSON") },
+        Case { kind: Some("application/x-www-form-urlencoded"), ..case("a form", Key::Good, plain(), 415, "must be JSON") },
+        Case { path: "/api/amd/submit", ..case("the stream without a key", Key::None, plain(), 401, "needs an API key") },
         Case { path: "/api/amd/submit", ..case("the stream with nonsense", Key::Good, b"{}".to_vec(), 400, "Missing required fields") },
         at("/api/submissions/nothing", "GET", 404, "no submission"),
         at("/api/submissions/nothing/events", "GET", 404, "no submission"),
@@ -82,15 +82,15 @@ fn cases() -> Vec<Case> {
         at("/api/submissions/nothing/export.json", "GET", 404, "no submission"),
         at("/api/submissions/nothing/export.csv", "GET", 404, "no submission"),
         at("/api/submissions?limit=0", "GET", 400, "limit"),
-        at("/api/submissions?limit=many", "GET", 400, "not understood"),
+        at("/api/submissions?limit=many", "GET", 400, "is invalid"),
         at("/api/submissions?before=yesterday", "GET", 400, "before"),
         at("/api/compare?ids=", "GET", 400, "ids"),
         at("/api/compare?ids=a,b,c,d,e,f,g,h,i,j,k", "GET", 400, "ids"),
-        at("/api/compare", "GET", 400, "not understood"),
+        at("/api/compare", "GET", 400, "is invalid"),
         at("/api/problems/nothing", "GET", 404, "no problem"),
         at("/api/leaderboards/nothing", "GET", 404, "no problem"),
         at("/api/leaderboards/leaky-relu?gpu=H100", "GET", 400, "no GPU"),
-        at("/api/estimate", "POST", 422, "not what to estimate"),
+        at("/api/estimate", "POST", 422, "not a valid estimate"),
         at("/api/nothing", "GET", 404, "nothing at this address"),
         at("/api/amd/submit", "GET", 405, "method"),
         at("/api/problems", "DELETE", 405, "method"),
@@ -151,7 +151,7 @@ async fn more_than_a_users_share_is_refused_with_the_time_to_wait() {
     assert_eq!(response.status().as_u16(), 429);
     let wait: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    // Others are not held up by it.
+    // Other users are not affected.
     let other = rig.user("other", |_| {}).await;
     rig.submit(&other, "//", "checker").await;
 }
@@ -236,10 +236,10 @@ async fn a_server_without_keys_answers_to_this_machine_alone() {
     assert_eq!(request.send().await.unwrap().status().as_u16(), 403);
     let (status, me) = rig.get("/api/me").await;
     assert_eq!((status, &me["user"]), (200, &json!("local")));
-    // Once somebody has a key, everybody needs one.
+    // Once a key exists, every request needs one.
     let key = rig.user("ada", |_| {}).await;
     assert_eq!(rig.get("/api/me").await.0, 401);
     assert_eq!(rig.get_as(&key, "/api/me").await.1["user"], "ada");
-    // What is no secret stays open.
+    // Public data needs no key.
     assert_eq!(rig.get("/api/problems").await.0, 200);
 }

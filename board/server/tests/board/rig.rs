@@ -1,4 +1,4 @@
-//! A server in this process, with a judge that says what the submitted source tells it to.
+//! Test rig: a server in this process, with a fake judge that emits what the submitted source specifies.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use board_server::store::{Store, User};
 use serde_json::{Value, json};
 
 pub const JUDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/board/rig/judge.sh");
-/// Longer than anything takes on a busy machine.
+/// Timeout, longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Rig {
@@ -31,7 +31,7 @@ pub struct Sent {
     pub data: Value,
 }
 
-/// A device that nothing is asked of: the judge of these tests does not use it.
+/// Configures a device that is never contacted, because the fake judge does not use it.
 pub fn device(gpu: &str, slots: usize, price: f64, emulated: bool) -> DeviceConfig {
     DeviceConfig {
         gpu_type: gpu.to_owned(),
@@ -73,7 +73,7 @@ impl Rig {
         Rig { server: Some(server), store, http: reqwest::Client::new(), folder, config, address }
     }
 
-    /// Stops the server as a person would, and starts another on the same data.
+    /// Stops the server gracefully, and starts another one on the same data.
     pub async fn restart(&mut self) {
         self.server.take().unwrap().stop().await;
         let server = Server::start(self.config.clone()).await.unwrap();
@@ -85,7 +85,7 @@ impl Rig {
         format!("http://{}{path}", self.address)
     }
 
-    /// A user with a key.
+    /// Creates a user and returns the user's key.
     pub async fn user(&self, name: &str, change: impl FnOnce(&mut User)) -> String {
         let mut user = accounts::new_user(name);
         change(&mut user);
@@ -117,14 +117,14 @@ impl Rig {
         (status, response.json().await.unwrap_or_default())
     }
 
-    /// Submits and returns the identifier.
+    /// Submits and returns the submission's id.
     pub async fn submit(&self, key: &str, source: &str, endpoint: &str) -> String {
         let (status, answer) = self.post_as(key, "/api/submissions", &body(source, endpoint)).await;
         assert_eq!(status, 202, "{answer}");
         answer["id"].as_str().unwrap().to_owned()
     }
 
-    /// All events of a submission until its stream ends.
+    /// Returns all events of a submission until its stream ends.
     pub async fn events(&self, key: &str, id: &str) -> Vec<Sent> {
         let mut request = self.http.get(self.url(&format!("/api/submissions/{id}/events")));
         if !key.is_empty() {
@@ -155,7 +155,7 @@ pub fn body(source: &str, endpoint: &str) -> Value {
     })
 }
 
-/// Reads a stream of events to its end.
+/// Reads an event stream to its end.
 pub async fn read(response: reqwest::Response) -> Vec<Sent> {
     assert_eq!(response.status().as_u16(), 200);
     assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -176,7 +176,7 @@ pub fn parse(text: &str) -> Vec<Sent> {
     sent
 }
 
-/// The names of events that are stored.
+/// Returns the names of the stored (numbered) events.
 pub fn names(events: &[Sent]) -> Vec<&str> {
     events.iter().filter(|event| event.id.is_some()).map(|event| event.name.as_str()).collect()
 }

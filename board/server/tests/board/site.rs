@@ -1,4 +1,4 @@
-//! What can be read: problems, leaderboards, devices, lists, files, pages, figures.
+//! Read access: problems, leaderboards, devices, lists, files, pages, metrics.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ async fn a_leaderboard_has_the_best_of_each_user_and_real_and_emulated_never_mee
     let csv = csv.text().await.unwrap();
     assert_eq!(csv.lines().count(), 3);
     assert!(csv.lines().nth(1).unwrap().starts_with("1,ben,"), "{csv}");
-    // A banned user leaves the board.
+    // A banned user disappears from the leaderboard.
     rig.store.set_banned("ben", true).await.unwrap();
     let (_, board) = rig.get("/api/leaderboards/leaky-relu?gpu=MI300X").await;
     assert_eq!(board["entries"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! What the database promises, held against SQLite and against PostgreSQL.
+//! Guarantees of the database, tested with SQLite and with PostgreSQL.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use board_server::event::Event;
 use board_server::store::{Filter, NewSubmission, State, Store, StoreError, User};
 use serde_json::json;
 
-/// Every promise, by name.
+/// Runs a test case by name.
 async fn all(store: &Store, case: &str) {
     match case {
         "a submission is claimed once" => claimed_once(store).await,
@@ -176,7 +176,7 @@ async fn money(store: &Store) {
     assert_eq!(store.submitted(&user.id, i64::MAX).await.unwrap(), (0, None));
     assert_eq!(store.usual_seconds("MI300X", "full").await.unwrap(), Some(100.0));
     assert_eq!(store.usual_seconds("MI300X", "sample").await.unwrap(), None);
-    // Judging it again costs again.
+    // Judging again is charged again.
     store.rejudge(&ids[0], &Event::in_queue("again", 1, 0.0)).await.unwrap();
     store.claim(&ids[0]).await.unwrap().unwrap();
     store.finish(&ids[0], 1, &event.finish(100.0, 0.125), &event).await.unwrap().unwrap();
@@ -239,7 +239,7 @@ async fn postgresql_keeps_every_promise() {
         eprintln!("{case}");
         all(&store, case).await;
         if number == 0 {
-            // Two servers on one database would run everything twice.
+            // Two servers on one database would run everything twice, so the second is refused.
             let lock = store.serve_alone().await.unwrap();
             let other = Store::open(&url).await.unwrap();
             assert!(matches!(other.serve_alone().await, Err(StoreError::InUse)));
@@ -255,14 +255,14 @@ async fn what_is_no_database_is_refused() {
     }
 }
 
-/// Where Debian keeps PostgreSQL's programs.
+/// Returns the folder of PostgreSQL's programs on Debian.
 fn postgresql() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
     programs.filter(|programs| programs.join("initdb").is_file()).max()
 }
 
-/// A server of its own in a folder of its own.
+/// A private PostgreSQL server in a temporary folder.
 struct Postgres {
     child: Child,
     folder: tempfile::TempDir,
@@ -315,7 +315,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // SAFETY: the process is our child and has not been waited for. SIGQUIT ends all its children at once.
+        // SAFETY: the process is a child that has not been waited for. SIGQUIT ends all its children immediately.
         unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGQUIT) };
         let _ = self.child.wait();
     }
@@ -328,7 +328,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// One of PostgreSQL's programs, which refuse to run as root.
+/// Builds a command for one of PostgreSQL's programs, as another user if this one is root, which they refuse.
 fn command(programs: &Path, name: &str) -> Command {
     let mut command = Command::new(programs.join(name));
     command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::piped());

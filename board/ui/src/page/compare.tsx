@@ -1,4 +1,4 @@
-/** Two submissions side by side: numbers, cases, and what was changed in the code. */
+/** Comparison of two submissions: metrics, cases and code changes. */
 
 import * as api from "../api";
 import type { Detail } from "../contract";
@@ -26,7 +26,7 @@ export function ComparePage() {
       <div class="page-head">
         <div>
           <h1 tabIndex={-1}>Compare</h1>
-          <p>The second against the first: what became faster, and what was changed for it.</p>
+          <p>The second submission compared with the first: differences in run time and code.</p>
         </div>
         {first !== undefined && second !== undefined && (
           <button type="button" class="button" onClick={() => amend({ a: b, b: a })}>
@@ -35,7 +35,7 @@ export function ComparePage() {
         )}
       </div>
       {a === "" || b === "" ? (
-        <Empty title="Two submissions are needed.">
+        <Empty title="Choose two submissions to compare.">
           <a href="/submissions">Pick two</a>
         </Empty>
       ) : first !== undefined && second !== undefined ? (
@@ -57,9 +57,9 @@ interface Fact {
   first: number | null | undefined;
   second: number | null | undefined;
   show: (value: number | null | undefined) => string;
-  /** Whether less is better; where neither is, no ratio is shown. */
+  /** Whether less or more is better. With "none" no ratio is shown. */
   better: "less" | "more" | "none";
-  /** Whether the difference may be chance: the intervals overlap, or the times are a software GPU's. */
+  /** Whether the difference may be random: the intervals overlap, or the times are those of a software GPU. */
   chance?: boolean;
 }
 
@@ -94,7 +94,7 @@ function facts(a: Detail, b: Detail, one: Run, two: Run): Fact[] {
     { name: "SGPRs", first: first?.sgprs, second: second?.sgprs, show: format.whole, better: "none" },
     { name: "LDS", first: first?.lds_bytes, second: second?.lds_bytes, show: format.bytes, better: "none" },
     { name: "scratch", first: first?.scratch_bytes, second: second?.scratch_bytes, show: format.bytes, better: "none" },
-    { name: "waves a SIMD", first: first?.waves_per_simd, second: second?.waves_per_simd, show: format.whole, better: "none" },
+    { name: "waves per SIMD", first: first?.waves_per_simd, second: second?.waves_per_simd, show: format.whole, better: "none" },
     { name: "compile", first: one.compileMs, second: two.compileMs, show: format.time, better: "none" },
   ];
   return all.filter((fact) => fact.first != null || fact.second != null);
@@ -108,7 +108,7 @@ function Both({ first, second }: { first: Detail; second: Detail }) {
   return (
     <div class="stack">
       {first.problem !== second.problem && (
-        <p class="note">These are submissions to different problems; their numbers say little about each other.</p>
+        <p class="note">These submissions are for different problems; their numbers are not comparable.</p>
       )}
       {mixed && <p class="note">One ran on the software GPU, the other on a GPU: their times must not be compared.</p>}
       <section class="card" aria-labelledby="numbers">
@@ -230,14 +230,14 @@ function Ratio({ fact, hide }: { fact: Fact; hide: boolean }) {
   return (
     <span
       class={fact.chance ? "dim" : gain > 1 ? "gain" : "loss"}
-      title={fact.chance ? "This may be chance: see the spread of the samples." : undefined}
+      title={fact.chance ? "This may be random: see the spread of the samples." : undefined}
     >
       {times.toFixed(2)}× {word}
     </span>
   );
 }
 
-/** Lines that are the same and far from any change are left out. */
+/** Unchanged lines shown around each change; others are left out. */
 const AROUND = 4;
 
 function Changes({ left, right }: { left: string; right: string }) {
@@ -276,7 +276,7 @@ function Changes({ left, right }: { left: string; right: string }) {
       </div>,
     );
   }
-  if (skipped > 0) rows.push(<div class="change-gap" key="gap end">{skipped} lines the same</div>);
+  if (skipped > 0) rows.push(<div class="change-gap" key="gap end">{skipped} unchanged lines</div>);
   return (
     <Wide label="Changes in the code" kind="changes">
       <div class="changes-inner">{rows}</div>

@@ -1,4 +1,4 @@
-/** Who is fastest at a problem, on one GPU at a time. The software GPU has a board of its own, which ranks nothing else. */
+/** Leaderboard of a problem for one GPU. The software GPU has a separate leaderboard. */
 
 import * as api from "../api";
 import type { Device, LeaderboardEntry } from "../contract";
@@ -28,7 +28,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         <div>
           <h1 tabIndex={-1}>{title}</h1>
           <p>
-            The best of everyone, by the geometric mean of the medians. <a href={`/problems/${slug}`}>Solve it</a>
+            The best submission of each user, ranked by the geometric mean of the medians. <a href={`/problems/${slug}`}>Solve it</a>
           </p>
         </div>
         <div class="row">
@@ -68,7 +68,7 @@ export function LeaderboardPage({ slug }: { slug: string }) {
         {now.state === "refused" ? (
           <Refused refusal={now.refusal} again={load.again} />
         ) : board !== null && board.entries.length === 0 ? (
-          <Empty title="Nobody has solved this here yet.">
+          <Empty title="There are no solutions on this device yet.">
             <a href={`/problems/${slug}`}>Be the first</a>
           </Empty>
         ) : (
@@ -98,7 +98,7 @@ function Entries({ entries }: { entries: LeaderboardEntry[] | null }) {
           <th>by</th>
           <th class="right">runtime</th>
           <th class="bar-column">
-            <span class="hidden-visually">speed beside the best</span>
+            <span class="hidden-visually">speed relative to the best</span>
           </th>
           <th class="right flops-column">FLOP/s</th>
           {counted && <th class="right">instructions</th>}

@@ -1,4 +1,4 @@
-/** One problem: what is asked, the editor, and what became of what was written. */
+/** One problem: statement, editor, and the result of the submission. */
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -64,7 +64,7 @@ function Workbench({ problem }: { problem: Problem }) {
   const pane = useSignal<Pane>(parameter("run") === "" ? "statement" : "result");
   const line = useSignal<number | null>(null);
   const sending = useSignal(false);
-  /** What was handed in last, and what the editor holds: results belong to the first. */
+  /** The source that was submitted last, which results refer to, and the editor's current text. */
   const sent = useSignal<string | null>(null);
   const written = useSignal<string | null>(null);
   const changed = useComputed(() => sent.value !== null && written.value !== null && sent.value !== written.value);
@@ -85,7 +85,7 @@ function Workbench({ problem }: { problem: Problem }) {
     const written = editor.current?.text() ?? "";
     if (written === starter()) return;
     editor.current?.replace(starter());
-    tell("The starter code is back.", { action: { label: "Undo", run: () => editor.current?.replace(written) } });
+    tell("The starter code is restored.", { action: { label: "Undo", run: () => editor.current?.replace(written) } });
   };
 
   const watch = (next: Followed) => {
@@ -96,7 +96,7 @@ function Workbench({ problem }: { problem: Problem }) {
     const code = editor.current?.text();
     if (code === undefined || sending.value) return;
     if (chosen === null) {
-      tell("There is no device to run on.", { bad: true });
+      tell("No device is available.", { bad: true });
       return;
     }
     sending.value = true;
@@ -113,7 +113,7 @@ function Workbench({ problem }: { problem: Problem }) {
       line.value = null;
       sent.value = code;
       written.value = code;
-      // In the address, so that a reload finds it again.
+      // Stored in the address, so that a reload finds it.
       amend({ run: made.id });
       watch(new Followed(made.id, endpoint, made.position ?? null));
       pane.value = "result";
@@ -137,7 +137,7 @@ function Workbench({ problem }: { problem: Problem }) {
     [],
   );
 
-  // A submission that the address names is found again: the events are told from the first one on.
+  // Restores the submission named in the address: its events are streamed from the first one.
   useEffect(() => {
     const id = parameter("run");
     if (id === "") return;
@@ -150,9 +150,9 @@ function Workbench({ problem }: { problem: Problem }) {
         watch(new Followed(id, detail.endpoint));
       })
       .catch((cause: unknown) => {
-        // One that is not there, or not ours, is forgotten; one that cannot be asked for now is not.
+        // A missing or inaccessible submission is removed from the address; after a temporary error it is kept.
         if (cause instanceof api.Refusal && cause.status >= 400 && cause.status < 500) amend({ run: "" });
-        else tell("The submission cannot be asked for now; reload to try again.", { bad: true });
+        else tell("The submission cannot be loaded now; reload to try again.", { bad: true });
       });
     return () => {
       gone = true;
@@ -191,7 +191,7 @@ function Workbench({ problem }: { problem: Problem }) {
           <button
             type="button"
             aria-pressed={shape.value === "kernel"}
-            title="extern &quot;C&quot; __global__ void solution(…): grid and block are the problem's"
+            title="extern &quot;C&quot; __global__ void solution(…): launched with the problem's grid and block"
             onClick={() => switchTo({ shape: "kernel" })}
           >
             Kernel
@@ -199,7 +199,7 @@ function Workbench({ problem }: { problem: Problem }) {
           <button
             type="button"
             aria-pressed={shape.value === "host"}
-            title="extern &quot;C&quot; void solution(…): launches what it likes"
+            title="extern &quot;C&quot; void solution(…): a host function that launches its own kernels"
             onClick={() => switchTo({ shape: "host" })}
           >
             Host
@@ -309,7 +309,7 @@ function DeviceChoice({ devices, chosen }: { devices: Device[]; chosen: Device |
   );
 }
 
-/** What a submission would cost and how long it would wait, before it is made. */
+/** Estimated cost and waiting time of a submission. */
 function Cost({ problem, device: chosen }: { problem: string; device: Device | null }) {
   const gpu = chosen?.gpu_type ?? "";
   const now = useLoad(

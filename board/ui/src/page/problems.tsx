@@ -1,4 +1,4 @@
-/** All problems: search, difficulty, tags, and which ones are solved. The choices are in the address. */
+/** All problems, with search, difficulty, tags and solved state. The filters are stored in the address. */
 
 import { useEffect, useRef } from "preact/hooks";
 import * as api from "../api";
@@ -107,7 +107,7 @@ export function ProblemsPage() {
         {now.state === "refused" && now.value === null ? (
           <Refused refusal={now.refusal} again={load.again} />
         ) : now.state === "here" && shown.length === 0 ? (
-          <Empty title={all.length === 0 ? "This board has no problems." : "No problem fits."}>
+          <Empty title={all.length === 0 ? "This board has no problems." : "No problem matches."}>
             {all.length > 0 && (
               <button
                 type="button"

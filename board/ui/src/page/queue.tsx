@@ -1,4 +1,4 @@
-/** What the devices are doing, who waits for them, and what it has cost today. */
+/** Devices, the queue, and today's cost. */
 
 import * as api from "../api";
 import type { Device, Me } from "../contract";
@@ -23,7 +23,7 @@ export function QueuePage() {
       <div class="page-head">
         <div>
           <h1 tabIndex={-1}>Queue and cost</h1>
-          <p>Devices take turns between users, so a long list of yours holds up nobody else.</p>
+          <p>Devices alternate between users, so many submissions of one user do not delay the others.</p>
         </div>
       </div>
       <div class="stack">
@@ -37,7 +37,7 @@ export function QueuePage() {
               <Skeleton width="100%" height="9.5em" />
             ) : now.value.length === 0 ? (
               <div class="card">
-                <Empty title="No device is attached." />
+                <Empty title="This board has no devices." />
               </div>
             ) : (
               now.value.map((one) => <DeviceCard key={`${one.gpu_type} ${one.name}`} device={one} />)
@@ -57,7 +57,7 @@ export function QueuePage() {
               <Empty title={"\u00a0"} />
             )
           ) : jobs.length === 0 ? (
-            <Empty title="Nothing is waiting." />
+            <Empty title="No submissions are waiting or running." />
           ) : (
             <Wide label="Waiting and running">
               <table>
@@ -101,7 +101,7 @@ export function QueuePage() {
 const STATES: Record<string, string> = { ready: "good", draining: "warn", offline: "bad", provisioning: "busy" };
 const PLACES: Record<string, string> = {
   embedded: "in this server",
-  worker: "a worker",
+  worker: "external worker",
   dstack: "rented on demand",
 };
 
@@ -136,7 +136,7 @@ function DeviceCard({ device }: { device: Device }) {
         </div>
         <div>
           <dt>price</dt>
-          <dd>{device.price_per_hour > 0 ? `${format.money(device.price_per_hour)} an hour` : "free"}</dd>
+          <dd>{device.price_per_hour > 0 ? `${format.money(device.price_per_hour)} per hour` : "free"}</dd>
         </div>
       </dl>
     </section>
@@ -157,10 +157,10 @@ function Budget({ me }: { me: Me }) {
         </span>
       </div>
       <p class="small dim">
-        {held > 0 ? `${format.money(held)} held back for what waits and runs. ` : ""}
+        {held > 0 ? `${format.money(held)} reserved for waiting and running submissions. ` : ""}
         {me.limits.per_day === null
-          ? "As many submissions as you like."
-          : `At most ${format.whole(me.limits.per_minute)} submissions a minute and ${format.whole(me.limits.per_day)} a day.`}
+          ? "No limit on the number of submissions."
+          : `At most ${format.whole(me.limits.per_minute)} submissions per minute and ${format.whole(me.limits.per_day)} per day.`}
       </p>
       {limit !== null && limit > 0 && (
         <span class="progress-track wide">

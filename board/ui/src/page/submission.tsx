@@ -1,4 +1,4 @@
-/** One submission: how it ended, how near the roof it is, how steady its times are, and the instructions it became. */
+/** One submission: verdict, roofline, spread of its times, and disassembly. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -57,7 +57,7 @@ function Loaded({ detail, again }: { detail: Detail; again: () => void }) {
     if (told.end !== null || detail.code === null) return;
     const live = new Followed(detail.id, detail.endpoint);
     followed.value = live;
-    // What the server keeps of a submission that has ended is more than its events.
+    // After the submission has ended, the server has more data than the events.
     const stop = live.run.subscribe((run) => {
       if (run.end !== null) again();
     });
@@ -98,7 +98,7 @@ function Loaded({ detail, again }: { detail: Detail; again: () => void }) {
             <section class="card" aria-labelledby="measured">
               <header>
                 <h2 id="measured">Measured</h2>
-                <span class="small dim">medians, with the interval they are known to</span>
+                <span class="small dim">medians, with their 95 % confidence intervals</span>
               </header>
               <Benches benches={run.benches} total={run.totalBenches} busy={run.end === null} />
             </section>
@@ -204,7 +204,7 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
     <section class="card" aria-labelledby="counts">
       <header>
         <h2 id="counts">Instructions executed</h2>
-        <span class="small dim">exact, the same every time</span>
+        <span class="small dim">exact and reproducible</span>
       </header>
       <Wide label="Instructions executed">
         <table class="cases">
@@ -240,7 +240,7 @@ function CountsOf({ benches }: { benches: BenchmarkResult[] }) {
   );
 }
 
-/** The source beside the instructions it became. */
+/** The source next to its disassembly. */
 function Program({ detail, run }: { detail: Detail; run: Run }) {
   const chosen = useSignal<number | null>(null);
   const load = useLoad(
@@ -263,7 +263,7 @@ function Program({ detail, run }: { detail: Detail; run: Run }) {
       <header>
         <h2 id="program">{isa.length > 0 ? "Source and instructions" : "Source"}</h2>
         {isa.length > 0 && (
-          <span class="small dim">choose a line: the instructions that it became light up</span>
+          <span class="small dim">select a line to highlight its instructions</span>
         )}
       </header>
       <div class={isa.length > 0 ? "program-panes" : "program-panes one"}>

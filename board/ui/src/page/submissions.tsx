@@ -63,7 +63,7 @@ export function SubmissionsPage() {
       <div class="page-head">
         <div>
           <h1 tabIndex={-1}>Submissions</h1>
-          <p>Every verdict and every measurement that was made. Tick two to compare them.</p>
+          <p>All verdicts and measurements. Select two to compare them.</p>
         </div>
         <button
           type="button"

@@ -1,4 +1,4 @@
-/** The cases of a submission, row by row as they are done. Rows to come are there from the start, so nothing jumps. */
+/** The cases of a submission, filled in row by row. Rows of pending cases are reserved from the start, so the layout does not shift. */
 
 import type { BenchmarkResult, TestResult } from "../contract";
 import * as format from "../format";
@@ -78,7 +78,7 @@ export function Benches({ benches, total, busy }: BenchProperties) {
             </th>
             {flops && <th class="right">FLOP/s</th>}
             <th class="right">bytes/s</th>
-            <th class="right" title="The time that the device's roofs allow at best, over the time taken">
+            <th class="right" title="Shortest time that the device's roofline allows, divided by the measured time">
               of the roof
             </th>
             {counted && <th class="right">instructions</th>}

@@ -1,10 +1,10 @@
-/** Source code that is only read: numbered lines, which may be chosen. */
+/** Read-only source code with numbered, selectable lines. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Piece } from "../highlight";
 
-/** Coloured lines of a source; plain until the grammar is loaded. */
+/** Highlighted lines of a source; plain until the grammar is loaded. */
 export function useHighlight(code: string): Piece[][] {
   const lines = useSignal<Piece[][] | null>(null);
   useEffect(() => {
@@ -32,7 +32,7 @@ export function Pieces({ pieces }: { pieces: Piece[] }) {
 
 interface Properties {
   code: string;
-  /** How many instructions came from a line; lines with some can be chosen. */
+  /** Number of instructions by line. Lines with instructions are selectable. */
   weights?: Map<number, number>;
   chosen?: number | null;
   choose?: (line: number) => void;

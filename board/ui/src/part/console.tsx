@@ -1,4 +1,4 @@
-/** What a compiler or a program said, with places that lead to the source. */
+/** Output of a compiler or program, with links to source locations. */
 
 import { pieces } from "../compiler";
 

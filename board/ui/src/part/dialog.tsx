@@ -1,4 +1,4 @@
-/** A dialog of the browser's own kind, which keeps the focus and closes on Escape. */
+/** A native browser dialog, which traps the focus and closes on Escape. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";

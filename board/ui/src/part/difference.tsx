@@ -1,4 +1,4 @@
-/** Where a wrong answer is wrong: elements side by side, and where in the output they lie. */
+/** Differences of a wrong answer: expected and actual elements, and their positions in the output. */
 
 import type { DebugInfo } from "../contract";
 import { digits, index } from "../difference";
@@ -94,7 +94,7 @@ export function Differences({ info }: { info: DebugInfo }) {
 
 const MAP = 132;
 
-/** The output seen from above: its last two dimensions, with the elements of the table on it. */
+/** Map of the output's last two dimensions, with the listed elements marked. */
 function Map({ places, shape }: { places: number[][]; shape: number[] }) {
   const columns = shape.at(-1) ?? 0;
   if (columns === 0) return null;
@@ -109,7 +109,7 @@ function Map({ places, shape }: { places: number[][]; shape: number[] }) {
   return (
     <figure class="difference-map">
       <svg width={width + 12} height={height + 12} viewBox={`-6 -6 ${width + 12} ${height + 12}`} role="img"
-        aria-label={`Where the listed elements lie in an output of ${shape.join(" by ")}`}>
+        aria-label={`Positions of the listed elements in an output of ${shape.join(" by ")}`}>
         <rect width={width} height={height} rx="2" />
         {places.map((place) => (
           <circle

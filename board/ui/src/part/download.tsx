@@ -1,4 +1,4 @@
-/** A file from the server. A plain link would not carry the API key. */
+/** Download button for a file from the server. A plain link would not send the API key. */
 
 import * as api from "../api";
 import { tell } from "../notice";

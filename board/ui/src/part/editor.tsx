@@ -1,4 +1,4 @@
-/** The editor. Loaded when first needed; it lives in a shadow root, where its styles need no inline style elements. */
+/** The editor. It is loaded on demand and lives in a shadow root, where its styles need no inline style elements. */
 
 import type { ComponentChild } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -6,14 +6,14 @@ import type { Diagnostic } from "../compiler";
 import type { Surface } from "../surface";
 import { Skeleton } from "./state";
 
-/** What the page may ask of the editor. */
+/** Interface of the editor for pages. */
 export interface EditorHandle {
   text(): string;
-  /** Replace the text, as one step that can be undone. */
+  /** Replaces the text, as one undoable step. */
   replace(text: string): void;
   goTo(line: number, column?: number): void;
   mark(diagnostics: Diagnostic[]): void;
-  /** Light up lines, and show the first of them. */
+  /** Highlights lines and scrolls to the first of them. */
   light(lines: number[]): void;
 }
 

@@ -1,4 +1,4 @@
-/** Small drawings, all on a 16 by 16 grid in the colour of the text around them. */
+/** Icons on a 16 by 16 grid, in the colour of the surrounding text. */
 
 const PATHS: Record<string, string> = {
   check: "M3 8.500l3.200 3.200L13 5",

@@ -1,4 +1,4 @@
-/** The instructions of a kernel: what it occupies, what it is made of, and which line each came from. */
+/** Disassembly of a kernel: registers and occupancy, instruction mix, and source lines. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -9,7 +9,7 @@ import { address, census, family, words } from "../isa";
 interface Properties {
   isa: IsaKernel[];
   kernels: Kernel[];
-  /** The line of the source whose instructions are lit. */
+  /** The source line whose instructions are highlighted. */
   chosen: number | null;
   choose: (line: number) => void;
 }
@@ -56,7 +56,7 @@ export function Isa({ isa, kernels, chosen, choose }: Properties) {
         ))}
         <span class="isa-hint">
           {chosen === null
-            ? "Choose a line of the source, or an instruction."
+            ? "Select a source line or an instruction."
             : `Line ${chosen}: ${lit} instruction${lit === 1 ? "" : "s"}`}
         </span>
       </p>
@@ -102,7 +102,7 @@ export function Isa({ isa, kernels, chosen, choose }: Properties) {
   );
 }
 
-/** Waves that a SIMD of these devices holds at most. */
+/** Most wavefronts per SIMD on these devices. */
 const WAVES = 8;
 
 export function Registers({ kernel }: { kernel: Kernel }) {
@@ -116,7 +116,7 @@ export function Registers({ kernel }: { kernel: Kernel }) {
               <i key={index} class={index < kernel.waves_per_simd ? "on" : ""} />
             ))}
           </span>
-          {kernel.waves_per_simd} <span class="dim">of {WAVES} waves a SIMD</span>
+          {kernel.waves_per_simd} <span class="dim">of {WAVES} waves per SIMD</span>
         </dd>
       </div>
       <div>

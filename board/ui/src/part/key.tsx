@@ -1,4 +1,4 @@
-/** Entering the API key, and seeing whose it is. */
+/** Dialog for the API key; shows the user it belongs to. */
 
 import { useSignal } from "@preact/signals";
 import { asking, key, remember } from "../account";
@@ -14,18 +14,18 @@ export function KeyDialog() {
     event.preventDefault();
     remember(text.value);
     asking.value = false;
-    tell(key.value === "" ? "The key is forgotten." : "The key is kept in this browser.");
+    tell(key.value === "" ? "The key was removed." : "The key is stored in this browser.");
   };
   return (
     <Dialog title="API key" close={() => (asking.value = false)}>
       <form onSubmit={save} class="stack">
         <p>
           {who.state === "here"
-            ? `You are known here as ${who.value.user}.`
+            ? `You are signed in as ${who.value.user}.`
             : who.state === "refused"
-              ? "This board asks for a key."
+              ? "This board requires an API key."
               : "\u00a0"}{" "}
-          <span class="dim">Keys are handed out by whoever runs the board, and stay in this browser.</span>
+          <span class="dim">The operator of the board issues keys. They are stored only in this browser.</span>
         </p>
         <label>
           <span class="hidden-visually">API key</span>

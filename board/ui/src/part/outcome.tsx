@@ -1,4 +1,4 @@
-/** What became of a submission, beside the editor: stepper, verdict, cases, differences, compiler output, instructions. */
+/** Result of a submission, next to the editor: stepper, verdict, cases, differences, compiler output, instructions. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -15,7 +15,7 @@ import { Verdict } from "./verdict";
 
 interface Properties {
   followed: Followed | null;
-  /** Whether the editor holds something else by now. */
+  /** Whether the editor's text has changed since the submission. */
   changed: boolean;
   line: number | null;
   choose: (line: number) => void;
@@ -63,7 +63,7 @@ export function Outcome({ followed, changed, line, choose, goTo }: Properties) {
         </div>
         {!followed.connected.value && run.end === null && <span class="chip warn">reconnecting</span>}
         {changed && (
-          <span class="chip" title="Lines and results are of what was handed in">
+          <span class="chip" title="Lines and results refer to the submitted source">
             code changed since
           </span>
         )}
@@ -82,7 +82,7 @@ export function Outcome({ followed, changed, line, choose, goTo }: Properties) {
           </a>
         )}
       </div>
-      <div class="outcome-body" tabIndex={0} role="group" aria-label="What became of it">
+      <div class="outcome-body" tabIndex={0} role="group" aria-label="Result details">
         {followed.failure.value !== "" ? (
           <Refused refusal={new api.Refusal(0, followed.failure.value)} />
         ) : shown === "isa" ? (
@@ -103,7 +103,7 @@ function IsaOf({ run, line, choose }: { run: Run; line: number | null; choose: (
   const load = useLoad(async () => run.end?.isa ?? (await api.isa(run.id)), [run.id, run.end !== null]);
   const now = load.now.value;
   if (now.value === null) {
-    // The instructions are kept when the submission has ended; until then a refusal says nothing.
+    // The disassembly is stored when the submission ends; until then an error is expected.
     return now.state === "refused" && run.end !== null ? (
       <Refused refusal={now.refusal} again={load.again} />
     ) : (
@@ -114,6 +114,6 @@ function IsaOf({ run, line, choose }: { run: Run; line: number | null; choose: (
       </div>
     );
   }
-  if (now.value.length === 0) return <Empty title="No instructions were kept for this submission." />;
+  if (now.value.length === 0) return <Empty title="This submission has no stored disassembly." />;
   return <Isa isa={now.value} kernels={run.kernels} chosen={line} choose={choose} />;
 }

@@ -1,4 +1,4 @@
-/** The sample: what went in, what came out, what should have, with the elements that differ in colour. */
+/** The sample: inputs, outputs and expected outputs, with differing elements coloured. */
 
 import type { BoardEvent, SampleArray, SampleValues } from "../contract";
 import { rows, shown, differs } from "../sample";
@@ -40,7 +40,7 @@ function Block({ title, values, against }: Properties) {
   );
 }
 
-/** Arrays first, then what is a single number. */
+/** Orders arrays before scalars. */
 function ordered(values: SampleValues): [string, SampleValues[string]][] {
   return Object.entries(values).sort(([, one], [, two]) => Number(isArray(two)) - Number(isArray(one)));
 }

@@ -1,4 +1,4 @@
-/** Two panes with a border that can be moved, by pointer or by arrow keys. Where it was is remembered. */
+/** Two panes with a movable border, by pointer or arrow keys. The position is stored. */
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";

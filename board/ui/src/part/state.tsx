@@ -1,4 +1,4 @@
-/** What a page shows when what it is about is on its way, empty or refused. */
+/** Placeholders of a page: loading, empty or error. */
 
 import type { ComponentChildren } from "preact";
 import { asking } from "../account";
@@ -35,7 +35,7 @@ export function Refused({ refusal, again }: { refusal: Refusal; again?: () => vo
   );
 }
 
-/** Errors are lower case where they are made; here they stand alone. */
+/** Capitalises an error message, which is lower case at its origin. */
 export function sentence(text: string): string {
   return text === "" ? text : text[0]!.toUpperCase() + text.slice(1);
 }
@@ -44,7 +44,7 @@ export function Skeleton({ width, height }: { width: string; height?: string }) 
   return <span class="skeleton" aria-hidden="true" style={{ width, ...(height ? { height } : {}) }} />;
 }
 
-/** Rows of nothing yet, as tall as the rows to come. */
+/** Placeholder rows, as tall as the rows that will replace them. */
 export function SkeletonRows({ rows, columns }: { rows: number; columns: number }) {
   return (
     <>

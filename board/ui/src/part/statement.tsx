@@ -1,4 +1,4 @@
-/** What a problem asks: the statement, and what it is checked and measured on. */
+/** Problem statement, and the cases it is checked and measured with. */
 
 import type { KernelShape, Problem } from "../contract";
 import * as format from "../format";
@@ -35,7 +35,7 @@ export function Statement({ problem, dtype, shape, emulated, solved }: Propertie
           ))}
         </div>
       </header>
-      {/* The server renders the statement from files of its own; no user's text comes this way. */}
+      {/* Safe: the server renders and sanitises the statement from its own files; it contains no user text. */}
       <div class="prose" dangerouslySetInnerHTML={{ __html: problem.statement_html }} />
       <div class="prose">
         <h2>Signature</h2>
@@ -67,7 +67,7 @@ export function Statement({ problem, dtype, shape, emulated, solved }: Propertie
   );
 }
 
-/** What the starter code declares: the signature for the type and shape that are chosen. */
+/** Extracts the signature from the starter code. */
 export function signature(starter: string | undefined): string | null {
   const found = /extern\s+"C"[^{;]*\)/.exec(starter ?? "");
   return found === null ? null : found[0].replace(/\s+/g, " ");
@@ -75,6 +75,6 @@ export function signature(starter: string | undefined): string | null {
 
 function tolerances(problem: Problem, dtype: string): string {
   const found = problem.tolerance[dtype];
-  if (problem.exact || found === undefined) return "Every element has to be the very number.";
+  if (problem.exact || found === undefined) return "Every element must be exactly equal.";
   return `Every element within ${format.error(found.atol)} + ${format.error(found.rtol)} × |expected|.`;
 }

@@ -1,4 +1,4 @@
-/** How a submission stands, in a word and a colour. */
+/** Status of a submission, as a word and a colour. */
 
 import * as format from "../format";
 
@@ -16,7 +16,7 @@ export function Emulated() {
 
 const LEVELS = ["easy", "medium", "hard"];
 
-/** Difficulty as depth: one, two or three strokes down. */
+/** Difficulty, shown as one, two or three strokes. */
 export function Depth({ difficulty }: { difficulty: string }) {
   const level = LEVELS.indexOf(difficulty.toLowerCase()) + 1;
   return (

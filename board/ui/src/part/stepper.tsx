@@ -1,4 +1,4 @@
-/** How far a submission is. Always as tall, whatever it says. */
+/** Progress of a submission. Its height is constant. */
 
 import { type Run, spoken, steps } from "../run";
 import { Icon } from "./icon";
@@ -21,7 +21,7 @@ export function Stepper({ run, connected }: { run: Run | null; connected: boolea
       </ol>
       <div class="hidden-visually" aria-live="polite" role="status">
         {spoken(run)}
-        {!connected && run.end === null ? " The connection was lost and is being made again." : ""}
+        {!connected && run.end === null ? " The connection was lost; reconnecting." : ""}
       </div>
     </div>
   );

@@ -1,4 +1,4 @@
-/** How a submission ended, in words, and whatever helps with it. */
+/** Verdict on a submission, with hints. */
 
 import * as format from "../format";
 import type { Run } from "../run";
@@ -14,9 +14,9 @@ interface Properties {
 }
 
 const HINTS: Record<string, string> = {
-  TIME_LIMIT_EXCEEDED: "A loop that does not end, a barrier that not every thread reaches, or simply too much work.",
+  TIME_LIMIT_EXCEEDED: "Common causes: an endless loop, a barrier that not every thread reaches, or too much work.",
   MEMORY_LIMIT_EXCEEDED: "The program asked for more memory than a submission may have.",
-  RUNTIME_ERROR: "Often an address outside a buffer: check the bounds of the last block.",
+  RUNTIME_ERROR: "A common cause is an access outside of a buffer: check the bounds of the last block.",
 };
 
 export function Verdict({ run, goTo }: Properties) {

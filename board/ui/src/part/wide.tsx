@@ -1,4 +1,4 @@
-/** What may be wider than a phone scrolls in a box of its own, which the keyboard reaches too. */
+/** Scrollable box for content that may be wider than the screen; reachable by keyboard. */
 
 import type { ComponentChildren } from "preact";
 

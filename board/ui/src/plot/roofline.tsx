@@ -1,4 +1,4 @@
-/** What the device could do at best, and where the cases are below it. */
+/** Roofline plot: the device's limits, and the cases below them. */
 
 import { useSignal } from "@preact/signals";
 import type { BenchmarkResult, Roofline as Roof } from "../contract";
@@ -26,7 +26,7 @@ const RIGHT = 14;
 const TOP = 14;
 const BOTTOM = 40;
 
-/** The cases that have a place in the plot: those whose work is known. */
+/** Returns the cases that can be plotted: those with known work. */
 export function dots(series: Series[]): Dot[] {
   return series.flatMap(({ benches }, index) =>
     benches.flatMap((bench) => {
@@ -56,7 +56,7 @@ export function Roofline({ series, emulated }: { series: Series[]; emulated: boo
   const roof = series.flatMap(({ benches }) => benches).find((bench) => bench.roofline != null)?.roofline;
   if (roof == null || all.length === 0) {
     return (
-      <p class="dim">This problem has no count of floating-point operations, so there is no roofline to draw.</p>
+      <p class="dim">No roofline: this problem does not define its number of floating-point operations.</p>
     );
   }
   const ridge = roof.peak_flops / roof.peak_bytes_per_s;
@@ -120,8 +120,8 @@ export function Roofline({ series, emulated }: { series: Series[]; emulated: boo
         ) : (
           <span class="dim">
             {emulated
-              ? "Roofs of the device that is imitated; times are those of the software GPU, so the dots lie far below."
-              : "Point at a case to see how far below its roof it is."}
+              ? "The roofs are those of the emulated device; the times are those of the software GPU, so the dots lie far below."
+              : "Hover over a case to see its distance from the roof."}
           </span>
         )}
       </p>

@@ -1,11 +1,11 @@
-/** From values to places on the screen. */
+/** Plot scales: map values to pixels. */
 
 export interface Scale {
   (value: number): number;
   ticks: number[];
 }
 
-/** Powers of ten from one end to the other. */
+/** Logarithmic scale with ticks at powers of ten. */
 export function log(low: number, high: number, from: number, to: number): Scale {
   const a = Math.log10(low);
   const b = Math.log10(high);
@@ -26,7 +26,7 @@ export function linear(low: number, high: number, from: number, to: number, want
   return Object.assign(place, { ticks });
 }
 
-/** Ends of a logarithmic axis that hold all values with some air, on powers of ten. */
+/** Returns the ends of a logarithmic axis: powers of ten that enclose all values with a margin. */
 export function decades(values: number[]): [number, number] {
   const usable = values.filter((value) => value > 0 && Number.isFinite(value));
   if (usable.length === 0) return [0.1, 10];

@@ -1,4 +1,4 @@
-/** Every sample of every case, around the median of the case, with the interval that the median is known to. */
+/** Strip plot of all samples of every case, relative to the median, with its confidence interval. */
 
 import type { BenchmarkResult } from "../contract";
 import * as format from "../format";
@@ -9,7 +9,7 @@ const ROW = 42;
 const TOP = 8;
 const BOTTOM = 34;
 
-/** Samples further out than this are drawn at the edge. */
+/** Samples beyond this multiple of the median are drawn at the edge. */
 const FURTHEST = 1.6;
 
 export interface Strip {
@@ -21,7 +21,7 @@ export interface Strip {
   beyond: number;
 }
 
-/** The samples of a case as multiples of its median. */
+/** Returns the samples of a case as multiples of its median. */
 export function strip(bench: BenchmarkResult): Strip {
   const median = bench.runtime_ms;
   const relative = bench.samples_ms.map((sample) => sample / median);
@@ -35,7 +35,7 @@ export function strip(bench: BenchmarkResult): Strip {
   };
 }
 
-/** The same place for the same sample every time: a low-discrepancy sequence. */
+/** Returns a deterministic vertical offset of a sample, from a low-discrepancy sequence. */
 function jitter(index: number): number {
   return ((index * 0.618034) % 1) - 0.5;
 }
@@ -43,7 +43,7 @@ function jitter(index: number): number {
 export function Spread({ benches }: { benches: BenchmarkResult[] }) {
   const [box, width] = useWidth(640);
   const strips = benches.filter((bench) => bench.runtime_ms > 0 && bench.samples_ms.length > 0).map(strip);
-  if (strips.length === 0) return <p class="dim">No samples were kept.</p>;
+  if (strips.length === 0) return <p class="dim">No samples are stored.</p>;
   const narrow = width < 520;
   const left = narrow ? 10 : Math.min(230, width * 0.32);
   const row = narrow ? ROW + 18 : ROW;

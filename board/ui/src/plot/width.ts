@@ -1,4 +1,4 @@
-/** How wide the place of a plot is. Plots are drawn to their pixel size, so that text keeps its own. */
+/** Width of a plot's container. Plots are drawn at pixel size, so that text is not scaled. */
 
 import { useSignal } from "@preact/signals";
 import type { RefObject } from "preact";

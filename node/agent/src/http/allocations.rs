@@ -1,4 +1,4 @@
-//! Parts of GPUs: asked for, looked at, given back.
+//! Routes for allocations: create, list, show, renew, release.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ pub(crate) struct AllocationView {
     workload: String,
     pod: Option<String>,
     container: Option<String>,
-    /// The GPUs, by UUID; the share is of each.
+    /// UUIDs of the GPUs. `share` applies to each of them.
     devices: Vec<String>,
     share: Share,
     #[schema(value_type = String)]
     qos: Qos,
-    /// `running`, or `restarting` while its worker is not there.
+    /// `running`, or `restarting` while the worker is down.
     state: &'static str,
-    /// What a client sets REMORA_URL to; it needs nothing else. It holds the token of the allocation, so readers do not get it.
+    /// Value of REMORA_URL for clients; they need nothing else. It contains the allocation's token, so readers do not get it.
     url: Option<String>,
-    /// The same as variables of the environment, whole.
+    /// Environment variables for clients; contains the URL as REMORA_URL.
     environment: BTreeMap<&'static str, String>,
     created_ms: u64,
-    /// The process the allocation lives as long as, and when it ends if nobody renews it.
+    /// Lease: the PID whose end releases the allocation, and the expiry unless it is renewed.
     lease_process: Option<u32>,
     lease_until_ms: Option<u64>,
 }
@@ -69,7 +69,7 @@ impl AllocationView {
     }
 }
 
-/// Promises parts of GPUs, starts their worker, and tells where it is.
+/// Creates an allocation: reserves shares of GPUs, starts the worker, and returns its URL.
 #[utoipa::path(post, path = "/api/v1/allocations", tag = "allocations", request_body = AllocationRequest, responses((status = 201, body = AllocationView), (status = 400, body = Problem), (status = 409, description = "No GPU has that much left", body = Problem), (status = 503, description = "The worker did not start", body = Problem)))]
 pub(crate) async fn create(
     State(agent): State<Arc<Agent>>,
@@ -81,7 +81,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(AllocationView::new(&agent, &made, Role::Admin))))
 }
 
-/// All allocations.
+/// Lists all allocations.
 #[utoipa::path(get, path = "/api/v1/allocations", tag = "allocations", responses((status = 200, body = Vec<AllocationView>)))]
 pub(crate) async fn list(
     State(agent): State<Arc<Agent>>,
@@ -91,7 +91,7 @@ pub(crate) async fn list(
     Json(all.iter().map(|it| AllocationView::new(&agent, it, role)).collect())
 }
 
-/// One allocation.
+/// Shows one allocation.
 #[utoipa::path(get, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 200, body = AllocationView), (status = 404, body = Problem)))]
 pub(crate) async fn detail(
     State(agent): State<Arc<Agent>>,
@@ -101,7 +101,7 @@ pub(crate) async fn detail(
     Ok(Json(AllocationView::new(&agent, &agent.allocation(&id)?, role)))
 }
 
-/// Ends an allocation and its worker. What it had is free when this is answered.
+/// Releases an allocation and stops its worker. Its GPU memory and compute are free when the response is sent.
 #[utoipa::path(delete, path = "/api/v1/allocations/{id}", tag = "allocations", params(("id" = String, Path)), responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn release(
     State(agent): State<Arc<Agent>>,
@@ -111,7 +111,7 @@ pub(crate) async fn release(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Begins the time of a lease anew.
+/// Renews a lease: its time starts over.
 #[utoipa::path(post, path = "/api/v1/allocations/{id}/renew", tag = "allocations", params(("id" = String, Path)), responses((status = 200, body = AllocationView), (status = 404, body = Problem)))]
 pub(crate) async fn renew(
     State(agent): State<Arc<Agent>>,

@@ -1,4 +1,4 @@
-//! The GPUs of the machine and what is left of them.
+//! Routes for the machine's GPUs, their reservations and usage.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::book::{self, Share};
 use crate::device::Gpu;
 use crate::error::{AgentError, Problem};
 
-/// A GPU, what is promised of it and what is used.
+/// A GPU with its capacity, reserved share and usage.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeviceView {
     #[serde(flatten)]
     gpu: Gpu,
-    /// What everybody together may have.
+    /// Most that the shares of all allocations may add up to.
     capacity: Share,
     promised: Share,
     memory_used_bytes: u64,
@@ -41,14 +41,14 @@ fn view(agent: &Agent, gpu: &Gpu) -> DeviceView {
     }
 }
 
-/// All GPUs.
+/// Lists all GPUs.
 #[utoipa::path(get, path = "/api/v1/devices", tag = "devices", responses((status = 200, body = Vec<DeviceView>), (status = 401, body = Problem)))]
 pub(crate) async fn list(State(agent): State<Arc<Agent>>) -> Json<Vec<DeviceView>> {
     let gpus = agent.gpus.read().clone();
     Json(gpus.iter().map(|gpu| view(&agent, gpu)).collect())
 }
 
-/// One GPU.
+/// Shows one GPU.
 #[utoipa::path(get, path = "/api/v1/devices/{uuid}", tag = "devices", params(("uuid" = String, Path)), responses((status = 200, body = DeviceView), (status = 404, body = Problem)))]
 pub(crate) async fn detail(
     State(agent): State<Arc<Agent>>,
@@ -59,7 +59,7 @@ pub(crate) async fn detail(
     Ok(Json(view(&agent, &gpu)))
 }
 
-/// Looks for GPUs again.
+/// Discovers the GPUs again.
 #[utoipa::path(post, path = "/api/v1/devices/discover", tag = "devices", responses((status = 200, body = Vec<DeviceView>), (status = 500, body = Problem)))]
 pub(crate) async fn discover(State(agent): State<Arc<Agent>>) -> Result<Json<Vec<DeviceView>>, AgentError> {
     let gpus = aside(&agent, Agent::discover).await?;

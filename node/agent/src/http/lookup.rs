@@ -1,4 +1,5 @@
-//! Who has what, asked from inside a pod or about a process. The token is the allocation's own, and is compared, not just read.
+//! Lookup routes: the allocation of the calling pod, and the allocations that a process uses. Callers authenticate with the allocation's
+//! token or one of the agent's.
 
 use std::sync::Arc;
 
@@ -17,14 +18,14 @@ use crate::tokens::Role;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PodQuery {
-    /// The container, if the pod has several with allocations.
+    /// Container name, if several containers of the pod have allocations.
     container_name: Option<String>,
-    /// Asked by the operator: which pod.
+    /// Pod to look up; required for callers with one of the agent's tokens.
     pod_name: Option<String>,
     namespace: Option<String>,
 }
 
-/// What a pod may use.
+/// Resources of a pod.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PodData {
     pod_name: String,
@@ -34,9 +35,9 @@ pub(crate) struct PodData {
     tflops_limit: f64,
     vram_limit: u64,
     qos_level: &'static str,
-    /// Several share a GPU.
+    /// Whether the compute limit is less than the whole GPU.
     compute_shard: bool,
-    /// Limits are enforced by the worker.
+    /// Isolation mode; the worker enforces the limits.
     isolation: &'static str,
     auto_freeze: bool,
     connection_url: Option<String>,
@@ -66,7 +67,7 @@ fn pod_data(agent: &Agent, it: &Allocation) -> PodData {
     }
 }
 
-/// What the pod that asks may use. A pod shows the token of its allocation; the operator names the pod.
+/// Returns the resources of a pod. A pod authenticates with its allocation's token; an operator names the pod.
 #[utoipa::path(get, path = "/api/v1/pod", tag = "lookup", params(PodQuery), responses((status = 200, body = PodAnswer), (status = 401, body = Problem), (status = 404, body = Problem)))]
 pub(crate) async fn pod(
     State(agent): State<Arc<Agent>>,
@@ -85,14 +86,15 @@ pub(crate) async fn pod(
     let found = match caller {
         Caller::Holder(allocation) => Some(*allocation).filter(named),
         Caller::Operator(_) if query.pod_name.is_none() => {
-            return Err(AgentError::BadRequest("pod_name is wanted".to_owned()));
+            return Err(AgentError::BadRequest("pod_name is required".to_owned()));
         }
         Caller::Operator(_) => agent.allocations.lock().values().find(|it| named(it)).cloned(),
     };
-    let found = found.ok_or_else(|| AgentError::NotFound("no such pod has an allocation here".to_owned()))?;
+    let found =
+        found.ok_or_else(|| AgentError::NotFound("this pod has no allocation on this machine".to_owned()))?;
     let mut data = pod_data(&agent, &found);
     if is_reader {
-        // The URL holds the token of the allocation.
+        // The URL contains the allocation's token.
         data.connection_url = None;
     }
     Ok(Json(PodAnswer { success: true, data }))
@@ -101,7 +103,7 @@ pub(crate) async fn pod(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ProcessQuery {
-    /// The process, by its number on this machine, or by the one it has in its container.
+    /// The process: by PID on this machine, or by PID inside its container.
     pid: Option<u32>,
     container_pid: Option<u32>,
 }
@@ -109,9 +111,9 @@ pub(crate) struct ProcessQuery {
 /// A client process and the allocation it uses.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProcessData {
-    /// Its number on this machine; nothing for a client on another.
+    /// PID on this machine; `null` for a client on another machine.
     host_pid: Option<u32>,
-    /// The number it knows itself by.
+    /// PID inside the client's own PID namespace.
     container_pid: Option<u32>,
     client: String,
     allocation: String,
@@ -121,7 +123,7 @@ pub(crate) struct ProcessData {
     memory_used_bytes: u64,
 }
 
-/// The allocations that a process uses, and how much of them. The holder of an allocation sees its own processes only.
+/// Lists the allocations that a process uses, with its usage. The holder of an allocation sees only the processes of that allocation.
 #[utoipa::path(get, path = "/api/v1/process", tag = "lookup", params(ProcessQuery), responses((status = 200, body = Vec<ProcessData>), (status = 401, body = Problem)))]
 pub(crate) async fn process(
     State(agent): State<Arc<Agent>>,

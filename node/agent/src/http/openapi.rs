@@ -1,4 +1,4 @@
-//! The interface described for machines, derived from the handlers.
+//! The OpenAPI description of the HTTP interface, derived from the handlers.
 
 use axum::Json;
 use utoipa::OpenApi;
@@ -10,7 +10,7 @@ use super::{allocations, devices, lookup, operation, processes, workers};
 #[openapi(
     info(
         title = "Remora agent",
-        description = "Parts of this machine's GPUs: ask for them, use them, give them back."
+        description = "Allocates shares of this machine's GPUs and manages the workers that serve them."
     ),
     paths(
         devices::list,
@@ -37,7 +37,7 @@ use super::{allocations, devices, lookup, operation, processes, workers};
 )]
 struct Document;
 
-/// This document.
+/// Returns this OpenAPI document.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "operation", responses((status = 200, content_type = "application/json", body = serde_json::Value)))]
 pub(crate) async fn document() -> Json<utoipa::openapi::OpenApi> {
     let mut document = Document::openapi();

@@ -1,4 +1,4 @@
-//! For those who run the agent: is it well, and what does it measure.
+//! Routes for operators: health, readiness and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,13 +11,13 @@ use super::role;
 use crate::agent::Agent;
 use crate::error::{AgentError, Problem};
 
-/// Whether the agent runs.
+/// Liveness: answers as long as the agent runs.
 #[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200)))]
 pub(crate) async fn health() -> &'static str {
     "ok\n"
 }
 
-/// Whether allocations can be had. A worker that is being started again is that allocation's affair; the others and new ones are served.
+/// Readiness: whether allocations can be created. A restarting worker affects only its own allocation, so it does not count.
 #[utoipa::path(get, path = "/readyz", tag = "operation", responses((status = 200), (status = 503)))]
 pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, String) {
     let missing = agent.allocations.lock().values().filter(|it| it.worker.process.is_none()).count();
@@ -32,7 +32,7 @@ pub(crate) async fn ready(State(agent): State<Arc<Agent>>) -> (StatusCode, Strin
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 
-/// Figures for Prometheus. Either token of the agent is needed, unless the agent was started with open metrics.
+/// Metrics for Prometheus. Requires one of the agent's tokens unless the agent was started with open metrics.
 #[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "text/plain", body = String), (status = 401, body = Problem)))]
 pub(crate) async fn metrics(
     State(agent): State<Arc<Agent>>,

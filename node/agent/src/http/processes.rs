@@ -1,4 +1,4 @@
-//! Sessions by the processes they belong to, saved and taken up: what the provider library asks for.
+//! Routes that save and resume sessions by process. The provider library calls them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::agent::Agent;
 use crate::error::{AgentError, Problem};
 use crate::snapshot::{Choice, Outcome};
 
-/// As many as the accelerator interface has room for.
+/// Most processes in a request; the accelerator interface has the same limit.
 const MAX_PROCESSES: usize = 1024;
 
-/// Whose sessions.
+/// Selects sessions by process and device.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProcessChoice {
-    /// By their numbers on this machine: clients, workers, or the processes that workers have for sessions. None are all.
+    /// PIDs on this machine, of clients, workers or the workers' session processes. An empty list selects all.
     #[serde(default)]
     processes: Vec<u32>,
-    /// Only sessions that have this GPU.
+    /// Selects only sessions that use this GPU.
     #[serde(default)]
     device: Option<String>,
 }
@@ -33,24 +33,24 @@ impl ProcessChoice {
         let ProcessChoice { processes, device } = self;
         let wrong = |text: &str| Err(AgentError::BadRequest(text.to_owned()));
         if processes.len() > MAX_PROCESSES {
-            return wrong("1024 processes are the most");
+            return wrong("at most 1024 processes can be named");
         }
         if processes.contains(&0) {
             return wrong("there is no process 0");
         }
         if processes.is_empty() && device.is_none() {
-            return wrong("processes or a device are wanted");
+            return wrong("name at least one process or a device");
         }
         Ok(Choice::Processes { processes: BTreeSet::from_iter(processes), device })
     }
 }
 
-/// What became of them.
+/// Result of saving or resuming.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProcessOutcome {
-    /// Those that were saved or taken up now: 16 hexadecimal digits each, as `remora devices --json` has them.
+    /// Ids of the sessions that this request saved or resumed: 16 hexadecimal digits each, as `remora devices --json` prints them.
     sessions: Vec<String>,
-    /// Processes that have no session here.
+    /// Requested processes without a session on this machine.
     unknown: Vec<u32>,
 }
 
@@ -60,8 +60,8 @@ impl From<Outcome> for ProcessOutcome {
     }
 }
 
-/// Saves the sessions of processes. If one cannot be saved, all go on.
-#[utoipa::path(post, path = "/api/v1/processes/snapshot", tag = "processes", request_body = ProcessChoice, responses((status = 200, body = ProcessOutcome), (status = 404, description = "None of them has a session here", body = Problem), (status = 409, description = "A session cannot be saved, and all go on", body = Problem), (status = 501, description = "Sessions of such GPUs cannot be saved", body = Problem)))]
+/// Saves the sessions of processes. If one cannot be saved, all keep running.
+#[utoipa::path(post, path = "/api/v1/processes/snapshot", tag = "processes", request_body = ProcessChoice, responses((status = 200, body = ProcessOutcome), (status = 404, description = "None of them has a session here", body = Problem), (status = 409, description = "A session cannot be saved; all keep running", body = Problem), (status = 501, description = "Sessions on these GPUs cannot be saved", body = Problem)))]
 pub(crate) async fn snapshot(
     State(agent): State<Arc<Agent>>,
     Json(wanted): Json<ProcessChoice>,
@@ -70,8 +70,8 @@ pub(crate) async fn snapshot(
     Ok(Json(aside(&agent, move |agent| agent.save(&choice)).await?.into()))
 }
 
-/// Takes the sessions of processes up again that were saved. One that runs already is left alone.
-#[utoipa::path(post, path = "/api/v1/processes/resume", tag = "processes", request_body = ProcessChoice, responses((status = 200, body = ProcessOutcome), (status = 404, description = "None of them has a session here", body = Problem), (status = 409, description = "A session cannot be taken up, and stays saved", body = Problem)))]
+/// Resumes the saved sessions of processes. A session that already runs is left alone.
+#[utoipa::path(post, path = "/api/v1/processes/resume", tag = "processes", request_body = ProcessChoice, responses((status = 200, body = ProcessOutcome), (status = 404, description = "None of them has a session here", body = Problem), (status = 409, description = "A session cannot be resumed and stays saved", body = Problem)))]
 pub(crate) async fn resume(
     State(agent): State<Arc<Agent>>,
     Json(wanted): Json<ProcessChoice>,

@@ -1,4 +1,4 @@
-//! The processes behind allocations.
+//! Routes for the worker processes of allocations.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::allocation::Allocation;
 use crate::error::{AgentError, Problem};
 use crate::snapshot::{Choice, Outcome};
 
-/// A worker; its id is the allocation's.
+/// A worker. Its id is that of the allocation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkerView {
     id: String,
@@ -23,7 +23,7 @@ pub(crate) struct WorkerView {
     restarts: u32,
     started_ms: u64,
     last_error: Option<String>,
-    /// What the worker says of itself: devices with limits and use, sessions.
+    /// Status reported by the worker: devices with limits and usage, and sessions.
     status: Option<serde_json::Value>,
 }
 
@@ -42,14 +42,14 @@ fn view(agent: &Agent, it: &Allocation) -> WorkerView {
     }
 }
 
-/// All workers.
+/// Lists all workers.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers", responses((status = 200, body = Vec<WorkerView>)))]
 pub(crate) async fn list(State(agent): State<Arc<Agent>>) -> Json<Vec<WorkerView>> {
     let all: Vec<Allocation> = agent.allocations.lock().values().cloned().collect();
     Json(all.iter().map(|it| view(&agent, it)).collect())
 }
 
-/// One worker, asked now.
+/// Shows one worker, with its current status.
 #[utoipa::path(get, path = "/api/v1/workers/{id}", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = WorkerView), (status = 404, body = Problem)))]
 pub(crate) async fn detail(
     State(agent): State<Arc<Agent>>,
@@ -66,10 +66,10 @@ pub(crate) async fn detail(
     Ok(Json(asked.await?))
 }
 
-/// Sessions by the numbers that `remora devices --json` shows.
+/// A list of session ids.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SessionList {
-    /// 16 hexadecimal digits each, as `remora devices --json` has them.
+    /// Session ids: 16 hexadecimal digits each, as `remora devices --json` prints them.
     sessions: Vec<String>,
 }
 
@@ -79,8 +79,8 @@ impl SessionList {
     }
 }
 
-/// Saves the sessions of a worker to the agent's folder. Their programs wait until they are resumed.
-#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be saved, and all go on", body = Problem), (status = 501, description = "Sessions of such GPUs cannot be saved", body = Problem)))]
+/// Saves the sessions of a worker to the agent's folder. Their client programs wait until the sessions are resumed.
+#[utoipa::path(post, path = "/api/v1/workers/{id}/snapshot", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be saved; all keep running", body = Problem), (status = 501, description = "Sessions on these GPUs cannot be saved", body = Problem)))]
 pub(crate) async fn snapshot(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,
@@ -89,8 +89,8 @@ pub(crate) async fn snapshot(
     Ok(Json(SessionList::of(&saved.await?)))
 }
 
-/// Takes the sessions of a worker up again that were saved.
-#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be taken up, and stays saved", body = Problem)))]
+/// Resumes the saved sessions of a worker.
+#[utoipa::path(post, path = "/api/v1/workers/{id}/resume", tag = "workers", params(("id" = String, Path)), responses((status = 200, body = SessionList), (status = 404, body = Problem), (status = 409, description = "A session cannot be resumed and stays saved", body = Problem)))]
 pub(crate) async fn resume(
     State(agent): State<Arc<Agent>>,
     Path(id): Path<String>,

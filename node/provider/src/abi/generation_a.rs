@@ -1,4 +1,4 @@
-//! The interface as of January 2026: `VirtualGPUInit`, `GetDeviceCount` and so on.
+//! The accelerator interface as of January 2026 (generation A): `VirtualGPUInit`, `GetDeviceCount` and so on.
 
 use std::ffi::{c_char, c_int};
 
@@ -93,7 +93,7 @@ pub struct ProcessArray {
 }
 layout!(ProcessArray, 4168, process_ids @ 0, process_count @ 4096, device_uuid @ 4104);
 
-/// Looks for devices. May be called again; the second time does nothing.
+/// Initialises the library and discovers the devices. Further calls do nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn VirtualGPUInit() -> c_int {
     answer(super::open)
@@ -101,16 +101,16 @@ pub extern "C" fn VirtualGPUInit() -> c_int {
 
 /// # Safety
 ///
-/// The pointer is null or has room for a number.
+/// The pointer is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetDeviceCount(count: *mut usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::device_count(count) })
 }
 
 /// # Safety
 ///
-/// `devices` is null or has room for `most`, `count` is null or has room for a number.
+/// `devices` is null or valid for writing `most` elements, `count` is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetAllDevices(
     devices: *mut ExtendedDeviceInfo,
@@ -119,14 +119,15 @@ pub unsafe extern "C" fn GetAllDevices(
 ) -> c_int {
     answer(|| {
         if devices.is_null() || most == 0 {
-            return Err(Refusal::InvalidParameter("there is no room for devices"));
+            return Err(Refusal::InvalidParameter("the buffer for devices is null, misaligned or empty"));
         }
-        // SAFETY: the caller's promise.
-        let count = unsafe { room(count, "there is no room for the number of devices")? };
+        // SAFETY: the caller upholds the safety contract.
+        let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
         let (node, found) = super::discover()?;
         let filled = found.len().min(most);
-        // SAFETY: the caller's promise, for fewer.
-        let devices = unsafe { rooms(devices, filled, "there is no room for devices")? };
+        // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
+        let devices =
+            unsafe { rooms(devices, filled, "the buffer for devices is null, misaligned or empty")? };
         let capabilities = super::capabilities(&node, &found[..filled]);
         for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
             describe(&mut to.basic, index, device);
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn GetAllDevices(
 
 /// # Safety
 ///
-/// `indices` is null or points to `count` numbers, `topology` is null or has room for one.
+/// `indices` is null or points to `count` numbers, `topology` is null or valid for writing one topology.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetDeviceTopology(
     indices: *const i32,
@@ -149,11 +150,11 @@ pub unsafe extern "C" fn GetDeviceTopology(
 ) -> c_int {
     answer(|| {
         if indices.is_null() || count == 0 || count > MAX_TOPOLOGY_DEVICES {
-            return Err(Refusal::InvalidParameter("1 to 64 devices are asked about"));
+            return Err(Refusal::InvalidParameter("the call must name 1 to 64 devices"));
         }
-        // SAFETY: the caller's promise.
-        let to = unsafe { room(topology, "there is no room for the topology")? };
-        // SAFETY: the caller's promise; it is not null.
+        // SAFETY: the caller upholds the safety contract.
+        let to = unsafe { room(topology, "the topology pointer is null or misaligned")? };
+        // SAFETY: the caller upholds the safety contract, and the pointer is not null.
         let indices = unsafe { std::slice::from_raw_parts(indices, count) };
         let node = node()?;
         let devices = node.devices();
@@ -177,21 +178,21 @@ pub unsafe extern "C" fn GetDeviceTopology(
 
 /// # Safety
 ///
-/// The pointer is null or points to an assignment whose first two texts are set.
+/// The pointer is null or points to an assignment whose template and device are set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AssignPartition(assignment: *mut PartitionAssignment) -> bool {
     let done = answer(|| {
         if assignment.is_null() || !assignment.is_aligned() {
-            return Err(Refusal::InvalidParameter("there is no assignment"));
+            return Err(Refusal::InvalidParameter("the assignment pointer is null or misaligned"));
         }
-        // SAFETY: not null, and the texts are set; the rest may be anything and is written before it is read.
+        // SAFETY: not null, and template and device are set. The other fields may be uninitialised and are written before they are read.
         let (template, uuid) = unsafe { ((*assignment).template_id.get(), (*assignment).device_uuid.get()) };
         if template.is_empty() || uuid.is_empty() {
-            return Err(Refusal::InvalidParameter("an assignment names a template and a device"));
+            return Err(Refusal::InvalidParameter("the assignment must name a template and a device"));
         }
         let given = node()?.assign(&template, &uuid)?;
-        // SAFETY: as above; the two texts that came are kept.
-        let to = unsafe { room(assignment, "there is no assignment")? };
+        // SAFETY: as above. The template and device were copied before `room` zeroes the structure.
+        let to = unsafe { room(assignment, "the assignment pointer is null or misaligned")? };
         to.template_id.set(&template);
         to.device_uuid.set(&uuid);
         to.partition_uuid.set(&given.uuid);
@@ -207,12 +208,14 @@ pub unsafe extern "C" fn AssignPartition(assignment: *mut PartitionAssignment) -
 
 /// # Safety
 ///
-/// Both pointers are null or strings.
+/// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RemovePartition(template: *const c_char, uuid: *const c_char) -> bool {
     let done = answer(|| {
-        // SAFETY: the caller's promise.
-        let (template, uuid) = unsafe { (string(template, "no template")?, string(uuid, "no device")?) };
+        // SAFETY: the caller upholds the safety contract.
+        let (template, uuid) = unsafe {
+            (string(template, "the template name is null")?, string(uuid, "the device name is null")?)
+        };
         node()?.remove(&template, &uuid).map(drop)
     });
     done == SUCCESS
@@ -220,19 +223,20 @@ pub unsafe extern "C" fn RemovePartition(template: *const c_char, uuid: *const c
 
 /// # Safety
 ///
-/// Both pointers are null or strings.
+/// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn SetMemHardLimit(worker: *const c_char, uuid: *const c_char, bytes: u64) -> c_int {
     answer(|| {
-        // SAFETY: the caller's promise.
-        let (worker, uuid) = unsafe { (string(worker, "no worker")?, string(uuid, "no device")?) };
+        // SAFETY: the caller upholds the safety contract.
+        let (worker, uuid) =
+            unsafe { (string(worker, "the worker name is null")?, string(uuid, "the device name is null")?) };
         super::limit_memory(Some(&worker), &uuid, bytes)
     })
 }
 
 /// # Safety
 ///
-/// Both pointers are null or strings.
+/// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn SetComputeUnitHardLimit(
     worker: *const c_char,
@@ -240,8 +244,9 @@ pub unsafe extern "C" fn SetComputeUnitHardLimit(
     percent: u32,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller's promise.
-        let (worker, uuid) = unsafe { (string(worker, "no worker")?, string(uuid, "no device")?) };
+        // SAFETY: the caller upholds the safety contract.
+        let (worker, uuid) =
+            unsafe { (string(worker, "the worker name is null")?, string(uuid, "the device name is null")?) };
         super::limit_compute(Some(&worker), &uuid, percent)
     })
 }
@@ -251,7 +256,7 @@ pub unsafe extern "C" fn SetComputeUnitHardLimit(
 /// The pointer is null or points to an array of processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Snapshot(processes: *const ProcessArray) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.snapshot(&chosen)))
 }
 
@@ -260,46 +265,46 @@ pub unsafe extern "C" fn Snapshot(processes: *const ProcessArray) -> c_int {
 /// The pointer is null or points to an array of processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn Resume(processes: *const ProcessArray) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { processes_of(processes) }.and_then(|chosen| node()?.resume(&chosen)))
 }
 
 /// # Safety
 ///
-/// `infos` is null or has room for `most`; `count` is null or has room for a number.
+/// `infos` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetProcessInformation(
     infos: *mut ProcessInformation,
     most: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::process_information(infos, most, count) })
 }
 
 /// # Safety
 ///
-/// `names` is null or points to `count` pointers, each null or a string; `metrics` is null or has room for `count`.
+/// `names` is null or points to `count` pointers, each null or a C string; `metrics` is null or valid for writing `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetDeviceMetrics(
     names: *const *const c_char,
     count: usize,
     metrics: *mut DeviceMetrics,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::device_metrics(names, count, metrics) })
 }
 
 /// # Safety
 ///
-/// `mounts` is null or has room for `most`; `count` is null or has room for a number.
+/// `mounts` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetVendorMountLibs(mounts: *mut MountPath, most: usize, count: *mut usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
 }
 
-/// Null takes the callback away.
+/// Registers a log callback; null removes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn RegisterLogCallback(callback: Option<log::Callback>) -> c_int {
     log::register(callback);
@@ -311,14 +316,14 @@ pub extern "C" fn RegisterLogCallback(callback: Option<log::Callback>) -> c_int 
 /// The pointer is null or points to an array of processes.
 unsafe fn processes_of(processes: *const ProcessArray) -> Result<Chosen, Refusal> {
     if processes.is_null() || !processes.is_aligned() {
-        return Err(Refusal::InvalidParameter("there are no processes"));
+        return Err(Refusal::InvalidParameter("the processes pointer is null or misaligned"));
     }
-    // SAFETY: not null; only the count is read.
+    // SAFETY: not null, and only the count is read.
     let count = unsafe { (&raw const (*processes).process_count).read() };
     if count == 0 || count > MAX_PROCESSES {
-        return Err(Refusal::InvalidParameter("1 to 1024 processes are named"));
+        return Err(Refusal::InvalidParameter("the call must name 1 to 1024 processes"));
     }
-    // SAFETY: not null; as many numbers and the name are set.
+    // SAFETY: not null; the caller has set `count` process ids and the device name.
     let (numbers, device) = unsafe {
         let first = (&raw const (*processes).process_ids).cast::<libc::pid_t>();
         (std::slice::from_raw_parts(first, count), (*processes).device_uuid.get())

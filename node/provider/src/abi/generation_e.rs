@@ -1,4 +1,4 @@
-//! The interface as of March 2026 and since: every name begins with `Accel`.
+//! The accelerator interface since March 2026 (generation E): every function name begins with `Accel`.
 
 use std::ffi::{c_char, c_int};
 
@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::refusal::{Refusal, SUCCESS};
 use crate::topology::Link;
 
-/// A partition is handed over as files of the device.
+/// Partition result type: the partition is passed as device nodes.
 const PARTITION_TYPE_DEVICE_NODE: c_int = 1;
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct ExtendedDeviceInfo {
 }
 layout!(ExtendedDeviceInfo, 20976, basic @ 0, props @ 472, capabilities @ 20960);
 
-/// A peer as the C header has it.
+/// A topology peer as defined by the C header.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DeviceTopoNode {
@@ -62,7 +62,7 @@ pub struct DeviceTopoNode {
 }
 layout!(DeviceTopoNode, 72, peer_uuid @ 0, peer_index @ 64, topo_level @ 68);
 
-/// A peer as the Go reader of the interface has it.
+/// A topology peer as the interface's Go reader expects it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GoTopoNode {
@@ -116,13 +116,13 @@ pub struct PartitionResult {
 }
 layout!(PartitionResult, 20580, kind @ 0, device_uuid @ 4, env_vars @ 68, device_nodes @ 4164);
 
-/// Looks for devices. May be called again; the second time does nothing.
+/// Initialises the library and discovers the devices. Further calls do nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn AccelInit() -> c_int {
     answer(super::open)
 }
 
-/// Forgets everything, partitions that were given away included.
+/// Shuts the library down and drops all its state, including partition assignments.
 #[unsafe(no_mangle)]
 pub extern "C" fn AccelShutdown() -> c_int {
     answer(super::close)
@@ -130,16 +130,16 @@ pub extern "C" fn AccelShutdown() -> c_int {
 
 /// # Safety
 ///
-/// The pointer is null or has room for a number.
+/// The pointer is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelGetDeviceCount(count: *mut usize) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::device_count(count) })
 }
 
 /// # Safety
 ///
-/// `devices` is null or has room for `most`, `count` is null or has room for a number.
+/// `devices` is null or valid for writing `most` elements, `count` is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelGetAllDevices(
     devices: *mut ExtendedDeviceInfo,
@@ -148,14 +148,15 @@ pub unsafe extern "C" fn AccelGetAllDevices(
 ) -> c_int {
     answer(|| {
         if devices.is_null() || most == 0 {
-            return Err(Refusal::InvalidParameter("there is no room for devices"));
+            return Err(Refusal::InvalidParameter("the buffer for devices is null, misaligned or empty"));
         }
-        // SAFETY: the caller's promise.
-        let count = unsafe { room(count, "there is no room for the number of devices")? };
+        // SAFETY: the caller upholds the safety contract.
+        let count = unsafe { room(count, "the pointer to the number of devices is null or misaligned")? };
         let (node, found) = super::discover()?;
         let filled = found.len().min(most);
-        // SAFETY: the caller's promise, for fewer.
-        let devices = unsafe { rooms(devices, filled, "there is no room for devices")? };
+        // SAFETY: the caller upholds the safety contract, and `filled` is at most `most`.
+        let devices =
+            unsafe { rooms(devices, filled, "the buffer for devices is null, misaligned or empty")? };
         let capabilities = super::capabilities(&node, &found[..filled]);
         for (index, ((to, device), can)) in devices.iter_mut().zip(&found).zip(capabilities).enumerate() {
             describe(&mut to.basic, index, device);
@@ -171,17 +172,17 @@ pub unsafe extern "C" fn AccelGetAllDevices(
 ///
 /// # Safety
 ///
-/// The pointer is null or has room for that many.
+/// The pointer is null or valid for writing that many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelGetAllDevicesTopology(
     topology: *mut ExtendedDeviceTopology<DeviceTopoNode>,
 ) -> c_int {
     answer(|| {
         if topology.is_null() {
-            return Err(Refusal::InvalidParameter("there is no room for the topology"));
+            return Err(Refusal::InvalidParameter("the topology pointer is null or misaligned"));
         }
         let node = node()?;
-        // SAFETY: the caller's promise, for the form that was chosen.
+        // SAFETY: the caller upholds the safety contract, for the topology form that was configured.
         unsafe {
             match node.settings().topology {
                 TopologyForm::Header => fill(&node, topology),
@@ -193,7 +194,7 @@ pub unsafe extern "C" fn AccelGetAllDevicesTopology(
 
 /// # Safety
 ///
-/// The first two pointers are null or strings, the third is null or has room for a result.
+/// The first two pointers are null or C strings, the third is null or valid for writing a result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelAssignPartition(
     template: *const c_char,
@@ -201,10 +202,12 @@ pub unsafe extern "C" fn AccelAssignPartition(
     result: *mut PartitionResult,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller's promise.
-        let (template, uuid) = unsafe { (string(template, "no template")?, string(uuid, "no device")?) };
-        // SAFETY: the caller's promise.
-        let to = unsafe { room(result, "there is no room for the result")? };
+        // SAFETY: the caller upholds the safety contract.
+        let (template, uuid) = unsafe {
+            (string(template, "the template name is null")?, string(uuid, "the device name is null")?)
+        };
+        // SAFETY: the caller upholds the safety contract.
+        let to = unsafe { room(result, "the result pointer is null or misaligned")? };
         let given = node()?.assign(&template, &uuid)?;
         to.kind = PARTITION_TYPE_DEVICE_NODE;
         to.device_uuid.set(&given.uuid);
@@ -217,32 +220,34 @@ pub unsafe extern "C" fn AccelAssignPartition(
 
 /// # Safety
 ///
-/// Both pointers are null or strings.
+/// Both pointers are null or C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelRemovePartition(template: *const c_char, uuid: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the caller's promise.
-        let (template, uuid) = unsafe { (string(template, "no template")?, string(uuid, "no device")?) };
+        // SAFETY: the caller upholds the safety contract.
+        let (template, uuid) = unsafe {
+            (string(template, "the template name is null")?, string(uuid, "the device name is null")?)
+        };
         node()?.remove(&template, &uuid).map(drop)
     })
 }
 
 /// # Safety
 ///
-/// The pointer is null or a string.
+/// The pointer is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelSetMemHardLimit(uuid: *const c_char, bytes: u64) -> c_int {
-    // SAFETY: the caller's promise.
-    answer(|| super::limit_memory(None, &unsafe { string(uuid, "no device")? }, bytes))
+    // SAFETY: the caller upholds the safety contract.
+    answer(|| super::limit_memory(None, &unsafe { string(uuid, "the device name is null")? }, bytes))
 }
 
 /// # Safety
 ///
-/// The pointer is null or a string.
+/// The pointer is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelSetComputeUnitHardLimit(uuid: *const c_char, percent: u32) -> c_int {
-    // SAFETY: the caller's promise.
-    answer(|| super::limit_compute(None, &unsafe { string(uuid, "no device")? }, percent))
+    // SAFETY: the caller upholds the safety contract.
+    answer(|| super::limit_compute(None, &unsafe { string(uuid, "the device name is null")? }, percent))
 }
 
 /// # Safety
@@ -250,7 +255,7 @@ pub unsafe extern "C" fn AccelSetComputeUnitHardLimit(uuid: *const c_char, perce
 /// The pointer is null or points to a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelSnapshot(context: *const SnapshotContext) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { processes_of(context) }.and_then(|chosen| node()?.snapshot(&chosen)))
 }
 
@@ -259,57 +264,57 @@ pub unsafe extern "C" fn AccelSnapshot(context: *const SnapshotContext) -> c_int
 /// The pointer is null or points to a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelResume(context: *const SnapshotContext) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { processes_of(context) }.and_then(|chosen| node()?.resume(&chosen)))
 }
 
 /// # Safety
 ///
-/// `infos` is null or has room for `most`; `count` is null or has room for a number.
+/// `infos` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelGetProcessInformation(
     infos: *mut ProcessInformation,
     most: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::process_information(infos, most, count) })
 }
 
 /// # Safety
 ///
-/// `names` is null or points to `count` pointers, each null or a string; `metrics` is null or has room for `count`.
+/// `names` is null or points to `count` pointers, each null or a C string; `metrics` is null or valid for writing `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelGetDeviceMetrics(
     names: *const *const c_char,
     count: usize,
     metrics: *mut DeviceMetrics,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::device_metrics(names, count, metrics) })
 }
 
 /// # Safety
 ///
-/// `mounts` is null or has room for `most`; `count` is null or has room for a number.
+/// `mounts` is null or valid for writing `most` elements; `count` is null or valid for writing one number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AccelGetVendorMountLibs(
     mounts: *mut MountPath,
     most: usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds the safety contract.
     answer(|| unsafe { super::vendor_mounts(mounts, most, count) })
 }
 
-/// Null takes the callback away.
+/// Registers a log callback; null removes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn AccelRegisterLogCallback(callback: Option<log::Callback>) -> c_int {
     log::register(callback);
     SUCCESS
 }
 
-/// A peer in one form or the other.
+/// A topology peer in either form.
 trait Peer {
     fn set(&mut self, index: usize, device: &Device, link: Link);
 }
@@ -333,12 +338,12 @@ impl Peer for GoTopoNode {
 
 /// # Safety
 ///
-/// There is room for a topology with such peers.
+/// The pointer is valid for writing a topology with such peers.
 unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -> Result<(), Refusal> {
     let mut devices = node.devices();
     devices.truncate(MAX_TOPOLOGY_DEVICES);
-    // SAFETY: the caller's promise.
-    let topology = unsafe { room(topology, "there is no room for the topology")? };
+    // SAFETY: the caller upholds the safety contract.
+    let topology = unsafe { room(topology, "the topology pointer is null or misaligned")? };
     for (index, (to, device)) in topology.devices.iter_mut().zip(&devices).enumerate() {
         to.device_uuid.set(&device.uuid);
         to.device_index = index as i32;
@@ -358,24 +363,24 @@ unsafe fn fill<P: Peer>(node: &Node, topology: *mut ExtendedDeviceTopology<P>) -
 /// The pointer is null or points to a context.
 unsafe fn processes_of(context: *const SnapshotContext) -> Result<Chosen, Refusal> {
     if context.is_null() || !context.is_aligned() {
-        return Err(Refusal::InvalidParameter("there is no context"));
+        return Err(Refusal::InvalidParameter("the context pointer is null or misaligned"));
     }
-    // SAFETY: not null, and it was filled in.
+    // SAFETY: not null, and the caller has filled it in.
     let context = unsafe { *context };
     let named = !context.process_ids.is_null() && context.process_count > 0;
     let none = context.process_count == 0;
     if context.process_count > MAX_PROCESSES || !(named || none && !context.device_uuid.is_null()) {
-        return Err(Refusal::InvalidParameter("up to 1024 processes or a device are named"));
+        return Err(Refusal::InvalidParameter("the context must name up to 1024 processes or a device"));
     }
     if named && !context.process_ids.is_aligned() {
-        return Err(Refusal::InvalidParameter("the processes are not aligned"));
+        return Err(Refusal::InvalidParameter("the process id array is misaligned"));
     }
-    // SAFETY: there are as many, and the name is null or a string.
+    // SAFETY: the array has `process_count` elements, and the name is null or a string.
     let (processes, device) = unsafe {
         let processes =
             if named { std::slice::from_raw_parts(context.process_ids, context.process_count) } else { &[] };
         let device =
-            (!context.device_uuid.is_null()).then(|| string(context.device_uuid, "the device has no name"));
+            (!context.device_uuid.is_null()).then(|| string(context.device_uuid, "the device name is null"));
         (processes, device.transpose()?)
     };
     super::chosen(processes, device)

@@ -1,4 +1,4 @@
-//! Structures that both generations have, with their sizes.
+//! C structures that both generations share, with compile-time checks of their layout.
 
 use super::text::Text;
 
@@ -8,7 +8,7 @@ pub const MAX_TOPOLOGY_DEVICES: usize = 64;
 pub const MAX_PARTITION_ENVS: usize = 16;
 pub const MAX_PROCESSES: usize = 1024;
 
-/// Says of a structure how large it is and where its fields are; it does not compile if that is not so.
+/// Asserts at compile time the size of a structure and the offsets of its fields.
 macro_rules! layout {
     ($name:ty, $size:literal $(, $field:ident @ $offset:literal)* $(,)?) => {
         const _: () = assert!(size_of::<$name>() == $size);
@@ -61,7 +61,7 @@ impl DeviceProperties {
     }
 }
 
-/// Part of the interface, though none of its functions passes one: templates are told as properties.
+/// Part of the interface, but not used by any of its functions: templates are reported as device properties.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PartitionTemplate {

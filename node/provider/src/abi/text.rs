@@ -1,12 +1,12 @@
-//! Texts of fixed length, as the interface has them.
+//! Fixed-size C strings.
 
-/// A C string in `N` bytes, its zero included.
+/// A C string in a buffer of `N` bytes, including the terminator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// Writes as much of a text as has room, never half a character; the rest is zeros.
+    /// Writes a text, cut at a character boundary if it is too long. The remaining bytes are zero.
     pub fn set(&mut self, text: &str) {
         let mut end = text.len().min(N - 1);
         while !text.is_char_boundary(end) {
@@ -16,7 +16,7 @@ impl<const N: usize> Text<N> {
         self.0[..end].copy_from_slice(&text.as_bytes()[..end]);
     }
 
-    /// What stands there, up to its zero or the end.
+    /// Returns the text up to its terminator or the end of the buffer.
     pub fn get(&self) -> String {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
         String::from_utf8_lossy(&self.0[..end]).into_owned()

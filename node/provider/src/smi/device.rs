@@ -1,4 +1,4 @@
-//! Devices of the library's telling, with what the kernel adds where it is silent.
+//! Devices as listed by AMD SMI, completed with the kernel driver's data where the library reports nothing.
 
 use super::session::Facts;
 use crate::device::{Device, Source};
@@ -7,7 +7,7 @@ use crate::kernel;
 use crate::partition::Modes;
 use crate::software::name_of_chip;
 
-/// The library says which devices there are and in which order.
+/// Merges both sources. The library decides which devices exist, and their order.
 pub fn devices(facts: &[Facts], kernel: &[Device]) -> Vec<Device> {
     let mut devices: Vec<Device> = facts
         .iter()
@@ -43,7 +43,7 @@ fn complete(told: &Facts, known: Option<&Device>, parts: u32) -> Device {
     device.pcie = told.pcie.or(device.pcie);
     device.render_minor = device.render_minor.or(told.render_minor);
     device.node = device.node.or(told.node);
-    // Of a part of a card the library tells the card's memory, and the kernel the part's.
+    // For a partition the library reports the memory of the whole card, and the kernel that of the partition.
     if device.part.is_none()
         && let Some(memory) = told.memory.filter(|bytes| *bytes > 0)
     {
@@ -52,7 +52,7 @@ fn complete(told: &Facts, known: Option<&Device>, parts: u32) -> Device {
     device
 }
 
-/// A device of which the kernel says nothing to us.
+/// Builds a device that the kernel driver does not list.
 fn alone(told: &Facts, parts: u32) -> Device {
     let part = (parts > 1).then_some((told.partition, parts));
     let units = told.compute_units.unwrap_or(0);

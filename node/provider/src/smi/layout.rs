@@ -1,16 +1,15 @@
-//! Where things are in the library's structures, by its version. They moved with nearly every release; so nothing here is bound
-//! when this crate is compiled.
+//! Layouts of AMD SMI's structures by library version. They change with nearly every release, so the layout is chosen at run time.
 
-/// `amdsmi_power_info_t`: 32-bit watts.
+/// Offsets in `amdsmi_power_info_t`. Values are 32-bit, in watts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Power {
     pub current: usize,
     pub average: usize,
-    /// Microwatts.
+    /// In microwatts.
     pub limit: usize,
 }
 
-/// `amdsmi_proc_info_t`.
+/// Size of `amdsmi_proc_info_t` and offsets in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pub size: usize,
@@ -19,12 +18,12 @@ pub struct Process {
     pub occupied_units: Option<usize>,
 }
 
-/// One release's structures: sizes for the sake of arrays, and offsets of what is read.
+/// Structure layouts of one release: sizes of array elements, and offsets of the fields that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The release of ROCm.
+    /// ROCm release.
     pub name: &'static str,
-    /// The first number of its version, and the second from which on this layout holds.
+    /// Major library version, and the first minor version with this layout.
     pub version: (u32, u32),
     /// `amdsmi_asic_info_t`.
     pub asic_size: usize,
@@ -38,7 +37,7 @@ pub struct Layout {
     pub driver_size: usize,
     pub vbios_size: usize,
     pub vbios_version: usize,
-    /// Whether `amdsmi_kfd_info_t` and `amdsmi_enumeration_info_t` are there.
+    /// Whether the release has `amdsmi_kfd_info_t` and `amdsmi_enumeration_info_t`.
     pub kfd: bool,
     pub enumeration: bool,
 }
@@ -103,16 +102,16 @@ const ROCM_7_0: Layout = Layout {
 };
 const ROCM_10: Layout = Layout { name: "10", version: (27, 0), ..ROCM_7_0 };
 
-/// Every release that is understood, oldest first.
+/// All supported releases, oldest first.
 pub const LAYOUTS: &[Layout] = &[ROCM_6_1, ROCM_6_2, ROCM_6_3, ROCM_6_4, ROCM_7_0, ROCM_10];
 
 impl Layout {
-    /// The layout of a version; nothing for a first number that is not in the table.
+    /// Returns the layout of a library version; `None` for an unknown major version.
     pub fn of_version(first: u32, second: u32) -> Option<&'static Layout> {
         LAYOUTS.iter().rev().find(|layout| layout.version.0 == first && layout.version.1 <= second)
     }
 
-    /// The layout as names and numbers, for C programs that hold it against something.
+    /// Returns the layout as names and numbers, for C programs that compare it with the headers.
     pub fn numbers(&self) -> Vec<(&'static str, usize)> {
         let always = [
             ("ASIC_SIZE", self.asic_size),

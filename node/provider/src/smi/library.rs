@@ -1,16 +1,16 @@
-//! The functions that are called, looked up by name. Those that not every release has may be missing.
+//! Symbols of AMD SMI, looked up by name. Functions that not every release has are optional.
 
 use std::ffi::{OsString, c_void};
 use std::path::PathBuf;
 
 use crate::env::SmiChoice;
 
-/// What the library hands out for sockets and processors.
+/// Opaque handle of a socket or processor.
 pub type Handle = *mut c_void;
-/// Zero is success.
+/// Status code; zero is success.
 pub type Status = u32;
 
-/// Names the loader may know it by, newest first; the last is that of Debian 13.
+/// File names for the dynamic loader, newest first; the last one is Debian 13's.
 const NAMES: &[&str] = &[
     "libamd_smi.so.27",
     "libamd_smi.so.26",
@@ -35,7 +35,7 @@ macro_rules! functions {
 
         impl Library {
             fn look_up(library: &libloading::Library) -> Result<Library, libloading::Error> {
-                // SAFETY: these are the library's own names, and the types are those of its header, unchanged since 6.1.
+                // SAFETY: the symbols are AMD SMI's, and the types are those of its header, unchanged since 6.1.
                 unsafe {
                     Ok(Library {
                         $($required: *library.get(concat!(stringify!($required), "\0").as_bytes())?,)*
@@ -80,7 +80,7 @@ functions! {
     }
 }
 
-/// Loads what was chosen; or says, for each place that was tried, why not.
+/// Loads the chosen library. The error lists for each candidate why it could not be loaded.
 pub fn load(choice: &SmiChoice) -> Result<Library, Vec<String>> {
     let candidates: Vec<OsString> = match choice {
         SmiChoice::Off => Vec::new(),
@@ -95,11 +95,11 @@ pub fn load(choice: &SmiChoice) -> Result<Library, Vec<String>> {
     };
     let mut refusals = Vec::new();
     for candidate in candidates {
-        // SAFETY: loading runs the library's constructors. It is AMD's, or what the operator named.
+        // SAFETY: loading runs the library's constructors. It is AMD's library or the one the operator configured.
         let loaded = unsafe { libloading::Library::new(&candidate) };
         match loaded.and_then(|library| {
             let found = Library::look_up(&library);
-            // It has threads and destructors of its own, and leaving it loaded costs nothing.
+            // Never unloaded: it has threads and destructors, and staying loaded costs nothing.
             std::mem::forget(library);
             found
         }) {

@@ -1,7 +1,7 @@
-//! Asking the library: what it says of each device, in this crate's terms.
+//! Queries AMD SMI and converts its results to this crate's types.
 //!
-//! Every structure is written by the library into more room than any release needs, and read by the layout of its version. What
-//! it calls unsupported, or answers with all bits set, is not known.
+//! The library writes each structure into a buffer that is larger than any release needs. The buffer is read with the layout of the
+//! library's version. A value that is reported as unsupported, or with all bits set, is unknown.
 
 use std::ffi::c_void;
 
@@ -19,21 +19,21 @@ const PROCESSOR_AMD_GPU: u32 = 1;
 const MEMORY_VRAM: u32 = 0;
 const CLOCK_GRAPHICS: u32 = 0;
 const CLOCK_MEMORY: u32 = 4;
-/// Hottest place, edge, memory.
+/// Temperature sensors in order of preference: junction (hottest spot), edge, memory.
 const TEMPERATURES: [u32; 3] = [1, 0, 2];
 const TEMPERATURE_NOW: u32 = 0;
-/// What `amdsmi_topo_get_link_type` answers in every release: by an enumeration of its own up to 6.4, and since by the one for
-/// all links, which meant other things by these numbers before.
+/// Link types of `amdsmi_topo_get_link_type`, the same in every release. Up to 6.4 the function uses a dedicated enumeration, later the one
+/// for all links, in which these numbers previously had other meanings.
 const LINK_PCIE: u32 = 1;
 const LINK_XGMI: u32 = 2;
 const DRIVER_NOT_LOADED: Status = 34;
 const OUT_OF_RESOURCES: Status = 15;
-/// More than there are, of sockets, processors or processes.
+/// Most sockets, processors or processes that are read.
 const COUNT_LIMIT: u32 = 4096;
-/// Room for one structure of any release, in words.
+/// Buffer size for one structure of any release, in 64-bit words.
 const ROOM: usize = 2048;
 
-/// A library that is loaded, understood and initialised. Used by one thread at a time.
+/// A loaded and initialised AMD SMI with a known layout. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Session {
     library: Library,
@@ -41,7 +41,7 @@ pub struct Session {
     version: (u32, u32),
 }
 
-/// What the library knows of a device.
+/// Data of a device, as reported by the library.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     pub handle: usize,
@@ -63,7 +63,7 @@ pub struct Facts {
     pub pcie: Option<PcieLink>,
 }
 
-/// A process as the library lists it.
+/// A process, as listed by the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmiProcess {
     pub pid: u32,
@@ -72,29 +72,29 @@ pub struct SmiProcess {
 }
 
 impl Session {
-    /// Loads and initialises the library. The error says why it is not used, in words.
+    /// Loads and initialises the library. The error is a message that says why it is not used.
     pub fn open(choice: &SmiChoice) -> Result<Session, String> {
         let library = library::load(choice).map_err(|refusals| match refusals.first() {
             Some(first) => format!("AMD's management library cannot be loaded: {first}"),
-            None => "AMD's management library is switched off".to_owned(),
+            None => "AMD's management library is disabled".to_owned(),
         })?;
-        // SAFETY: a function of the loaded library, with the flag for GPUs alone.
+        // SAFETY: a function of the loaded library, called with the flag for GPUs only.
         let status = unsafe { (library.amdsmi_init)(INIT_AMD_GPUS) };
         if status != 0 {
             let why = if status == DRIVER_NOT_LOADED { " (the driver is not loaded)" } else { "" };
-            return Err(format!("AMD's management library refuses to start: status {status}{why}"));
+            return Err(format!("AMD's management library failed to initialise: status {status}{why}"));
         }
-        // Only now: older releases do not tell their version before.
+        // Older releases report their version only after initialisation.
         let mut words = [0u64; ROOM];
-        // SAFETY: there is far more room than a version needs in any release.
+        // SAFETY: the buffer is larger than the version structure of any release.
         let status = unsafe { (library.amdsmi_get_lib_version)(words.as_mut_ptr().cast()) };
         let bytes = Bytes(&words);
         let version = if status == 0 { (bytes.u32(0), bytes.u32(4)) } else { (0, 0) };
         let Some(layout) = Layout::of_version(version.0, version.1) else {
-            // SAFETY: it was initialised above.
+            // SAFETY: the library was initialised above.
             unsafe { (library.amdsmi_shut_down)() };
             return Err(format!(
-                "AMD's management library has version {}.{}, which is not known here",
+                "AMD's management library has version {}.{}, which is not supported",
                 version.0, version.1
             ));
         };
@@ -106,30 +106,30 @@ impl Session {
         format!("libamd_smi {first}.{second}, with the layout of ROCm {}", self.layout.name)
     }
 
-    /// Makes the library look at the machine again, which it does only when it starts. Handles from before mean nothing to it.
+    /// Reinitialises the library, because it discovers devices only at initialisation. Invalidates all earlier handles.
     pub fn restart(&self) {
-        // SAFETY: it was initialised, and if it now refuses to be, it answers every call with that.
+        // SAFETY: the library was initialised. If the second initialisation fails, every later call returns an error status.
         unsafe {
             (self.library.amdsmi_shut_down)();
             (self.library.amdsmi_init)(INIT_AMD_GPUS);
         }
     }
 
-    /// Every GPU, and every partition of one.
+    /// Returns all GPUs and partitions.
     pub fn devices(&self) -> Vec<Facts> {
         let sockets = list(|count, handles| {
-            // SAFETY: `list` passes a count and room for that many handles, or none with a count of zero.
+            // SAFETY: `list` passes a count and a buffer for that many handles, or a null pointer with a count of zero.
             unsafe { (self.library.amdsmi_get_socket_handles)(count, handles) }
         });
         let mut found = Vec::new();
         for socket in sockets {
             let processors = list(|count, handles| {
-                // SAFETY: as above, with a socket the library gave us.
+                // SAFETY: as above, with a socket handle from the library.
                 unsafe { (self.library.amdsmi_get_processor_handles)(socket, count, handles) }
             });
             for processor in processors {
                 let mut kind = 0u32;
-                // SAFETY: a processor the library gave us, and room for its kind.
+                // SAFETY: a processor handle from the library, and a pointer to a `u32`.
                 let status = unsafe { (self.library.amdsmi_get_processor_type)(processor, &mut kind) };
                 if status == 0 && kind == PROCESSOR_AMD_GPU {
                     found.push(self.facts(processor));
@@ -139,7 +139,7 @@ impl Session {
         found
     }
 
-    /// What its sensors say.
+    /// Reads the sensors of a device.
     pub fn metrics(&self, handle: usize) -> Metrics {
         let handle = handle as Handle;
         let library = &self.library;
@@ -163,13 +163,13 @@ impl Session {
         if let Some(read) = library.amdsmi_get_temp_metric {
             metrics.temperature = TEMPERATURES.into_iter().find_map(|sensor| {
                 let mut degrees = 0i64;
-                // SAFETY: a processor of the library and room for a temperature.
+                // SAFETY: a processor handle from the library, and a pointer to an `i64`.
                 let status = unsafe { read(handle, sensor, TEMPERATURE_NOW, &mut degrees) };
                 (status == 0 && (-100..1000).contains(&degrees)).then_some(degrees as f64)
             });
         }
         metrics.memory_used = scalar(|to| {
-            // SAFETY: a processor of the library and room for a size.
+            // SAFETY: a processor handle from the library, and a pointer to a `u64`.
             library.amdsmi_get_gpu_memory_usage.map(|read| unsafe { read(handle, MEMORY_VRAM, to) })
         });
         for (clock, key) in [(CLOCK_GRAPHICS, "graphics_clock_mhz"), (CLOCK_MEMORY, "memory_clock_mhz")] {
@@ -184,22 +184,22 @@ impl Session {
         metrics
     }
 
-    /// Who uses a device; nothing where the library does not tell.
+    /// Returns the processes on a device; `None` if the library does not report them.
     pub fn processes(&self, handle: usize) -> Option<Vec<SmiProcess>> {
         let read = self.library.amdsmi_get_gpu_process_list?;
         let layout = self.layout.process;
         let mut count = 0u32;
-        // SAFETY: with a count of zero the library only counts.
+        // SAFETY: with a count of zero the library writes only the count.
         let status = unsafe { read(handle as Handle, &mut count, std::ptr::null_mut()) };
         if status != 0 && status != OUT_OF_RESOURCES {
             return None;
         }
-        // The list may grow between two calls; the second says by how much.
+        // The list may grow between two calls. The second call then returns the new count.
         for _ in 0..3 {
             let room = count.min(COUNT_LIMIT).saturating_add(8);
             let mut words = vec![0u64; layout.size.div_ceil(8) * room as usize];
             count = room;
-            // SAFETY: there is room for as many processes as the count says.
+            // SAFETY: the buffer has space for `count` processes.
             let status = unsafe { read(handle as Handle, &mut count, words.as_mut_ptr().cast()) };
             if status == OUT_OF_RESOURCES && count > room {
                 continue;
@@ -222,11 +222,11 @@ impl Session {
         None
     }
 
-    /// Whether two devices are linked without the PCI bus; nothing where the library does not tell.
+    /// Returns whether two devices are linked by XGMI; `None` if the library does not report it.
     pub fn is_xgmi(&self, from: usize, to: usize) -> Option<bool> {
         let read = self.library.amdsmi_topo_get_link_type?;
         let (mut hops, mut kind) = (0u64, 0u32);
-        // SAFETY: two processors of the library, and room for both answers.
+        // SAFETY: two processor handles from the library, and pointers to both results.
         let status = unsafe { read(from as Handle, to as Handle, &mut hops, &mut kind) };
         match (status, kind) {
             (0, LINK_XGMI) => Some(true),
@@ -239,7 +239,7 @@ impl Session {
         let (library, layout) = (&self.library, self.layout);
         let mut facts = Facts { handle: handle as usize, ..Facts::default() };
         let place = scalar(|to| {
-            // SAFETY: a processor of the library and room for its place.
+            // SAFETY: a processor handle from the library, and a pointer to a `u64`.
             library.amdsmi_get_gpu_bdf_id.map(|read| unsafe { read(handle, to) })
         });
         if let Some(place) = place {
@@ -271,7 +271,7 @@ impl Session {
             facts.render_minor = known(Bytes(&words).u32(0)).filter(|minor| *minor > 0);
         }
         facts.memory = scalar(|to| {
-            // SAFETY: a processor of the library and room for a size.
+            // SAFETY: a processor handle from the library, and a pointer to a `u64`.
             library.amdsmi_get_gpu_memory_total.map(|read| unsafe { read(handle, MEMORY_VRAM, to) })
         });
         facts.driver =
@@ -279,7 +279,7 @@ impl Session {
         let vbios = ask(library.amdsmi_get_gpu_vbios_info, handle);
         facts.firmware = vbios.and_then(|words| Bytes(&words).text(layout.vbios_version, 64));
         let mut numa = 0u32;
-        // SAFETY: a processor of the library and room for a number.
+        // SAFETY: a processor handle from the library, and a pointer to a `u32`.
         let status = library.amdsmi_topo_get_numa_node_number.map(|read| unsafe { read(handle, &mut numa) });
         facts.numa =
             (status == Some(0)).then_some(numa).and_then(known).and_then(|node| i32::try_from(node).ok());
@@ -294,11 +294,11 @@ impl Session {
         facts
     }
 
-    /// Megahertz now and at most.
+    /// Returns the current and maximum clock in megahertz.
     fn clock(&self, handle: Handle, clock: u32) -> Option<(u32, Option<u32>)> {
         let read = self.library.amdsmi_get_clock_info?;
         let mut words = [0u64; ROOM];
-        // SAFETY: a processor of the library, and more room than the structure needs.
+        // SAFETY: a processor handle from the library, and a buffer larger than the structure.
         let status = unsafe { read(handle, clock, words.as_mut_ptr().cast()) };
         let bytes = Bytes(&words);
         let sensible = |megahertz: u32| known(megahertz).filter(|megahertz| *megahertz < 100_000);
@@ -311,32 +311,32 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: initialised when this was made, and no handle outlives this.
+        // SAFETY: `open` initialised the library, and no handle is used after this.
         unsafe { (self.library.amdsmi_shut_down)() };
     }
 }
 
-// SAFETY: the library may be called by any thread; handles are numbers to us.
+// SAFETY: the library may be called from any thread, and this crate treats handles as numbers.
 unsafe impl Send for Session {}
 
-/// A structure that the library fills in, if it does.
+/// Queries a structure; `None` if the library lacks the function or returns an error.
 fn ask(
     read: Option<unsafe extern "C" fn(Handle, *mut c_void) -> Status>,
     handle: Handle,
 ) -> Option<Box<[u64]>> {
     let mut words = vec![0u64; ROOM].into_boxed_slice();
-    // SAFETY: a processor of the library, and room for any structure of any release.
+    // SAFETY: a processor handle from the library, and a buffer larger than any structure of any release.
     let status = unsafe { read?(handle, words.as_mut_ptr().cast()) };
     (status == 0).then_some(words)
 }
 
-/// A 64-bit number that the library fills in, if it does and knows it.
+/// Queries a 64-bit number; `None` if the call fails or the value is unknown.
 fn scalar(read: impl FnOnce(*mut u64) -> Option<Status>) -> Option<u64> {
     let mut value = u64::MAX;
     (read(&mut value)? == 0 && value != u64::MAX).then_some(value)
 }
 
-/// Handles, asked for twice: how many, then which.
+/// Queries handles in two calls: first the count, then the handles.
 fn list(read: impl Fn(*mut u32, *mut Handle) -> Status) -> Vec<Handle> {
     let mut count = 0u32;
     if read(&mut count, std::ptr::null_mut()) != 0 || count == 0 {
@@ -353,7 +353,7 @@ fn list(read: impl Fn(*mut u32, *mut Handle) -> Status) -> Vec<Handle> {
     handles
 }
 
-/// All bits of 16 or of 32 mean "not available".
+/// Filters values with all 16 or all 32 bits set, which mean "not available".
 fn known(value: u32) -> Option<u32> {
     (value != u32::MAX && value != 0xffff).then_some(value)
 }
@@ -367,7 +367,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok().filter(|id| *id != 0)
 }
 
-/// Memory that was written as a structure of some layout.
+/// Buffer with a structure of some layout.
 struct Bytes<'a>(&'a [u64]);
 
 impl Bytes<'_> {
@@ -383,7 +383,7 @@ impl Bytes<'_> {
         u64::from_ne_bytes(std::array::from_fn(|byte| self.byte(place + byte)))
     }
 
-    /// What stands there up to a zero; nothing for "N/A".
+    /// Reads a C string; `None` for "N/A".
     fn text(&self, place: usize, room: usize) -> Option<String> {
         let bytes: Vec<u8> =
             (0..room).map(|byte| self.byte(place + byte)).take_while(|byte| *byte != 0).collect();

@@ -1,4 +1,4 @@
-/* What the two halves of the check share. Each half is called from one thread, and then from eight. */
+/* Definitions shared by the checks of both generations. Each check runs on one thread, and then on eight. */
 #pragma once
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 extern void *library;
 void *find(const char *name);
 
-/* The machine of the test: a whole card, one in two parts, and a software GPU. */
+/* The test machine: a whole card, a card with two partitions, and a software GPU. */
 #define WHOLE "amd-a1b2c3d400000000"
 #define DIVIDED "amd-a1b2c3d400000001"
 #define FIRST_PART "amd-a1b2c3d400000001-p0"
@@ -26,12 +26,12 @@ void *find(const char *name);
     } while (0)
 #define IS(text, expected) CHECK(strcmp((text), (expected)) == 0)
 
-/* A structure full of rubbish, as callers may pass. */
+/* Fills a structure with garbage, as callers may pass it. */
 #define RUBBISH(variable) memset(&(variable), 0xa5, sizeof(variable))
 
 void before_init_a(void);
 void check_a(void);
-/* One call of the given number; any number will do. */
+/* Makes one call, chosen by `number`; any number is valid. */
 void call_a(unsigned number);
 void before_init_e(void);
 void check_e(void);

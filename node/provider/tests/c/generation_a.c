@@ -56,7 +56,7 @@ void before_init_a(void)
     CHECK(call_GetAllDevices(devices, DEVICES, &count) == ACCELERATOR_OPERATION_FAILED);
     CHECK(call_SetMemHardLimit("worker", WHOLE, 1) == ACCELERATOR_OPERATION_FAILED);
     CHECK(call_GetVendorMountLibs(mounts, 4, &count) == ACCELERATOR_OPERATION_FAILED);
-    /* What is wrong in itself is so before, too. */
+    /* Invalid arguments are refused before initialisation as well. */
     CHECK(call_GetDeviceCount(NULL) == ACCELERATOR_INVALID_PARAM);
 }
 
@@ -179,10 +179,10 @@ static void limits(void)
     ProcessArray processes;
     memset(&processes, 0, sizeof processes);
     CHECK(call_Snapshot(&processes) == ACCELERATOR_INVALID_PARAM && call_Resume(&processes) == ACCELERATOR_INVALID_PARAM);
-    /* No process has the number 0. */
+    /* PID 0 is invalid. */
     processes.processCount = 1;
     CHECK(call_Snapshot(&processes) == ACCELERATOR_INVALID_PARAM && call_Resume(&processes) == ACCELERATOR_INVALID_PARAM);
-    /* There is no agent that has sessions. */
+    /* No agent is configured. */
     processes.processIds[0] = 1;
     CHECK(call_Snapshot(&processes) == ACCELERATOR_NOT_SUPPORTED && call_Resume(&processes) == ACCELERATOR_NOT_SUPPORTED);
     memset(processes.deviceUUID, 'x', sizeof processes.deviceUUID);
@@ -279,7 +279,7 @@ void call_a(unsigned number)
         break;
     }
     case 4: {
-        /* Others may have all parts now; who got one gives one back. */
+        /* Other threads may hold all partitions; a thread that got one removes it again. */
         PartitionAssignment assignment;
         if (assign(TEMPLATE, DIVIDED, &assignment))
             CHECK(call_RemovePartition(TEMPLATE, assignment.partitionUUID));

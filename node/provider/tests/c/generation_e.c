@@ -95,7 +95,7 @@ static void devices(void)
     free(infos);
 }
 
-/* The two forms differ in the size of a peer alone, so one text checks both. */
+/* The two forms differ only in the size of a peer, so one macro checks both. */
 #define CHECK_TOPOLOGY(type)                                                                                \
     do {                                                                                                    \
         type *topology = malloc(sizeof(type));                                                              \

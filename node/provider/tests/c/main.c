@@ -1,4 +1,4 @@
-/* Loads the library as agents do and holds every function of both generations to what it promises. */
+/* Loads the library as agents do and tests every function of both generations. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ void *find(const char *name)
     return found;
 }
 
-/* Calls the library itself, as a careless agent might. */
+/* Calls the library from within the log callback, as a careless agent might. */
 static void hear(const char *level, const char *message)
 {
     atomic_fetch_add(&messages, 1);
@@ -81,11 +81,11 @@ int main(int count, char **arguments)
         CHECK(pthread_create(&threads[thread], NULL, work, (void *)(thread * 5)) == 0);
     for (size_t thread = 0; thread < THREADS; thread++)
         CHECK(pthread_join(threads[thread], NULL) == 0);
-    /* Nothing is left given away by all that. */
+    /* All assignments have been removed. */
     check_a();
     check_e();
 
-    /* Nobody hears of what goes wrong once the callback is gone. */
+    /* After the callback is removed, errors are not logged. */
     int (*wrong)(size_t *) = find("GetDeviceCount");
     CHECK(hear_e(NULL) == ACCELERATOR_SUCCESS && hear_a(hear) == ACCELERATOR_SUCCESS);
     unsigned before = atomic_load(&messages);

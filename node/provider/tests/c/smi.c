@@ -1,5 +1,5 @@
-/* A libamd_smi that knows two cards, with its structures laid out as the release does that the macros describe. Whatever is not
- * a field that is set is 0x5a, so that who reads a byte too far or too near reads nonsense. */
+/* A fake libamd_smi with two cards, whose structures have the layout that the macros describe. All bytes that are not part of
+ * a set field are 0x5a, so that a read at a wrong offset returns garbage. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -186,7 +186,7 @@ status amdsmi_get_gpu_activity(handle device, void *info)
     return SUCCESS;
 }
 
-/* The first card has a current power, the second, as older ones do, an average. */
+/* The first card reports its current power; the second reports an average, as older cards do. */
 status amdsmi_get_power_info(handle device, void *info)
 {
     KNOWN(device);
@@ -207,7 +207,7 @@ status amdsmi_get_temp_metric(handle device, uint32_t sensor, uint32_t metric, i
     return SUCCESS;
 }
 
-/* The first card's list grows between counting and reading; the second's cannot be had. */
+/* The first card's process list grows between counting and reading; the second card returns an error. */
 status amdsmi_get_gpu_process_list(handle device, uint32_t *most, void *list)
 {
     KNOWN(device);

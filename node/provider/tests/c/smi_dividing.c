@@ -1,5 +1,5 @@
-/* A libamd_smi that, like the real one, looks at the machine only when it is started: a card is whole the first time, and in
- * eight parts every time after. */
+/* A libamd_smi that, like the real one, discovers devices only at initialisation: the card is whole the first time, and has
+ * eight partitions every time after. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-//! Machines that are not there: folders that look like what the kernel shows of one.
+//! Simulated machines: folders with the files that the kernel provides for one.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use accelerator_amd::Settings;
 
-/// A card, and how it is divided.
+/// A card and its partitioning.
 #[derive(Clone, Debug)]
 pub struct Card {
     pub bus: u8,
@@ -25,7 +25,7 @@ pub struct Card {
     pub compute_mode: &'static str,
     pub memory_mode: &'static str,
     pub parts: u32,
-    /// Whether the driver numbers partitions in their location.
+    /// Whether the driver encodes the partition number in `location_id`.
     pub numbered: bool,
 }
 
@@ -50,7 +50,7 @@ impl Card {
         }
     }
 
-    /// One die; two are a card.
+    /// One die; a card has two.
     pub fn mi250x(die: u8) -> Card {
         Card {
             bus: 0xc1 + die * 5,
@@ -69,7 +69,7 @@ impl Card {
         }
     }
 
-    /// A consumer's card: no number, no modes, no hive.
+    /// A consumer card: no unique id, no partition modes, no hive.
     pub fn radeon() -> Card {
         Card {
             bus: 0x03,
@@ -99,17 +99,17 @@ impl Card {
     }
 }
 
-/// A folder with `sys` and the rest in it.
+/// A simulated machine: a folder with `sys` and the other trees.
 pub struct Machine {
     folder: tempfile::TempDir,
     nodes: u32,
     minor: u32,
-    /// The compute driver's numbers of the nodes of each card.
+    /// The compute driver's GPU ids of each card's nodes.
     pub gpu_ids: Vec<Vec<u64>>,
 }
 
 impl Machine {
-    /// With one processor, which the compute driver lists too.
+    /// Creates a machine with one CPU, which the compute driver lists as a node too.
     pub fn new() -> Machine {
         let mut machine =
             Machine { folder: tempfile::tempdir().unwrap(), nodes: 0, minor: 128, gpu_ids: Vec::new() };
@@ -153,7 +153,7 @@ impl Machine {
         if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
     }
 
-    /// A card in both drivers. Folders of the PCI driver are links, as they really are.
+    /// Adds a card to both drivers. The PCI driver's folders are symbolic links, as in a real system.
     pub fn add(&mut self, card: &Card) {
         let device = format!("sys/devices/pci0000:00/{}", card.address());
         let at = |name: &str| format!("{device}/{name}");
@@ -196,7 +196,7 @@ impl Machine {
         self.add_nodes(card);
     }
 
-    /// What the compute driver has of a card.
+    /// Adds the compute driver's nodes of a card.
     pub fn add_nodes(&mut self, card: &Card) {
         let mut ids = Vec::new();
         for part in 0..card.parts {
@@ -231,7 +231,7 @@ impl Machine {
         self.gpu_ids.push(ids);
     }
 
-    /// Links of AMD's own between all devices with a hive.
+    /// Adds XGMI links between all devices with a hive.
     pub fn connect(&self) {
         let nodes: Vec<u32> = (0..self.nodes).collect();
         let hive = |node: &u32| {

@@ -1,4 +1,4 @@
-//! Takes care of one GPU: starts a run when somebody wants it, connects, watches, and stops it when nobody does.
+//! Manages one rented GPU: starts a run on demand, connects to it, monitors it, and stops it when idle.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use super::tunnel::{Tunnel, TunnelError};
 use super::{Market, Phase, Shared, Up};
 use crate::places::Address;
 
-/// Between two looks at a run that is starting, and at one that works.
+/// Polling interval of a starting run, and of a working one.
 const STARTING: Duration = Duration::from_secs(2);
 const WORKING: Duration = Duration::from_secs(10);
-/// Between two looks at what is offered, and while nothing is.
+/// Polling interval of offers, and while there are none.
 const MARKET: Duration = Duration::from_secs(300);
 const EMPTY_MARKET: Duration = Duration::from_secs(60);
-/// How often a run is asked for when no answer comes.
+/// Most attempts to request a run if dstack does not answer.
 const ASKS: u32 = 3;
-/// How long the next run waits for the last to be cleared away.
+/// How long the next run waits for dstack to clean up the previous one.
 const CLEARING: Duration = Duration::from_secs(120);
 
 /// The keeper of one GPU.
 pub struct Keeper {
     shared: Arc<Shared>,
     socket: PathBuf,
-    /// The run before; on a host of one's own the next finds no place until it is cleared away.
+    /// The previous run. On a self-managed host the next run cannot start until it is cleaned up.
     last: Mutex<Option<String>>,
 }
 
-/// Why a worker is not used any more.
+/// Why a worker is no longer used.
 enum End {
     Idle,
     Stopping,
@@ -47,13 +47,13 @@ impl Keeper {
         Keeper { shared, socket, last: Mutex::default() }
     }
 
-    /// Until the server stops.
+    /// Runs until the server stops.
     pub async fn keep(self) {
         let market = tokio::spawn(watch_market(Arc::downgrade(&self.shared)));
         if let Some(record) = self.shared.project.take_left(&self.shared.gpu) {
-            tracing::info!("run {} was left by the last server; it is taken up again", record.name);
+            tracing::info!("run {} was left by the previous server; reusing it", record.name);
             if let Some(why) = self.live(&record, self.shared.project.config.idle).await {
-                tracing::info!("run {} is over: {why}", record.name);
+                tracing::info!("run {} has ended: {why}", record.name);
             }
         }
         while !*self.shared.stop.borrow() {
@@ -69,7 +69,7 @@ impl Keeper {
         market.abort();
     }
 
-    /// Asks for a run and stays with it to its end.
+    /// Requests a run and manages it until it ends.
     async fn begin(&self) {
         let shared = &self.shared;
         let started = Instant::now();
@@ -84,36 +84,36 @@ impl Keeper {
         starting(shared, format!("Asking dstack for a {}", shared.gpu));
         let record = match shared.project.create(&shared.gpu, shared.most()).await {
             Ok(record) => record,
-            Err(error) => return self.fail(format!("a run cannot be written down: {error}")),
+            Err(error) => return self.fail(format!("the run cannot be recorded on disk: {error}")),
         };
-        // Not given up half way: whether dstack knows of the run must be known before it is left.
+        // Not cancelled halfway: it must be certain whether dstack has the run.
         if let Err(error) = self.ask(&record).await {
             self.fail(error.to_string());
             return shared.project.end(&record.name).await;
         }
-        tracing::info!("run {} is asked for", record.name);
+        tracing::info!("run {} requested", record.name);
         let failure = self.live(&record, Duration::ZERO).await;
-        tracing::info!("run {} is over after {:.0} s", record.name, started.elapsed().as_secs_f64());
+        tracing::info!("run {} ended after {:.0} s", record.name, started.elapsed().as_secs_f64());
         if let Some(why) = failure {
             self.fail(why);
         }
     }
 
-    /// Waits until dstack has cleared a run away, for a while.
+    /// Waits until dstack has cleaned up a run, with a timeout.
     async fn cleared(&self, name: &str) {
         let look = async {
             while let Ok(Some(run)) = self.shared.project.client.run(name).await {
                 if run.status.is_over() && run.status != Status::Terminating {
                     return;
                 }
-                starting(&self.shared, "Waiting until the last run is cleared away".to_owned());
+                starting(&self.shared, "Waiting until dstack has cleaned up the previous run".to_owned());
                 tokio::time::sleep(STARTING).await;
             }
         };
         let _ = tokio::time::timeout(CLEARING, look).await;
     }
 
-    /// Asks for a run. If no answer comes, its name tells whether the question arrived.
+    /// Requests a run. If there is no response, a query by name shows whether the request arrived.
     async fn ask(&self, record: &Record) -> Result<(), RestError> {
         let project = &self.shared.project;
         let identity = Identity {
@@ -129,7 +129,7 @@ impl Keeper {
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
-            // A refusal may be of the second question after the first one arrived.
+            // The refusal may be for a retry of a request that had arrived.
             let known = project.client.run(&record.name).await;
             if matches!(&known, Ok(Some(run)) if !run.status.is_over()) {
                 return Ok(());
@@ -143,8 +143,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Stays with a run until nobody needs it or it is over; tells why if it never came up. While it is not up, it is kept
-    /// for `patience` although nobody wants it.
+    /// Manages a run until it is idle or has ended. Returns the reason if it never came up. Until it is up, it is kept for `patience` even
+    /// without requests.
     async fn live(&self, record: &Record, mut patience: Duration) -> Option<String> {
         let shared = &self.shared;
         let mut began = Some(Instant::now());
@@ -170,16 +170,16 @@ impl Keeper {
             was_up = true;
             match end {
                 End::Idle => {
-                    tracing::info!("run {} is idle; it is stopped", record.name);
+                    tracing::info!("run {} is idle; stopping it", record.name);
                     break None;
                 }
                 End::Stopping => break None,
                 End::RunOver(why) => {
-                    tracing::warn!("run {} is over: {why}", record.name);
+                    tracing::warn!("run {} has ended: {why}", record.name);
                     break None;
                 }
                 End::Cut(why) => {
-                    tracing::warn!("the connection to run {} is cut: {why}", record.name);
+                    tracing::warn!("the connection to run {} was lost: {why}", record.name);
                     starting(shared, "Connecting again".to_owned());
                     patience = shared.project.config.idle;
                 }
@@ -187,12 +187,12 @@ impl Keeper {
         };
         let failure = failure.filter(|why| {
             if was_up {
-                tracing::warn!("run {} is given up: {why}", record.name);
+                tracing::warn!("giving up run {}: {why}", record.name);
             }
             !was_up
         });
         if failure.is_none() {
-            // Whoever comes now waits for the next run.
+            // New requests wait for the next run.
             shared.set(Phase::Cold);
         }
         shared.project.end(&record.name).await;
@@ -206,7 +206,7 @@ impl Keeper {
         match tokio::time::timeout(limit, self.connect(record)).await {
             Ok(done) => done,
             Err(_) => Err(format!(
-                "no worker answered within {} minutes; the run is stopped",
+                "no worker answered within {} minutes; stopping the run",
                 limit.as_secs().div_ceil(60)
             )),
         }
@@ -216,7 +216,7 @@ impl Keeper {
         let project = &self.shared.project;
         loop {
             match project.client.run(&record.name).await {
-                Ok(None) => return Err("dstack does not know the run any more".to_owned()),
+                Ok(None) => return Err("dstack no longer lists the run".to_owned()),
                 Ok(Some(run)) if run.status.is_over() => return Err(self.why_ended(record, &run)),
                 Ok(Some(run)) => {
                     starting(&self.shared, run.progress());
@@ -231,7 +231,7 @@ impl Keeper {
                         match opened {
                             Ok(tunnel) => return Ok((tunnel, run.price().unwrap_or_default())),
                             Err(TunnelError::NotYet(why)) => {
-                                tracing::info!("run {} is not reached yet: {why}", record.name);
+                                tracing::info!("run {} is not reachable yet: {why}", record.name);
                             }
                             Err(error @ TunnelError::Stranger) => return Err(error.to_string()),
                         }
@@ -244,11 +244,11 @@ impl Keeper {
         }
     }
 
-    /// Stays with a worker that answers.
+    /// Monitors a worker that is up.
     async fn watch(&self, record: &Record, tunnel: &mut Tunnel) -> End {
         tokio::select! {
             words = tunnel.closed() => {
-                // Most often because the run ended; then there is a better reason.
+                // Most often the run has ended, and dstack has a better reason.
                 match self.shared.project.client.run(&record.name).await {
                     Ok(Some(run)) if run.status.is_over() => End::RunOver(self.why_ended(record, &run)),
                     _ => End::Cut(words),
@@ -260,12 +260,12 @@ impl Keeper {
         }
     }
 
-    /// Waits until a run is over, and tells why. That dstack does not answer ends no run.
+    /// Waits until a run has ended, and returns the reason. A failed query does not end the run.
     async fn run_over(&self, record: &Record, pause: Duration) -> String {
         loop {
             tokio::time::sleep(pause).await;
             match self.shared.project.client.run(&record.name).await {
-                Ok(None) => return "dstack does not know the run any more".to_owned(),
+                Ok(None) => return "dstack no longer lists the run".to_owned(),
                 Ok(Some(run)) if run.status.is_over() => return self.why_ended(record, &run),
                 Ok(Some(_)) => {}
                 Err(error) => tracing::warn!("run {}: {error}", record.name),
@@ -277,7 +277,7 @@ impl Keeper {
         run.why_ended(&self.shared.gpu, record.max_price)
     }
 
-    /// Waits until nobody has wanted the device for so long.
+    /// Waits until there was no request for the device for this long.
     async fn unwanted_for(&self, long: Duration) {
         loop {
             if self.shared.is_wanted() {
@@ -295,9 +295,9 @@ impl Keeper {
         let _ = self.shared.stop.subscribe().wait_for(|stop| *stop).await;
     }
 
-    /// Tells everybody who waits.
+    /// Reports a failure to all waiting requests.
     fn fail(&self, why: String) {
-        tracing::warn!("no {} from dstack: {why}", self.shared.gpu);
+        tracing::warn!("renting a {} from dstack failed: {why}", self.shared.gpu);
         self.shared.set(Phase::Cold);
         self.shared.failed.send_modify(|(attempt, text)| {
             *attempt += 1;
@@ -306,7 +306,7 @@ impl Keeper {
     }
 }
 
-/// Tells those who wait how far it is, if that is new.
+/// Sends a progress message to the waiting requests, unless it is a repetition.
 fn starting(shared: &Shared, message: String) {
     shared.phase.send_if_modified(|phase| {
         let is_new = !matches!(phase, Phase::Starting(known) if *known == message);
@@ -315,7 +315,7 @@ fn starting(shared: &Shared, message: String) {
     });
 }
 
-/// Keeps what is known of prices fresh.
+/// Polls the offers to keep prices up to date.
 async fn watch_market(shared: std::sync::Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
         let project = &shared.project;
@@ -342,7 +342,7 @@ fn learn(market: &mut Market, gpu: &str, offers: Result<Vec<Offer>, RestError>) 
             market.nothing = match (best, offers.is_empty()) {
                 (Some(_), _) => None,
                 (None, true) => Some(format!("dstack has no offer for a {gpu}")),
-                (None, false) => Some(format!("every {gpu} that dstack knows of is taken")),
+                (None, false) => Some(format!("every {gpu} known to dstack is in use")),
             };
         }
         Err(error) => market.nothing = Some(error.to_string()),

@@ -1,4 +1,4 @@
-//! All of a board's runs in one dstack project: which of them are in use, and the end of those that are not.
+//! All runs of a board in one dstack project: tracks those in use and stops the others.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,33 +11,33 @@ use super::records::{Record, Records};
 use super::rest::{Client, RestError};
 use super::settings::DstackConfig;
 
-/// Between two looks for runs that nobody uses.
+/// Interval between sweeps for unused runs.
 const SWEEP: Duration = Duration::from_secs(60);
-/// How often, and after what pauses, dstack is asked to end a run before it is left to the next sweep.
+/// Most attempts to stop a run before it is left to the next sweep.
 const TRIES: u32 = 5;
 
-/// A board in a project.
+/// A board's view of a dstack project.
 #[derive(Debug)]
 pub struct Project {
     pub config: Arc<DstackConfig>,
     pub client: Client,
     pub records: Records,
-    /// The names of runs that a keeper takes care of.
+    /// Names of runs that a keeper manages.
     in_use: Mutex<HashSet<String>>,
-    /// What the last server left, for keepers to take up.
+    /// Runs left by the previous server, for keepers to reuse.
     left: Mutex<Vec<Record>>,
-    /// Held while a run is written down: one that is not counted yet is not one that nobody uses.
+    /// Held while a run is recorded and marked as in use, so that a sweep does not see it as unused in between.
     writing: tokio::sync::Mutex<()>,
 }
 
 impl Project {
-    /// Reads what the last server left. `gpus` are those that somebody will take care of.
+    /// Opens a project and reads the runs that the previous server left. `gpus` are those that have a keeper.
     pub fn open(config: &Arc<DstackConfig>, folder: &Path, gpus: &[&str]) -> Result<Arc<Project>, String> {
         let records = Records::open(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let client =
             Client::new(&config.url, &config.project, &config.token).map_err(|error| error.to_string())?;
         let mut left: Vec<Record> = Vec::new();
-        // The last of a GPU is the one to take up; what else there is belongs to nobody.
+        // The newest run of each GPU is reused; the others are unused.
         for record in records.all() {
             if gpus.contains(&record.gpu.as_str()) {
                 left.retain(|other| other.gpu != record.gpu);
@@ -57,7 +57,7 @@ impl Project {
         tokio::spawn(async move {
             while let Some(project) = weak.upgrade() {
                 if let Err(error) = project.sweep().await {
-                    tracing::warn!("runs that nobody uses were not looked for: {error}");
+                    tracing::warn!("the sweep for unused runs failed: {error}");
                 }
                 drop(project);
                 tokio::time::sleep(SWEEP).await;
@@ -66,14 +66,14 @@ impl Project {
         Ok(project)
     }
 
-    /// The run of a GPU that the last server left.
+    /// Takes the run of a GPU that the previous server left.
     pub fn take_left(&self, gpu: &str) -> Option<Record> {
         let mut left = self.left.lock();
         let index = left.iter().position(|record| record.gpu == gpu)?;
         Some(left.swap_remove(index))
     }
 
-    /// Makes up a run and counts it as in use.
+    /// Creates the record of a new run and marks it as in use.
     pub async fn create(&self, gpu: &str, most: Option<f64>) -> std::io::Result<Record> {
         let _writing = self.writing.lock().await;
         let record = self.records.create(gpu, most).await?;
@@ -81,7 +81,7 @@ impl Project {
         Ok(record)
     }
 
-    /// Stops every run of this board that nobody takes care of.
+    /// Stops all runs of this board that no keeper manages.
     pub async fn sweep(&self) -> Result<(), RestError> {
         let recorded = {
             let _writing = self.writing.lock().await;
@@ -91,7 +91,7 @@ impl Project {
         let is_used = |name: &str| self.in_use.lock().contains(name);
         for run in &active {
             if !is_used(run.name()) && !run.status.is_over() {
-                tracing::warn!("run {} is used by nobody; it is stopped", run.name());
+                tracing::warn!("run {} is not in use; stopping it", run.name());
                 self.client.stop(&[run.name()], false).await?;
             }
         }
@@ -103,7 +103,7 @@ impl Project {
         Ok(())
     }
 
-    /// Ends a run, whether or not dstack ever heard of it. What cannot be done now is left to the next sweep.
+    /// Stops a run, whether or not dstack has it. If that fails, the next sweep retries.
     pub async fn end(&self, name: &str) {
         let mut pause = Duration::from_millis(500);
         for attempt in 1..=TRIES {
@@ -114,7 +114,7 @@ impl Project {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!("run {name} is not stopped (attempt {attempt}): {error}");
+                    tracing::warn!("stopping run {name} failed (attempt {attempt}): {error}");
                     if !error.may_pass() {
                         break;
                     }
@@ -124,7 +124,7 @@ impl Project {
             pause *= 2;
         }
         self.in_use.lock().remove(name);
-        tracing::error!("run {name} could not be stopped; it will be tried again while a server runs");
+        tracing::error!("run {name} could not be stopped; the server retries as long as it runs");
     }
 
     async fn try_end(&self, name: &str) -> Result<(), RestError> {

@@ -1,5 +1,5 @@
-//! What the board remembers of its runs on disk, so that the next server finds them: written before a run is asked for,
-//! removed when it is known to have ended.
+//! Records of the board's runs on disk, for the next server. A record is written before a run is requested, and removed when the run is
+//! known to have ended.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -11,15 +11,15 @@ use tokio::process::Command;
 
 use crate::accounts;
 
-/// A run that was asked for, or is about to be.
+/// Record of a run that was requested or is about to be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub name: String,
     pub gpu: String,
-    /// The secret of its worker.
+    /// Token of its worker.
     pub token: String,
     pub public_key: String,
-    /// What it may cost an hour.
+    /// Highest price per hour.
     pub max_price: Option<f64>,
 }
 
@@ -27,7 +27,7 @@ pub struct Record {
 #[derive(Clone, Debug)]
 pub struct Records {
     folder: PathBuf,
-    /// Tells the runs of this board from others of the project.
+    /// Distinguishes the runs of this board from others in the project.
     pub tag: String,
 }
 
@@ -50,12 +50,12 @@ impl Records {
         Ok(Records { folder: folder.to_owned(), tag })
     }
 
-    /// What the names of this board's runs begin with.
+    /// Returns the name prefix of this board's runs.
     pub fn prefix(&self) -> String {
         format!("remora-{}-", self.tag)
     }
 
-    /// Makes up a run: a name, a secret and a key of its own.
+    /// Creates the record of a run, with a name, a token and an SSH key.
     pub async fn create(&self, gpu: &str, max_price: Option<f64>) -> std::io::Result<Record> {
         let name = format!("{}{}-{}", self.prefix(), gpu.to_lowercase(), accounts::random_hex(3));
         let folder = self.folder_of(&name);
@@ -66,7 +66,7 @@ impl Records {
         let made = keygen.stdin(std::process::Stdio::null()).output().await;
         let made = made.map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                Error::other("there is no ssh-keygen here; Debian's openssh-client has it")
+                Error::other("ssh-keygen not found; on Debian install the package openssh-client")
             }
             _ => error,
         })?;
@@ -82,7 +82,7 @@ impl Records {
         Ok(record)
     }
 
-    /// All that were not removed, oldest first.
+    /// Returns all records, oldest first.
     pub fn all(&self) -> Vec<Record> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -91,7 +91,7 @@ impl Records {
             let moment = entry.metadata().and_then(|about| about.modified()).ok();
             match serde_json::from_slice::<Record>(&text) {
                 Ok(record) if entry.file_name() == record.name.as_str() => found.push((moment, record)),
-                _ => tracing::warn!("{} is damaged; its run is stopped", file.display()),
+                _ => tracing::warn!("{} is damaged; its run will be stopped", file.display()),
             }
         }
         found.sort_by_key(|(moment, _)| *moment);
@@ -110,12 +110,12 @@ impl Records {
         self.folder.join(name)
     }
 
-    /// The private key of a run.
+    /// Returns the path of a run's private SSH key.
     pub fn key(&self, name: &str) -> PathBuf {
         self.folder_of(name).join("key")
     }
 
-    /// The host keys that the machines of a run showed at first.
+    /// Returns the path of the file with the SSH host keys of a run's machines, as first seen.
     pub fn known_hosts(&self, name: &str) -> PathBuf {
         self.folder_of(name).join("known_hosts")
     }
@@ -125,7 +125,7 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Writes a file that only this user can read, whole or not at all.
+/// Writes a file atomically, readable only by this user.
 pub fn private_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write;
     let new = path.with_extension("new");

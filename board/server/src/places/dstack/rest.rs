@@ -1,6 +1,6 @@
-//! dstack's REST API, as far as a board needs it: plans, runs, and ending them.
+//! Client for the parts of dstack's REST API that a board needs: plans, and starting, querying and stopping runs.
 //!
-//! Every call is a POST with JSON; every answer is read to a limit. What is refused is told in dstack's own words.
+//! Every call is a POST with JSON. Responses are limited in size, and errors contain dstack's own message.
 
 use std::time::Duration;
 
@@ -10,36 +10,36 @@ use serde_json::{Value, json};
 
 use super::run::{Offer, Plan, Run, RunSpec};
 
-/// The longest answer: a hundred runs with all they consist of.
+/// Largest accepted response in bytes; a page has up to a hundred runs with all details.
 const ANSWER: usize = 16 << 20;
-/// What is shown of an answer that is not understood.
+/// Most characters shown of an invalid response.
 const SHOWN: usize = 400;
 const CONNECT: Duration = Duration::from_secs(10);
-/// A plan asks every back end for its offers.
+/// Timeout of a call. It is long because a plan queries every back end for its offers.
 const WHOLE: Duration = Duration::from_secs(60);
-/// Runs in one answer, and answers that are asked for.
+/// Runs per page, and most pages.
 const PAGE: usize = 100;
 const PAGES: usize = 50;
 
-/// Why a call brought nothing.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum RestError {
     #[error("dstack at {url} does not answer: {why}")]
     Unreachable { url: String, why: String },
     #[error("dstack does not accept the token, or the token's user is not a member of the project \"{0}\"")]
     Denied(String),
-    #[error("dstack refuses: {0}")]
+    #[error("dstack refused the request: {0}")]
     Refused(String),
-    #[error("there is no such thing at dstack: {0}")]
+    #[error("not found at dstack: {0}")]
     Missing(String),
     #[error("dstack failed ({status}): {text}")]
     Failed { status: u16, text: String },
-    #[error("dstack's answer to {call} is not understood: {why}")]
+    #[error("dstack's response to {call} is invalid: {why}")]
     NotUnderstood { call: String, why: String },
 }
 
 impl RestError {
-    /// Whether the same call may succeed later although nobody changes anything.
+    /// Returns whether the error is temporary, so that the same call may succeed later.
     pub fn may_pass(&self) -> bool {
         matches!(self, RestError::Unreachable { .. } | RestError::Failed { .. })
     }
@@ -56,7 +56,7 @@ pub struct Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The token is nobody's to read in a log.
+        // Keeps the token out of logs.
         formatter
             .debug_struct("Client")
             .field("url", &self.url)
@@ -70,7 +70,7 @@ impl Client {
         let url = url.trim_end_matches('/').to_owned();
         let wrong = |why: String| RestError::Unreachable { url: url.clone(), why };
         if !project.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
-            return Err(wrong(format!("\"{project}\" is no name of a project")));
+            return Err(wrong(format!("\"{project}\" is not a valid project name")));
         }
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT)
@@ -81,20 +81,20 @@ impl Client {
         Ok(Client { http, project: project.to_owned(), token: token.to_owned(), url })
     }
 
-    /// What could be had for a run, the best first.
+    /// Returns the offers for a run, best first.
     pub async fn plan(&self, spec: &RunSpec) -> Result<Vec<Offer>, RestError> {
         let body = json!({ "run_spec": spec, "max_offers": 50 });
         let plan: Plan = self.in_project("runs/get_plan", &body).await?;
         Ok(plan.job_plans.into_iter().next().map(|job| job.offers).unwrap_or_default())
     }
 
-    /// Starts a run. Whoever gets no answer does not know whether it exists, and asks by its name.
+    /// Starts a run. Without a response it is unknown whether the run exists; the caller must query it by name.
     pub async fn apply(&self, spec: &RunSpec) -> Result<Run, RestError> {
         let body = json!({ "plan": { "run_spec": spec, "current_resource": null }, "force": false });
         self.in_project("runs/apply", &body).await
     }
 
-    /// A run by its name.
+    /// Returns a run by name.
     pub async fn run(&self, name: &str) -> Result<Option<Run>, RestError> {
         match self.in_project("runs/get", &json!({ "run_name": name })).await {
             Ok(run) => Ok(Some(run)),
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// The project's runs that have not ended and whose names begin so.
+    /// Returns the project's active runs with this name prefix.
     pub async fn active(&self, prefix: &str) -> Result<Vec<Run>, RestError> {
         let mut found = Vec::new();
         let mut body = json!({ "project_name": self.project, "only_active": true, "limit": PAGE });
@@ -122,7 +122,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Ends runs. That one has ended already, or never was, is no error.
+    /// Stops runs. A run that has ended or never existed is not an error.
     pub async fn stop(&self, names: &[&str], at_once: bool) -> Result<(), RestError> {
         match self.in_project("runs/stop", &json!({ "runs_names": names, "abort": at_once })).await {
             Ok(Value::Null) | Ok(_) | Err(RestError::Missing(_)) => Ok(()),
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// What dstack says of a call that it does not serve, and its code for it. `detail` is a text, an object or a list.
+/// Extracts the message and code of an error response. `detail` is a string, an object or a list.
 fn refusal(bytes: &[u8]) -> (String, Option<String>) {
     let answer: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let detail = &answer["detail"];
@@ -202,7 +202,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// An error with its causes: reqwest's own words stop before the cause.
+/// Formats an error with its causes, which reqwest's own message omits.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Runs as dstack speaks of them: what is asked for, what is offered, how it stands, and why it ended.
+//! dstack's data types: run specifications, offers, run status and termination reasons.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::settings::{DstackConfig, WorkerBackend};
 
-/// Where the worker listens inside its container.
+/// Port of the worker inside its container.
 pub const WORKER_PORT: u16 = 18515;
-/// dstack's SSH server in a container.
+/// Port of dstack's SSH server in a container.
 const CONTAINER_SSH: u16 = 10022;
-/// Seconds a task waits for the program it is to run.
+/// Seconds that a task waits for its program to be uploaded.
 const PROGRAM_WAIT: u32 = 600;
 
-/// What is asked for.
+/// Specification of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSpec {
     pub run_name: String,
@@ -22,25 +22,25 @@ pub struct RunSpec {
     pub ssh_key_pub: String,
 }
 
-/// What tells one run from others.
+/// Identity of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
     pub name: &'a str,
-    /// Of the board.
+    /// Tag of the board.
     pub tag: &'a str,
-    /// The secret of its worker.
+    /// Token of its worker.
     pub token: &'a str,
     pub public_key: &'a str,
 }
 
 impl RunSpec {
-    /// A task that offers one GPU through a worker. `most` is what it may cost an hour.
+    /// Specifies a task that runs a worker with one GPU. `most` is the highest price per hour.
     pub fn worker(config: &DstackConfig, gpu: &str, identity: Identity<'_>, most: Option<f64>) -> RunSpec {
         let mut configuration = json!({
             "type": "task",
             "name": identity.name,
             "image": config.image,
-            // With these two named, dstack does not ask the image's registry about it for every plan.
+            // With both set, dstack does not query the image registry for every plan.
             "user": "root",
             "resources": {
                 "gpu": { "vendor": "amd", "name": [gpu], "count": 1 },
@@ -49,7 +49,7 @@ impl RunSpec {
             "commands": commands(config, gpu, identity.name),
             "env": { "REMORA_TOKEN": identity.token, "REMORA_LOG": "info" },
             "tags": { "remora-board": identity.tag },
-            // What was rented for the run is given back when the run ends, unless the fleet says otherwise.
+            // A machine rented for the run is released this long after it ends, unless the fleet is configured otherwise.
             "idle_duration": config.instance_idle.as_secs(),
             "max_duration": config.longest.as_secs(),
             "stop_duration": 10,
@@ -69,13 +69,13 @@ impl RunSpec {
     }
 }
 
-/// The lines of the task. Nothing in them comes from a submission.
+/// Returns the commands of the task. They contain no data from submissions.
 fn commands(config: &DstackConfig, gpu: &str, name: &str) -> Vec<String> {
     let mut worker = match config.backend {
         WorkerBackend::Hip => "--backend hip".to_owned(),
         WorkerBackend::Emulator => format!("--backend emulator --device {}", gpu.to_lowercase()),
     };
-    // Whatever becomes of the board, a worker that nobody uses ends, and its run and what was rented with it.
+    // An idle worker exits even if the board is gone, which ends its run and releases the machine.
     let idle = config.worker_idle().as_secs();
     worker.push_str(&format!(" --listen 127.0.0.1:{WORKER_PORT} --exit-when-idle {idle}"));
     match &config.program {
@@ -91,12 +91,12 @@ fn commands(config: &DstackConfig, gpu: &str, name: &str) -> Vec<String> {
     }
 }
 
-/// Where the board puts the worker's program.
+/// Returns the path in the container to which the board uploads the worker's program.
 pub fn sent_program(name: &str) -> String {
     format!("/tmp/{name}/remora")
 }
 
-/// What could be had.
+/// An offer of a machine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Offer {
     pub backend: String,
@@ -108,7 +108,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether it can be had now, as far as dstack knows.
+    /// Returns whether the offer is available, as far as dstack knows.
     pub fn is_available(&self) -> bool {
         matches!(self.availability.as_str(), "unknown" | "available" | "idle")
     }
@@ -126,7 +126,7 @@ pub struct JobPlan {
     pub offers: Vec<Offer>,
 }
 
-/// How a run stands.
+/// Status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -145,7 +145,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether nothing is rented for it any more, or soon will be.
+    /// Returns whether the run has ended or is ending.
     pub fn is_over(self) -> bool {
         matches!(
             self,
@@ -199,7 +199,7 @@ pub struct Job {
     pub image_pull_progress: Option<PullProgress>,
 }
 
-/// What runs it.
+/// The machine of a run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Machine {
     #[serde(default)]
@@ -214,7 +214,7 @@ pub struct Machine {
     pub username: String,
     #[serde(default)]
     pub ssh_port: Option<u16>,
-    /// Whether SSH reaches the machine, and the container is another step away.
+    /// Whether SSH connects to the host, and the container is one more hop away.
     #[serde(default)]
     pub dockerized: bool,
     #[serde(default)]
@@ -241,7 +241,7 @@ pub struct PullProgress {
     pub is_total_bytes_final: bool,
 }
 
-/// One step of a way by SSH.
+/// One hop of an SSH connection.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Hop {
     pub hostname: String,
@@ -254,7 +254,7 @@ impl Run {
         self.run_spec.run_name.as_deref().unwrap_or_default()
     }
 
-    /// What it costs an hour, once that is known.
+    /// Returns the price per hour, once it is known.
     pub fn price(&self) -> Option<f64> {
         Some(self.latest_job_submission.as_ref()?.job_provisioning_data.as_ref()?.price)
     }
@@ -267,7 +267,7 @@ impl Run {
         self.status == Status::Running && self.job_status() == Status::Running
     }
 
-    /// How far it is on its way, for people who wait.
+    /// Returns a progress message for waiting users.
     pub fn progress(&self) -> String {
         let job = self.latest_job_submission.as_ref();
         let machine = job.and_then(|job| job.job_provisioning_data.as_ref());
@@ -290,7 +290,7 @@ impl Run {
         }
     }
 
-    /// Why it ended, for people who did not want it to.
+    /// Returns a message for users that says why the run ended.
     pub fn why_ended(&self, gpu: &str, most: Option<f64>) -> String {
         let job = self.latest_job_submission.as_ref();
         let said = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
@@ -308,19 +308,19 @@ impl Run {
             "failed_to_start_due_to_no_capacity" if is_fleet(words.as_deref()) => {
                 format!("no fleet of the dstack project has a {gpu}{cap}")
             }
-            "failed_to_start_due_to_no_capacity" => format!("no {gpu} is to be had at the moment{cap}"),
+            "failed_to_start_due_to_no_capacity" => format!("no {gpu} is available at the moment{cap}"),
             "interrupted_by_no_capacity" => format!("the {gpu} was taken away by its provider"),
-            "instance_unreachable" => "the machine cannot be reached any more".to_owned(),
+            "instance_unreachable" => "the machine is no longer reachable".to_owned(),
             "waiting_runner_limit_exceeded" => "the machine did not come up in time".to_owned(),
             "waiting_instance_limit_exceeded" => "the machine was not ready in time".to_owned(),
-            "creating_container_error" => "the container does not start (is the image right?)".to_owned(),
+            "creating_container_error" => "the container could not be started (check the image)".to_owned(),
             "container_exited_with_error" => match job.and_then(|job| job.exit_status) {
                 Some(status) => format!("the worker ended with exit status {status}"),
                 None => "the worker ended with an error".to_owned(),
             },
             "done_by_runner" => "the worker ended".to_owned(),
-            "terminated_by_user" | "aborted_by_user" => "somebody stopped the run".to_owned(),
-            "max_duration_exceeded" => "the run reached its longest time".to_owned(),
+            "terminated_by_user" | "aborted_by_user" => "a user stopped the run".to_owned(),
+            "max_duration_exceeded" => "the run reached its maximum duration".to_owned(),
             "log_quota_exceeded" => "the run wrote more to its log than allowed".to_owned(),
             reason => format!("the run ended ({})", reason.replace('_', " ")),
         };
@@ -330,7 +330,7 @@ impl Run {
         }
     }
 
-    /// The steps by which its container is reached, the last of them the container's own.
+    /// Returns the SSH hops to the container; the last one is the container itself.
     pub fn hops(&self) -> Option<Vec<Hop>> {
         let job = self.latest_job_submission.as_ref()?;
         let machine = job.job_provisioning_data.as_ref()?;
@@ -363,9 +363,9 @@ fn is_fleet(words: Option<&str>) -> bool {
 impl PullProgress {
     fn words(self) -> String {
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-        // In steps, so that a stream of events does not drown in them.
+        // In steps of 10 %, to keep the number of events low.
         let share = |bytes: u64| (bytes as f64 / self.total_bytes as f64 * 10.0).min(10.0).floor() * 10.0;
-        // A part of what is not all known is no part.
+        // No percentage while the total is not final.
         if !self.is_total_bytes_final {
             return format!("{:.0} GB so far", gigabytes(self.downloaded_bytes));
         }

@@ -1,12 +1,12 @@
-//! What the board is told about dstack.
+//! Settings for dstack.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The AMD GPUs that tasks are made for unless others are named, and what they cost an hour while nothing is offered.
+/// Default AMD GPUs, and their assumed price per hour while there is no offer.
 pub const GPUS: &[(&str, f64)] = &[("MI210", 1.50), ("MI250X", 3.00), ("MI300A", 4.00), ("MI300X", 5.00)];
-/// An image with AMD's runtime and without anything else that is large.
+/// Default image: contains AMD's runtime and little else that is large.
 pub const IMAGE: &str = "rocm/dev-ubuntu-22.04:6.4-complete";
 
 /// How the board uses a dstack project.
@@ -16,36 +16,36 @@ pub struct DstackConfig {
     pub project: String,
     pub token: String,
     pub image: String,
-    /// Where the image has `remora`; without it the board sends its own.
+    /// Path of `remora` in the image. Without it the board uploads its own program.
     pub program: Option<String>,
-    /// The program to send.
+    /// Program to upload.
     pub own_program: PathBuf,
     pub backend: WorkerBackend,
-    /// The fleets that may be used; none means any.
+    /// Allowed fleets; empty for any.
     pub fleets: Vec<String>,
-    /// The most that an hour may cost.
+    /// Highest price per hour.
     pub max_price: Option<f64>,
-    /// Whether machines that may be taken away at any time will do.
+    /// Whether spot instances are acceptable.
     pub spot: bool,
-    /// How long a worker is kept that nobody uses.
+    /// How long an idle worker is kept.
     pub idle: Duration,
     /// How long dstack keeps the machine after that.
     pub instance_idle: Duration,
-    /// How long it may take until a worker answers.
+    /// Timeout until a worker answers.
     pub start: Duration,
-    /// dstack ends a run after this long, whatever it does.
+    /// Maximum duration of a run, enforced by dstack.
     pub longest: Duration,
     /// The command `ssh`.
     pub ssh: OsString,
-    /// A command that succeeds if a worker answers: `--worker ENDPOINT` is added to it, the token is in `REMORA_TOKEN`.
+    /// Command that succeeds if a worker answers. `--worker ENDPOINT` is appended; the token is in `REMORA_TOKEN`.
     pub probe: Vec<OsString>,
 }
 
-/// What a worker offers.
+/// Back end of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerBackend {
     Hip,
-    /// Software GPUs, on hosts that have none of AMD's.
+    /// Software GPUs, for hosts without AMD GPUs.
     Emulator,
 }
 
@@ -71,8 +71,8 @@ impl DstackConfig {
         }
     }
 
-    /// After how long without use a worker ends by itself: later than the board would end it, so that a board that is
-    /// started again finds it.
+    /// Returns the idle time after which a worker exits by itself. It is longer than the board's own idle time, so that a restarted board
+    /// finds the worker.
     pub fn worker_idle(&self) -> Duration {
         self.idle + self.idle.clamp(Duration::from_secs(60), Duration::from_secs(600))
     }
@@ -80,7 +80,7 @@ impl DstackConfig {
 
 impl std::fmt::Debug for DstackConfig {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The token is nobody's to read in a log.
+        // Keeps the token out of logs.
         formatter
             .debug_struct("DstackConfig")
             .field("url", &self.url)

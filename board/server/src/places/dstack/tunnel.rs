@@ -1,9 +1,8 @@
-//! The way to a worker: the system's `ssh`, with the run's own key, through the hops that dstack names.
+//! SSH tunnel to a worker: runs the system's `ssh` with the run's own key, through the hops that dstack reports.
 //!
-//! The board needs no address that the machine could reach, and the machine opens no port: the worker listens on its
-//! container's loopback alone, and a socket of the board's is forwarded there. Machines are new and their host keys known
-//! to nobody beforehand, so they are believed once: what a machine shows at first is written down beside the run's key, and
-//! whoever shows another one later, to this server or the next, is refused.
+//! The board needs no public address and the machine opens no port: the worker listens only on its container's loopback interface, and
+//! `ssh` forwards a Unix socket of the board to it. The host keys of new machines are not known in advance, so they are trusted on first
+//! use: the first key is stored alongside the run's own key, and a different key later is refused, also by the next server.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,30 +16,30 @@ use super::records::{Record, Records, private_file};
 use super::run::{Hop, WORKER_PORT, sent_program};
 use super::settings::DstackConfig;
 
-/// Between two looks whether the worker answers.
+/// Polling interval until the worker answers.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long one question to it may take.
+/// Timeout of one probe.
 const PROBE: Duration = Duration::from_secs(30);
-/// How long sending the program may take.
+/// Timeout of the program upload.
 const SEND: Duration = Duration::from_secs(600);
-/// What is shown of what `ssh` had to say.
+/// Most bytes shown of `ssh`'s messages.
 const LAST_WORDS: u64 = 2000;
-/// The name of the container in the configuration of `ssh`.
+/// Host name of the container in the `ssh` configuration.
 const CONTAINER: &str = "container";
 
-/// Why a way is not open.
+/// Error of a tunnel.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TunnelError {
-    /// It may be tried again.
+    /// Temporary; may be retried.
     #[error("{0}")]
     NotYet(String),
-    #[error("a machine on the way to the run shows another host key than at first")]
+    #[error("a machine on the path to the run has a different host key than before")]
     Stranger,
 }
 
 impl From<String> for TunnelError {
     fn from(words: String) -> TunnelError {
-        // Of `ssh`, whatever its language: these words are not translated.
+        // Messages of `ssh`, which are not translated.
         if words.contains("HOST IDENTIFICATION HAS CHANGED") || words.contains("Host key verification failed")
         {
             return TunnelError::Stranger;
@@ -49,7 +48,7 @@ impl From<String> for TunnelError {
     }
 }
 
-/// A way that is open. Dropping it closes it.
+/// An open tunnel. Dropping it closes it.
 #[derive(Debug)]
 pub struct Tunnel {
     child: Child,
@@ -57,7 +56,7 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Opens a way, sends the program if the image does not have it, and waits until the worker answers.
+    /// Opens a tunnel, uploads the program if the image does not contain it, and waits until the worker answers.
     pub async fn open(
         config: &DstackConfig,
         records: &Records,
@@ -92,12 +91,12 @@ impl Tunnel {
         }
     }
 
-    /// The worker's address.
+    /// Returns the worker's address.
     pub fn endpoint(&self) -> String {
         endpoint(&self.socket)
     }
 
-    /// Waits until the way is closed from the other end, and tells why.
+    /// Waits until the tunnel is closed by the other end, and returns the reason.
     pub async fn closed(&mut self) -> String {
         let status = self.child.wait().await;
         let mut words = Vec::new();
@@ -122,7 +121,7 @@ fn endpoint(socket: &Path) -> String {
     format!("unix:{}", socket.display())
 }
 
-/// Whether a worker that knows the token answers at an address.
+/// Returns whether a worker that accepts the token answers at an address.
 pub async fn answers(probe: &[OsString], endpoint: &str, token: &str) -> bool {
     let Some((program, arguments)) = probe.split_first() else { return false };
     let mut command = Command::new(program);
@@ -141,7 +140,7 @@ fn not_started(program: &OsString, error: &std::io::Error) -> String {
     format!("{}: {error} (is OpenSSH's client installed?)", Path::new(program).display())
 }
 
-/// Puts the worker's program into the container, where the task waits for it.
+/// Uploads the worker's program to the container, where the task waits for it.
 async fn send(config: &DstackConfig, file: &Path, record: &Record) -> Result<(), String> {
     let program = &config.own_program;
     let source = std::fs::File::open(program).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -149,7 +148,7 @@ async fn send(config: &DstackConfig, file: &Path, record: &Record) -> Result<(),
     let folder = Path::new(&place).parent().unwrap_or(Path::new("/tmp")).display().to_string();
     let mut command = ssh(&config.ssh, file);
     command.args(["-o", "Compression=yes", CONTAINER]);
-    // Whole or not at all, and not again when the board connects again.
+    // Atomic, and skipped if the file exists from an earlier connection.
     command.arg(format!(
         "[ -x {place} ] || {{ mkdir -p {folder} && cat > {place}.new && chmod 755 {place}.new && mv {place}.new {place}; }}"
     ));
@@ -159,14 +158,14 @@ async fn send(config: &DstackConfig, file: &Path, record: &Record) -> Result<(),
         Ok(Ok(sent)) if sent.status.success() => Ok(()),
         Ok(Ok(sent)) => {
             let words = String::from_utf8_lossy(&sent.stderr).trim().replace('\n', "; ");
-            Err(format!("the worker's program was not sent ({}): {words}", sent.status))
+            Err(format!("uploading the worker's program failed ({}): {words}", sent.status))
         }
         Ok(Err(error)) => Err(not_started(&config.ssh, &error)),
-        Err(_) => Err("sending the worker's program took too long".to_owned()),
+        Err(_) => Err("uploading the worker's program took too long".to_owned()),
     }
 }
 
-/// The file that tells `ssh` the hops. What comes from dstack is checked: a line break would be another option.
+/// Returns the `ssh` configuration file with the hops. Names from dstack are validated, because a line break could inject options.
 fn ssh_config(hops: &[Hop], key: &Path, known: &Path) -> Result<String, String> {
     let mut text = format!(
         "Host *\n  IdentityFile \"{}\"\n  IdentitiesOnly yes\n  BatchMode yes\n  StrictHostKeyChecking accept-new\n  \
@@ -180,13 +179,13 @@ fn ssh_config(hops: &[Hop], key: &Path, known: &Path) -> Result<String, String> 
             && !text.starts_with('-')
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:_-".contains(&byte))
     };
-    let last = hops.len().checked_sub(1).ok_or("dstack names no way to the container")?;
+    let last = hops.len().checked_sub(1).ok_or("dstack reports no SSH connection to the container")?;
     for (index, hop) in hops.iter().enumerate() {
         if !plain(&hop.hostname) || !plain(&hop.username) {
-            return Err(format!("\"{}@{}\" is no host that could be reached", hop.username, hop.hostname));
+            return Err(format!("\"{}@{}\" is not a valid SSH destination", hop.username, hop.hostname));
         }
         let name = if index == last { CONTAINER.to_owned() } else { format!("hop-{index}") };
-        // Known by the name of the hop: every container is "localhost".
+        // Host keys are stored under the hop's name, because every container is "localhost".
         text.push_str(&format!(
             "Host {name}\n  HostName {}\n  HostKeyAlias {name}\n  User {}\n  Port {}\n",
             hop.hostname, hop.username, hop.port

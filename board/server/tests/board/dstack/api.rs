@@ -1,4 +1,4 @@
-//! Answers as dstack 0.22.5 gives them, from a server in this process whose runs do what a test says.
+//! Fake dstack server with the responses of dstack 0.22.5. The test controls the outcome of its runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 pub const TOKEN: &str = "the-token-of-a-user";
 
-/// What becomes of runs.
+/// Outcome of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Running,
-    /// Pulls its image for ever.
+    /// Pulls its image forever.
     Pulling,
-    /// There is no fleet, or no place.
+    /// No fleet or no capacity.
     NoCapacity,
 }
 
 #[derive(Debug)]
 pub struct Api {
     pub fate: Mutex<Fate>,
-    /// Answers to `apply` that get lost after it was done, and before.
+    /// Number of `apply` requests whose response is lost after processing, and of requests lost before it.
     pub lose_after: AtomicUsize,
     pub lose_before: AtomicUsize,
     pub runs: Mutex<BTreeMap<String, Value>>,
@@ -35,7 +35,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Serves on a port of its own until the test ends.
+    /// Serves on a separate port until the test ends.
     pub async fn start() -> (Arc<Api>, String) {
         let api = Arc::new(Api {
             fate: Mutex::new(Fate::Running),
@@ -52,7 +52,7 @@ impl Api {
         (api, url)
     }
 
-    /// The names of runs that have not ended.
+    /// Returns the names of active runs.
     pub fn active(&self) -> Vec<String> {
         let is_active =
             |run: &Value| !["terminated", "failed", "done"].contains(&run["status"].as_str().unwrap());
@@ -67,7 +67,7 @@ impl Api {
         self.calls.lock().iter().filter(|one| one.ends_with(call)).count()
     }
 
-    /// Changes how a run stands.
+    /// Sets the status of a run.
     pub fn set(&self, name: &str, status: &str, reason: &str) {
         let mut runs = self.runs.lock();
         let run = runs.get_mut(name).unwrap();
@@ -163,7 +163,7 @@ pub fn offer(price: f64, availability: &str) -> Value {
     })
 }
 
-/// A run as `runs/get` tells of it.
+/// Builds a run as `runs/get` returns it.
 fn run(name: &str, spec: &Value, fate: Fate) -> Value {
     let (status, job_status, reason, message) = match fate {
         Fate::Running => ("running", "running", Value::Null, Value::Null),

@@ -1,4 +1,4 @@
-# Stands for the judge in tests of the server: what it says is written in the source it is given.
+# Fake judge for tests of the server: the submitted source controls the events it emits.
 read -r job
 say() { printf '%s\n' "$1"; }
 say '{"status":"COMPILING","message":"Compiling HIP kernel with hipcc..."}'
